@@ -1,0 +1,51 @@
+# The engine needs cgo and this tag; without them everything but DuckDB builds.
+TAGS   := duckdb_arrow
+GO     := go
+PKGS   := ./...
+BIN    := bin/penstock
+T      ?= 30s
+TRIALS ?= 300
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/penstock
+	$(GO) build -tags $(TAGS) -o $(BIN) ./cmd/penstock
+
+.PHONY: demo
+demo: build ## sandbox, a sync of everything into DuckDB, three queries, a second run that changes nothing
+	$(BIN) sandbox demo --dir demo
+
+.PHONY: test
+test: ## all tests, with what they need set up first
+	@sh .ci/setup
+	$(GO) test -tags $(TAGS) $(PKGS)
+
+.PHONY: check
+check: ## the one gate: format, vet, staticcheck, the import line, tests under the race detector
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet -tags $(TAGS) $(PKGS)
+	CGO_ENABLED=0 $(GO) vet $(PKGS)
+	@$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) $(PKGS) || \
+		{ $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -version >/dev/null 2>&1 && exit 1 || echo "staticcheck skipped: it could not be fetched"; }
+	$(GO) test -tags $(TAGS) -race -shuffle=on -short $(PKGS)
+
+.PHONY: bench
+bench: build ## the figures this project promises, each beside its baseline from the same minutes
+	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
+
+.PHONY: crash
+crash: ## kill -9 at random instants and at every named step, then run once: table = truth (TRIALS=300)
+	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 120m -v ./cmd/penstock -trials $(TRIALS)
+
+.PHONY: fuzz
+fuzz: ## each fuzz target in turn (T=30s)
+	@sh .ci/fuzz $(T)
+
+.PHONY: clean
+clean: ## remove what the targets above made
+	rm -rf bin demo

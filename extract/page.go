@@ -1,0 +1,46 @@
+package extract
+
+import "github.com/penstock-data/penstock/state"
+
+// Page is one step of a pass: some records and the position after them.
+type Page struct {
+	// Records is one JSON array of records, a slice of the response's body
+	// where it can be, assembled where records are spread over boards, maps or
+	// groups. It is valid until the next page is asked for.
+	Records []byte
+
+	Next     state.Cursor // position after this page; durable only with its rows
+	Requests int          // HTTP requests it took, retries included
+	Bytes    int64        // of bodies, decompressed
+	Total    int64        // records the list says it has in all; -1 where it does not say
+
+	End *End // on the last page of a pass, else nil
+}
+
+// End is what a pass can say about its own completeness: the source's half of
+// the certificate. The destination knows the other half (distinct keys, rows
+// seen twice).
+type End struct {
+	Rule       string // how the end was reached: see the Rule constants
+	Resumed    bool   // the pass began in an earlier process
+	Pages      int
+	FirstTotal int64  // total on the first page, -1 for none
+	LastTotal  int64  // total on the last page, -1 for none
+	Reread     bool   // the records were read a second time and were the same
+	Round      bool   // one page of a round number of records, as a hidden cap would leave it
+	Parents    int    // fan-out: parents asked
+	Gone       int    // fan-out: parents that were gone by then
+	Note       string // anything a person should know
+}
+
+// The rules by which a pass may end. Anything else (an error, a guard, a
+// budget) is an error of the pass, never an end. // Invariant 14
+const (
+	RuleOnePage   = "one_page"   // the list ignores page numbers and came whole
+	RuleLastPage  = "last_page"  // the page's own last_page or total_pages was reached
+	RuleTotal     = "total"      // as many records as the list's total were read
+	RuleNoNext    = "no_next"    // next link or cursor empty, has_more false
+	RuleEmptyPage = "empty_page" // the page beyond the end was empty
+	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
+	RuleSingle    = "single"     // there is one object by definition
+)

@@ -1,0 +1,95 @@
+// Package load is the contract between the pipeline and a place tables land in.
+//
+// A destination is one folder beside this one, one line in cmd/penstock's table
+// and one call of loadtest.Run. It keeps data and position together: the cursor
+// of a stream lives in the destination and moves only in [Tx.Commit], in the
+// same durable step as the rows it covers. // Invariant 2
+package load
+
+import (
+	"context"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Destination is a place tables land in. Its methods may be called from any
+// number of goroutines; one transaction belongs to one goroutine at a time.
+type Destination interface {
+	// Cursor is the committed cursor of k; "" where there is none yet.
+	Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
+
+	// Tables are the tables named name and name__*, as they stand, their
+	// fields' metadata saying which field of the source they hold; none where
+	// nothing was loaded yet. A mapper that starts from them writes values
+	// in the types the tables already have.
+	Tables(ctx context.Context, name string) ([]schemas.Table, error)
+
+	// Begin opens a transaction on the stream k, to be committed only if the
+	// stored cursor is then still from. It may hold nothing until Apply.
+	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
+
+	Close() error
+}
+
+// Pass says which reading of a stream a transaction belongs to.
+type Pass struct {
+	Run   string // id of the run in which the pass began; later runs have greater ids
+	Whole bool   // this process has made every transaction of the pass since its beginning
+}
+
+// Tx is one commit in the making. Nothing written is seen by anyone before
+// Commit, nothing remains after Rollback, and after either the Tx is used up.
+type Tx interface {
+	// Write adds the rows of b to t, creating or widening the table to fit at
+	// Apply. Rows carry [schemas.ColOrdinal]: of two rows with one key the
+	// higher ordinal stands. Rows of a child table belong to the parent row
+	// with their ordinal and are written in the same Tx. Write retains b.
+	Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error
+
+	// Apply merges what was written since the last Apply: rows whose key is
+	// new or whose hash differs are written, the others left alone. It may be
+	// called again, for rows which depend on the outcome of the first.
+	Apply(ctx context.Context, s Sweep) (Outcome, error)
+
+	// Commit applies what is left and makes rows, schema changes and the
+	// cursor next durable in one step; or it returns state.ErrMoved (wrapped)
+	// and nothing is kept. // Invariants 1, 2, 13
+	Commit(ctx context.Context, next state.Cursor) error
+
+	// Rollback gives everything up. After Commit it does nothing.
+	Rollback() error
+}
+
+// Sweep asks Apply to look, once the last rows of a pass are written, for rows
+// of a table which the pass did not carry.
+type Sweep struct {
+	Table  string    // root table; "" looks for nothing
+	Delete bool      // tombstone them (remove them where the table has no key), else only count them
+	At     time.Time // the tombstone's time
+}
+
+// Outcome is what Apply did to the root table's rows.
+// Written + Unchanged + Deduplicated is the number of rows that were handed in.
+type Outcome struct {
+	Written      int64 // new or changed, of these Inserted are new
+	Inserted     int64
+	Unchanged    int64 // key and hash were there already
+	Deduplicated int64 // the pass had carried the key before; the later row stands
+	Revived      int64 // of Written: rows that had been tombstoned
+
+	Alive   int64 // after a sweep: rows of the table without a tombstone, before it deleted any
+	Missing int64 // after a sweep: of these, rows the pass did not carry
+	Known   bool  // the sweep could tell; false after a resume which lost what the pass had carried
+	Deleted int64 // tombstoned or removed by this Apply
+}
+
+// Querier is implemented by destinations that can be asked in SQL.
+type Querier interface {
+	// Query runs one read-only statement and hands its result to each, in
+	// batches, the first of which comes even if there are no rows.
+	Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error
+}

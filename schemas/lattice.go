@@ -1,0 +1,223 @@
+package schemas
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// The lattice of column types, from the bottom up:
+//
+//	null < [] < bool | int64 < decimal | float64 | date | timestamp < text < json
+//
+// with list(T) between [] and json. [] is the type of a list that has only been
+// seen empty; this platform writes it for "no such object" as well, so it joins
+// with anything. Two types that are not on one line meet in text, a list and a
+// scalar in json. Join is associative, commutative and idempotent: a column's
+// type does not depend on the order in which its values arrived. // Invariant 8
+var (
+	Null      arrow.DataType = arrow.Null
+	Bool      arrow.DataType = arrow.FixedWidthTypes.Boolean
+	Int64     arrow.DataType = arrow.PrimitiveTypes.Int64
+	Float64   arrow.DataType = arrow.PrimitiveTypes.Float64
+	Date      arrow.DataType = arrow.FixedWidthTypes.Date32
+	Timestamp arrow.DataType = &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
+	Text      arrow.DataType = arrow.BinaryTypes.String
+	JSON      arrow.DataType = &JSONType{}
+	Empty     arrow.DataType = arrow.ListOf(arrow.Null)
+)
+
+// JSONType is JSON text: any value of the source as it stood there. Its arrays
+// are Arrow strings; in a batch's schema it is a string field whose metadata
+// says [TypeKey] = json (see [Field] and [TypeOf]).
+type JSONType struct{ arrow.StringType }
+
+// Name is "json".
+func (*JSONType) Name() string { return "json" }
+
+// String is "json".
+func (*JSONType) String() string { return "json" }
+
+// Integer digits a decimal may have. A few fixed widths keep a column from
+// being altered each time a larger number arrives; 19 is what an int64 needs.
+var integerDigits = [...]int32{14, 19, 28, 38}
+
+// Decimal is the smallest decimal type for numbers of up to digits before the
+// point and scale after it; ok is false where no 128-bit decimal holds them.
+func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
+	for _, d := range integerDigits {
+		if digits > d {
+			continue
+		}
+		if d+scale <= 38 {
+			return &arrow.Decimal128Type{Precision: d + scale, Scale: scale}, true
+		}
+	}
+	return nil, false
+}
+
+// Join is the least type that holds every value of a and of b.
+func Join(a, b arrow.DataType) arrow.DataType {
+	if same(a, b) {
+		return a
+	}
+	if rank(a) > rank(b) {
+		a, b = b, a
+	}
+	switch {
+	case rank(a) <= rankEmpty:
+		return b
+	case rank(b) == rankJSON:
+		return JSON
+	case rank(a) == rankList && rank(b) == rankList:
+		return joinLists(a, b)
+	case rank(a) == rankList || rank(b) == rankList:
+		return JSON
+	case rank(a) == rankInt && rank(b) == rankDecimal:
+		return joinDecimals(19, 0, b)
+	case rank(a) == rankDecimal && rank(b) == rankDecimal:
+		d := a.(*arrow.Decimal128Type)
+		return joinDecimals(d.Precision-d.Scale, d.Scale, b)
+	}
+	return Text
+}
+
+func joinLists(a, b arrow.DataType) arrow.DataType {
+	e := Join(a.(*arrow.ListType).Elem(), b.(*arrow.ListType).Elem())
+	if rank(e) >= rankList {
+		return JSON
+	}
+	return arrow.ListOf(e)
+}
+
+func joinDecimals(digits, scale int32, b arrow.DataType) arrow.DataType {
+	d := b.(*arrow.Decimal128Type)
+	if t, ok := Decimal(max(digits, d.Precision-d.Scale), max(scale, d.Scale)); ok {
+		return t
+	}
+	return Text
+}
+
+// Ranks order the lattice's lines; types of equal rank are compared by [same].
+const (
+	rankNull = iota
+	rankEmpty
+	rankBool
+	rankInt
+	rankDecimal
+	rankFloat
+	rankDate
+	rankTimestamp
+	rankText
+	rankList
+	rankJSON
+)
+
+func rank(t arrow.DataType) int {
+	switch t := t.(type) {
+	case *JSONType:
+		return rankJSON
+	case *arrow.NullType:
+		return rankNull
+	case *arrow.BooleanType:
+		return rankBool
+	case *arrow.Int64Type:
+		return rankInt
+	case *arrow.Decimal128Type:
+		return rankDecimal
+	case *arrow.Float64Type:
+		return rankFloat
+	case *arrow.Date32Type:
+		return rankDate
+	case *arrow.TimestampType:
+		return rankTimestamp
+	case *arrow.StringType:
+		return rankText
+	case *arrow.ListType:
+		if t.Elem().ID() == arrow.NULL {
+			return rankEmpty
+		}
+		return rankList
+	}
+	panic(fmt.Sprintf("schemas: %v is no type of the lattice", t))
+}
+
+func same(a, b arrow.DataType) bool {
+	ra, rb := rank(a), rank(b)
+	if ra != rb {
+		return false
+	}
+	switch ra {
+	case rankDecimal:
+		return *a.(*arrow.Decimal128Type) == *b.(*arrow.Decimal128Type)
+	case rankList:
+		return same(a.(*arrow.ListType).Elem(), b.(*arrow.ListType).Elem())
+	}
+	return true
+}
+
+// Field makes a column of the lattice's type t that holds the source's field at
+// the JSON pointer source.
+func Field(name string, t arrow.DataType, source string) arrow.Field {
+	md := map[string]string{SourceKey: source}
+	if _, ok := t.(*JSONType); ok {
+		t = Text
+		md[TypeKey] = "json"
+	}
+	return arrow.Field{Name: name, Type: t, Nullable: true, Metadata: arrow.MetadataFrom(md)}
+}
+
+// TypeOf is the lattice's type of a column: f's own, or [JSON] where the
+// metadata says that its text is JSON.
+func TypeOf(f arrow.Field) arrow.DataType {
+	if v, ok := f.Metadata.GetValue(TypeKey); ok && v == "json" {
+		return JSON
+	}
+	return f.Type
+}
+
+// Source is the JSON pointer of the source's field that f holds; "" for
+// penstock's own columns.
+func Source(f arrow.Field) string {
+	v, _ := f.Metadata.GetValue(SourceKey)
+	return v
+}
+
+var decimalName = regexp.MustCompile(`^decimal\((\d{1,2}),(\d{1,2})\)$`)
+
+// ParseType reads a declared type: bool, int64, float64, date, timestamp, text,
+// json, decimal (of 14 digits before the point and 2 after it) or
+// decimal(p,s), whose p is rounded up to a width of the lattice.
+func ParseType(s string) (arrow.DataType, error) {
+	switch s {
+	case "bool":
+		return Bool, nil
+	case "int64":
+		return Int64, nil
+	case "float64":
+		return Float64, nil
+	case "date":
+		return Date, nil
+	case "timestamp":
+		return Timestamp, nil
+	case "text":
+		return Text, nil
+	case "json":
+		return JSON, nil
+	case "decimal":
+		s = "decimal(16,2)"
+	}
+	m := decimalName.FindStringSubmatch(s)
+	if m == nil {
+		return nil, fmt.Errorf("parse type %q: want bool, int64, float64, decimal(p,s), date, timestamp, text or json", s)
+	}
+	p, _ := strconv.Atoi(m[1])
+	scale, _ := strconv.Atoi(m[2])
+	t, ok := Decimal(int32(p-scale), int32(scale))
+	if p < scale || !ok {
+		return nil, fmt.Errorf("parse type %q: no 128-bit decimal has these digits", s)
+	}
+	return t, nil
+}

@@ -1,0 +1,124 @@
+package schemas
+
+import "github.com/apache/arrow-go/v18/arrow"
+
+// Surface is one of the platform's two APIs.
+type Surface string
+
+// The two surfaces of the platform.
+const (
+	SurfaceV2  Surface = "v2"  // versioned: {base_url}/v2
+	SurfaceApp Surface = "app" // application: {app_base_url}/api
+)
+
+// Class says what an endpoint is for, and with that whether a stream may
+// request it: write and session endpoints never can. // Invariant 9
+type Class string
+
+// The classes of endpoints, as `penstock streams` prints them.
+const (
+	ClassList      Class = "list"      // many records, one request or many pages
+	ClassBoard     Class = "board"     // records spread over the columns of a board
+	ClassDetail    Class = "detail"    // one record of a parent's key
+	ClassSingleton Class = "singleton" // the one object there is
+	ClassLookup    Class = "lookup"    // small named lists for forms
+	ClassReport    Class = "report"    // figures computed when asked for
+	ClassFile      Class = "file"      // bytes that are not records
+	ClassSession   Class = "session"   // sign in, refresh, sign out
+	ClassWrite     Class = "write"     // changes the platform's data
+)
+
+// Readable reports whether a stream may request endpoints of this class.
+func (c Class) Readable() bool { return c != ClassSession && c != ClassWrite }
+
+// Table is one table of a destination: its name, the columns that identify a
+// row, and the columns themselves. A table without a key is a multiset: two
+// equal rows are two rows.
+//
+// Columns holds the source's fields first and penstock's own (`_penstock_*`)
+// last. The metadata of a field says where it came from: see [SourceKey].
+type Table struct {
+	Name    string
+	Key     []string
+	Columns *arrow.Schema
+}
+
+// Stream is one endpoint of the platform and the table it fills. It is data:
+// whatever differs between endpoints stands in the catalogue, never in code. A
+// Stream is a value; nobody changes one that was handed out.
+type Stream struct {
+	Table // Name and Key; Columns is nil until a destination or a mapper fills it
+
+	Name    string  // <module>.<resource>, as users write it
+	Surface Surface // which base URL and credential
+	Module  string  // the part of Name before the dot
+	Group   string  // title of the documented group of endpoints
+	Method  string  // GET or POST for streams; any for writes
+	Path    string  // as documented, with {name} for path parameters, below the surface's host
+	Class   Class
+	Auth    Auth // which credential goes along
+
+	Parent string  // stream whose records feed Params; "" for none
+	Params []Param // every path parameter, and what query or body must carry
+
+	Records    []string          // candidate places of the records: JSON pointers, * for each element or value
+	Context    string            // name under which a board's column (or a map's key) is added to each record
+	Pagination Pagination        // hint; the zero value leaves it to detection
+	Volatile   []string          // top-level fields that change by being read; left out of the row hash
+	Types      map[string]string // declared column types, by column name: see [ParseType]
+
+	Enabled bool   // part of "*"
+	Reason  string // why not, or what it needs
+}
+
+// Auth says which credential a stream's requests carry.
+type Auth string
+
+// The credentials a stream can ask for.
+const (
+	AuthBearer     Auth = ""           // the surface's own
+	AuthNone       Auth = "none"       // public endpoint: no Authorization header
+	AuthWhiteLabel Auth = "whitelabel" // server-to-server token, configured for the stream
+)
+
+// Param is one value a request needs.
+type Param struct {
+	Name  string // as the API calls it
+	In    string // path, query or body
+	From  string // JSON pointer into the parent's record, * for each element: /id, /entries/*/id
+	Value string // a constant instead of From
+}
+
+// Pagination is what is known beforehand about a stream's pages. Detection
+// verifies it against the answers.
+type Pagination struct {
+	Type  string // none, page, offset, cursor, since_id, link; "" unknown
+	Page  string // request parameter of the page number, offset or cursor
+	Size  string // request parameter of the page size; "" sends none
+	Limit int    // size to ask for; 0: none
+}
+
+// SourceKey is the field metadata that names the source's field: a JSON pointer
+// into the record (for child tables, into the element). Columns of penstock's
+// own have none.
+const SourceKey = "penstock:source"
+
+// TypeKey is the field metadata that tells JSON text ("json") from plain text;
+// both are Arrow strings.
+const TypeKey = "penstock:type"
+
+// Penstock's own columns. The first five stand in every table, the next three
+// in child tables; Ordinal travels with a batch and is never stored.
+const (
+	ColSyncedAt  = "_penstock_synced_at"
+	ColRun       = "_penstock_run"
+	ColHash      = "_penstock_hash"
+	ColDeletedAt = "_penstock_deleted_at"
+	ColVia       = "_penstock_via"
+
+	ColParent = "_penstock_parent" // key of the row this one hangs from
+	ColIndex  = "_penstock_index"  // position in the parent's array, from 0
+	ColRoot   = "_penstock_root"   // key of the record, in tables more than one level down
+
+	ColOrdinal = "_penstock_ordinal" // which record of the pass a row came from, int64, rising
+)
