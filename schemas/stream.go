@@ -1,3 +1,7 @@
+// Package schemas is what penstock knows before it asks: the catalogue of the
+// platform's endpoints ([Load]), the types that columns can have and how they
+// widen ([Join]), and how the source's fields become columns ([Column]). It holds
+// data and rules; it reads nothing but the files compiled into it.
 package schemas
 
 import "github.com/apache/arrow-go/v18/arrow"
@@ -61,15 +65,34 @@ type Stream struct {
 	Parent string  // stream whose records feed Params; "" for none
 	Params []Param // every path parameter, and what query or body must carry
 
-	Records    []string          // candidate places of the records: JSON pointers, * for each element or value
-	Context    string            // name under which a board's column (or a map's key) is added to each record
-	Pagination Pagination        // hint; the zero value leaves it to detection
-	Volatile   []string          // top-level fields that change by being read; left out of the row hash
-	Types      map[string]string // declared column types, by column name: see [ParseType]
+	// Records are candidate places of the records, the likeliest first: JSON
+	// pointers into the body, with * for each element of an array or value of
+	// an object. A place holds an array of records, an object whose keys are
+	// all numbers and whose values are the records, or, in a detail, singleton
+	// or report, the one record. A candidate fits if all its places do.
+	Records []string
+
+	// Context is the name under which each record is told which container it
+	// was found in: the board's column, the group, or the key of the map that
+	// the pointer's last * has passed.
+	Context string
+
+	Pagination Pagination // hint; the zero value leaves it to detection
+	Volatile   []string   // top-level fields that change by being read; left out of the row hash
+
+	// Types are declared column types, as [ParseType] reads them. The key is
+	// the column's path from the record, `__` between its members, through
+	// arrays as well: items__unit_price is the column unit_price of the child
+	// table items. A declaration is a hint: what does not fit widens the column.
+	Types map[string]string
 
 	Enabled bool   // part of "*"
-	Reason  string // why not, or what it needs
+	Reason  string // why not
 }
+
+// Readable reports whether the endpoint is a stream proper: one that may be
+// requested. // Invariant 9
+func (s Stream) Readable() bool { return s.Class.Readable() }
 
 // Auth says which credential a stream's requests carry.
 type Auth string
@@ -81,12 +104,13 @@ const (
 	AuthWhiteLabel Auth = "whitelabel" // server-to-server token, configured for the stream
 )
 
-// Param is one value a request needs.
+// Param is one value a request needs. Parents' records that give the same values
+// lead to one request, a record that lacks one of them to none.
 type Param struct {
 	Name  string // as the API calls it
 	In    string // path, query or body
 	From  string // JSON pointer into the parent's record, * for each element: /id, /entries/*/id
-	Value string // a constant instead of From
+	Value string // a constant instead of From; both empty: only for streams that are not enabled
 }
 
 // Pagination is what is known beforehand about a stream's pages. Detection

@@ -1,0 +1,108 @@
+package schemas
+
+import (
+	"errors"
+	"slices"
+)
+
+// Catalogue is a valid set of streams: what can be read, and what is known not
+// to be. It is safe for use from any number of goroutines; nobody changes one.
+type Catalogue struct {
+	streams  []Stream
+	index    map[string]int
+	children map[string][]int
+}
+
+// NewCatalogue makes a catalogue of these streams. Whatever is wrong with them
+// comes back as one error that joins a [*Fault] for each.
+func NewCatalogue(streams []Stream) (*Catalogue, error) {
+	c := index(streams)
+	if faults := c.validate(); len(faults) > 0 {
+		return nil, join(faults, func(f *Fault) error { return f })
+	}
+	return c, nil
+}
+
+func index(streams []Stream) *Catalogue {
+	c := &Catalogue{
+		streams:  slices.Clone(streams),
+		index:    make(map[string]int, len(streams)),
+		children: make(map[string][]int),
+	}
+	for i, s := range c.streams {
+		if _, ok := c.index[s.Name]; !ok {
+			c.index[s.Name] = i
+		}
+		if s.Parent != "" {
+			c.children[s.Parent] = append(c.children[s.Parent], i)
+		}
+	}
+	return c
+}
+
+// join makes one error of faults, each in the form that as gives it.
+func join(faults []*Fault, as func(*Fault) error) error {
+	all := make([]error, len(faults))
+	for i, f := range faults {
+		all[i] = as(f)
+	}
+	return errors.Join(all...)
+}
+
+// Streams are all endpoints, writes and sessions among them, in the order of
+// the catalogue's files.
+func (c *Catalogue) Streams() []Stream { return slices.Clone(c.streams) }
+
+// Find is the stream of that name.
+func (c *Catalogue) Find(name string) (Stream, bool) {
+	i, ok := c.index[name]
+	if !ok {
+		return Stream{}, false
+	}
+	return c.streams[i], true
+}
+
+// Children are the streams whose parent is the one named.
+func (c *Catalogue) Children(name string) []Stream {
+	var out []Stream
+	for _, i := range c.children[name] {
+		out = append(out, c.streams[i])
+	}
+	return out
+}
+
+// Ordered are the readable streams, each one after its parent, otherwise in the
+// order of [Catalogue.Streams].
+func (c *Catalogue) Ordered() []Stream {
+	out := make([]Stream, 0, len(c.streams))
+	var add func(i int)
+	add = func(i int) {
+		if !c.streams[i].Readable() {
+			return
+		}
+		out = append(out, c.streams[i])
+		for _, child := range c.children[c.streams[i].Name] {
+			add(child)
+		}
+	}
+	for i, s := range c.streams {
+		if s.Parent == "" {
+			add(i)
+		}
+	}
+	return out
+}
+
+// With is a catalogue in which the given streams replace those of the same name
+// or, where there is none, are added at the end.
+func (c *Catalogue) With(streams ...Stream) (*Catalogue, error) {
+	all := c.Streams()
+	for _, s := range streams {
+		if i, ok := c.index[s.Name]; ok {
+			all[i] = s
+			continue
+		}
+		all = append(all, s)
+	}
+	return NewCatalogue(all)
+}

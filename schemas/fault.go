@@ -1,0 +1,217 @@
+package schemas
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a stream of a catalogue.
+type Fault struct {
+	Stream  string // its name
+	Field   string // as the catalogue's files call it: path, params, records, …
+	Problem string
+}
+
+// Error reads `stream crm.leads: records: …`.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("stream %s: %s: %s", f.Stream, f.Field, f.Problem)
+}
+
+// checks collects the faults of one stream.
+type checks struct {
+	stream string
+	faults []*Fault
+}
+
+func (k *checks) wrong(field, format string, args ...any) {
+	k.faults = append(k.faults, &Fault{k.stream, field, fmt.Sprintf(format, args...)})
+}
+
+func (c *Catalogue) validate() []*Fault {
+	var faults []*Fault
+	names, tables, routes := map[string]bool{}, map[string]string{}, map[string]string{}
+	for _, s := range c.streams {
+		k := &checks{stream: s.Name}
+		if names[s.Name] {
+			k.wrong("name", "there are two streams of this name")
+		}
+		names[s.Name] = true
+		route := string(s.Surface) + " " + s.Method + " " + s.Path
+		if other, ok := routes[route]; ok {
+			k.wrong("path", "%s %s is already %s", s.Method, s.Path, other)
+		}
+		routes[route] = s.Name
+		s.check(k)
+		if s.Readable() {
+			if other, ok := tables[s.Table.Name]; ok {
+				k.wrong("table", "%s is already the table of %s", s.Table.Name, other)
+			}
+			tables[s.Table.Name] = s.Name
+			c.checkParent(s, k)
+		}
+		faults = append(faults, k.faults...)
+	}
+	return faults
+}
+
+// checkParent follows the chain of parents, which must end.
+func (c *Catalogue) checkParent(s Stream, k *checks) {
+	seen := []string{s.Name}
+	for name := s.Parent; name != ""; {
+		p, ok := c.Find(name)
+		switch {
+		case !ok:
+			k.wrong("parent", "there is no stream %q", name)
+			return
+		case !p.Readable():
+			k.wrong("parent", "%s is a %s and cannot be read", name, p.Class)
+			return
+		case slices.Contains(seen, name):
+			k.wrong("parent", "%s hangs from itself", strings.Join(append(seen, name), " from "))
+			return
+		}
+		seen = append(seen, name)
+		name = p.Parent
+	}
+}
+
+var (
+	streamName  = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*\.[a-z0-9]+(_[a-z0-9]+)*$`)
+	contextName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	pathParam   = regexp.MustCompile(`\{([^{}/]*)\}`)
+	pointerForm = regexp.MustCompile(`^(/([^~/]|~[01])*)*$`)
+)
+
+var (
+	surfaces   = []Surface{SurfaceV2, SurfaceApp}
+	classes    = []Class{ClassList, ClassBoard, ClassDetail, ClassSingleton, ClassLookup, ClassReport, ClassFile, ClassSession, ClassWrite}
+	auths      = []Auth{AuthBearer, AuthNone, AuthWhiteLabel}
+	methods    = []string{"GET", "POST", "PUT", "DELETE"}
+	pageTypes  = []string{"", "none", "page", "offset", "cursor", "since_id", "link"}
+	paramPlace = []string{"path", "query", "body"}
+)
+
+// check is what can be said of a stream by itself.
+func (s Stream) check(k *checks) {
+	if !streamName.MatchString(s.Name) {
+		k.wrong("name", "want <module>.<resource> in snake case")
+	} else if module, _, _ := strings.Cut(s.Name, "."); module != s.Module {
+		k.wrong("module", "%q is not the part of the name before the dot", s.Module)
+	}
+	oneOf(k, "surface", s.Surface, surfaces)
+	oneOf(k, "class", s.Class, classes)
+	oneOf(k, "auth", s.Auth, auths)
+	oneOf(k, "method", s.Method, methods)
+	if !strings.HasPrefix(s.Path, "/") && !strings.Contains(s.Path, "://") {
+		k.wrong("path", "%q begins neither with a slash nor with a scheme", s.Path)
+	}
+	if !s.Readable() {
+		s.checkWrite(k)
+		return
+	}
+	s.checkRead(k)
+	s.checkParams(k)
+}
+
+// A write or a session call has no way into a stream. // Invariant 9
+func (s Stream) checkWrite(k *checks) {
+	if s.Table.Name != "" || len(s.Key) > 0 || s.Parent != "" || len(s.Records) > 0 {
+		k.wrong("class", "a %s has no table, key, parent or records", s.Class)
+	}
+	if s.Enabled {
+		k.wrong("enabled", "a %s cannot be read", s.Class)
+	}
+}
+
+func (s Stream) checkRead(k *checks) {
+	if s.Method != "GET" && s.Method != "POST" {
+		k.wrong("method", "%s does not read", s.Method)
+	}
+	if len(s.Table.Name) > MaxName || s.Table.Name == "" {
+		k.wrong("name", "the table %q must have 1 to %d bytes", s.Table.Name, MaxName)
+	}
+	if !s.Enabled && s.Reason == "" {
+		k.wrong("reason", "say why the stream is not enabled")
+	}
+	for _, p := range s.Records {
+		if !pointerForm.MatchString(p) {
+			k.wrong("records", "%q is no JSON pointer", p)
+		}
+	}
+	if s.Context != "" && !contextName.MatchString(s.Context) {
+		k.wrong("context", "%q is not in snake case", s.Context)
+	}
+	for _, v := range s.Volatile {
+		if slices.Contains(s.Key, v) {
+			k.wrong("volatile", "%s is part of the key", v)
+		}
+	}
+	oneOf(k, "pagination.type", s.Pagination.Type, pageTypes)
+	if s.Pagination.Limit < 0 {
+		k.wrong("pagination.limit", "%d is negative", s.Pagination.Limit)
+	}
+	for column, t := range s.Types {
+		if _, err := ParseType(t); err != nil {
+			k.wrong("types."+column, "%v", err)
+		}
+	}
+}
+
+func (s Stream) checkParams(k *checks) {
+	var inPath []string
+	for _, m := range pathParam.FindAllStringSubmatch(s.Path, -1) {
+		inPath = append(inPath, m[1])
+	}
+	var given []string
+	for _, p := range s.Params {
+		if slices.Contains(given, p.Name) {
+			k.wrong("params", "%s is there twice", p.Name)
+		}
+		given = append(given, p.Name)
+		s.checkParam(k, p, inPath)
+	}
+	for _, name := range inPath {
+		if !slices.Contains(given, name) {
+			k.wrong("params", "the path's {%s} is missing", name)
+		}
+	}
+}
+
+func (s Stream) checkParam(k *checks, p Param, inPath []string) {
+	oneOf(k, "params", p.In, paramPlace)
+	switch {
+	case p.Name == "":
+		k.wrong("params", "one has no name")
+	case p.In == "path" && !slices.Contains(inPath, p.Name):
+		k.wrong("params", "the path has no {%s}", p.Name)
+	case p.In == "body" && s.Method != "POST":
+		k.wrong("params", "%s: a %s has no body", p.Name, s.Method)
+	case p.From != "" && p.Value != "":
+		k.wrong("params", "%s: from and value exclude each other", p.Name)
+	case p.From != "" && s.Parent == "":
+		k.wrong("params", "%s: from needs a parent", p.Name)
+	case !pointerForm.MatchString(p.From):
+		k.wrong("params", "%s: from %q is no JSON pointer", p.Name, p.From)
+	case p.From == "" && p.Value == "" && s.Enabled:
+		k.wrong("params", "%s: nothing gives it a value", p.Name)
+	}
+}
+
+func oneOf[T ~string](k *checks, field string, v T, of []T) {
+	if !slices.Contains(of, v) {
+		k.wrong(field, "%q is none of %s", v, quoted(of))
+	}
+}
+
+func quoted[T ~string](of []T) string {
+	var b strings.Builder
+	for i, v := range of {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", string(v))
+	}
+	return b.String()
+}

@@ -1,0 +1,195 @@
+package schemas
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName is how many bytes a table's or column's name may have: Postgres cuts
+// longer ones off without a word.
+const MaxName = 63
+
+// Column is the name that the source's field at a JSON pointer has in a table:
+// the words of each member in snake case, `__` between members. A source
+// without a leading slash is the name of a top-level member; "", the value
+// itself, is "value".
+//
+// Whatever cannot be told from the name alone is told by a suffix, `_` and the
+// beginning of the pointer's SHA-256: a name that was too long, that had other
+// characters than ASCII letters, digits and single underscores (a database or a
+// file system may fold or normalise those), or that is reserved. Names that
+// differ only in case or in word borders still meet; a [Namer] keeps them apart.
+func Column(source string) string {
+	name, exact := column(source)
+	if exact {
+		return name
+	}
+	return suffixed(name, source, shortHash)
+}
+
+// Namer gives the fields of one table their columns. No two fields share one,
+// not even in upper and lower case, and a field keeps the column it has. Names of
+// [Column] are used as they are where they are free, else get a suffix. A Namer
+// belongs to one goroutine. // Invariant 17
+type Namer struct {
+	prefix  string
+	columns map[string]string // by pointer
+	taken   map[string]bool   // columns in lower case
+}
+
+// NewNamer is a Namer that knows the columns of a table as it stands, by
+// source, as [Source] gives them. Columns which hold no field of the source are
+// for [Namer.Take].
+func NewNamer(known map[string]string) *Namer {
+	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
+	for source, name := range known {
+		n.columns[pointer(source)] = name
+		n.taken[strings.ToLower(name)] = true
+	}
+	return n
+}
+
+// NewTableNamer is a Namer for the child tables of the table root: the field
+// /items has the table root__items, /items/taxes (arrays leave no mark in the
+// pointer) the table root__items__taxes.
+func NewTableNamer(root string, known map[string]string) *Namer {
+	n := NewNamer(known)
+	n.prefix = root + "__"
+	return n
+}
+
+// Take marks a name as used by no field of the source: a column that somebody
+// added by hand.
+func (n *Namer) Take(name string) { n.taken[strings.ToLower(name)] = true }
+
+// Name is the column of the field at source, the same each time.
+func (n *Namer) Name(source string) string {
+	p := pointer(source)
+	if name, ok := n.columns[p]; ok {
+		return name
+	}
+	name := n.free(p)
+	n.columns[p] = name
+	n.taken[strings.ToLower(name)] = true
+	return name
+}
+
+func (n *Namer) free(p string) string {
+	base, exact := column(p)
+	base = n.prefix + base
+	if exact && len(base) <= MaxName && !n.taken[base] {
+		return base
+	}
+	for digits := shortHash; ; digits += shortHash {
+		if name := suffixed(base, p, digits); !n.taken[strings.ToLower(name)] {
+			return name
+		}
+	}
+}
+
+// Names that a database keeps for itself in every table, quoted or not.
+var systemColumns = map[string]bool{
+	"ctid": true, "xmin": true, "xmax": true, "cmin": true, "cmax": true, "tableoid": true, "rowid": true,
+}
+
+// column is the readable part of a name, and whether it needs no suffix.
+func column(source string) (name string, exact bool) {
+	if source == "" {
+		return "value", true
+	}
+	exact = true
+	var b strings.Builder
+	for i, member := range strings.Split(pointer(source)[1:], "/") {
+		if i > 0 {
+			b.WriteString("__")
+		}
+		if !snake(&b, unescape(member)) {
+			exact = false
+		}
+	}
+	name = b.String()
+	if strings.HasPrefix(name, "_penstock_") {
+		return name[1:], false
+	}
+	return name, exact && len(name) <= MaxName && !systemColumns[name]
+}
+
+// snake writes a member's name in snake case and reports whether all of its
+// characters could stay. Replaced ones leave at most one underscore in a row,
+// so that `__` only ever stands between members.
+func snake(b *strings.Builder, member string) (exact bool) {
+	exact = member != "" && utf8.ValidString(member)
+	last := rune(0) // what was written last: 0 for nothing
+	runes := []rune(member)
+	for i, r := range runes {
+		ascii := r < utf8.RuneSelf
+		switch {
+		case r == '_' && last != '_':
+			if i == len(runes)-1 && i > 0 {
+				exact = false // a trailing one would make three with the next member's
+			}
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+			exact = exact && ascii
+			if border(runes, i) {
+				b.WriteByte('_')
+			}
+			r = unicode.ToLower(r)
+		default:
+			exact = false
+			r = '_'
+			if last == '_' {
+				continue
+			}
+		}
+		b.WriteRune(r)
+		last = r
+	}
+	return exact
+}
+
+// border reports whether a word begins at runes[i]: userID, HTMLBody.
+func border(runes []rune, i int) bool {
+	if i == 0 || !unicode.IsUpper(runes[i]) {
+		return false
+	}
+	before := runes[i-1]
+	if unicode.IsUpper(before) {
+		return i+1 < len(runes) && unicode.IsLower(runes[i+1])
+	}
+	return unicode.IsLower(before) || unicode.IsDigit(before)
+}
+
+const shortHash = 8 // hexadecimal digits of a suffix
+
+// suffixed cuts name at a rune's border so that `_` and some digits of the
+// source's hash fit.
+func suffixed(name, source string, digits int) string {
+	sum := sha256.Sum256([]byte(pointer(source)))
+	hash := hex.EncodeToString(sum[:])[:min(digits, MaxName-1)]
+	room := MaxName - 1 - len(hash)
+	if len(name) > room {
+		for room > 0 && !utf8.RuneStart(name[room]) {
+			room--
+		}
+		name = name[:room]
+	}
+	return strings.TrimRight(name, "_") + "_" + hash
+}
+
+// pointer is source as a JSON pointer.
+func pointer(source string) string {
+	if source == "" || source[0] == '/' {
+		return source
+	}
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(source)
+}
+
+func unescape(member string) string {
+	if !strings.Contains(member, "~") {
+		return member
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(member)
+}

@@ -1,0 +1,221 @@
+package schemas
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestColumn(t *testing.T) {
+	tests := map[string]string{
+		"id":                            "id",
+		"userID":                        "user_id",
+		"HTMLBody":                      "html_body",
+		"assign_user_Id":                "assign_user_id",
+		"recentLeads":                   "recent_leads",
+		"creditNoteApplications":        "credit_note_applications",
+		"invoice_Draft_percentage":      "invoice_draft_percentage",
+		"RequestData":                   "request_data",
+		"HRA":                           "hra",
+		"line1":                         "line1",
+		"address2Line":                  "address2_line",
+		"2fa":                           "2fa",
+		"order":                         "order", // always quoted, so no word is special
+		"select":                        "select",
+		"_id":                           "_id",
+		"/billing_address/city":         "billing_address__city",
+		"/_context/stage/id":            "_context__stage__id",
+		"/contacts/leadSource/ownerID":  "contacts__lead_source__owner_id",
+		"/billing_address/address_line": "billing_address__address_line",
+		"":                              "value",
+	}
+	for source, want := range tests {
+		require.Equal(t, want, Column(source), "Column(%q)", source)
+	}
+}
+
+// Where the name alone cannot say which field it is, the hash does.
+func TestColumnWithSuffix(t *testing.T) {
+	tests := map[string]string{ // all but the eight digits
+		"/":                      "_",
+		" ":                      "_",
+		"a.b":                    "a_b_",
+		"a b":                    "a_b_",
+		`a"b`:                    "a_b_",
+		"a'b":                    "a_b_",
+		"a;--":                   "a_",
+		"%s":                     "_s_",
+		"$1":                     "_1_",
+		"{x}":                    "_x_",
+		"a/b":                    "a_b_",
+		"VAT №":                  "vat_",
+		"a__b":                   "a_b_", // else the same as b in a
+		"a_":                     "a_",
+		"größe":                  "größe_",
+		"GRÖSSE":                 "grösse_",
+		"税号":                     "税号_",
+		"🦤":                      "_",
+		"\u202eevil":             "_evil_",
+		"a\x00b":                 "a_b_",
+		"a\xffb":                 "a_b_",
+		"ctid":                   "ctid_",
+		"xmin":                   "xmin_",
+		"tableOID":               "table_oid", // another word than tableoid
+		"tableoid":               "tableoid_",
+		"rowid":                  "rowid_",
+		"_penstock_ord":          "penstock_ord_",
+		"_penstock_hash":         "penstock_hash_",
+		"_Penstock_Hash":         "penstock_hash_",
+		"/_penstock/hash":        "penstock__hash_",
+		strings.Repeat("a", 64):  strings.Repeat("a", 54) + "_",
+		strings.Repeat("ä", 40):  strings.Repeat("ä", 27) + "_",
+		strings.Repeat("ab", 31): strings.Repeat("ab", 31),
+	}
+	for source, prefix := range tests {
+		got := Column(source)
+		require.True(t, strings.HasPrefix(got, prefix), "Column(%q) = %q, want %q…", source, got, prefix)
+		if strings.HasSuffix(prefix, "_") {
+			require.Regexp(t, `^[0-9a-f]{8}$`, got[len(prefix):], "Column(%q) = %q", source, got)
+		}
+	}
+}
+
+func TestColumnNormalFormsDiffer(t *testing.T) {
+	composed, decomposed := Column("é"), Column("e\u0301")
+	require.NotEqual(t, composed, decomposed)
+	require.NotEqual(t, Column("\u1100\u1161"), Column("가"), "conjoining and whole syllables")
+	require.NotEqual(t, Column("\u212b"), Column("\u00c5"), "the unit and the letter")
+}
+
+func TestColumnsOfLongNamesDiffer(t *testing.T) {
+	a, b := strings.Repeat("x", 63)+"a", strings.Repeat("x", 63)+"b"
+	require.NotEqual(t, Column(a), Column(b))
+	require.Len(t, Column(strings.Repeat("x", 1000)), MaxName)
+}
+
+func TestNamerKeepsCasesApart(t *testing.T) {
+	n := NewNamer(nil)
+	got := []string{n.Name("name"), n.Name("Name"), n.Name("NAME")}
+	require.Equal(t, "name", got[0])
+	require.Regexp(t, `^name_[0-9a-f]{8}$`, got[1])
+	require.Regexp(t, `^name_[0-9a-f]{8}$`, got[2])
+	require.NotEqual(t, got[1], got[2])
+	require.Equal(t, got[1], n.Name("/Name"), "a member's name and its pointer are one source")
+}
+
+func TestNamerKeepsNestingApart(t *testing.T) {
+	n := NewNamer(nil)
+	require.Equal(t, "customer", n.Name("/customer"))
+	require.Equal(t, "customer__id", n.Name("/customer/id"))
+	require.Regexp(t, `^customer_id_[0-9a-f]{8}$`, n.Name("/customer__id"))
+	require.Equal(t, "customer_id", n.Name("/customer_id"))
+}
+
+func TestNamerKeepsWhatATableHas(t *testing.T) {
+	n := NewNamer(map[string]string{"/Total": "total", "/total": "total_1"})
+	require.Equal(t, "total_1", n.Name("total"))
+	require.Equal(t, "total", n.Name("Total"))
+	n.Take("Note")
+	require.Regexp(t, `^note_[0-9a-f]{8}$`, n.Name("note"), "somebody has a column Note")
+}
+
+func TestNamerLengthensAHashThatIsTaken(t *testing.T) {
+	short := Column("a b")
+	n := NewNamer(nil)
+	require.Equal(t, short, n.Name("/"+short), "a field may be called so")
+	longer := n.Name("a b")
+	require.Equal(t, "a_b_", longer[:4])
+	require.Len(t, longer, len("a_b_")+16)
+}
+
+func TestTableNamer(t *testing.T) {
+	n := NewTableNamer("sales_invoices", nil)
+	require.Equal(t, "sales_invoices__items", n.Name("/items"))
+	require.Equal(t, "sales_invoices__items__taxes", n.Name("/items/taxes"))
+	require.Regexp(t, `^sales_invoices__items_[0-9a-f]{8}$`, n.Name("/Items"))
+	long := n.Name("/" + strings.Repeat("x", 50))
+	require.Len(t, long, MaxName)
+	require.Regexp(t, `^sales_invoices__x+_[0-9a-f]{8}$`, long)
+}
+
+// sources draws fields' names and pointers, many of which nearly collide.
+func sources() *rapid.Generator[string] {
+	hostile := rapid.SampledFrom([]string{
+		"name", "Name", "NAME", "naMe", "na_me", "_name", "name_", "na__me", "é", "e\u0301", "", " ", "a b", "a.b", "a-b",
+		"_penstock_hash", "penstock_hash", "_PENSTOCK_HASH", "ctid", "CTID", "🦤", "\u202e", "ẞ", "ß", "SS", "K", "\u212a", "\xff", "\xfe",
+		strings.Repeat("x", 70), strings.Repeat("x", 71), strings.Repeat("ü", 40), strings.Repeat("x", 54) + "_y",
+	})
+	member := rapid.OneOf(hostile, rapid.String(), rapid.StringMatching(`[aAbB_]{0,4}`))
+	return rapid.Custom(func(t *rapid.T) string {
+		var b strings.Builder
+		for _, m := range rapid.SliceOfN(member, 1, 3).Draw(t, "members") {
+			b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m))
+		}
+		return b.String()
+	})
+}
+
+func TestNamerIsInjectiveAndStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfNDistinct(sources(), 1, 20, rapid.ID[string]).Draw(t, "sources")
+		first := name(NewNamer(nil), all)
+		by := make(map[string]string)
+		for source, column := range first {
+			if len(column) > MaxName || column == "" || !utf8.ValidString(column) {
+				t.Fatalf("Name(%q) = %q", source, column)
+			}
+			if strings.HasPrefix(column, "_penstock_") {
+				t.Fatalf("Name(%q) = %q, which is penstock's own", source, column)
+			}
+			if other, ok := by[strings.ToLower(column)]; ok {
+				t.Fatalf("%q and %q are both %q", source, other, column)
+			}
+			by[strings.ToLower(column)] = source
+		}
+		if again := name(NewNamer(nil), all); !maps.Equal(first, again) {
+			t.Fatalf("not the same twice: %q, %q", first, again)
+		}
+		shuffled := rapid.Permutation(all).Draw(t, "shuffled")
+		if again := name(NewNamer(first), shuffled); !maps.Equal(first, again) {
+			t.Fatalf("not stable: %q, then %q", first, again)
+		}
+	})
+}
+
+func name(n *Namer, sources []string) map[string]string {
+	columns := make(map[string]string)
+	for _, s := range sources {
+		columns[s] = n.Name(s)
+	}
+	return columns
+}
+
+// A name in canonical form is its own column, whatever else is there later.
+func TestColumnKeepsCanonicalNames(t *testing.T) {
+	canonical := rapid.StringMatching(`[a-z][a-z0-9]{0,9}(_[a-z0-9]{1,9}){0,4}`)
+	rapid.Check(t, func(t *rapid.T) {
+		s := canonical.Filter(func(s string) bool { return !systemColumns[s] }).Draw(t, "name")
+		if got := Column(s); got != s {
+			t.Fatalf("Column(%q) = %q", s, got)
+		}
+	})
+}
+
+func FuzzColumn(f *testing.F) {
+	for _, s := range []string{"userID", "/a/b", "/a~1b/~0", "é", "a__b", "_penstock_x", "", "/", "//", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		got := Column(source)
+		require.Equal(t, got, Column(source))
+		require.LessOrEqual(t, len(got), MaxName)
+		require.True(t, utf8.ValidString(got), "%q", got)
+		require.Equal(t, strings.ToLower(got), got)
+		n := NewNamer(nil)
+		require.Equal(t, got, n.Name(source))
+	})
+}
