@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// The fixed credentials of the sandbox. They open nothing else.
+const (
+	ReadOnlyKey     = "sk_sandbox_readonly"  // versioned surface
+	WritingKey      = "sk_sandbox_rw"        // versioned surface, may write
+	ReadOnlyToken   = "pat_sandbox_readonly" // application surface
+	WritingToken    = "pat_sandbox_rw"       // application surface, may write
+	WhiteLabelToken = "wl_sandbox"           // white-label endpoints
+	LoginEmail      = "demo@example.test"
+	LoginPassword   = "sandbox"
+)
+
+// auth is which credential an endpoint asks for.
+type auth int
+
+const (
+	bearer auth = iota // the surface's own
+	public
+	whiteLabel
+)
+
+// credential is who a request comes from.
+type credential struct {
+	name    string // as statistics call it; never a token that was issued
+	surface string
+	user    string // whom the application surface counts requests by
+	writes  bool
+}
+
+// tokens are the credentials that open the sandbox.
+type tokens struct {
+	mu     sync.Mutex
+	known  map[string]credential
+	issued int
+}
+
+func newTokens() *tokens {
+	return &tokens{known: map[string]credential{
+		ReadOnlyKey:     {name: ReadOnlyKey, surface: "v2", user: ReadOnlyKey},
+		WritingKey:      {name: WritingKey, surface: "v2", user: WritingKey, writes: true},
+		ReadOnlyToken:   {name: ReadOnlyToken, surface: "app", user: ReadOnlyToken},
+		WritingToken:    {name: WritingToken, surface: "app", user: WritingToken, writes: true},
+		WhiteLabelToken: {name: WhiteLabelToken, surface: "wl", user: WhiteLabelToken, writes: true},
+	}}
+}
+
+// of returns the request's credential; ok is false for none or an unknown one.
+func (t *tokens) of(r *http.Request) (c credential, ok bool) {
+	token, has := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !has {
+		return credential{}, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok = t.known[token]
+	return c, ok
+}
+
+// login issues a token and, as the platform does, ends all others of the user.
+func (t *tokens) login() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for token, c := range t.known {
+		if c.name == loginName {
+			delete(t.known, token)
+		}
+	}
+	return t.issue()
+}
+
+// refresh swaps the token that asks for a new one.
+func (t *tokens) refresh(old string) (string, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[old].name != loginName {
+		return "", false
+	}
+	delete(t.known, old)
+	return t.issue(), true
+}
+
+// end forgets a token that was issued; the fixed ones stay.
+func (t *tokens) end(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[token].name == loginName {
+		delete(t.known, token)
+	}
+}
+
+const loginName = "login:" + LoginEmail
+
+func (t *tokens) issue() string {
+	t.issued++
+	token := fmt.Sprintf("%d|sandbox-session-%04d", 100+t.issued, t.issued)
+	t.known[token] = credential{name: loginName, surface: "app", user: loginName, writes: true}
+	return token
+}
+
+// admit checks a request's credential against what its endpoint wants.
+func (s *Server) admit(r *http.Request, surface string, want auth) (credential, *reply) {
+	if want == public {
+		return credential{name: "public", surface: surface}, nil
+	}
+	c, ok := s.tokens.of(r)
+	if want == whiteLabel {
+		surface = "wl"
+	}
+	if !ok || c.surface != surface {
+		return credential{name: "rejected", surface: surface}, unauthenticated(r, surface)
+	}
+	return c, nil
+}
+
+func unauthenticated(r *http.Request, surface string) *reply {
+	var answer reply
+	switch {
+	case surface == "v2":
+		answer = v2Error(http.StatusUnauthorized, "unauthorized", "Missing or invalid API key.")
+	case surface == "wl":
+		answer = jsonReply(http.StatusUnauthorized, obj("error", "Invalid token"))
+	case !strings.Contains(r.Header.Get("Accept"), "json"):
+		// Without Accept the framework takes the client for a browser.
+		answer = htmlReply(http.StatusFound, loginPage)
+		answer.header.Set("Location", "/login")
+	default:
+		answer = jsonReply(http.StatusUnauthorized, obj("message", "Unauthenticated."))
+	}
+	return &answer
+}
+
+// session answers login, refresh and logout.
+func (s *Server) session(r *http.Request, template string, body object) (reply, bool) {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch template {
+	case "/api/login":
+		if body.text("email") != LoginEmail || body.text("password") != LoginPassword {
+			return jsonReply(http.StatusUnauthorized, obj("success", false, "message", "Invalid email or password", "errors", nil)), true
+		}
+		return issued("Login successful", s.tokens.login()), true
+	case "/api/refresh":
+		fresh, ok := s.tokens.refresh(token)
+		if !ok {
+			return *unauthenticated(r, "app"), true
+		}
+		return issued("Token refreshed", fresh), true
+	case "/api/logout":
+		s.tokens.end(token)
+		return jsonReply(http.StatusOK, obj("success", true, "message", "Success", "data", "Logged out successfully")), true
+	}
+	return reply{}, false
+}
+
+func issued(says, token string) reply {
+	return jsonReply(http.StatusOK, obj("success", true, "message", says,
+		"data", obj("token", token, "type", "bearer", "user", obj("id", 1, "name", "Demo", "email", LoginEmail))))
+}

@@ -1,0 +1,251 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// write describes what one writing endpoint does to the data.
+type write struct {
+	dialect dialect
+	do      deed
+	table   string
+	id      string // parameter or member of the body with the row's id
+	needs   string // members that must be there
+	sets    object // what a step of a document's life changes
+	link    string // of create: column that takes the id from the path
+	yields  string // of convert: table that gets a row
+	back    string // of convert: column that takes the new row's id
+}
+
+type deed int
+
+const (
+	answerOnly deed = iota // says yes and changes nothing that can be read
+	create
+	update
+	save // updates when there is an id, creates when there is none
+	remove
+	convert // changes one row and makes another of it
+)
+
+// change answers a writing endpoint.
+func (s *Server) change(route string, t target, c credential, p params, body object) reply {
+	x, known := s.writes[route]
+	if !known {
+		x.dialect = s.dialectOf(t, nil)
+	}
+	if !c.writes {
+		return x.dialect.fail(&trouble{kind: readOnlyKey})
+	}
+	if lacking := lackingIn(body, x.needs); lacking != nil {
+		return x.dialect.fail(&trouble{kind: invalid, fields: lacking})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := p[x.id]
+	do := x.do
+	if do == save {
+		do = update
+		if id == "" {
+			do = create
+		}
+	}
+	switch do {
+	case create:
+		return x.made(s.world.create(x, p, body))
+	case update, remove, convert:
+		row, ok := s.world.table(x.table).find(id)
+		if !ok {
+			what := strings.ReplaceAll(strings.TrimSuffix(x.table, "s"), "_", " ")
+			return x.dialect.fail(&trouble{kind: missing, what: strings.ToUpper(what[:1]) + what[1:]})
+		}
+		return x.done(do, s.world.alter(x, do, row, body))
+	}
+	return x.dialect.yes("Saved successfully", http.StatusOK, "")
+}
+
+func lackingIn(body object, needs string) []string {
+	var lacking []string
+	for _, name := range strings.Fields(needs) {
+		if body.text(name) == "" {
+			lacking = append(lacking, name)
+		}
+	}
+	return lacking
+}
+
+// now is the world's clock: it moves by a minute with each change, so that the
+// same changes leave the same data.
+func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
+
+// create adds a row: one like the table's last, but new, with what was sent.
+func (w *world) create(x write, p params, body object) object {
+	t := w.table(x.table)
+	row := object{}
+	if len(t.rows) > 0 {
+		row = slices.Clone(t.rows[len(t.rows)-1])
+	}
+	var id any = t.next
+	if prefix, _, ok := strings.Cut(row.text("id"), "_"); ok {
+		id = fmt.Sprintf("%s_new%d", prefix, t.next)
+		t.next++
+	}
+	row = blank(row).put("id", id)
+	if x.link != "" {
+		row = row.put(x.link, decodeText(p[x.link]))
+	}
+	row = fill(row, body)
+	for _, name := range []string{"created_at", "updated_at"} {
+		if _, ok := row.lookup(name); ok {
+			row = row.put(name, iso(w.now()))
+		}
+	}
+	if _, ok := row.lookup("created"); ok {
+		row = row.put("created", int(w.now().Unix()))
+	}
+	t.add(row)
+	w.version++
+	return row
+}
+
+// blank empties what a person would have typed, and keeps what a row needs to
+// be one: its references, codes and amounts.
+func blank(row object) object {
+	for i := range row {
+		switch row[i].name {
+		case "email", "phone", "mobile_no", "notes", "note", "description", "reference_number":
+			row[i].value = nil
+		case "tags":
+			row[i].value = list{}
+		}
+	}
+	return row
+}
+
+// decodeText takes a path parameter for a number where it is one.
+func decodeText(text string) any {
+	n := 0
+	if _, err := fmt.Sscanf(text, "%d", &n); err == nil && fmt.Sprint(n) == text {
+		return n
+	}
+	return text
+}
+
+// fill takes over the members of a body that a row knows.
+func fill(row, body object) object {
+	for _, m := range body {
+		if _, ok := row.lookup(m.name); ok && m.name != "id" {
+			row = row.put(m.name, m.value)
+		}
+	}
+	return row
+}
+
+// alter changes or removes a row and returns what it was or is.
+func (w *world) alter(x write, do deed, row, body object) object {
+	w.version++
+	t := w.table(x.table)
+	if do == remove {
+		t.remove(row.text("id"))
+		return row
+	}
+	changed := fill(slices.Clone(row), body)
+	for _, m := range x.sets {
+		changed = changed.put(m.name, m.value)
+	}
+	if _, ok := changed.lookup("updated_at"); ok {
+		changed = changed.put("updated_at", iso(w.now()))
+	}
+	if do != convert {
+		t.put(changed)
+		return changed
+	}
+	made := w.create(write{table: x.yields}, nil, changed)
+	t.put(changed.put(x.back, made.get("id")))
+	return made
+}
+
+func (x write) made(row object) reply {
+	return x.dialect.yes("Created successfully", http.StatusCreated, row)
+}
+
+func (x write) done(do deed, row object) reply {
+	says := map[deed]string{update: "Updated successfully", remove: "Deleted successfully", convert: "Converted successfully"}[do]
+	if do == remove {
+		if x.dialect == dV2 {
+			return x.dialect.yes(says, http.StatusOK, obj("id", row.get("id"), "object", row.get("object"), "deleted", true))
+		}
+		return x.dialect.yes(says, http.StatusOK, "")
+	}
+	return x.dialect.yes(says, http.StatusOK, row)
+}
+
+// yes answers a change. Only the versioned parts know 201 and the whole object.
+func (d dialect) yes(says string, status int, data any) reply {
+	switch d {
+	case dV2:
+		r := jsonReply(status, nil)
+		r.body = utf8Style.append(nil, data)
+		return r
+	case d0:
+		return jsonReply(status, obj("data", data))
+	}
+	if row, ok := data.(object); ok {
+		data = obj("id", row.get("id"))
+	}
+	return jsonReply(http.StatusOK, d.wrap(says, served{data: data}))
+}
+
+// shift is drift: a row comes or goes in the table that an endpoint lists.
+func (s *Server) shift(t target, f Fault) {
+	e := s.endpoints[t.method+" "+t.template]
+	if e == nil || e.from == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := s.world.table(e.from).rows
+	if len(rows) == 0 {
+		return
+	}
+	if f.Delete {
+		row := rows[s.drift.IntN(len(rows))]
+		s.world.alter(write{table: e.from}, remove, row, nil)
+		return
+	}
+	s.world.create(write{table: e.from}, nil, nil)
+}
+
+// Touch changes a random share of the records, so that the next reading finds
+// changes, and returns how many.
+func (s *Server) Touch(fraction float64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.contacts != nil {
+		return s.contacts.touch(fraction, s.drift)
+	}
+	touched := 0
+	for _, name := range s.world.names() {
+		for _, row := range s.world.table(name).rows {
+			if _, ok := row.lookup("updated_at"); ok && s.drift.Float64() < fraction {
+				s.world.alter(write{table: name}, update, row, marked(row))
+				touched++
+			}
+		}
+	}
+	return touched
+}
+
+// marked is a change that shows wherever the row does: to its first text.
+func marked(row object) object {
+	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
+		if text, ok := row.get(name).(string); ok {
+			return obj(name, text+" ✎")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// control answers what a test, not a client, asks for:
+//
+//	GET    /_sandbox/stats              Stats; DELETE begins them anew
+//	GET    /_sandbox/truth/{stream}     Truth as one JSON array
+//	POST   /_sandbox/faults             a JSON list of Fault in the place of all others; DELETE clears
+//	POST   /_sandbox/reset              the data as the seed makes it
+//	POST   /_sandbox/touch              {"fraction":0.1}: changes that share of the records
+//	POST   /_sandbox/rate               {"v2":50,"app":20}: requests a second from now on
+//	GET    /_sandbox/contacts.ndjson    ?n=: the benchmark's contacts
+func (s *Server) control(w http.ResponseWriter, r *http.Request) {
+	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
+	stream, isTruth := strings.CutPrefix(what, "truth/")
+	switch key := r.Method + " " + what; {
+	case key == "GET stats":
+		tell(w, s.Stats(), nil)
+	case key == "DELETE stats":
+		s.ResetStats()
+		tell(w, s.Stats(), nil)
+	case r.Method == http.MethodGet && isTruth:
+		records, err := s.Truth(stream)
+		if records == nil {
+			records = []json.RawMessage{}
+		}
+		tell(w, records, err)
+	case key == "POST faults":
+		var list []Fault
+		err := json.NewDecoder(r.Body).Decode(&list)
+		if err == nil {
+			err = s.SetFaults(list...)
+		}
+		tell(w, list, err)
+	case key == "DELETE faults":
+		tell(w, []Fault{}, s.SetFaults())
+	case key == "POST reset":
+		s.Reset()
+		tell(w, s.Stats(), nil)
+	case key == "POST touch":
+		var ask struct{ Fraction float64 }
+		err := json.NewDecoder(r.Body).Decode(&ask)
+		tell(w, map[string]int{"touched": s.Touch(ask.Fraction)}, err)
+	case key == "POST rate":
+		s.controlRate(w, r)
+	case key == "GET contacts.ndjson" && s.contacts != nil:
+		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+		if err != nil {
+			n = s.options.Contacts
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_ = s.WriteContactsNDJSON(w, n) // the reader has gone
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (s *Server) controlRate(w http.ResponseWriter, r *http.Request) {
+	var ask struct{ V2, App int }
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		tell(w, nil, err)
+		return
+	}
+	if ask.V2 > 0 {
+		s.SetRate(ask.V2)
+	}
+	if ask.App > 0 {
+		s.appLimit.set(Rate{Requests: ask.App, Window: time.Second})
+	}
+	tell(w, ask, nil)
+}
+
+func tell(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		v = map[string]string{"error": err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(v) // nobody is left to tell
+}

@@ -1,0 +1,183 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Fault is something that goes wrong on demand.
+type Fault struct {
+	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
+	Kind        string   `json:"kind"`                  // see the Fault constants
+	Status      int      `json:"status,omitempty"`      // of status: 500 unless set
+	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, to the letter
+	Count       int      `json:"count,omitempty"`       // how often it strikes; 0 for ever
+	Probability float64  `json:"probability,omitempty"` // of striking a request; 0 means 1
+	After       int      `json:"after,omitempty"`       // requests that pass before it begins
+	Page        int      `json:"page,omitempty"`        // strikes this page number only
+	Delay       Duration `json:"delay,omitempty"`       // of slow: before each part of the body
+	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
+	Location    string   `json:"location,omitempty"`    // of redirect
+	Delete      bool     `json:"delete,omitempty"`      // of drift: takes a row away instead of adding one
+}
+
+// The kinds of faults.
+const (
+	FaultStatus    = "status"     // answers Status, with Retry-After where given
+	FaultSlow      = "slow"       // the body drips
+	FaultTruncate  = "truncate"   // the body ends early, under its full Content-Length
+	FaultCut       = "cut"        // the body ends early, and the headers agree
+	FaultReset     = "reset"      // the connection is reset before an answer
+	FaultHTML      = "html"       // 200 and a login page
+	FaultEmpty     = "empty"      // 200 and an empty list
+	FaultMalformed = "malformed"  // 200 and something that is nearly JSON
+	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large one
+	FaultDrift     = "drift"      // rows come or go while a list is read
+	FaultShuffle   = "shuffle"    // rows that tie in the list's order change places
+	FaultStuck     = "stuck"      // page numbers and cursors are ignored: the first page comes for ever
+	FaultModuleOff = "module_off" // the module is not part of the plan
+	FaultRedirect  = "redirect"   // 302 to Location
+)
+
+// Duration is a time.Duration that JSON writes as "250ms".
+type Duration time.Duration
+
+// MarshalText writes the duration as time.Duration prints it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// ParseFault reads the form of the command line: "crm.*=status,status=503,count=3".
+func ParseFault(text string) (Fault, error) {
+	head, rest, _ := strings.Cut(text, ",")
+	match, kind, ok := strings.Cut(head, "=")
+	if !ok {
+		return Fault{}, fmt.Errorf("parse fault %q: want MATCH=KIND[,NAME=VALUE]...", text)
+	}
+	f := Fault{Match: match, Kind: kind}
+	if rest != "" {
+		for _, word := range strings.Split(rest, ",") {
+			name, value, _ := strings.Cut(word, "=")
+			if err := f.set(name, value); err != nil {
+				return Fault{}, fmt.Errorf("parse fault %q: %s: %w", text, name, err)
+			}
+		}
+	}
+	return f, f.check()
+}
+
+func (f *Fault) set(name, value string) (err error) {
+	switch name {
+	case "status":
+		f.Status, err = strconv.Atoi(value)
+	case "retry_after":
+		f.RetryAfter = value
+	case "count":
+		f.Count, err = strconv.Atoi(value)
+	case "probability":
+		f.Probability, err = strconv.ParseFloat(value, 64)
+	case "after":
+		f.After, err = strconv.Atoi(value)
+	case "page":
+		f.Page, err = strconv.Atoi(value)
+	case "delay":
+		err = f.Delay.UnmarshalText([]byte(value))
+	case "bytes":
+		f.Bytes, err = strconv.Atoi(value)
+	case "location":
+		f.Location = value
+	case "delete":
+		f.Delete, err = strconv.ParseBool(value)
+	default:
+		return errors.New("no such setting")
+	}
+	return err
+}
+
+func (f *Fault) check() error {
+	switch f.Kind {
+	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
+		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect:
+	default:
+		return fmt.Errorf("unknown fault %q", f.Kind)
+	}
+	if _, err := path.Match(f.Match, ""); err != nil {
+		return fmt.Errorf("fault match %q: %w", f.Match, err)
+	}
+	return nil
+}
+
+// faults are those in force.
+type faults struct {
+	mu     sync.Mutex
+	rules  []*rule
+	random *rand.Rand
+}
+
+type rule struct {
+	Fault
+	seen, struck int
+}
+
+func newFaults(seed uint64) *faults {
+	return &faults{random: rand.New(rand.NewPCG(seed, 7))}
+}
+
+// SetFaults puts these faults in the place of all others.
+func (s *Server) SetFaults(list ...Fault) error {
+	rules := make([]*rule, len(list))
+	for i := range list {
+		if err := list[i].check(); err != nil {
+			return err
+		}
+		rules[i] = &rule{Fault: list[i]}
+	}
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.rules = rules
+	return nil
+}
+
+// strike returns the fault that this request meets, if any.
+func (f *faults) strike(t target, page string) (Fault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rules {
+		if !r.matches(t) || (r.Page > 0 && strconv.Itoa(r.Page) != page) {
+			continue
+		}
+		r.seen++
+		if r.seen <= r.After || (r.Count > 0 && r.struck >= r.Count) {
+			continue
+		}
+		if r.Probability > 0 && f.random.Float64() >= r.Probability {
+			continue
+		}
+		r.struck++
+		return r.Fault, true
+	}
+	return Fault{}, false
+}
+
+func (r *rule) matches(t target) bool {
+	if r.Match == "" || r.Match == "*" {
+		return true
+	}
+	for _, name := range []string{t.stream, t.template, t.method + " " + t.template} {
+		if ok, _ := path.Match(r.Match, name); ok && name != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,172 @@
+package sandbox
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Rate is a number of requests in a window. Zero requests mean no limit.
+type Rate struct {
+	Requests int           `json:"requests"`
+	Window   time.Duration `json:"window"`
+}
+
+// planRate is the documented limit of a plan on the versioned surface.
+func planRate(plan string) (Rate, error) {
+	switch plan {
+	case "", "free", "pro":
+		return Rate{100, time.Second}, nil
+	case "business":
+		return Rate{500, time.Second}, nil
+	case "agency":
+		return Rate{2000, time.Second}, nil
+	}
+	return Rate{}, fmt.Errorf("unknown plan %q: want free, pro, business or agency", plan)
+}
+
+// ResetUnit is how X-RateLimit-Reset tells the time.
+type ResetUnit string
+
+// The units found in the wild; the zero value is ResetDelta.
+const (
+	ResetDelta   ResetUnit = "delta"    // seconds from now
+	ResetEpoch   ResetUnit = "epoch"    // Unix seconds
+	ResetEpochMs ResetUnit = "epoch_ms" // Unix milliseconds
+)
+
+// limiter counts requests in a sliding window: a request is let in when fewer
+// than the limit were let in during the window before it.
+type limiter struct {
+	mu   sync.Mutex
+	log  map[string]*window // by credential or user
+	rate Rate
+}
+
+// window holds the moments, since the server's start, of the newest requests.
+type window struct {
+	moments []time.Duration // a ring
+	oldest  int
+	count   int
+}
+
+// verdict is the limiter's answer to one request.
+type verdict struct {
+	ok        bool
+	limit     int
+	remaining int
+	reset     time.Duration // until the window's oldest request leaves it
+}
+
+func newLimiter(rate Rate) *limiter { return &limiter{log: map[string]*window{}, rate: rate} }
+
+// set changes the limit from now on. What was let in before still counts, as
+// far back as the new limit can remember.
+func (l *limiter) set(rate Rate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rate = rate
+	for _, w := range l.log {
+		w.resize(rate.Requests)
+	}
+}
+
+func (l *limiter) limit() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rate.Requests
+}
+
+func (w *window) resize(size int) {
+	moments := make([]time.Duration, size)
+	kept := min(w.count, size)
+	for i := range kept {
+		moments[i] = w.moments[(w.oldest+w.count-kept+i)%len(w.moments)]
+	}
+	*w = window{moments: moments, count: kept}
+}
+
+// take counts a request of who at a moment, if there is room for it.
+func (l *limiter) take(who string, now time.Duration) verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rate.Requests <= 0 {
+		return verdict{ok: true, limit: math.MaxInt32, remaining: math.MaxInt32}
+	}
+	w := l.log[who]
+	if w == nil {
+		w = &window{moments: make([]time.Duration, l.rate.Requests)}
+		l.log[who] = w
+	}
+	for w.count > 0 && now-w.moments[w.oldest] >= l.rate.Window {
+		w.oldest = (w.oldest + 1) % len(w.moments)
+		w.count--
+	}
+	v := verdict{ok: w.count < len(w.moments), limit: l.rate.Requests, reset: l.rate.Window}
+	if v.ok {
+		w.moments[(w.oldest+w.count)%len(w.moments)] = now
+		w.count++
+	}
+	v.remaining = len(w.moments) - w.count
+	v.reset = w.moments[w.oldest] + l.rate.Window - now
+	return v
+}
+
+// resetHeader writes when the window has room again.
+func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
+	switch unit {
+	case ResetEpoch:
+		return strconv.FormatInt(int64(math.Ceil(float64(now.Add(in).UnixNano())/1e9)), 10)
+	case ResetEpochMs:
+		return strconv.FormatInt(now.Add(in+time.Millisecond).UnixMilli(), 10)
+	}
+	return strconv.Itoa(seconds(in))
+}
+
+// now is the server's clock, as it tells it to clients.
+func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
+
+func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+
+// announce writes the versioned surface's headers for a request that nobody is
+// charged for.
+func (s *Server) announce(h http.Header, c credential) {
+	if c.surface == "v2" && !s.options.NoLimits {
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))
+		h.Set("X-RateLimit-Reset", resetHeader(s.options.Reset, s.now(), time.Second))
+	}
+}
+
+// throttle applies the surface's limit: the answer is nil when the request may
+// go on. On the versioned surface every response carries the state of the
+// window, on the other one only a refusal does.
+func (s *Server) throttle(h http.Header, c credential) *reply {
+	now := time.Since(s.start)
+	if c.surface == "v2" {
+		v := s.v2Limit.take(c.user, now)
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(v.remaining))
+		h.Set("X-RateLimit-Reset", resetHeader(s.options.Reset, s.now(), v.reset))
+		if v.ok {
+			return nil
+		}
+		r := jsonReply(http.StatusTooManyRequests, obj("error",
+			obj("code", "rate_limited", "message", "Too many requests", "type", "rate_limit_error", "param", nil)))
+		r.gate = v.reset
+		return &r
+	}
+	v := s.appLimit.take(c.user, now)
+	if v.ok {
+		return nil
+	}
+	r := jsonReply(http.StatusTooManyRequests, obj("message", "Too Many Attempts."))
+	wait := max(seconds(v.reset), 1)
+	r.header.Set("Retry-After", strconv.Itoa(wait))
+	r.header.Set("X-RateLimit-Limit", strconv.Itoa(v.limit))
+	r.header.Set("X-RateLimit-Remaining", "0")
+	r.header.Set("X-RateLimit-Reset", strconv.FormatInt(s.now().Unix()+int64(wait), 10))
+	r.gate = time.Duration(wait) * time.Second
+	return &r
+}

@@ -1,0 +1,296 @@
+package sandbox
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// item is one record, rendered.
+type item struct {
+	key  string
+	json json.RawMessage
+}
+
+// paging is one request for a part of a list.
+type paging struct {
+	items []item
+	p     params
+	size  int
+	fixed bool
+	keyed int
+	url   string // of the list, as the application believes: its own inner host
+	path  string // of the list, below the host
+}
+
+// served is a payload and what stands beside it in the envelope.
+type served struct {
+	data   any
+	beside object
+	whole  bool // data is the whole body, whatever the dialect
+	header http.Header
+}
+
+// pager cuts a list into pages and says how to get the next one.
+type pager func(paging) (served, *trouble)
+
+// slice returns items from..to, clipped, and as an object with numeric keys
+// where the platform forgot to count anew.
+func (q paging) slice(from, to, page int) any {
+	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
+	if q.keyed > 0 && page >= q.keyed && from < to {
+		o := object{}
+		for i := from; i < to; i++ {
+			o = append(o, member{strconv.Itoa(i), q.items[i].json})
+		}
+		return o
+	}
+	raw := make([]json.RawMessage, 0, to-from)
+	for _, it := range q.items[from:to] {
+		raw = append(raw, it.json)
+	}
+	return raw
+}
+
+// page is the number asked for; what is not a number is page 1.
+func (q paging) page() int {
+	n, err := strconv.Atoi(q.p["page"])
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
+
+// perPage is the size asked for: none, zero and nonsense mean the default, a
+// negative one means everything.
+func (q paging) perPage(names ...string) int {
+	for _, name := range names {
+		n, err := strconv.Atoi(q.p[name])
+		switch {
+		case q.fixed || err != nil || n == 0:
+		case n < 0:
+			return max(len(q.items), 1)
+		default:
+			return n
+		}
+	}
+	return q.size
+}
+
+// bounds are the paginator's figures for a page.
+type bounds struct {
+	page, size, last, total int
+	from, to                any // 1-based, null on an empty page
+}
+
+func (q paging) bounds() bounds {
+	b := bounds{page: q.page(), size: q.perPage("per_page"), total: len(q.items)}
+	b.last = max((b.total+b.size-1)/b.size, 1)
+	if first := (b.page-1)*b.size + 1; first <= b.total {
+		b.from, b.to = first, min(first+b.size-1, b.total)
+	}
+	return b
+}
+
+func (q paging) cut(b bounds) any { return q.slice((b.page-1)*b.size, b.page*b.size, b.page) }
+
+// pageURL is the link to a page, null outside the list.
+func (q paging) pageURL(page, last int) any {
+	if page < 1 || page > last {
+		return nil
+	}
+	return fmt.Sprintf("%s?page=%d", q.url, page)
+}
+
+// whole serves everything at once and ignores page numbers.
+func whole(q paging) (served, *trouble) {
+	return served{data: q.slice(0, len(q.items), 1)}, nil
+}
+
+// itemsPager is D1's: data.items beside data.pagination, no link.
+func itemsPager(q paging) (served, *trouble) {
+	b := q.bounds()
+	return served{data: obj("items", q.cut(b),
+		"pagination", obj("total", b.total, "per_page", b.size, "current_page", b.page, "last_page", b.last))}, nil
+}
+
+// laravelPager is the framework's length-aware paginator, under data.
+func laravelPager(q paging) (served, *trouble) {
+	b := q.bounds()
+	links := list{obj("url", q.pageURL(b.page-1, b.last), "label", "&laquo; Previous", "active", false)}
+	for n := 1; n <= b.last && n <= 10; n++ {
+		links = append(links, obj("url", q.pageURL(n, b.last), "label", strconv.Itoa(n), "active", n == b.page))
+	}
+	links = append(links, obj("url", q.pageURL(b.page+1, b.last), "label", "Next &raquo;", "active", false))
+	return served{data: obj("current_page", b.page, "data", q.cut(b), "first_page_url", q.pageURL(1, b.last), "from", b.from,
+		"last_page", b.last, "last_page_url", q.pageURL(b.last, b.last), "links", links,
+		"next_page_url", q.pageURL(b.page+1, b.last), "path", q.url, "per_page", b.size,
+		"prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to, "total", b.total)}, nil
+}
+
+// barePager is the same paginator returned from a controller as it is.
+func barePager(q paging) (served, *trouble) {
+	s, t := laravelPager(q)
+	s.whole = true
+	return s, t
+}
+
+// simplePager knows whether there is more, not how much.
+func simplePager(q paging) (served, *trouble) {
+	b := q.bounds()
+	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
+		"first_page_url", q.pageURL(1, b.last), "from", b.from, "next_page_url", q.pageURL(b.page+1, b.last), "path", q.url,
+		"per_page", b.size, "prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to)}, nil
+}
+
+// resourcePager is an API Resource collection: links and meta beside data.
+func resourcePager(q paging) (served, *trouble) {
+	b := q.bounds()
+	return served{data: q.cut(b), beside: obj(
+		"links", obj("first", q.pageURL(1, b.last), "last", q.pageURL(b.last, b.last),
+			"prev", q.pageURL(b.page-1, b.last), "next", q.pageURL(b.page+1, b.last)),
+		"meta", obj("current_page", b.page, "from", b.from, "last_page", b.last, "links", list{}, "path", q.url,
+			"per_page", b.size, "to", b.to, "total", b.total))}, nil
+}
+
+// fractalPager counts pages under meta.pagination.
+func fractalPager(q paging) (served, *trouble) {
+	b := q.bounds()
+	count := max(min(b.size, b.total-(b.page-1)*b.size), 0)
+	links := object{}
+	if next := q.pageURL(b.page+1, b.last); next != nil {
+		links = links.put("next", next)
+	}
+	return served{data: q.cut(b), beside: obj("meta", obj("pagination", obj("total", b.total, "count", count,
+		"per_page", b.size, "current_page", b.page, "total_pages", b.last, "links", links)))}, nil
+}
+
+// numberedPager is page and per_page with the figures at the top.
+func numberedPager(q paging) (served, *trouble) {
+	b := q.bounds()
+	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
+}
+
+// cursorPager is the framework's cursorPaginate: an opaque token, no count.
+func cursorPager(q paging) (served, *trouble) {
+	size := q.perPage("per_page")
+	start := q.after(q.p["cursor"])
+	end := min(start+size, len(q.items))
+	var next, nextURL, prev any
+	if end < len(q.items) {
+		token := q.token(end)
+		next, nextURL = token, q.url+"?cursor="+token
+	}
+	if start > 0 {
+		prev = q.token(max(start-size, 0))
+	}
+	return served{data: obj("data", q.slice(start, end, 1), "path", q.url, "per_page", size, "next_cursor", next,
+		"next_page_url", nextURL, "prev_cursor", prev, "prev_page_url", nil)}, nil
+}
+
+// nextPager is a list with a next_cursor in its body.
+func nextPager(q paging) (served, *trouble) {
+	size, t := q.limit()
+	if t != nil {
+		return served{}, t
+	}
+	start := q.after(q.p["cursor"])
+	end := min(start+size, len(q.items))
+	var next any
+	if end < len(q.items) {
+		next = q.token(end)
+	}
+	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
+}
+
+// offsetPager counts from offset, with a link to the next part.
+func offsetPager(q paging) (served, *trouble) {
+	size := q.perPage("limit")
+	offset, _ := strconv.Atoi(q.p["offset"])
+	offset = max(offset, 0)
+	var next, previous any
+	if offset+size < len(q.items) {
+		next = fmt.Sprintf("%s?limit=%d&offset=%d", q.url, size, offset+size)
+	}
+	if offset > 0 {
+		previous = fmt.Sprintf("%s?limit=%d&offset=%d", q.url, size, max(offset-size, 0))
+	}
+	return served{data: obj("count", len(q.items), "next", next, "previous", previous, "results", q.slice(offset, offset+size, 1)), whole: true}, nil
+}
+
+// stripePager goes on after the last id and says whether there is more.
+func stripePager(q paging) (served, *trouble) {
+	size, t := q.limit()
+	if t != nil {
+		return served{}, t
+	}
+	start := 0
+	if after, ok := q.p["starting_after"]; ok {
+		start = -1
+		for i := range q.items {
+			if q.items[i].key == after {
+				start = i + 1
+				break
+			}
+		}
+		if start < 0 {
+			return served{}, &trouble{kind: missing, what: "object: " + after}
+		}
+	}
+	end := min(start+size, len(q.items))
+	return served{data: obj("object", "list", "url", q.path, "has_more", end < len(q.items), "data", q.slice(start, end, 1)), whole: true}, nil
+}
+
+// linkPager is a bare array with the pages in the Link header.
+func linkPager(q paging) (served, *trouble) {
+	b := q.bounds()
+	link := fmt.Sprintf(`<%s?page=%d>; rel="last"`, q.url, b.last)
+	if b.page < b.last {
+		link = fmt.Sprintf(`<%s?page=%d>; rel="next", `, q.url, b.page+1) + link
+	}
+	return served{data: q.cut(b), whole: true, header: http.Header{"Link": {link}, "X-Total-Count": {strconv.Itoa(b.total)}}}, nil
+}
+
+// maxLimit is what the versioned surface gives at most.
+const maxLimit = 100
+
+func (q paging) limit() (int, *trouble) {
+	text, ok := q.p["limit"]
+	if !ok {
+		return q.size, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, &trouble{kind: invalid, fields: []string{"limit"}}
+	}
+	return min(n, maxLimit), nil
+}
+
+// token names the place before an item: by the key of the item it follows, and
+// by its number should that item be gone.
+func (q paging) token(at int) string {
+	after := ""
+	if at > 0 {
+		after = q.items[at-1].key
+	}
+	return base64.URLEncoding.EncodeToString(fmt.Appendf(nil, `{"id":%q,"at":%d,"_pointsToNextItems":true}`, after, at))
+}
+
+func (q paging) after(token string) int {
+	text, err := base64.URLEncoding.DecodeString(token)
+	var place struct {
+		ID string `json:"id"`
+		At int    `json:"at"`
+	}
+	if err != nil || json.Unmarshal(text, &place) != nil {
+		return 0
+	}
+	for i := range q.items {
+		if q.items[i].key == place.ID && place.ID != "" {
+			return i + 1
+		}
+	}
+	return min(max(place.At, 0), len(q.items))
+}

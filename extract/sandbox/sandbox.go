@@ -1,0 +1,157 @@
+// Package sandbox is the platform in miniature: both surfaces over real HTTP,
+// with seeded records, the mix of envelopes and pagers that the platform's
+// modules are known for, credentials, limits, writes that change its data, and
+// faults on demand. It is for tests, demos and benchmarks, and knows nothing of
+// the code that reads it: the two agree by protocol only.
+//
+// What it serves is data: a table of endpoints (endpoints_*.go), each with the
+// rows it shows, how it sees them (see view), and its envelope and pager. Truth
+// says what a complete reading of a stream must yield, from the same rows but
+// without the pages.
+//
+//	s, err := sandbox.New(sandbox.Options{Seed: 1})
+//	http.ListenAndServe("127.0.0.1:8787", s)
+package sandbox
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Options say what platform it is. The zero value is the demo's.
+type Options struct {
+	Seed     uint64 // of all data; 0 means 1
+	Scale    int    // multiplies the lists that grow with a business; 0 means 1
+	Contacts int    // serves that many contacts of the benchmark's shape instead; see WriteContactsNDJSON
+
+	Plan     string    // of the versioned surface: free, pro (default), business, agency
+	Rate     int       // requests a second on the versioned surface instead of the plan's; 0: the plan's
+	AppRate  Rate      // of the application surface; zero: 200 a second
+	NoLimits bool      // serves everyone at once
+	Reset    ResetUnit // of X-RateLimit-Reset
+
+	Latency time.Duration // before each answer
+	Skew    time.Duration // by which the server's clock is ahead
+	Gzip    bool          // for clients that accept it
+	Faults  []Fault
+	Modules map[string]bool // false: the module is not part of the plan
+}
+
+// Server is one platform. It is safe for use by many goroutines.
+type Server struct {
+	options   Options
+	start     time.Time
+	catalogue *schemas.Catalogue
+	routes    router
+	endpoints map[string]*endpoint // by "METHOD /path"
+	writes    map[string]write     // the same
+	streams   map[string]schemas.Stream
+	tokens    *tokens
+	counter   *counter
+	faults    *faults
+	v2Limit   *limiter
+	appLimit  *limiter
+	contacts  *contacts // nil unless Options.Contacts
+	drift     *rand.Rand
+
+	mu    sync.RWMutex // guards world
+	world *world
+
+	cacheMu sync.Mutex
+	cache   map[*endpoint]rendered
+}
+
+// rendered are an endpoint's items at one version of the world.
+type rendered struct {
+	version uint64
+	items   []item
+}
+
+// New makes a platform and its data.
+func New(o Options) (*Server, error) {
+	catalogue, err := schemas.Load()
+	if err != nil {
+		return nil, fmt.Errorf("new sandbox: %w", err)
+	}
+	rate, err := planRate(o.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("new sandbox: %w", err)
+	}
+	o.defaults()
+	s := &Server{
+		options: o, start: time.Now(), catalogue: catalogue,
+		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
+		tokens: newTokens(), counter: newCounter(), faults: newFaults(o.Seed),
+		v2Limit: newLimiter(rate), appLimit: newLimiter(o.AppRate),
+		drift: rand.New(rand.NewPCG(o.Seed, 11)),
+	}
+	s.SetRate(o.Rate)
+	if o.NoLimits {
+		s.v2Limit.set(Rate{})
+		s.appLimit.set(Rate{})
+	}
+	if err := s.SetFaults(o.Faults...); err != nil {
+		return nil, fmt.Errorf("new sandbox: %w", err)
+	}
+	if o.Contacts > 0 {
+		s.contacts = newContacts(o.Seed, o.Contacts)
+	}
+	s.register()
+	s.Reset()
+	return s, nil
+}
+
+func (o *Options) defaults() {
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	o.Scale = max(o.Scale, 1)
+	if o.AppRate == (Rate{}) {
+		o.AppRate = Rate{Requests: 200, Window: time.Second}
+	}
+}
+
+// register takes the routes of the catalogue and the endpoints of the tables.
+func (s *Server) register() {
+	for _, stream := range s.catalogue.Streams() {
+		route := stream.Method + " " + stream.Path
+		s.routes.add(route)
+		s.streams[route] = stream
+	}
+	for _, e := range endpointTable() {
+		e.compile()
+		s.endpoints[e.route] = e
+	}
+}
+
+// Reset puts the data back to what the seed says; tokens, limits and figures
+// stay as they are.
+func (s *Server) Reset() {
+	w := newWorld(s.options.Seed, s.options.Scale)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.world != nil {
+		w.version = s.world.version + 1
+	}
+	s.world = w
+	s.cacheMu.Lock()
+	defer s.cacheMu.Unlock()
+	s.cache = map[*endpoint]rendered{}
+}
+
+// SetRate changes the versioned surface's limit, as a change of plan does; 0
+// goes back to the plan's.
+func (s *Server) SetRate(perSecond int) {
+	rate, _ := planRate(s.options.Plan)
+	if perSecond > 0 {
+		rate.Requests = perSecond
+	}
+	s.v2Limit.set(rate)
+}
+
+var _ http.Handler = (*Server)(nil)

@@ -1,0 +1,269 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// reply is an answer before it is written.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+	gate   time.Duration // of a 429: how long the credential has to stay away
+
+	send    func(http.ResponseWriter) // writes the answer itself
+	release func()                    // after the body was written
+}
+
+func jsonReply(status int, v any) reply {
+	return reply{status: status, header: http.Header{"Content-Type": {"application/json"}}, body: phpStyle.append(nil, v)}
+}
+
+func htmlReply(status int, page string) reply {
+	return reply{status: status, header: http.Header{"Content-Type": {"text/html; charset=UTF-8"}}, body: []byte(page)}
+}
+
+const loginPage = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>Login</title></head><body><form method=\"post\" action=\"/login\">" +
+	"<input type=\"hidden\" name=\"_token\" value=\"x\"><input name=\"email\"><input name=\"password\" type=\"password\"></form></body></html>\n"
+
+// maxBody bounds what a request may carry.
+const maxBody = 4 << 20
+
+// target is what a request is aimed at.
+type target struct {
+	method   string
+	template string
+	stream   string
+	surface  string
+	class    schemas.Class
+	path     map[string]string
+}
+
+// ServeHTTP answers both surfaces and, under /_sandbox/, the controls.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/_sandbox/") {
+		s.control(w, r)
+		return
+	}
+	t, lost := s.aim(r)
+	want := bearer
+	if e := s.endpoints[t.method+" "+t.template]; e != nil {
+		want = e.auth
+	}
+	want = s.wants(t, want)
+	c, refused := s.admit(r, t.surface, want)
+	s.counter.call(t.method, t.template, t.stream, t.class != "" && t.class.Readable())
+	tally := s.counter.begin(c.name, time.Since(s.start))
+	var answer reply
+	defer func() { s.counter.end(tally, answer, time.Since(s.start)) }()
+	answer = s.answer(w.Header(), r, t, c, refused, lost)
+	s.write(w, r, answer)
+}
+
+// aim finds the endpoint. What no route knows comes back with an answer.
+func (s *Server) aim(r *http.Request) (target, *reply) {
+	t := target{method: r.Method, surface: surfaceOf(r.URL.Path), template: r.URL.Path}
+	m, ok := s.routes.find(r.Method, r.URL.Path)
+	if ok && m.template == "" {
+		answer := jsonReply(http.StatusMethodNotAllowed, obj("message", "The "+r.Method+" method is not supported for route "+
+			strings.Trim(r.URL.Path, "/")+". Supported methods: "+strings.Join(m.others, ", ")+"."))
+		return t, &answer
+	}
+	if !ok {
+		answer := jsonReply(http.StatusNotFound, obj("message", "The route "+strings.Trim(r.URL.Path, "/")+" could not be found."))
+		return t, &answer
+	}
+	stream := s.streams[r.Method+" "+m.template]
+	t.template, t.path, t.stream, t.class = m.template, m.params(), stream.Name, stream.Class
+	return t, nil
+}
+
+func surfaceOf(path string) string {
+	if strings.HasPrefix(path, "/v2/") {
+		return "v2"
+	}
+	return "app"
+}
+
+// wants says which credential a call needs that is not an endpoint of the tables.
+func (s *Server) wants(t target, want auth) auth {
+	switch {
+	case t.template == "/api/login" || t.template == "/api/widget/lead":
+		return public
+	case strings.HasPrefix(t.template, "/api/wl/"):
+		return whiteLabel
+	}
+	return want
+}
+
+// answer takes a request through credential, limit and faults to its endpoint.
+func (s *Server) answer(h http.Header, r *http.Request, t target, c credential, refused, lost *reply) reply {
+	if refused != nil {
+		s.announce(h, c)
+		return *refused
+	}
+	if !s.options.NoLimits && c.name != "public" {
+		if full := s.throttle(h, c); full != nil {
+			return *full
+		}
+	}
+	s.wait(r)
+	if lost != nil {
+		return *lost
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return jsonReply(http.StatusBadRequest, obj("message", "The body could not be read."))
+	}
+	p := paramsOf(t.path, r.URL.Query(), body)
+	fault, struck := s.faults.strike(t, p["page"])
+	if struck && fault.Kind == FaultDrift {
+		s.shift(t, fault)
+		struck = false
+	}
+	if struck {
+		return s.spoil(r, t, fault, p, func() reply {
+			if fault.Kind == FaultStuck {
+				p = params{}
+				maps.Copy(p, t.path)
+			}
+			return s.respond(r, t, c, p, body)
+		})
+	}
+	return s.respond(r, t, c, p, body)
+}
+
+func (s *Server) wait(r *http.Request) {
+	if s.options.Latency <= 0 {
+		return
+	}
+	select {
+	case <-time.After(s.options.Latency):
+	case <-r.Context().Done():
+	}
+}
+
+// respond gives the endpoint's own answer.
+func (s *Server) respond(r *http.Request, t target, c credential, p params, body []byte) reply {
+	route := t.method + " " + t.template
+	module, _, _ := strings.Cut(t.stream, ".")
+	e := s.endpoints[route]
+	if on, listed := s.options.Modules[module]; listed && !on {
+		return s.dialectOf(t, e).fail(&trouble{kind: moduleOff, what: module})
+	}
+	switch {
+	case s.contacts != nil && route == "GET /v2/contacts":
+		return s.contacts.list(p)
+	case s.contacts != nil && route == "GET /v2/contacts/{id}":
+		return s.contacts.one(p["id"])
+	case e != nil:
+		return s.read(e, p)
+	}
+	if answer, ok := s.session(r, t.template, bodyOf(body)); ok {
+		return answer
+	}
+	return s.change(route, t, c, p, bodyOf(body))
+}
+
+func (s *Server) dialectOf(t target, e *endpoint) dialect {
+	if e != nil {
+		return e.dialect
+	}
+	if t.surface == "v2" {
+		return dV2
+	}
+	return d1
+}
+
+// read answers a readable endpoint.
+func (s *Server) read(e *endpoint, p params) reply {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var lacking []string
+	for _, name := range strings.Fields(e.needs) {
+		if p[name] == "" {
+			lacking = append(lacking, name)
+		}
+	}
+	if lacking != nil {
+		return e.dialect.fail(&trouble{kind: invalid, fields: lacking})
+	}
+	out, err := s.payload(e, p)
+	if t, ok := errors.AsType[*trouble](err); ok {
+		return e.dialect.fail(t)
+	}
+	if e.media != "" {
+		text, _ := out.data.(string)
+		return reply{status: http.StatusOK, header: http.Header{"Content-Type": {e.media}}, body: []byte(text)}
+	}
+	if e.within != nil {
+		out.data = e.within(s.world, p, out.data)
+	}
+	body := e.style().append(nil, e.dialect.wrap(e.says, out))
+	header := http.Header{"Content-Type": {"application/json"}}
+	for name, values := range out.header {
+		header[name] = values
+	}
+	return reply{status: http.StatusOK, header: header, body: body}
+}
+
+// payload is what an endpoint shows, before its envelope.
+func (s *Server) payload(e *endpoint, p params) (served, error) {
+	switch {
+	case e.object != nil:
+		data, err := e.object(s.world, p)
+		return served{data: data}, err
+	case e.lists != nil:
+		return served{data: e.listsPayload(s.world)}, nil
+	case e.board != nil:
+		return served{data: e.boardPayload(s.world, p)}, nil
+	case e.one != "":
+		data, err := e.single(s.world, p)
+		return served{data: data}, err
+	}
+	cut := e.pager
+	if cut == nil {
+		cut = whole
+	}
+	_, path, _ := strings.Cut(e.route, " ")
+	out, t := cut(paging{items: s.items(e, p), p: p, size: e.size, fixed: e.fixed, keyed: e.keyed, path: path, url: innerHost + path})
+	if t != nil {
+		return served{}, t
+	}
+	return out, nil
+}
+
+// innerHost is what the application takes for its own address behind the proxy.
+const innerHost = "http://app.internal.example.test:8080"
+
+// items are the endpoint's rendered records, kept while the data stays the same.
+func (s *Server) items(e *endpoint, p params) []item {
+	if !e.plain() {
+		return e.render(s.world, p)
+	}
+	s.cacheMu.Lock()
+	defer s.cacheMu.Unlock()
+	if c, ok := s.cache[e]; ok && c.version == s.world.version {
+		return c.items
+	}
+	c := rendered{s.world.version, e.render(s.world, p)}
+	s.cache[e] = c
+	return c.items
+}
+
+func (e *endpoint) render(w *world, p params) []item {
+	records := e.records(w, p)
+	items := make([]item, len(records))
+	for i, r := range records {
+		items[i] = item{r.key, json.RawMessage(e.style().append(nil, r.object))}
+	}
+	return items
+}

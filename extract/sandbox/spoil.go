@@ -1,0 +1,257 @@
+package sandbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// spoil answers a request that a fault has struck. genuine gives the answer the
+// request would have had.
+func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
+	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
+	switch f.Kind {
+	case FaultStatus:
+		return f.status(r, d, t)
+	case FaultHTML:
+		return htmlReply(http.StatusOK, loginPage)
+	case FaultModuleOff:
+		module, _, _ := strings.Cut(t.stream, ".")
+		return d.fail(&trouble{kind: moduleOff, what: module})
+	case FaultRedirect:
+		answer := htmlReply(http.StatusFound, "")
+		answer.header.Set("Location", orText(f.Location, "https://elsewhere.example.test/login"))
+		return answer
+	case FaultEmpty:
+		return s.empty(t)
+	case FaultShuffle:
+		return s.shuffled(t, p, genuine)
+	case FaultReset:
+		return reply{send: reset}
+	case FaultGzipBomb:
+		return reply{status: http.StatusOK, send: func(w http.ResponseWriter) { bomb(w, f.Bytes) }}
+	}
+	answer := genuine()
+	switch f.Kind {
+	case FaultMalformed:
+		answer.body = append(bytes.TrimSuffix(answer.body, []byte("}")), ",}"...)
+	case FaultCut:
+		answer.body = answer.body[:f.keep(len(answer.body))]
+	case FaultTruncate:
+		answer.send = func(w http.ResponseWriter) { truncate(w, answer, f.keep(len(answer.body))) }
+	case FaultSlow:
+		answer.send = func(w http.ResponseWriter) { drip(w, r, answer, time.Duration(f.Delay)) }
+	}
+	return answer
+}
+
+func orText(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// keep is how many bytes of a body arrive.
+func (f Fault) keep(of int) int {
+	if f.Bytes > 0 {
+		return min(f.Bytes, of)
+	}
+	return of * 2 / 3
+}
+
+// status answers a bare status the way the surface words it.
+func (f Fault) status(r *http.Request, d dialect, t target) reply {
+	status := f.Status
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	var answer reply
+	switch {
+	case status == http.StatusUnauthorized:
+		answer = *unauthenticated(r, t.surface)
+	case status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusForbidden:
+		kind := map[int]troubleKind{400: wentWrong, 404: missing, 403: denied}[status]
+		answer = d.fail(&trouble{kind: kind, what: "Record"})
+		answer.status = status
+	case d == dV2:
+		answer = v2Error(status, "server_error", http.StatusText(status))
+	case status == http.StatusInternalServerError:
+		answer = jsonReply(status, obj("message", "Server Error"))
+	case status == http.StatusTooManyRequests:
+		answer = jsonReply(status, obj("message", "Too Many Attempts."))
+	default:
+		answer = jsonReply(status, obj("message", http.StatusText(status)))
+	}
+	if f.RetryAfter != "" {
+		answer.header.Set("Retry-After", f.RetryAfter)
+		answer.gate = gateOf(f.RetryAfter)
+	}
+	return answer
+}
+
+// gateOf reads a Retry-After of ours; what cannot be read shuts no gate.
+func gateOf(retryAfter string) time.Duration {
+	if n, err := strconv.Atoi(retryAfter); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(retryAfter); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}
+
+// empty gives the endpoint's own answer over no rows at all.
+func (s *Server) empty(t target) reply {
+	e := s.endpoints[t.method+" "+t.template]
+	if e == nil || e.from == "" || e.one != "" {
+		return jsonReply(http.StatusOK, s.dialectOf(t, e).wrap("", served{data: list{}}))
+	}
+	hollow := *e
+	hollow.needs = ""
+	// No row has an id like a parameter that is not there.
+	hollow.conds = append(hollow.conds[:len(hollow.conds):len(hollow.conds)], condition{column: "id", param: "_none"})
+	return s.read(&hollow, params{})
+}
+
+// shuffled gives the endpoint's own answer over rows whose order is the
+// database's mood wherever the list's order leaves it free.
+func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
+	e := s.endpoints[t.method+" "+t.template]
+	if e == nil || e.from == "" {
+		return genuine()
+	}
+	moody := *e
+	moody.mood = rand.Shuffle
+	return s.read(&moody, p)
+}
+
+// reset ends the connection with a TCP reset, before a byte of an answer.
+func reset(w http.ResponseWriter) {
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	conn, _, err := hijacker.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // the reset is a courtesy; closing does as well
+	}
+	_ = conn.Close()
+}
+
+// truncate promises the whole body and goes after a part of it.
+func truncate(w http.ResponseWriter, r reply, keep int) {
+	copyHeader(w.Header(), r.header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body[:keep])
+	flush(w)
+	panic(http.ErrAbortHandler)
+}
+
+// drip sends the body in parts, with a pause before each.
+func drip(w http.ResponseWriter, r *http.Request, answer reply, pause time.Duration) {
+	if pause <= 0 {
+		pause = 50 * time.Millisecond
+	}
+	copyHeader(w.Header(), answer.header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer.body)))
+	w.WriteHeader(answer.status)
+	for part := range chunks(answer.body, len(answer.body)/10+1) {
+		flush(w)
+		select {
+		case <-time.After(pause):
+		case <-r.Context().Done():
+			return
+		}
+		if _, err := w.Write(part); err != nil {
+			return
+		}
+	}
+}
+
+func chunks(b []byte, n int) func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			k := min(n, len(b))
+			if !yield(b[:k]) {
+				return
+			}
+			b = b[k:]
+		}
+	}
+}
+
+// bomb sends gzip members of blanks inside JSON until they would unpack to n
+// bytes: about a thousandth of it goes over the wire.
+func bomb(w http.ResponseWriter, n int) {
+	if n <= 0 {
+		n = 1 << 30
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Encoding", "gzip")
+	blanks := packed(bytes.Repeat([]byte{' '}, 1<<20))
+	_, _ = w.Write(packed([]byte(`{"data":[`)))
+	for sent := 0; sent < n; sent += 1 << 20 {
+		if _, err := w.Write(blanks); err != nil {
+			return
+		}
+	}
+	_, _ = w.Write(packed([]byte(`]}`)))
+}
+
+func packed(b []byte) []byte {
+	var buffer bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
+	_, _ = z.Write(b) // a bytes.Buffer takes everything
+	_ = z.Close()
+	return buffer.Bytes()
+}
+
+func flush(w http.ResponseWriter) {
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func copyHeader(to, from http.Header) {
+	for name, values := range from {
+		to[name] = values
+	}
+}
+
+// write sends an answer.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, answer reply) {
+	if answer.send != nil {
+		answer.send(w)
+		return
+	}
+	body := answer.body
+	copyHeader(w.Header(), answer.header)
+	if s.options.Skew != 0 {
+		w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat))
+	}
+	if s.options.Gzip && len(body) > 1024 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		var buffer bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&buffer, gzip.BestSpeed)
+		_, _ = z.Write(body) // a bytes.Buffer takes everything
+		_ = z.Close()
+		body = buffer.Bytes()
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(body) // the client has gone
+	if answer.release != nil {
+		answer.release()
+	}
+}
