@@ -1,0 +1,209 @@
+package transform
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// array reads an array that is a value of f: rows of a child table, a list, or
+// JSON text.
+func (m *Mapper) array(f *field, i, row int) (end int) {
+	b := m.raw
+	c := f.column
+	if c.key {
+		return refuseKey
+	}
+	if c.declaredJSON() {
+		return m.opaqueArray(f, i, row)
+	}
+	k := space(b, i+1)
+	switch {
+	case b[k] == ']':
+		m.emptyList(c, row)
+		return k + 1
+	case b[k] == '{' && f.owner.depth < maxDepth && c.source != "":
+		end = m.children(f, k, row)
+	case c.kind == kindList:
+		end = m.list(f, k, row)
+	}
+	if end != decline {
+		return end
+	}
+	return m.anyArray(f, i, row)
+}
+
+func (m *Mapper) opaqueArray(f *field, i, row int) (end int) {
+	if k := space(m.raw, i+1); m.raw[k] == ']' {
+		return k + 1
+	}
+	return m.opaque(f, i, row)
+}
+
+// emptyList stores [], which is null wherever it is not a list.
+func (m *Mapper) emptyList(c *column, row int) {
+	switch c.kind {
+	case kindList:
+		c.at(row)
+		c.offsets[row+1] = int32(c.items)
+		c.set(row)
+	case kindNone:
+		if !c.empty {
+			m.widen(c, schemas.Join(c.typ, schemas.Empty))
+			c.empty = true
+		}
+	}
+}
+
+// list reads the elements of a list of scalars, from the first of them on.
+func (m *Mapper) list(f *field, i, row int) (end int) {
+	b := m.raw
+	c := f.column
+	e := c.elem
+	k := m.mark()
+	c.at(row)
+	for n := c.items; ; n++ {
+		if i = m.element(e, i, n); i <= 0 {
+			break
+		}
+		if m.tok.what != 0 && e.flattens(&m.tok) {
+			m.rejectElement(f, row, n-c.items)
+		}
+		if b[i] <= ' ' {
+			i = space(b, i)
+		}
+		if b[i] == ']' {
+			c.items = n + 1
+			c.offsets[row+1] = int32(c.items)
+			c.set(row)
+			return i + 1
+		}
+		if b[i] != ',' {
+			i = refuseSyntax
+			break
+		}
+		i = space(b, i+1)
+	}
+	e.truncate(c.items)
+	m.rejects = m.rejects[:k.rejects]
+	return i
+}
+
+// element reads one element of a list into row n of e.
+func (m *Mapper) element(e *column, i, n int) (end int) {
+	b := m.raw
+	m.tok.what = 0
+	switch e.kind {
+	case kindText:
+		if b[i] == '"' {
+			return e.text(n, b, i+1)
+		}
+	case kindInt:
+		if end = e.int(n, b, i); end != decline {
+			return end
+		}
+	}
+	switch b[i] {
+	case 'n':
+		return m.nothing(i)
+	case '{', '[':
+		return decline
+	}
+	if end = m.token(i); end > 0 && !e.store(n, &m.tok) {
+		return decline
+	}
+	return end
+}
+
+// children reads objects, from the first of them on, into rows of the table of
+// f. It declines an array that has anything else in it.
+func (m *Mapper) children(f *field, i, row int) (end int) {
+	b := m.raw
+	if f.rows == nil {
+		f.rows = m.childTable(f)
+	}
+	t := f.rows
+	k, first := m.mark(), t.rows
+	for {
+		if b[i] != '{' || m.numericNames(i) {
+			m.undo(k, t, first)
+			return decline
+		}
+		r := t.add(row)
+		if i = m.members(t.object, i+1, r); i < 0 {
+			return i
+		}
+		if b[i] <= ' ' {
+			i = space(b, i)
+		}
+		if b[i] == ']' {
+			return i + 1
+		}
+		if b[i] != ',' {
+			return refuseSyntax
+		}
+		i = space(b, i+1)
+	}
+}
+
+// anyArray reads an array which is no list of the column's type and has not
+// only objects in it.
+func (m *Mapper) anyArray(f *field, i, row int) (end int) {
+	c := f.column
+	if c.kind == kindJSON {
+		return m.opaque(f, i, row)
+	}
+	typ, end := m.elementType(i)
+	if end < 0 {
+		return end
+	}
+	if typ == nil {
+		return m.opaque(f, i, row)
+	}
+	m.widen(c, schemas.Join(c.typ, typ))
+	switch {
+	case c.kind == kindStale:
+		c.n = row + 1
+	case c.kind == kindJSON:
+		return m.opaque(f, i, row)
+	case c.kind == kindList:
+		if i := m.list(f, space(m.raw, i+1), row); i != decline {
+			return i
+		}
+		return m.opaque(f, i, row)
+	default:
+		c.empty = true
+		m.rejectValue(f, row, m.raw[i:end], "a list of nulls in a column that is no list")
+	}
+	return end
+}
+
+// elementType is the type of the array at i as a list; nil where some element
+// is no scalar.
+func (m *Mapper) elementType(i int) (list arrow.DataType, end int) {
+	b := m.raw
+	elem := schemas.Null
+	for {
+		i = space(b, i+1)
+		switch b[i] {
+		case '{', '[':
+			return nil, i
+		case 'n':
+			end = m.nothing(i)
+		default:
+			if end = m.token(i); end > 0 {
+				elem = schemas.Join(elem, typeOf(nil, &m.tok))
+			}
+		}
+		if end < 0 {
+			return nil, end
+		}
+		if i = space(b, end); b[i] != ',' {
+			break
+		}
+	}
+	if b[i] != ']' {
+		return nil, refuseSyntax
+	}
+	return arrow.ListOf(elem), i + 1
+}

@@ -1,0 +1,40 @@
+package transform
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// appendText appends the value that a key column has in row, in its canonical
+// spelling.
+func (c *column) appendText(dst []byte, row int) []byte {
+	switch c.kind {
+	case kindText, kindJSON:
+		return append(dst, c.cell(row)...)
+	case kindDate:
+		return time.Unix(int64(c.dates[row])*86400, 0).UTC().AppendFormat(dst, time.DateOnly)
+	case kindTime:
+		return time.UnixMicro(c.ints[row]).UTC().AppendFormat(dst, time.RFC3339Nano)
+	}
+	return c.appendJSON(dst, row)
+}
+
+// appendJSON appends the value that a key column has in row, as JSON.
+func (c *column) appendJSON(dst []byte, row int) []byte {
+	switch c.kind {
+	case kindBool:
+		return strconv.AppendBool(dst, c.bits[row>>3]&(1<<(row&7)) != 0)
+	case kindInt:
+		return strconv.AppendInt(dst, c.ints[row], 10)
+	case kindDecimal:
+		return append(dst, c.decimals[row].ToString(c.scale)...)
+	case kindFloat:
+		return strconv.AppendFloat(dst, c.floats[row], 'g', -1, 64)
+	case kindJSON:
+		return append(dst, c.cell(row)...)
+	}
+	dst, _ = jsontext.AppendQuote(dst, c.appendText(nil, row)) // valid UTF-8
+	return dst
+}

@@ -1,0 +1,114 @@
+package transform
+
+// An instant has the form 2006-01-02T15:04:05[.999999](Z|±07:00), to the
+// letter: what has no zone, more than microseconds, a leap second, or another
+// separator, is text. Nothing is guessed. A date is 2006-01-02. Both must be
+// days of the calendar in the years 1 to 9999.
+const (
+	shortestTime = len("2006-01-02T15:04:05Z")
+	longestTime  = len("2006-01-02T15:04:05.999999+07:00")
+)
+
+// parseTime reads an instant from the beginning of b: microseconds since 1970
+// and its length, which is 0 where there is none.
+func parseTime(b []byte) (micros int64, n int) {
+	if len(b) < shortestTime {
+		return 0, 0
+	}
+	days, ok := parseDate(b)
+	h, m, s := pair(b, 11), pair(b, 14), pair(b, 17)
+	if !ok || b[10] != 'T' || b[13] != ':' || b[16] != ':' || h > 23 || m > 59 || s > 59 {
+		return 0, 0
+	}
+	micros, n = fraction(b, 19)
+	if n == 0 {
+		return 0, 0
+	}
+	east, n := zone(b, n)
+	if n == 0 {
+		return 0, 0
+	}
+	seconds := int64(days)*86400 + int64(h*3600+m*60+s) - int64(east)
+	return seconds*1e6 + micros, n
+}
+
+// fraction reads the fraction of a second at i, if there is one, and returns
+// the position after it; 0 where it is none.
+func fraction(b []byte, i int) (micros int64, end int) {
+	if b[i] != '.' {
+		return 0, i
+	}
+	end = i + 1
+	for ; end < len(b) && isDigit(b[end]); end++ {
+		micros = micros*10 + int64(b[end]-'0')
+	}
+	count := end - i - 1
+	if count == 0 || count > 6 {
+		return 0, 0
+	}
+	return micros * pow10[6-count], end
+}
+
+// zone reads the zone at i: seconds east of Greenwich, and the position after
+// it; 0 where there is none.
+func zone(b []byte, i int) (east, end int) {
+	if i < len(b) && b[i] == 'Z' {
+		return 0, i + 1
+	}
+	if i+6 > len(b) || b[i] != '+' && b[i] != '-' || b[i+3] != ':' {
+		return 0, 0
+	}
+	h, m := pair(b, i+1), pair(b, i+4)
+	if h > 23 || m > 59 {
+		return 0, 0
+	}
+	east = h*3600 + m*60
+	if b[i] == '-' {
+		east = -east
+	}
+	return east, i + 6
+}
+
+// pair is the number that the two digits at i spell; above 99 where they do
+// not.
+func pair(b []byte, i int) int {
+	t, u := b[i]-'0', b[i+1]-'0'
+	if t > 9 || u > 9 {
+		return 100
+	}
+	return int(t)*10 + int(u)
+}
+
+// parseDate reads the date that b begins with: days since 1970.
+func parseDate(b []byte) (days int32, ok bool) {
+	century, year, month, day := pair(b, 0), pair(b, 2), pair(b, 5), pair(b, 8)
+	if century > 99 || year > 99 || b[4] != '-' || b[7] != '-' {
+		return 0, false
+	}
+	year += century * 100
+	if year == 0 || month == 0 || month > 12 || day == 0 || day > daysIn(year, month) {
+		return 0, false
+	}
+	return civil(year, month, day), true
+}
+
+func daysIn(year, month int) int {
+	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+		return 29
+	}
+	return int(monthDays[month-1])
+}
+
+var monthDays = [12]uint8{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+
+// civil is the number of days from 1970-01-01 to a day of the Gregorian
+// calendar. Years are counted from March, so that the leap day comes last.
+func civil(year, month, day int) int32 {
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	const before1970 = 719468 // days from 0000-03-01
+	dayOfYear := (153*(month-3)+2)/5 + day - 1
+	return int32(365*year + year/4 - year/100 + year/400 + dayOfYear - before1970)
+}

@@ -1,0 +1,361 @@
+package transform
+
+import (
+	"math/bits"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// kind is how a column stores its values, which follows from its type.
+type kind uint8
+
+const (
+	kindNone  kind = iota // no type yet: nothing is stored
+	kindStale             // the type has grown in this page: nothing is stored until the rebuild
+	kindBool
+	kindInt
+	kindDecimal
+	kindFloat
+	kindDate
+	kindTime
+	kindText
+	kindJSON
+	kindList
+)
+
+func kindOf(t arrow.DataType) kind {
+	switch t := t.(type) {
+	case *schemas.JSONType:
+		return kindJSON
+	case *arrow.BooleanType:
+		return kindBool
+	case *arrow.Int64Type:
+		return kindInt
+	case *arrow.Decimal128Type:
+		return kindDecimal
+	case *arrow.Float64Type:
+		return kindFloat
+	case *arrow.Date32Type:
+		return kindDate
+	case *arrow.TimestampType:
+		return kindTime
+	case *arrow.StringType:
+		return kindText
+	case *arrow.ListType:
+		if t.Elem().ID() != arrow.NULL {
+			return kindList
+		}
+	}
+	return kindNone
+}
+
+// width is the bytes a row takes in the column's fixed buffer.
+func (k kind) width() int {
+	switch k {
+	case kindInt, kindTime, kindFloat:
+		return 8
+	case kindDecimal:
+		return 16
+	case kindDate, kindText, kindJSON, kindList:
+		return 4
+	}
+	return 0
+}
+
+// column collects the values of one field in the buffers that Arrow will take
+// over. Rows without a value cost nothing: whoever writes row n fills up the
+// rows since the last value, and only a column that has such rows has a
+// validity bitmap.
+type column struct {
+	mem  memory.Allocator
+	kind kind
+	n    int // rows so far; the last one has a value unless the row was given up
+	room int // rows that fit into the buffers
+
+	used  int    // bytes used of data
+	data  []byte // texts, one behind the other
+	valid []byte // nil: no row is null
+
+	// One of these, a view of fixed.
+	ints     []int64
+	decimals []decimal128.Num
+	floats   []float64
+	dates    []int32
+	offsets  []int32 // of texts and lists; row i ends at offsets[i+1]
+	bits     []byte
+
+	elem  *column // a list's elements
+	items int     // how many there are
+
+	fixed    []byte
+	declared arrow.DataType // in the catalogue, or nil
+	scale    int32          // of a decimal
+	whole    int32          // digits before the point that a decimal holds
+	anyInt   bool           // a decimal that takes integers as they come
+
+	typ    arrow.DataType // a type of the lattice
+	key    bool           // part of the table's key: takes scalars only
+	name   string
+	source string // JSON pointer within the table's row
+	empty  bool   // a list without values came, which the type could not hold
+
+	rowHint, byteHint int // what the last batch took
+}
+
+// Rows a column has room for when it begins.
+const firstRoom = 64
+
+// settle makes the column store values of its type. What was stored is gone.
+func (c *column) settle() {
+	k := kindOf(c.typ)
+	if k != c.kind {
+		c.free()
+	}
+	c.clear()
+	c.kind = k
+	switch t := c.typ.(type) {
+	case *arrow.Decimal128Type:
+		c.scale, c.whole = t.Scale, t.Precision-t.Scale
+		c.anyInt = c.whole >= 19 || isDecimal(c.declared)
+	case *arrow.ListType:
+		if k != kindList {
+			break
+		}
+		if c.elem == nil {
+			c.elem = &column{mem: c.mem}
+		}
+		c.elem.typ = t.Elem()
+		c.elem.settle()
+	}
+}
+
+func isDecimal(t arrow.DataType) bool { return t != nil && t.ID() == arrow.DECIMAL128 }
+
+// clear forgets the rows and keeps the buffers.
+func (c *column) clear() {
+	c.n, c.used, c.items, c.empty = 0, 0, 0, false
+	c.release(&c.valid)
+	clear(c.bits)
+	if c.elem != nil {
+		c.elem.clear()
+	}
+}
+
+// free gives the buffers back.
+func (c *column) free() {
+	c.release(&c.fixed)
+	c.release(&c.data)
+	c.release(&c.valid)
+	c.room, c.used = 0, 0
+	c.view()
+	if c.elem != nil {
+		c.elem.free()
+		c.elem = nil
+	}
+}
+
+func (c *column) release(b *[]byte) {
+	if *b != nil {
+		c.mem.Free(*b)
+		*b = nil
+	}
+}
+
+// at makes row the next one to write: rows before it that have no value become
+// null.
+func (c *column) at(row int) {
+	if row != c.n || row >= c.room {
+		c.reach(row)
+	}
+}
+
+func (c *column) reach(row int) {
+	if row >= c.room {
+		c.grow(row)
+	}
+	if row > c.n {
+		c.pad(row)
+	}
+}
+
+// pad makes the rows from the last value to row null.
+func (c *column) pad(row int) {
+	if c.valid == nil {
+		c.valid = c.bitmap()
+		setBits(c.valid, c.n)
+	}
+	if c.offsets != nil {
+		end := c.offsets[c.n]
+		fill(c.offsets[c.n+1:row+1], end)
+	} else {
+		w := c.kind.width()
+		clear(c.fixed[c.n*w : row*w])
+	}
+	c.n = row
+}
+
+func fill(s []int32, v int32) {
+	for i := range s {
+		s[i] = v
+	}
+}
+
+// set says that row, which is the last one, has a value.
+func (c *column) set(row int) {
+	if c.valid != nil {
+		c.valid[row>>3] |= 1 << (row & 7)
+	}
+	c.n = row + 1
+}
+
+// has reports whether row, the last one of the table, was given a value.
+func (c *column) has(row int) bool { return c.n == row+1 }
+
+// null reports whether row has no value.
+func (c *column) null(row int) bool {
+	return row >= c.n || c.valid != nil && c.valid[row>>3]&(1<<(row&7)) == 0
+}
+
+// grow makes room for row and as many again.
+func (c *column) grow(row int) {
+	room := max(firstRoom, c.rowHint, 2*c.room, row+1)
+	room = (room + 63) &^ 63
+	c.resize(&c.fixed, c.fixedBytes(room))
+	if c.valid != nil {
+		old := len(c.valid)
+		c.resize(&c.valid, room/8)
+		clear(c.valid[old:])
+	}
+	begun := c.room > 0
+	if c.kind == kindBool {
+		clear(c.fixed[c.room/8:])
+	}
+	c.room = room
+	c.view()
+	if c.offsets != nil && !begun {
+		c.offsets[0] = 0
+	}
+}
+
+func (c *column) fixedBytes(room int) int {
+	switch w := c.kind.width(); {
+	case c.kind == kindBool:
+		return room / 8
+	case c.kind == kindText || c.kind == kindJSON || c.kind == kindList:
+		return (room + 1) * w
+	default:
+		return room * w
+	}
+}
+
+func (c *column) resize(b *[]byte, size int) {
+	if *b == nil {
+		*b = c.mem.Allocate(size)
+		return
+	}
+	*b = c.mem.Reallocate(size, *b)
+}
+
+// view lets the typed slice of the kind see the fixed buffer.
+func (c *column) view() {
+	c.ints, c.decimals, c.floats, c.dates, c.offsets, c.bits = nil, nil, nil, nil, nil, nil
+	if c.fixed == nil {
+		return
+	}
+	switch c.kind {
+	case kindInt, kindTime:
+		c.ints = arrow.Int64Traits.CastFromBytes(c.fixed)
+	case kindDecimal:
+		c.decimals = arrow.Decimal128Traits.CastFromBytes(c.fixed)
+	case kindFloat:
+		c.floats = arrow.Float64Traits.CastFromBytes(c.fixed)
+	case kindDate:
+		c.dates = arrow.Int32Traits.CastFromBytes(c.fixed)
+	case kindBool:
+		c.bits = c.fixed
+	default:
+		c.offsets = arrow.Int32Traits.CastFromBytes(c.fixed)
+	}
+}
+
+// bitmap is a cleared bitmap for as many rows as there is room for.
+func (c *column) bitmap() []byte {
+	b := c.mem.Allocate(c.room / 8)
+	clear(b)
+	return b
+}
+
+// stretch makes room for at least n bytes of text behind the first used ones.
+func (c *column) stretch(used, n int) {
+	size := max(2*len(c.data), c.byteHint, used+n, firstRoom*8)
+	c.resize(&c.data, (size+63)&^63)
+}
+
+// truncate gives up the rows from row on.
+func (c *column) truncate(row int) {
+	if c.n <= row {
+		return
+	}
+	if c.kind <= kindStale {
+		c.n = row
+		return
+	}
+	clearBits(c.valid, row, c.n)
+	clearBits(c.bits, row, c.n)
+	switch c.kind {
+	case kindText, kindJSON:
+		c.used = int(c.offsets[row])
+	case kindList:
+		c.items = int(c.offsets[row])
+		c.elem.truncate(c.items)
+	}
+	c.n = row
+}
+
+// bytes is the size of what is stored.
+func (c *column) bytes() int64 {
+	if c.kind <= kindStale {
+		return 0
+	}
+	size := c.n*c.kind.width() + c.used
+	if c.elem != nil {
+		return int64(size) + c.elem.bytes()
+	}
+	return int64(size)
+}
+
+// setBits sets the first n bits.
+func setBits(b []byte, n int) {
+	for i := range b[:n>>3] {
+		b[i] = 0xff
+	}
+	if n&7 != 0 {
+		b[n>>3] |= 1<<(n&7) - 1
+	}
+}
+
+// clearBits clears the bits from begin to end.
+func clearBits(b []byte, begin, end int) {
+	if b == nil {
+		return
+	}
+	for ; begin < end; begin++ {
+		b[begin>>3] &^= 1 << (begin & 7)
+	}
+}
+
+// countBits counts the bits among the first n that are set.
+func countBits(b []byte, n int) int {
+	count := 0
+	for _, v := range b[:n>>3] {
+		count += bits.OnesCount8(v)
+	}
+	if n&7 != 0 {
+		count += bits.OnesCount8(b[n>>3] & (1<<(n&7) - 1))
+	}
+	return count
+}

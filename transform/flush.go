@@ -1,0 +1,102 @@
+package transform
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// describe is t as a batch or a destination has it.
+func (m *Mapper) describe(t *table) schemas.Table {
+	if t.layout != m.layout {
+		t.schema = m.schemaOf(t)
+		t.layout = m.layout
+	}
+	key := m.stream.Key
+	if t.parent != nil {
+		key = []string{schemas.ColParent, schemas.ColIndex}
+	}
+	return schemas.Table{Name: t.name, Key: key, Columns: t.schema}
+}
+
+// schemaOf has a column for each field that has a type by now.
+func (m *Mapper) schemaOf(t *table) *arrow.Schema {
+	var fields []arrow.Field
+	for _, c := range t.columns {
+		if c.kind != kindNone {
+			fields = append(fields, schemas.Field(c.name, c.typ, c.source))
+		}
+	}
+	return m.complete(t, fields)
+}
+
+// complete puts penstock's own columns behind the source's.
+func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
+	fields = append(fields, ownFields(t.level, m.keyType())...)
+	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{t.path})
+	return arrow.NewSchema(fields, &md)
+}
+
+// promise is the root table as the catalogue declares it, for a stream of which
+// nothing has come: the columns that cannot be a child table's.
+func (m *Mapper) promise() schemas.Table {
+	var fields []arrow.Field
+	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
+		if !strings.Contains(path, "__") {
+			fields = append(fields, schemas.Field(path, m.declared[path], "/"+path))
+		}
+	}
+	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields)}
+}
+
+// batches hands the rows of all tables away.
+func (m *Mapper) batches() []TableBatch {
+	var below []*lineage
+	for _, child := range m.root.children {
+		below = m.trace(below, child, nil)
+	}
+	longest := m.root.rows
+	if len(below) > 0 {
+		keys := m.rootKeys()
+		for _, l := range below {
+			l.finish(m, keys)
+			longest = max(longest, l.table.rows)
+		}
+		if len(m.key) != 1 || keys != m.key[0] {
+			keys.free()
+		}
+	}
+	m.fixed.reserve(longest)
+
+	rows := m.root.rows
+	own := append(m.fixed.slice(m.own.hash.finish(rows), rows), m.own.ordinal.finish(rows))
+	batches := []TableBatch{m.batch(m.root, own)}
+	for _, l := range below {
+		own := append(m.fixed.slice(l.hash, l.table.rows), l.own...)
+		batches = append(batches, m.batch(l.table, own))
+	}
+	return batches
+}
+
+// batch hands the rows of t away, with penstock's own columns behind the
+// source's.
+func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
+	arrays := make([]arrow.Array, 0, len(t.columns)+len(own))
+	for _, c := range t.columns {
+		if c.kind != kindNone {
+			arrays = append(arrays, c.finish(t.rows))
+		}
+	}
+	arrays = append(arrays, own...)
+	d := m.describe(t)
+	b := array.NewRecordBatch(d.Columns, arrays, int64(t.rows))
+	for _, a := range arrays {
+		a.Release()
+	}
+	return TableBatch{Table: d, Batch: b}
+}

@@ -1,0 +1,184 @@
+package transform
+
+import (
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// lineage is where the rows of a child table come from, and the columns which
+// follow from that.
+type lineage struct {
+	table   *table
+	parent  *lineage // nil where the parent is the root table
+	rootRow []int32
+	index   []int64 // of each row in its parent's array
+
+	hash arrow.Array
+	own  []arrow.Array // parent, index, root, ordinal
+}
+
+// trace appends the lineage of t and of the tables below it that have rows.
+func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
+	if t.rows == 0 {
+		return below
+	}
+	l := &lineage{table: t, parent: parent, rootRow: t.parentRow, index: t.indexes()}
+	if parent != nil {
+		l.rootRow = make([]int32, t.rows)
+		for i, p := range t.parentRow {
+			l.rootRow[i] = parent.rootRow[p]
+		}
+	}
+	below = append(below, l)
+	for _, child := range t.children {
+		below = m.trace(below, child, l)
+	}
+	return below
+}
+
+// indexes is the position of every row in its parent's array.
+func (t *table) indexes() []int64 {
+	index := make([]int64, t.rows)
+	for i := 1; i < t.rows; i++ {
+		if t.parentRow[i] == t.parentRow[i-1] {
+			index[i] = index[i-1] + 1
+		}
+	}
+	return index
+}
+
+// finish makes the columns. keys has the key of each row of the root table.
+func (l *lineage) finish(m *Mapper, keys *column) {
+	l.hash = gather(m.own.hash, l.rootRow)
+	key := gather(keys, l.rootRow)
+	index := l.indexColumn(m).finish(l.table.rows)
+	if l.parent == nil {
+		l.own = []arrow.Array{key, index}
+	} else {
+		l.own = []arrow.Array{l.parents(keys), index, key}
+	}
+	l.own = append(l.own, gather(m.own.ordinal, l.rootRow))
+}
+
+func (l *lineage) indexColumn(m *Mapper) *column {
+	c := ownColumn(m.mem, schemas.Int64)
+	c.rowHint = len(l.index)
+	c.grow(len(l.index) - 1)
+	c.n = copy(c.ints, l.index)
+	return c
+}
+
+// parents is the key of each row's parent: that of the parent's own parent and
+// its position there.
+func (l *lineage) parents(keys *column) arrow.Array {
+	c := ownColumn(keys.mem, schemas.Text)
+	var buf []byte
+	for row, p := range l.table.parentRow {
+		buf = l.parent.path(buf[:0], int(p), keys)
+		c.putBytes(row, buf)
+	}
+	return c.finish(l.table.rows)
+}
+
+// path appends the key of a row of l's table: its parent's key and its index.
+func (l *lineage) path(dst []byte, row int, keys *column) []byte {
+	if l.parent == nil {
+		dst = keys.appendText(dst, int(l.rootRow[row]))
+	} else {
+		dst = l.parent.path(dst, int(l.table.parentRow[row]), keys)
+	}
+	dst = append(dst, '/')
+	return strconv.AppendInt(dst, l.index[row], 10)
+}
+
+// gather is an array of the values of src in rows.
+func gather(src *column, rows []int32) arrow.Array {
+	dst := ownColumn(src.mem, src.typ)
+	dst.rowHint = len(rows)
+	dst.byteHint = src.used / max(1, src.n) * len(rows)
+	for row, from := range rows {
+		if !src.null(int(from)) {
+			dst.copyFrom(row, src, int(from))
+		}
+	}
+	return dst.finish(len(rows))
+}
+
+// copyFrom stores in row what src, a column of the same type, has in from.
+func (c *column) copyFrom(row int, src *column, from int) {
+	switch c.kind {
+	case kindText, kindJSON:
+		c.putBytes(row, src.cell(from))
+		return
+	case kindBool:
+		c.putBool(row, src.bits[from>>3]&(1<<(from&7)) != 0)
+		return
+	}
+	c.at(row)
+	w := c.kind.width()
+	copy(c.fixed[row*w:(row+1)*w], src.fixed[from*w:])
+	c.set(row)
+}
+
+// cell is the text in row.
+func (c *column) cell(row int) []byte { return c.data[c.offsets[row]:c.offsets[row+1]] }
+
+// plainKey reports whether a row's key is the value of one column; else it is
+// written as text.
+func (m *Mapper) plainKey() bool {
+	return len(m.key) == 1 && m.key[0] != nil && m.key[0].kind > kindStale
+}
+
+func (m *Mapper) keyType() arrow.DataType {
+	if m.plainKey() {
+		return storage(m.key[0].typ)
+	}
+	return schemas.Text
+}
+
+// rootKeys is a column with the key of each row of the root table: of a row
+// without one its hash and ordinal.
+func (m *Mapper) rootKeys() *column {
+	if m.plainKey() {
+		return m.key[0]
+	}
+	c := ownColumn(m.mem, schemas.Text)
+	var buf []byte
+	for row := range m.root.rows {
+		if buf = buf[:0]; len(m.key) == 0 {
+			buf = append(append(buf, m.own.hash.cell(row)...), '-')
+			buf = strconv.AppendInt(buf, m.own.ordinal.ints[row], 10)
+		} else {
+			buf = m.appendKey(buf, row)
+		}
+		c.putBytes(row, buf)
+	}
+	return c
+}
+
+// keyOf is the key of a row of the root table as JSON.
+func (m *Mapper) keyOf(row int) string {
+	if len(m.key) == 0 {
+		return ""
+	}
+	if len(m.key) == 1 {
+		return string(m.key[0].appendJSON(nil, row))
+	}
+	return string(m.appendKey(nil, row))
+}
+
+// appendKey appends a key as a JSON array.
+func (m *Mapper) appendKey(dst []byte, row int) []byte {
+	for i, c := range m.key {
+		if i == 0 {
+			dst = append(dst, '[')
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = c.appendJSON(dst, row)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,163 @@
+package transform
+
+import (
+	"bytes"
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// numeral is a number as it was written: digits × 10^-scale. A plain one keeps
+// the zeros it was written with, one with an exponent has none at its end, so
+// that its scale is the smallest that is exact.
+type numeral struct {
+	raw      []byte
+	digits   []byte // without leading zeros; empty for zero
+	scale    int    // of one with an exponent, also negative
+	negative bool
+	exponent bool
+	fraction bool // written with a point
+}
+
+// No exponent of more digits than this matters: every type has given up by then.
+const farExponent = 6
+
+// parseNumeral takes raw, which the grammar allows, apart.
+func parseNumeral(raw []byte, scratch []byte) numeral {
+	n := numeral{raw: raw, digits: scratch[:0]}
+	for i, c := range raw {
+		switch {
+		case c == '-':
+			n.negative = true
+		case c == '.':
+			n.fraction = true
+		case c|0x20 == 'e':
+			n.exponent = true
+			n.shift(raw[i+1:])
+			return n
+		default:
+			if n.fraction {
+				n.scale++
+			}
+			if c != '0' || len(n.digits) > 0 {
+				n.digits = append(n.digits, c)
+			}
+		}
+	}
+	return n
+}
+
+// shift applies the exponent.
+func (n *numeral) shift(exponent []byte) {
+	trimmed := bytes.TrimRight(n.digits, "0")
+	n.scale -= len(n.digits) - len(trimmed)
+	n.digits = trimmed
+	if len(n.digits) == 0 {
+		n.scale = 0
+		return
+	}
+	sign, magnitude := 1, bytes.TrimLeft(exponent, "+-0")
+	if exponent[0] == '-' {
+		sign = -1
+	}
+	if len(magnitude) > farExponent {
+		magnitude = []byte("999999")
+	}
+	e, _ := strconv.Atoi("0" + string(magnitude))
+	n.scale -= sign * e
+}
+
+// integer reports whether n is written, or with its exponent is, a whole
+// number.
+func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }
+
+// whole is the number of digits before the point, behind the point is scale.
+func (n *numeral) whole() int { return max(1, len(n.digits)-n.scale) }
+
+// minusZero reports whether n is a zero with a sign, which only text can hold.
+func (n *numeral) minusZero() bool { return n.negative && len(n.digits) == 0 }
+
+// int64 is n as an integer, if it is one in range.
+func (n *numeral) int64() (v int64, ok bool) {
+	if !n.integer() || n.whole() > 19 {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range n.digits {
+		u = u*10 + uint64(c-'0')
+	}
+	for i := n.scale; i < 0; i++ {
+		u *= 10
+	}
+	switch {
+	case n.negative && u <= -math.MinInt64:
+		return -int64(u), true
+	case !n.negative && u <= math.MaxInt64:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// decimal is n as a decimal of this scale, which n has or less.
+func (n *numeral) decimal(scale int32) decimal128.Num {
+	var hi, lo uint64
+	step := func(d uint64) {
+		h, l := bits.Mul64(lo, 10)
+		l, carry := bits.Add64(l, d, 0)
+		hi, lo = hi*10+h+carry, l
+	}
+	for _, c := range n.digits {
+		step(uint64(c - '0'))
+	}
+	for i := n.scale; i < int(scale); i++ {
+		step(0)
+	}
+	v := decimal128.New(int64(hi), lo)
+	if n.negative {
+		return v.Negate()
+	}
+	return v
+}
+
+// float is n as a float64 whose shortest form has the very digits of n.
+func (n *numeral) float() (v float64, ok bool) {
+	v, err := strconv.ParseFloat(string(n.raw), 64)
+	if err != nil || n.minusZero() {
+		return 0, false
+	}
+	short := strconv.AppendFloat(nil, v, 'e', -1, 64)
+	f := parseNumeral(short, make([]byte, 0, 24))
+	digits, zeros := n.digits, 0
+	for len(digits) > 0 && digits[len(digits)-1] == '0' {
+		digits = digits[:len(digits)-1]
+		zeros++
+	}
+	return v, bytes.Equal(f.digits, digits) && (len(digits) == 0 || f.scale == n.scale-zeros)
+}
+
+// typ is the type of an undeclared number.
+func (n *numeral) typ() arrow.DataType {
+	if _, ok := n.int64(); ok {
+		return schemas.Int64
+	}
+	if t, ok := n.decimalType(); ok {
+		return t
+	}
+	if _, ok := n.float(); ok && n.exponent {
+		return schemas.Float64
+	}
+	return schemas.Text
+}
+
+func (n *numeral) decimalType() (arrow.DataType, bool) {
+	whole, scale := n.whole(), max(n.scale, 0)
+	if whole > 38 || scale > 38 {
+		return nil, false
+	}
+	return schemas.Decimal(int32(whole), int32(scale))
+}

@@ -1,0 +1,274 @@
+package transform
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Limits on what a record may be. // Invariant 6
+const (
+	maxDepth  = 3       // names in a column's path; what is nested deeper is JSON text
+	maxLevels = 200     // containers inside one another
+	maxRecord = 8 << 20 // bytes
+)
+
+// object is what was learned of the objects at one place of the records: their
+// members, and the order in which they came last. The order costs one
+// comparison for each member that keeps it.
+type object struct {
+	table   *table
+	pointer string // within the table's row
+	depth   int    // of its members' paths
+	level   int    // containers around its members, itself included
+	fields  map[string]*field
+	first   field  // stands before the first member
+	serial  uint64 // of the object being read
+	root    bool   // the record itself, whose members are hashed
+}
+
+// field is one member of an object, and what it may hold: a value, an object,
+// rows. A field that does not always hold the same has a place for each.
+type field struct {
+	word, mask [2]uint64 // the first bytes of `"name":`
+	rest       []byte    // those behind them
+	size       int       // of all of it
+	seen       uint64    // serial of the object in which it was met last
+
+	next     *field // that followed it last
+	column   *column
+	volatile bool
+
+	object *object
+	rows   *table
+	name   string
+	owner  *object
+}
+
+// newObject makes the object at pointer within the rows of t.
+func newObject(t *table, pointer string, depth, level int) *object {
+	o := &object{table: t, pointer: pointer, depth: depth, level: level, fields: map[string]*field{}}
+	o.first.next = &field{}
+	o.first.next.expect("") // nothing
+	return o
+}
+
+// members reads the members of an object, from the byte after its brace, into
+// row of its table.
+func (m *Mapper) members(o *object, i, row int) (end int) {
+	b := m.raw
+	o.serial++
+	if b[i] <= ' ' {
+		i = space(b, i)
+	}
+	if b[i] == '}' {
+		return i + 1
+	}
+	for last := &o.first; ; {
+		begin := i
+		f := last.next
+		if f.mask[0]&load(b, i)^f.word[0]|f.mask[1]&load(b, i+8)^f.word[1] == 0 && f.hasRest(b, i+16) {
+			i += f.size
+		} else {
+			if f, i = m.name(o, i); i < 0 {
+				return i
+			}
+			last.next = f
+		}
+		if f.seen == o.serial {
+			return refuseDuplicate
+		}
+		f.seen = o.serial
+		last = f
+		if b[i] <= ' ' {
+			i = space(b, i)
+		}
+		if i = m.value(f, i, row); i < 0 {
+			return i
+		}
+		if o.root && !f.volatile {
+			m.sum.add(xxh3.Hash(b[begin:i]))
+		}
+		if b[i] <= ' ' {
+			i = space(b, i)
+		}
+		if b[i] != ',' {
+			break
+		}
+		i++
+		if b[i] <= ' ' {
+			i = space(b, i)
+		}
+	}
+	if b[i] != '}' {
+		return refuseSyntax
+	}
+	return i + 1
+}
+
+// hasRest reports whether what stands at i is the rest of a long name.
+func (f *field) hasRest(b []byte, i int) bool {
+	return f.rest == nil || i+len(f.rest) <= len(b) && string(b[i:i+len(f.rest)]) == string(f.rest)
+}
+
+// name reads the name at i, which is not the one that was expected, and its
+// colon.
+func (m *Mapper) name(o *object, i int) (f *field, end int) {
+	b := m.raw
+	if b[i] != '"' {
+		return nil, refuseSyntax
+	}
+	end, plain := text(b, i+1)
+	if end < 0 {
+		return nil, end
+	}
+	name := b[i+1 : end-1]
+	if !plain {
+		m.unescaped = unescape(m.unescaped[:0], b, i+1)
+		name = m.unescaped
+	}
+	end = space(b, end)
+	if b[end] != ':' {
+		return nil, refuseSyntax
+	}
+	f, ok := o.fields[string(name)]
+	if !ok {
+		f = m.learn(o, string(name))
+	}
+	return f, end + 1
+}
+
+// learn makes the field for a member seen for the first time.
+func (m *Mapper) learn(o *object, name string) *field {
+	f := &field{name: name, owner: o, next: o.first.next}
+	f.expect(name)
+	f.volatile = o.root && m.volatile[name]
+	f.column = m.columnAt(o.table, o.pointer+"/"+escapePointer(name))
+	o.fields[name] = f
+	return f
+}
+
+// expect prepares the comparison with a name as it usually stands. One that has
+// to be escaped never stands so; it is always looked up.
+func (f *field) expect(name string) {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0) // no text begins like this
+		return
+	}
+	literal := `"` + name + `":`
+	f.size = len(literal)
+	var head, mask [16]byte
+	for i := range copy(head[:], literal) {
+		mask[i] = 0xff
+	}
+	for k := range f.word {
+		f.word[k] = binary.LittleEndian.Uint64(head[8*k:])
+		f.mask[k] = binary.LittleEndian.Uint64(mask[8*k:])
+	}
+	if len(literal) > len(head) {
+		f.rest = []byte(literal[len(head):])
+	}
+}
+
+func escapePointer(name string) string {
+	if !strings.ContainsAny(name, "~/") {
+		return name
+	}
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// value reads the value of f at i into row.
+func (m *Mapper) value(f *field, i, row int) (end int) {
+	b := m.raw
+	c := f.column
+	switch c.kind {
+	case kindText:
+		if b[i] == '"' {
+			return c.text(row, b, i+1)
+		}
+	case kindInt:
+		end = c.int(row, b, i)
+	case kindTime:
+		end = c.time(row, b, i)
+	case kindBool:
+		end = c.bool(row, b, i)
+	case kindDecimal:
+		end = c.decimal(row, b, i)
+	case kindDate:
+		end = c.date(row, b, i)
+	}
+	if end != decline {
+		return end
+	}
+	switch b[i] {
+	case 'n':
+		return m.nothing(i)
+	case '{':
+		return m.nested(f, i, row)
+	case '[':
+		return m.array(f, i, row)
+	}
+	if c.kind == kindJSON {
+		return m.opaque(f, i, row)
+	}
+	if end = m.token(i); end > 0 {
+		m.put(f, row)
+	}
+	return end
+}
+
+// nothing goes over a null: a row that nobody writes is null.
+func (m *Mapper) nothing(i int) (end int) {
+	if binary.LittleEndian.Uint32(m.raw[i:]) != wordNull {
+		return refuseSyntax
+	}
+	return i + 4
+}
+
+// nested reads an object that is a value of f.
+func (m *Mapper) nested(f *field, i, row int) (end int) {
+	b := m.raw
+	if k := space(b, i+1); b[k] == '}' {
+		return k + 1 // {} is null
+	}
+	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.numericNames(i) {
+		if f.column.key {
+			return refuseKey
+		}
+		return m.opaque(f, i, row)
+	}
+	if f.object == nil {
+		o := f.owner
+		f.object = newObject(o.table, f.column.source, o.depth+1, o.level+1)
+	}
+	return m.members(f.object, i+1, row)
+}
+
+// numericNames reports whether every name of the object at i is a number: it is
+// a map, and its names are data.
+func (m *Mapper) numericNames(i int) bool {
+	b := m.raw
+	i = space(b, i+1)
+	if b[i] != '"' || !isDigit(b[i+1]) {
+		return false
+	}
+	for {
+		end := digits(b, i+1)
+		if b[i] != '"' || end == i+1 || b[end] != '"' {
+			return false
+		}
+		i = space(b, end+1)
+		if b[i] != ':' {
+			return false
+		}
+		var ok bool
+		if i, _, ok = m.walk.value(b, space(b, i+1)); !ok {
+			return false // the strict path will say where
+		}
+		if i = space(b, i); b[i] != ',' {
+			return true
+		}
+		i = space(b, i+1)
+	}
+}

@@ -1,0 +1,480 @@
+package transform
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// The oracle maps records the naive way: it makes a tree of every record, gives
+// each column the join of its values' types, and only then spells the cells. It
+// shares nothing with the mapper but the lattice and the rules.
+
+// node is a JSON value.
+type node struct {
+	kind    jsontext.Kind
+	raw     string
+	text    string // of a string
+	names   []string
+	members map[string]*node
+	items   []*node
+}
+
+// parseNode reads a value that may have duplicate names and bad encoding.
+func parseNode(raw string) (*node, error) {
+	d := jsontext.NewDecoder(strings.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	v, err := d.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{kind: v.Kind(), raw: string(v)}
+	sub := jsontext.NewDecoder(strings.NewReader(n.raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	t, err := sub.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch n.kind {
+	case '"':
+		n.text = t.String()
+	case '{':
+		n.members = map[string]*node{}
+		for sub.PeekKind() == '"' {
+			name, _ := sub.ReadToken()
+			key := name.String()
+			v, err := sub.ReadValue()
+			if err != nil {
+				return nil, err
+			}
+			n.names = append(n.names, key)
+			if n.members[key], err = parseNode(string(v)); err != nil {
+				return nil, err
+			}
+		}
+	case '[':
+		for sub.PeekKind() != ']' {
+			v, err := sub.ReadValue()
+			if err != nil {
+				return nil, err
+			}
+			item, err := parseNode(string(v))
+			if err != nil {
+				return nil, err
+			}
+			n.items = append(n.items, item)
+		}
+	}
+	return n, nil
+}
+
+func (n *node) depth() int {
+	deepest := 0
+	for _, v := range n.members {
+		deepest = max(deepest, v.depth())
+	}
+	for _, v := range n.items {
+		deepest = max(deepest, v.depth())
+	}
+	if n.kind == '{' || n.kind == '[' {
+		deepest++
+	}
+	return deepest
+}
+
+// oracle is what a page or several should become.
+type oracle struct {
+	stream  schemas.Stream
+	tables  map[string]*oracleTable // by path
+	refused map[int64]string        // by ordinal
+	ordinal int64
+}
+
+type oracleTable struct {
+	types map[string]arrow.DataType // by source
+	rows  []map[string]*node
+	// Of each row: its parent's row and its own place there.
+	parent, index []int
+	ordinal       []int64
+}
+
+func newOracle(s schemas.Stream) *oracle {
+	return &oracle{stream: s, tables: map[string]*oracleTable{}, refused: map[int64]string{}}
+}
+
+func (o *oracle) table(path string) *oracleTable {
+	if o.tables[path] == nil {
+		o.tables[path] = &oracleTable{types: map[string]arrow.DataType{}}
+	}
+	return o.tables[path]
+}
+
+// page maps a page, or says that it is no JSON array.
+func (o *oracle) page(raw []byte) error {
+	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	if !jsontext.Value(raw).IsValid(loose...) || jsontext.Value(raw).Kind() != '[' {
+		return fmt.Errorf("not valid")
+	}
+	page, err := parseNode(string(raw))
+	if err != nil {
+		return err
+	}
+	for _, record := range page.items {
+		if why := o.fault(record); why != "" {
+			o.refused[o.ordinal] = why
+		} else {
+			o.row(o.table(""), "", record, 0, 0)
+		}
+		o.ordinal++
+	}
+	return nil
+}
+
+func (o *oracle) fault(record *node) string {
+	strict := jsontext.Value(record.raw).IsValid()
+	switch {
+	case record.kind == 'n':
+		return "null"
+	case len(record.raw) > maxRecord:
+		return "size"
+	case record.depth() > maxLevels:
+		return "depth"
+	case !strict:
+		return "strict"
+	}
+	for _, key := range o.stream.Key {
+		v := record.members[key]
+		if record.kind != '{' {
+			v = nil
+		}
+		if v == nil || v.kind == 'n' || v.kind == '{' || v.kind == '[' {
+			return "key"
+		}
+	}
+	return ""
+}
+
+// row adds one row, and what is nested in it.
+func (o *oracle) row(t *oracleTable, path string, record *node, parent, index int) {
+	t.rows = append(t.rows, map[string]*node{})
+	t.parent = append(t.parent, parent)
+	t.index = append(t.index, index)
+	t.ordinal = append(t.ordinal, o.ordinal)
+	depth := 1
+	if path != "" {
+		depth += strings.Count(path, "/")
+	}
+	if record.kind == '{' {
+		o.object(t, path, "", record, depth)
+		return
+	}
+	o.value(t, path, "", record, depth)
+}
+
+func (o *oracle) object(t *oracleTable, path, pointer string, v *node, depth int) {
+	for _, name := range v.names {
+		escaped := strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+		o.value(t, path, pointer+"/"+escaped, v.members[name], depth)
+	}
+}
+
+var allDigits = regexp.MustCompile(`^[0-9]+$`)
+
+func (n *node) isMap() bool {
+	if n.kind != '{' || len(n.names) == 0 {
+		return false
+	}
+	for _, name := range n.names {
+		if !allDigits.MatchString(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *oracle) value(t *oracleTable, path, pointer string, v *node, depth int) {
+	row := len(t.rows) - 1
+	declared := o.declared(path, pointer)
+	store := func(typ arrow.DataType) {
+		if t.types[pointer] == nil {
+			t.types[pointer] = orNull(declared)
+		}
+		t.types[pointer] = schemas.Join(t.types[pointer], typ)
+		t.rows[row][pointer] = v
+	}
+	switch {
+	case v.kind == 'n', v.kind == '{' && len(v.names) == 0:
+		store(schemas.Null)
+	case v.kind == '{' && depth < maxDepth && !v.isMap() && kindOf(orNull(declared)) != kindJSON:
+		store(schemas.Null)
+		delete(t.rows[row], pointer)
+		o.object(t, path, pointer, v, depth+1)
+	case v.kind == '{':
+		store(schemas.JSON)
+	case v.kind == '[':
+		typ := listType(v)
+		if kindOf(orNull(declared)) == kindJSON && len(v.items) > 0 {
+			typ = schemas.JSON
+		}
+		if typ != nil {
+			store(typ)
+			return
+		}
+		if depth >= maxDepth || pointer == "" {
+			store(schemas.JSON)
+			return
+		}
+		store(schemas.Null)
+		delete(t.rows[row], pointer)
+		child := o.table(path + pointer)
+		for i, item := range v.items {
+			o.row(child, path+pointer, item, row, i)
+		}
+	default:
+		store(scalarType(v, declared))
+	}
+}
+
+func (o *oracle) declared(path, pointer string) arrow.DataType {
+	name, ok := o.stream.Types[schemas.Column(path+pointer)]
+	if !ok {
+		return nil
+	}
+	t, _ := schemas.ParseType(name)
+	return t
+}
+
+// listType is the type of an array as one column; nil for rows.
+func listType(v *node) arrow.DataType {
+	if len(v.items) == 0 {
+		return schemas.Empty
+	}
+	elem, objects, others := schemas.Null, 0, 0
+	for _, item := range v.items {
+		switch {
+		case item.kind == '{' && !item.isMap():
+			objects++
+		case item.kind == '{' || item.kind == '[':
+			return schemas.JSON
+		default:
+			others++
+			if item.kind != 'n' {
+				elem = schemas.Join(elem, scalarType(item, nil))
+			}
+		}
+	}
+	switch {
+	case others == 0:
+		return nil
+	case objects > 0:
+		return schemas.JSON
+	}
+	return arrow.ListOf(elem)
+}
+
+var (
+	plainForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+	timeForm  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+)
+
+func scalarType(v *node, declared arrow.DataType) arrow.DataType {
+	d := kindOf(orNull(declared))
+	spelled := v.raw
+	switch v.kind {
+	case 't', 'f':
+		return schemas.Bool
+	case '"':
+		if d != kindBool && d != kindInt && d != kindDecimal || !plainForm.MatchString(v.text) || len(v.text) > 64 {
+			return textType(v.text)
+		}
+		spelled = v.text
+	}
+	if d == kindBool && (spelled == "0" || spelled == "1") {
+		return schemas.Bool
+	}
+	return oracleNumber(spelled, d)
+}
+
+func textType(s string) arrow.DataType {
+	if _, ok := oracleTime(s); ok {
+		return schemas.Timestamp
+	}
+	if v, err := time.Parse("2006-01-02", s); err == nil && v.Year() > 0 && len(s) == 10 {
+		return schemas.Date
+	}
+	return schemas.Text
+}
+
+func oracleTime(s string) (time.Time, bool) {
+	if !timeForm.MatchString(s) {
+		return time.Time{}, false
+	}
+	v, err := time.Parse(time.RFC3339Nano, s)
+	return v, err == nil && s[:4] != "0000"
+}
+
+func oracleNumber(s string, declared kind) arrow.DataType {
+	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(s), "e")
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	if !hasExponent {
+		return plainType(s, whole, fraction, declared)
+	}
+	digits := strings.TrimLeft(whole+fraction, "0")
+	scale := new(big.Int).SetInt64(int64(len(fraction)))
+	e, _ := new(big.Int).SetString(strings.TrimPrefix(exponent, "+"), 10)
+	scale.Sub(scale, e)
+	trimmed := strings.TrimRight(digits, "0")
+	scale.Sub(scale, big.NewInt(int64(len(digits)-len(trimmed))))
+	switch {
+	case trimmed == "":
+		return plainType("0", "0", "", declared)
+	case scale.CmpAbs(big.NewInt(1000)) > 0:
+		return schemas.Text
+	}
+	places := int(scale.Int64())
+	var typ arrow.DataType
+	switch {
+	case places <= 0:
+		typ = plainType(sign(s)+trimmed+strings.Repeat("0", -places), trimmed+strings.Repeat("0", -places), "", declared)
+	case places >= len(trimmed):
+		typ = plainType(s, "0", strings.Repeat("0", places-len(trimmed))+trimmed, declared)
+	default:
+		typ = plainType(s, trimmed[:len(trimmed)-places], trimmed[len(trimmed)-places:], declared)
+	}
+	if (typ == schemas.Text || declared == kindFloat) && oracleFloat(s) {
+		return schemas.Float64
+	}
+	return typ
+}
+
+func sign(s string) string { return s[:len(s)-len(strings.TrimPrefix(s, "-"))] }
+
+func plainType(s, whole, fraction string, declared kind) arrow.DataType {
+	if declared == kindFloat && oracleFloat(s) {
+		return schemas.Float64
+	}
+	if fraction == "" && declared != kindDecimal {
+		if _, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return schemas.Int64
+		}
+	}
+	if t, ok := schemas.Decimal(int32(len(whole)), int32(len(fraction))); ok {
+		return t
+	}
+	if _, err := strconv.ParseInt(s, 10, 64); err == nil && fraction == "" {
+		return schemas.Int64
+	}
+	return schemas.Text
+}
+
+// oracleFloat reports whether the shortest spelling of the nearest float has
+// the same value as s, in decimal.
+func oracleFloat(s string) bool {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || v == 0 && strings.HasPrefix(s, "-") {
+		return false
+	}
+	a, ok := new(big.Rat).SetString(s)
+	b, _ := new(big.Rat).SetString(strconv.FormatFloat(v, 'e', -1, 64))
+	return ok && a.Cmp(b) == 0
+}
+
+// rat is the value of a number that fits into a decimal.
+func rat(s string) *big.Rat {
+	if mantissa, _, _ := strings.Cut(strings.ToLower(s), "e"); strings.Trim(mantissa, "-0.") == "" {
+		return new(big.Rat)
+	}
+	r, _ := new(big.Rat).SetString(s)
+	return r
+}
+
+// cell spells the value v of a column of type t; "null" where it has none.
+func cell(v *node, t arrow.DataType, declared arrow.DataType) string {
+	k := kindOf(t)
+	switch {
+	case v == nil || v.kind == 'n' || v.kind == '{' && len(v.names) == 0:
+		return "null"
+	case v.kind == '[' && k != kindList && (len(v.items) == 0 || k != kindJSON):
+		return "null"
+	}
+	spelled := v.raw
+	if v.kind == '"' {
+		spelled = v.text
+	}
+	switch k {
+	case kindText:
+		return strconv.Quote(spelled)
+	case kindJSON:
+		return strconv.Quote(v.raw)
+	case kindBool:
+		return strconv.FormatBool(spelled == "true" || spelled == "1")
+	case kindInt, kindDecimal:
+		return rat(spelled).RatString()
+	case kindFloat:
+		f, _ := strconv.ParseFloat(spelled, 64)
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	case kindDate:
+		return spelled
+	case kindTime:
+		at, _ := oracleTime(spelled)
+		return at.UTC().Format(time.RFC3339Nano)
+	case kindList:
+		var b bytes.Buffer
+		b.WriteByte('[')
+		for i, item := range v.items {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(cell(item, t.(*arrow.ListType).Elem(), nil))
+		}
+		b.WriteByte(']')
+		return b.String()
+	}
+	return "?"
+}
+
+// arrowCell spells a cell of a batch in the same way.
+func arrowCell(a arrow.Array, row int) string {
+	if a.IsNull(row) {
+		return "null"
+	}
+	switch a := a.(type) {
+	case *array.String:
+		return strconv.Quote(a.Value(row))
+	case *array.Boolean:
+		return strconv.FormatBool(a.Value(row))
+	case *array.Int64:
+		return strconv.FormatInt(a.Value(row), 10)
+	case *array.Decimal128:
+		scale := a.DataType().(*arrow.Decimal128Type).Scale
+		r, _ := new(big.Rat).SetString(a.Value(row).ToString(scale))
+		return r.RatString()
+	case *array.Float64:
+		return strconv.FormatFloat(a.Value(row), 'g', -1, 64)
+	case *array.Date32:
+		return a.Value(row).ToTime().Format("2006-01-02")
+	case *array.Timestamp:
+		return time.UnixMicro(int64(a.Value(row))).UTC().Format(time.RFC3339Nano)
+	case *array.List:
+		begin, end := a.ValueOffsets(row)
+		var b bytes.Buffer
+		b.WriteByte('[')
+		for i := begin; i < end; i++ {
+			if i > begin {
+				b.WriteByte(',')
+			}
+			b.WriteString(arrowCell(a.ListValues(), int(i)))
+		}
+		b.WriteByte(']')
+		return b.String()
+	}
+	return fmt.Sprintf("? %T", a)
+}

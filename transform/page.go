@@ -1,0 +1,148 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// SyntaxError is returned for a page that is no JSON array.
+type SyntaxError struct {
+	Offset int    // of the byte in the page that cannot stand there
+	Record int64  // how many records of the page came before it
+	Reason string // what was wrong
+}
+
+// Error tells where the page is broken.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
+}
+
+// page reads the records of raw[begin:end].
+func (m *Mapper) page(begin, end int) error {
+	b := m.raw
+	first := m.fetched
+	broken := func(i int, reason string) error {
+		if i >= end {
+			i, reason = end, "unexpected end"
+		}
+		return &SyntaxError{Offset: i - begin, Record: m.fetched - first, Reason: reason}
+	}
+	i := space(b, begin)
+	if b[i] != '[' {
+		return broken(i, "no array")
+	}
+	i = space(b, i+1)
+	if b[i] == ']' {
+		return m.ends(space(b, i+1), end, broken)
+	}
+	for {
+		next, ok := m.record(i, end-begin > maxRecord)
+		if !ok {
+			return broken(next, "invalid JSON")
+		}
+		m.fetched++
+		i = space(b, next)
+		if b[i] != ',' {
+			break
+		}
+		i = space(b, i+1)
+	}
+	if b[i] != ']' {
+		return broken(i, "invalid JSON")
+	}
+	return m.ends(space(b, i+1), end, broken)
+}
+
+// ends says that nothing may follow the array.
+func (m *Mapper) ends(i, end int, broken func(int, string) error) error {
+	if i != end {
+		return broken(i, "something behind the array")
+	}
+	return nil
+}
+
+// record reads the record at begin into the next row, or rejects it. Where the
+// grammar is broken ok is false and end is the position of the break. A page
+// that is long may hide a record of excessive length, which is to be left out
+// before it fills the buffers.
+func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
+	row := m.root.rows
+	k := m.mark()
+	if end = m.weigh(begin, long); end == 0 {
+		end = m.fill(begin, row)
+	}
+	if end > 0 && !m.hasKey(row) {
+		end = refuseKey
+	}
+	if end > 0 {
+		m.own.append(row, m.fetched, &m.sum)
+		m.root.rows++
+		m.keyRejects(k, row)
+		return end, true
+	}
+	m.undo(k, m.root, row)
+	code := end
+	if end, _, ok = m.walk.value(m.raw, begin); ok {
+		m.rejectRecord(begin, end, code)
+	}
+	return end, ok
+}
+
+// weigh refuses a record that is too long; 0 if it is not.
+func (m *Mapper) weigh(begin int, long bool) int {
+	if !long {
+		return 0
+	}
+	if end, _, ok := m.walk.value(m.raw, begin); ok && end-begin > maxRecord {
+		return refuseSize
+	}
+	return 0
+}
+
+// fill reads the record at i into row.
+func (m *Mapper) fill(i, row int) (end int) {
+	m.sum = sum{}
+	switch m.raw[i] {
+	case '{':
+		return m.members(m.root.object, i+1, row)
+	case 'n':
+		if end = m.nothing(i); end < 0 {
+			return end
+		}
+		return refuseNull
+	}
+	return m.scalar(i, row)
+}
+
+// scalar reads a record that is no object: the one value of its row.
+func (m *Mapper) scalar(i, row int) (end int) {
+	if m.scalars == nil {
+		m.scalars = &field{owner: m.root.object, column: m.columnAt(m.root, "")}
+	}
+	if end = m.value(m.scalars, i, row); end > 0 {
+		m.sum.add(xxh3.Hash(m.raw[i:end]))
+	}
+	return end
+}
+
+// hasKey reports whether row has a value in every key column.
+func (m *Mapper) hasKey(row int) bool {
+	for _, c := range m.key {
+		if c == nil || !c.has(row) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyRejects gives the values of row that were rejected since k their key.
+func (m *Mapper) keyRejects(k mark, row int) {
+	if k.rejects == len(m.rejects) || m.stale {
+		return
+	}
+	key := m.keyOf(row)
+	for i := range m.rejects[k.rejects:] {
+		m.rejects[k.rejects+i].Key = key
+	}
+}

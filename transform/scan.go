@@ -1,0 +1,224 @@
+package transform
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// The scanner works on bytes that end in padding: whoever calls it has put
+// [padding] zero bytes behind the page, so that eight or sixteen bytes can be
+// loaded anywhere, and a NUL, which JSON allows nowhere, stops every loop.
+const padding = 32
+
+// What the tokenizer returns in place of a position when it will not go on.
+// The strict path then says whether the page is broken or only the record is.
+const (
+	refuseSyntax    = -1 - iota // not what the grammar allows
+	refuseDuplicate             // a name twice in one object
+	refuseEncoding              // not UTF-8, or half of a surrogate pair
+	refuseDepth                 // nested deeper than maxLevels
+	refuseSize                  // longer than maxRecord
+	refuseKey                   // no value in a key column
+	refuseNull                  // null in place of a record
+)
+
+// decline is what a column's fast function returns for a value that it leaves
+// to the general one. Nothing was stored.
+const decline = 0
+
+const (
+	ones      = 0x0101010101010101
+	highs     = 0x8080808080808080
+	quotes    = '"' * ones
+	backslash = '\\' * ones
+	blanks    = ' ' * ones
+)
+
+func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+// special marks, in the high bit of its byte, the first byte of w that is a
+// quote, a backslash or a control character. Marks above the first may be false.
+func special(w uint64) uint64 {
+	q := w ^ quotes
+	b := w ^ backslash
+	return ((q-ones)&^q | (b-ones)&^b | (w-blanks)&^w) & highs
+}
+
+// space is the position of the first byte from i on that is no white space.
+func space(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t' {
+		i++
+	}
+	return i
+}
+
+// text scans a string from the byte after its opening quote to the one after
+// its closing quote. plain says that it has no escapes.
+func text(b []byte, i int) (end int, plain bool) {
+	start, plain := i, true
+	var high uint64
+	for {
+		w := load(b, i)
+		m := special(w)
+		if m == 0 {
+			high |= w
+			i += 8
+			continue
+		}
+		high |= w & (m ^ (m - 1))
+		i += bits.TrailingZeros64(m) >> 3
+		switch b[i] {
+		case '"':
+			if high&highs != 0 && !utf8.Valid(b[start:i]) {
+				return refuseEncoding, plain
+			}
+			return i + 1, plain
+		case '\\':
+			plain = false
+			_, n := escape(b, i)
+			if n <= 0 {
+				return n, plain
+			}
+			i += n
+		default:
+			return refuseSyntax, plain
+		}
+	}
+}
+
+// escape reads the escape sequence at i: the character it stands for and its
+// length, or why there is none.
+func escape(b []byte, i int) (r rune, n int) {
+	switch c := b[i+1]; c {
+	case '"', '\\', '/':
+		return rune(c), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		return unicodeEscape(b, i)
+	}
+	return 0, refuseSyntax
+}
+
+func unicodeEscape(b []byte, i int) (r rune, n int) {
+	r = hex4(b, i+2)
+	switch {
+	case r < 0:
+		return 0, refuseSyntax
+	case r < 0xd800 || r > 0xdfff:
+		return r, 6
+	case r > 0xdbff || b[i+6] != '\\' || b[i+7] != 'u':
+		return 0, refuseEncoding
+	}
+	low := hex4(b, i+8)
+	switch {
+	case low < 0:
+		return 0, refuseSyntax
+	case low < 0xdc00 || low > 0xdfff:
+		return 0, refuseEncoding
+	}
+	return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, 12
+}
+
+// hex4 is the number that four hexadecimal digits spell; -1 where they do not.
+func hex4(b []byte, i int) rune {
+	var r rune
+	for _, c := range b[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// unescape appends what the string between the quotes of b[i:] stands for,
+// which [text] has found to be well formed.
+func unescape(dst, b []byte, i int) []byte {
+	for b[i] != '"' {
+		if b[i] != '\\' {
+			dst = append(dst, b[i])
+			i++
+			continue
+		}
+		r, n := escape(b, i)
+		dst = utf8.AppendRune(dst, r)
+		i += n
+	}
+	return dst
+}
+
+// number scans the number at i.
+func number(b []byte, i int) (end int) {
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case b[i] == '0':
+		i++
+	case isDigit(b[i]):
+		i = digits(b, i)
+	default:
+		return refuseSyntax
+	}
+	if b[i] == '.' {
+		if !isDigit(b[i+1]) {
+			return refuseSyntax
+		}
+		i = digits(b, i+1)
+	}
+	if b[i]|0x20 == 'e' {
+		i++
+		if b[i] == '+' || b[i] == '-' {
+			i++
+		}
+		if !isDigit(b[i]) {
+			return refuseSyntax
+		}
+		i = digits(b, i)
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+func digits(b []byte, i int) int {
+	for isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+// literal scans true, false or null at i.
+func literal(b []byte, i int) (end int) {
+	switch binary.LittleEndian.Uint32(b[i:]) {
+	case wordNull, wordTrue:
+		return i + 4
+	case wordFals:
+		if b[i+4] == 'e' {
+			return i + 5
+		}
+	}
+	return refuseSyntax
+}
+
+// The literals as little-endian words.
+const (
+	wordNull = 'n' | 'u'<<8 | 'l'<<16 | 'l'<<24
+	wordTrue = 't' | 'r'<<8 | 'u'<<16 | 'e'<<24
+	wordFals = 'f' | 'a'<<8 | 'l'<<16 | 's'<<24
+)

@@ -1,0 +1,120 @@
+package transform
+
+import "math/bits"
+
+// walker goes over a whole JSON value of any depth without recursion. It
+// checks the grammar to the letter; names that occur twice and the encoding of
+// strings are left to the strict path.
+type walker struct {
+	stack []bool // open containers, true for an object
+}
+
+// value returns the end of the value at i and how deep containers are nested
+// in it: 0 for a scalar. Where the grammar is broken ok is false and end is the
+// position of the break.
+func (w *walker) value(b []byte, i int) (end, depth int, ok bool) {
+	w.stack = w.stack[:0]
+	for {
+		switch b[i] {
+		case '{', '[':
+			object := b[i] == '{'
+			w.stack = append(w.stack, object)
+			depth = max(depth, len(w.stack))
+			i = space(b, i+1)
+			if b[i] == '}' && object || b[i] == ']' && !object {
+				break // closed by after
+			}
+			if object {
+				if i, ok = w.name(b, i); !ok {
+					return i, depth, false
+				}
+			}
+			continue
+		default:
+			if i, ok = w.scalar(b, i); !ok {
+				return i, depth, false
+			}
+		}
+		var more bool
+		if i, more, ok = w.after(b, i); !ok || !more {
+			return i, depth, ok
+		}
+	}
+}
+
+// after goes on from the end of a value, or from the bracket that closes an
+// empty container, to the beginning of the next value, if there is more.
+func (w *walker) after(b []byte, i int) (next int, more, ok bool) {
+	for len(w.stack) > 0 {
+		object := w.stack[len(w.stack)-1]
+		i = space(b, i)
+		switch {
+		case b[i] == ',':
+			i = space(b, i+1)
+			if object {
+				i, ok = w.name(b, i)
+				return i, ok, ok
+			}
+			return i, true, true
+		case b[i] == '}' && object, b[i] == ']' && !object:
+			i++
+			w.stack = w.stack[:len(w.stack)-1]
+		default:
+			return i, false, false
+		}
+	}
+	return i, false, true
+}
+
+// name goes over a member's name and colon to its value.
+func (w *walker) name(b []byte, i int) (next int, ok bool) {
+	if b[i] != '"' {
+		return i, false
+	}
+	if i, ok = w.scalar(b, i); !ok {
+		return i, false
+	}
+	i = space(b, i)
+	if b[i] != ':' {
+		return i, false
+	}
+	return space(b, i+1), true
+}
+
+func (w *walker) scalar(b []byte, i int) (end int, ok bool) {
+	switch c := b[i]; {
+	case c == '"':
+		return looseText(b, i+1)
+	case c == '-' || isDigit(c):
+		end = number(b, i)
+	default:
+		end = literal(b, i)
+	}
+	if end < 0 {
+		return i, false
+	}
+	return end, true
+}
+
+// looseText is [text] for strings whose encoding does not matter.
+func looseText(b []byte, i int) (end int, ok bool) {
+	for {
+		m := special(load(b, i))
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		switch b[i] {
+		case '"':
+			return i + 1, true
+		case '\\':
+			if _, n := escape(b, i); n == refuseSyntax {
+				return i, false
+			}
+			i += 2
+		default:
+			return i, false
+		}
+	}
+}

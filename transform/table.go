@@ -1,0 +1,172 @@
+package transform
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// table collects the rows of the root table or of a child table.
+type table struct {
+	name   string
+	path   string // JSON pointer from the record, arrays leaving no mark; "" for the root
+	within string // JSON pointer from the parent's row
+	parent *table // nil for the root
+	level  int    // 0 for the root
+
+	object   *object
+	children []*table
+
+	rows      int
+	parentRow []int32 // of a child: whose row each row hangs from
+	used      bool    // it had rows once, or the destination has it
+
+	columns []*column
+	sources map[string]*column
+	namer   *schemas.Namer
+
+	schema *arrow.Schema // as of layout
+	layout int
+}
+
+// newTable makes the table called name, starting from the columns that the
+// destination has, if it has one of that name.
+func (m *Mapper) newTable(name, path string, parent *table) *table {
+	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
+	fields, found := m.knownFields(name)
+	t.used = found
+	known := map[string]string{}
+	var taken []string
+	for _, f := range fields {
+		source, ok := sourceOf(f)
+		if !ok {
+			taken = append(taken, f.Name)
+			continue
+		}
+		known[source] = f.Name
+		m.addColumn(t, f.Name, source, schemas.TypeOf(f))
+	}
+	t.namer = schemas.NewNamer(known)
+	for _, name := range taken {
+		t.namer.Take(name)
+	}
+	if parent != nil {
+		t.level = parent.level + 1
+		parent.children = append(parent.children, t)
+	}
+	return t
+}
+
+// childTable makes the table for the objects in the arrays that f holds.
+func (m *Mapper) childTable(f *field) *table {
+	parent := f.owner.table
+	path := parent.path + f.column.source
+	t := m.newTable(m.tableNamer.Name(path), path, parent)
+	t.within = f.column.source
+	t.object = newObject(t, "", f.owner.depth+1, f.owner.level+2)
+	return t
+}
+
+func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
+	i := slices.IndexFunc(m.known, func(t schemas.Table) bool { return t.Name == name })
+	if i < 0 || m.known[i].Columns == nil {
+		return nil, i >= 0
+	}
+	return m.known[i].Columns.Fields(), true
+}
+
+// sourceOf is the pointer of the field that a known column holds; ok is false
+// for penstock's own columns and for those that somebody added. The column of
+// records that are no objects has the pointer "", and one name.
+func sourceOf(f arrow.Field) (source string, ok bool) {
+	source = schemas.Source(f)
+	if source == "" {
+		return "", f.Name == schemas.Column("")
+	}
+	return source, !strings.HasPrefix(f.Name, "_penstock_")
+}
+
+// columnAt is the column of t for the field at source.
+func (m *Mapper) columnAt(t *table, source string) *column {
+	if c, ok := t.sources[source]; ok {
+		return c
+	}
+	return m.addColumn(t, t.namer.Name(source), source, schemas.Null)
+}
+
+func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *column {
+	c := &column{mem: m.mem, name: name, source: source, typ: typ}
+	// Of fields whose names differ in case only, one has the plain name. Which
+	// one it is must not decide about types.
+	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
+		c.declared = d
+		c.typ = schemas.Join(c.typ, d)
+	}
+	c.settle()
+	t.columns = append(t.columns, c)
+	t.sources[source] = c
+	if i := slices.Index(m.stream.Key, name); i >= 0 && t.parent == nil {
+		m.key[i], c.key = c, true
+	}
+	m.layout++
+	return c
+}
+
+// add begins a row that hangs from parentRow.
+func (t *table) add(parentRow int) (row int) {
+	row = t.rows
+	t.rows++
+	t.used = true
+	t.parentRow = append(t.parentRow, int32(parentRow))
+	return row
+}
+
+// truncate gives up the rows from row on, and what hangs from them.
+func (t *table) truncate(row int) {
+	t.rows = row
+	if t.parent != nil {
+		t.parentRow = t.parentRow[:row]
+	}
+	for _, c := range t.columns {
+		c.truncate(row)
+	}
+	for _, child := range t.children {
+		left := child.rows
+		for left > 0 && int(child.parentRow[left-1]) >= row {
+			left--
+		}
+		child.truncate(left)
+	}
+}
+
+// clear forgets all rows and makes each column store what its type says.
+func (t *table) clear() {
+	t.rows = 0
+	t.parentRow = t.parentRow[:0]
+	for _, c := range t.columns {
+		c.settle()
+	}
+	for _, child := range t.children {
+		child.clear()
+	}
+}
+
+// index is the position of row in its parent's array.
+func (t *table) index(row int) int {
+	i := row
+	for i > 0 && t.parentRow[i-1] == t.parentRow[row] {
+		i--
+	}
+	return row - i
+}
+
+// each calls f for t and the tables below it, parents first.
+func (t *table) each(f func(*table)) {
+	f(t)
+	for _, child := range t.children {
+		child.each(f)
+	}
+}
