@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// A body that is too big, too dense or in an encoding nobody asked for is not
+// worth asking for again.
+var (
+	errTooBig   = errors.New("body is larger than allowed")
+	errTooDense = errors.New("body decompresses to more than allowed for its size")
+	errNested   = errors.New("body is compressed twice")
+	errEncoding = errors.New("body has an encoding that was not asked for")
+)
+
+const (
+	firstBuffer = 64 << 10
+	trustLength = 4 << 20  // how far a Content-Length is believed before bytes come
+	keepBuffer  = 16 << 20 // larger buffers are left to the collector
+	denseFloor  = 1 << 20  // below this size no ratio is too high
+)
+
+// memory holds what bodies are read with between one body and the next.
+type memory struct {
+	buffers   sync.Pool // of *buffer
+	inflaters sync.Pool // of *inflater
+}
+
+// buffer is the memory of one body. It goes back to the pool when the
+// response is released. // Invariant 6
+type buffer struct {
+	pool *sync.Pool
+	mem  []byte
+	text []byte // the part of mem that is the body
+}
+
+func (m *memory) buffer(size int64) *buffer {
+	b, ok := m.buffers.Get().(*buffer)
+	if !ok {
+		b = &buffer{pool: &m.buffers}
+	}
+	size = min(max(size, firstBuffer), trustLength)
+	if int64(cap(b.mem)) < size {
+		b.mem = make([]byte, 0, size+512) // the extra room lets the last read see the end
+	}
+	b.mem = b.mem[:0]
+	return b
+}
+
+func (b *buffer) release() {
+	b.text = nil
+	if cap(b.mem) <= keepBuffer {
+		b.pool.Put(b)
+	}
+}
+
+// fill reads r to its end. The text may reach limit bytes, and of a compressed
+// body, ratio times what was read from the wire.
+func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
+	for {
+		if len(b.mem) == cap(b.mem) {
+			grown := make([]byte, len(b.mem), min(2*int64(cap(b.mem)), limit+512))
+			copy(grown, b.mem)
+			b.mem = grown
+		}
+		n, err := r.Read(b.mem[len(b.mem):cap(b.mem)])
+		b.mem = b.mem[:len(b.mem)+n]
+		b.text = b.mem
+		switch {
+		case int64(len(b.mem)) > limit:
+			return errTooBig
+		case dense != nil && dense(len(b.mem)):
+			return errTooDense
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// inflater is a reused gzip reader that counts what it takes from the wire.
+type inflater struct {
+	src  io.Reader
+	in   *bufio.Reader
+	gz   gzip.Reader
+	read int64
+	most int64
+}
+
+// Read reads from the wire.
+func (f *inflater) Read(p []byte) (int, error) {
+	n, err := f.src.Read(p)
+	if f.read += int64(n); f.read > f.most {
+		return n, errTooBig
+	}
+	return n, err
+}
+
+// inflate decompresses r into b within the client's bounds.
+func (c *Client) inflate(b *buffer, r io.Reader) error {
+	f, ok := c.memory.inflaters.Get().(*inflater)
+	if !ok {
+		f = &inflater{in: bufio.NewReaderSize(nil, 32<<10)}
+	}
+	defer func() {
+		f.src = nil
+		c.memory.inflaters.Put(f)
+	}()
+	// Empty members cost the sender little and yield nothing: the wire is
+	// bounded as well as the text.
+	f.src, f.read, f.most = r, 0, c.opts.MaxBody+denseFloor
+	f.in.Reset(f)
+	if err := f.gz.Reset(f.in); err != nil {
+		return err
+	}
+	dense := func(n int) bool { return n > denseFloor && int64(n) > c.opts.MaxRatio*f.read }
+	return b.fill(&f.gz, c.opts.MaxBody, dense)
+}
+
+// readBody reads a whole body, decompressed and without byte order mark.
+func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer, error) {
+	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
+	if len(resp.Header.Values("Content-Encoding")) > 1 {
+		encoding = "several"
+	}
+	b := c.memory.buffer(max(resp.ContentLength, c.sizeHint.Load()))
+	var err error
+	switch encoding {
+	case "", "identity":
+		err = c.readPlain(b, resp, r, file)
+	case "gzip", "x-gzip":
+		err = c.inflate(b, r)
+		if err == nil && !file && isGzip(b.text) {
+			err = errNested
+		}
+	default:
+		err = fmt.Errorf("%w: %.40q", errEncoding, encoding)
+	}
+	if err != nil {
+		b.release()
+		return nil, err
+	}
+	c.sizeHint.Store(int64(len(b.text)))
+	if !file {
+		b.text = stripMark(b.text)
+	}
+	return b, nil
+}
+
+func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file bool) error {
+	if resp.ContentLength > c.opts.MaxBody {
+		return errTooBig
+	}
+	if err := b.fill(r, c.opts.MaxBody, nil); err != nil {
+		return err
+	}
+	if file || !isGzip(b.text) {
+		return nil
+	}
+	// No JSON begins with gzip's magic: the header was lost on the way.
+	packed := bytes.Clone(b.text)
+	b.mem = b.mem[:0]
+	if err := c.inflate(b, bytes.NewReader(packed)); err != nil {
+		return err
+	}
+	if isGzip(b.text) {
+		return errNested
+	}
+	return nil
+}
+
+func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
+
+// stripMark drops byte order marks and space before the text; some servers
+// send the mark twice.
+func stripMark(b []byte) []byte {
+	for {
+		b = bytes.TrimLeft(b, " \t\r\n")
+		rest, ok := bytes.CutPrefix(b, []byte("\xef\xbb\xbf"))
+		if !ok {
+			return b
+		}
+		b = rest
+	}
+}
+
+// charset returns the charset of a content type that is not UTF-8 or a part
+// of it, "" if there is none.
+func charset(contentType string) string {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return ""
+	}
+	switch name := strings.ToLower(params["charset"]); name {
+	case "utf-8", "utf8", "us-ascii", "ascii":
+		return ""
+	default:
+		return name
+	}
+}

@@ -1,0 +1,303 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+)
+
+// call is one request on its way: what is asked for, and what its tries have
+// come to so far.
+type call struct {
+	c         *Client
+	method    string
+	template  string
+	url       *url.URL
+	body      []byte
+	anonymous bool // no credential of the client's
+	file      bool
+	session   bool // answers hold tokens: none of their text may be quoted
+	check     func([]byte) error
+
+	token     Secret
+	attempts  int    // requests made
+	failures  int    // transient faults met
+	malformed int    // answers that were not what they should be
+	throttles int    // answers that asked to slow down
+	renewals  int    // times the credential was to be renewed
+	renewal   *Error // why it was not
+	hops      int    // redirects of this try
+}
+
+const (
+	maxMalformed = 3  // tries of a request whose answers are broken
+	maxThrottles = 12 // answers 429 to one request
+	maxRenewals  = 2
+)
+
+func (c *Client) newCall(r Request) (*call, error) {
+	r.Method = orDefault(r.Method, http.MethodGet)
+	k := &call{
+		c: c, method: r.Method, template: r.Path, body: r.Body,
+		anonymous: r.Anonymous, file: r.File, check: r.Check,
+	}
+	escaped, err := c.allow.expand(Route{r.Method, r.Path}, r.Params)
+	if err != nil {
+		return nil, k.fault(Refused, nil, err.Error())
+	}
+	if k.url, err = c.at(escaped); err != nil {
+		return nil, k.fault(Refused, nil, err.Error())
+	}
+	k.url.RawQuery = r.Query.Encode()
+	return k, nil
+}
+
+// at returns the URL of an escaped path on the client's origin.
+func (c *Client) at(escaped string) (*url.URL, error) {
+	u := *c.base
+	u.RawPath = c.base.EscapedPath() + escaped
+	var err error
+	u.Path, err = url.PathUnescape(u.RawPath)
+	return &u, err
+}
+
+// run tries until there is an answer or a reason to give up.
+func (k *call) run(ctx context.Context) (*Response, error) {
+	for {
+		resp, fault := k.authorizedTry(ctx)
+		if fault == nil {
+			return resp, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("read %s: %w", k.template, context.Cause(ctx))
+		}
+		if fault = k.recover(ctx, fault); fault != nil {
+			fault.Method, fault.Path = k.method, k.template // of this call, were it the session's that failed
+			fault.Attempts = k.attempts
+			return nil, fault
+		}
+	}
+}
+
+// recover makes ready for another try: it waits, or renews the credential. It
+// returns the fault that ends the call if there is to be none.
+func (k *call) recover(ctx context.Context, fault *Error) *Error {
+	if !fault.NotBefore.IsZero() {
+		return fault // parked: nothing to wait for in this process
+	}
+	switch fault.Class {
+	case Throttled: // the closed gate does the waiting
+		if k.throttles++; k.throttles >= maxThrottles {
+			return fault
+		}
+	case Auth:
+		return k.renew(ctx, fault)
+	case Transient:
+		if k.failures++; k.failures >= k.patience(fault) {
+			return k.lasting(fault)
+		}
+		k.pause(ctx, k.failures, fault.retryAfter)
+	case Malformed:
+		if k.malformed++; k.malformed >= maxMalformed {
+			return fault
+		}
+		k.pause(ctx, k.malformed, 0)
+	default:
+		return fault
+	}
+	return nil
+}
+
+// patience returns how many transient faults end the call. A 400 that says it
+// may pass is a fault of the server's own code more often than of the moment,
+// and a host that was never reached is more often misspelt than down.
+func (k *call) patience(fault *Error) int {
+	if fault.Status == http.StatusBadRequest || !k.c.reached.Load() && fault.unreachable() {
+		return min(maxMalformed, k.c.opts.MaxAttempts)
+	}
+	return k.c.opts.MaxAttempts
+}
+
+// lasting sorts a transient fault that did not pass: a body that is cut each
+// time is not bad luck on the line.
+func (k *call) lasting(fault *Error) *Error {
+	if fault.cut {
+		fault.Class = Malformed
+	}
+	return fault
+}
+
+// renew asks the credential for another token after a 401.
+func (k *call) renew(ctx context.Context, fault *Error) *Error {
+	if fault.Status != http.StatusUnauthorized || k.anonymous {
+		return fault
+	}
+	if k.renewals >= maxRenewals {
+		return orDefault(k.renewal, fault)
+	}
+	k.renewals++
+	token, err := k.c.cred.Renew(ctx, k.c.session, k.token)
+	switch {
+	case err == nil && token != k.token:
+		return nil
+	case err == nil, errors.Is(err, ErrSpent):
+		return fault
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		k.renewal = e // the token may yet be good for one
+		return k.recover(ctx, e)
+	}
+	fault.Err = err
+	return fault
+}
+
+const (
+	firstPause = 500 * time.Millisecond
+	maxPause   = 30 * time.Second
+)
+
+// pause waits before try number n+1: twice as long each time, half of it
+// random so that clients which failed together do not come back together.
+func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
+	d := jittered(backoff(firstPause, maxPause, n))
+	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+}
+
+// backoff returns first·2^(n-1), at most limit.
+func backoff(first, limit time.Duration, n int) time.Duration {
+	if n > 20 {
+		return limit
+	}
+	return min(limit, first<<max(0, n-1))
+}
+
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// authorizedTry gets the token and makes one try with it.
+func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
+	if k.anonymous {
+		return k.try(ctx)
+	}
+	token, err := k.c.cred.Token(ctx, k.c.session)
+	if err != nil {
+		return nil, k.signInFault(err)
+	}
+	k.token = token
+	k.c.redact.Add(token)
+	return k.try(ctx)
+}
+
+func (k *call) signInFault(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok && !errors.Is(err, ErrSpent) {
+		return e
+	}
+	e := k.fault(Auth, nil, "sign in: "+err.Error())
+	e.Err = &cause{text: e.Message, err: err}
+	return e
+}
+
+// try makes one request, and those its redirects ask for.
+func (k *call) try(ctx context.Context) (*Response, *Error) {
+	k.hops = 0
+	target := k.url
+	for {
+		resp, next, fault := k.send(ctx, target)
+		if fault != nil || next == nil {
+			return resp, fault
+		}
+		target = next
+	}
+}
+
+// send makes one request under the governor and the deadlines, and reads the
+// answer: a body, a redirect to follow, or a fault.
+func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
+	slot, err := k.c.gov.acquire(ctx, k.c.opts.MaxWait)
+	if err != nil {
+		return nil, nil, k.unanswered(err)
+	}
+	defer slot.done()
+	k.attempts++
+	w := newWatch(ctx, k.c.opts.Timeouts)
+	defer w.stop()
+
+	started := time.Now()
+	resp, err := k.c.transport.RoundTrip(k.request(w, target, slot))
+	if err != nil {
+		if ctx.Err() == nil { // the server is not to blame for a caller that gave up
+			slot.lost()
+		}
+		return nil, nil, k.unanswered(w.explain(err))
+	}
+	k.c.reached.Store(true)
+	defer func() { _ = resp.Body.Close() }()
+	slot.answered(resp)
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		next, fault := k.redirected(resp)
+		return nil, next, fault
+	}
+	body, fault := k.receive(resp, w)
+	if fault != nil {
+		return nil, nil, fault
+	}
+	return &Response{
+		Status: resp.StatusCode, Header: resp.Header, Body: body.text, Attempts: k.attempts,
+		Sent: started, Elapsed: time.Since(started), buf: body,
+	}, nil, nil
+}
+
+// unanswered makes the fault of a request that was not let through, or whose
+// answer did not come.
+func (k *call) unanswered(err error) *Error {
+	p, ok := errors.AsType[*parkedError](err)
+	if !ok {
+		return k.broken(nil, err)
+	}
+	e := k.fault(p.class, nil, p.reason)
+	e.NotBefore = p.until
+	return e
+}
+
+func (k *call) request(w *watch, target *url.URL, s *slot) *http.Request {
+	ctx := httptrace.WithClientTrace(w.ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { s.hold(w, k.c.opts.MaxWait) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.wrote() },
+	})
+	r := (&http.Request{
+		Method: k.method, URL: target, Host: "", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Accept":        {"application/json"},
+			"Cache-Control": {"no-cache"},
+			"User-Agent":    {k.c.opts.UserAgent},
+		},
+	}).WithContext(ctx)
+	if k.file {
+		r.Header["Accept"] = []string{"*/*"}
+	}
+	r.Header["Accept-Encoding"] = []string{"gzip"}
+	if k.c.opts.Identity {
+		r.Header["Accept-Encoding"] = []string{"identity"}
+	}
+	if k.token != "" {
+		r.Header["Authorization"] = []string{"Bearer " + k.token.Reveal()}
+	}
+	if k.method == http.MethodPost {
+		r.Header["Content-Type"] = []string{"application/json"}
+		r.ContentLength = int64(len(k.body))
+		r.Body = io.NopCloser(bytes.NewReader(k.body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(k.body)), nil }
+	}
+	return r
+}

@@ -1,0 +1,265 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// receive reads an answer's body and decides what it is.
+func (k *call) receive(resp *http.Response, w *watch) (*buffer, *Error) {
+	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300)
+	if err != nil {
+		return nil, k.unreadable(resp, err)
+	}
+	if fault := k.judge(resp, body.text); fault != nil {
+		body.release()
+		return nil, fault
+	}
+	return body, nil
+}
+
+// unreadable sorts the errors of reading a body.
+func (k *call) unreadable(resp *http.Response, err error) *Error {
+	for _, hopeless := range []error{errTooBig, errTooDense, errNested, errEncoding} {
+		if errors.Is(err, hopeless) {
+			k.malformed = maxMalformed // no further try
+			return k.fault(Malformed, resp, err.Error())
+		}
+	}
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return k.fault(Malformed, resp, "body does not decompress: "+err.Error())
+	}
+	e := k.broken(resp, err)
+	e.cut = errors.Is(err, io.ErrUnexpectedEOF)
+	return e
+}
+
+// judge returns what is wrong with an answer, nil if nothing is.
+func (k *call) judge(resp *http.Response, body []byte) *Error {
+	switch {
+	case resp.StatusCode >= 300:
+		return k.failure(resp, body)
+	case resp.StatusCode < 200:
+		return k.fault(Malformed, resp, fmt.Sprintf("status %d without an answer", resp.StatusCode))
+	case k.file:
+		return k.judgeFile(resp, body)
+	case resp.StatusCode == http.StatusNoContent:
+		return nil
+	}
+	if name := charset(resp.Header.Get("Content-Type")); name != "" {
+		k.malformed = maxMalformed
+		return k.fault(Malformed, resp, fmt.Sprintf("body is in charset %.40q, not UTF-8", name))
+	}
+	if fault := k.judgeJSON(resp, body); fault != nil {
+		return fault
+	}
+	if k.check != nil {
+		if err := k.check(body); err != nil {
+			return k.fault(Malformed, resp, err.Error())
+		}
+	}
+	return nil
+}
+
+// judgeJSON looks at both ends of a body. What lies between is for those who
+// parse it, and for Check.
+func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
+	switch {
+	case len(body) == 0:
+		return k.fault(Malformed, resp, "empty body")
+	case body[0] == '<':
+		return k.judgeHTML(resp, body)
+	}
+	last := bytes.TrimRight(body, " \t\r\n")
+	switch end := last[len(last)-1]; {
+	case body[0] == '{' && end == '}', body[0] == '[' && end == ']', string(last) == "null":
+		return nil
+	case body[0] == '{' || body[0] == '[':
+		return k.fault(Malformed, resp, "body ends early")
+	}
+	return k.fault(Malformed, resp, "body is not JSON"+k.quote(body))
+}
+
+func (k *call) quote(body []byte) string {
+	if k.session {
+		return ""
+	}
+	return fmt.Sprintf(": %.120q", oneLine(k.c.redact.excerpt(string(body[:min(len(body), 8<<10)]), 120)))
+}
+
+func (k *call) judgeFile(resp *http.Response, body []byte) *Error {
+	if start := stripMark(body); len(start) > 0 && start[0] == '<' && looksLikeLogin(start) {
+		return k.judgeHTML(resp, start)
+	}
+	return nil
+}
+
+var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,200})`)
+
+// judgeHTML sorts a page that came where data should. // Invariant 11
+func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
+	what := "body is HTML, not JSON"
+	if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
+		what += fmt.Sprintf(": page titled %q", oneLine(string(m[1])))
+	}
+	if looksLikeLogin(body) {
+		return k.fault(Auth, resp, "login page instead of data: "+what)
+	}
+	return k.fault(Malformed, resp, what)
+}
+
+var loginMarks = regexp.MustCompile(`(?i)type=["']?password|name=["']?password|action=["'][^"'>]*/(login|signin|sign-in)\b|<title[^>]*>[^<]*(log ?in|sign ?in)`)
+
+func looksLikeLogin(body []byte) bool { return loginMarks.Match(body[:min(len(body), 256<<10)]) }
+
+// failure sorts an answer by its status and its message.
+func (k *call) failure(resp *http.Response, body []byte) *Error {
+	message := ErrorMessage(body)
+	if message == "" && len(body) > 0 && body[0] == '<' {
+		if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
+			message = string(m[1])
+		}
+	}
+	e := k.fault(statusClass(resp.StatusCode, message), resp, message)
+	e.retryAfter, _ = retryAfter(resp.Header, now(resp))
+	return e
+}
+
+// statusClass sorts a status of 300 and above, with the help of the words that
+// came along: this family of servers says 400 for nearly everything, and 401
+// for a module that is switched off.
+func statusClass(status int, message string) Class {
+	said := MessageClass(message)
+	switch {
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
+		return Transient
+	case status == http.StatusUnauthorized:
+		if said == NotEntitled {
+			return NotEntitled
+		}
+		return Auth
+	case status == http.StatusPaymentRequired:
+		return NotEntitled
+	case status == http.StatusForbidden:
+		if said == Invalid || said == Auth {
+			return said
+		}
+		return NotEntitled
+	case status == http.StatusNotFound, status == http.StatusGone:
+		if said == NotEntitled {
+			return NotEntitled
+		}
+		return Missing
+	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
+		return orDefault(said, Invalid)
+	case status < 400:
+		return Malformed
+	}
+	return Invalid
+}
+
+// The wordings of this family of servers, and of the framework under it.
+var (
+	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
+		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|revoked)|invalid (access )?(token|api key|credentials)|credentials do not match`)
+	invalidWords = regexp.MustCompile(`(?i)\b(is|are) (required|invalid)\b|\bmust be\b|\bvalidation\b|\bnot a valid\b`)
+	moduleWords  = regexp.MustCompile(`(?i)\b(module|add-?on)\b.{0,60}\b(not|isn't|inactive|disabled|expired|unavailable|missing)\b` +
+		`|\b(plan|subscription|package|feature)\b.{0,60}\b(not (active|activated|enabled|available|included?|allow|support|cover)|inactive|disabled|expired|unavailable)` +
+		`|\b(not|isn't|upgrade|no active|inactive|expired)\b.{0,40}\b(module|add-?on|feature|plan|subscription|package)\b`)
+	permissionWords = regexp.MustCompile(`(?i)permission|not (allowed|permitted|authori[sz]ed)|unauthori[sz]ed|forbidden|access denied` +
+		`|invalid (ability|scope)|insufficient (scope|rights)|e-?mail address is not verified`)
+	missingWords   = regexp.MustCompile(`(?i)\b(not found|no query results|does not exist|doesn't exist|no longer exists|no such)\b`)
+	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
+)
+
+// MessageClass sorts a failure by its words alone, for envelopes that say
+// "error" under any status. It returns 0 for words it does not know. The order
+// matters: "CRM Module Not Found!" is about the plan, not about a record.
+func MessageClass(message string) Class {
+	switch {
+	case message == "":
+		return 0
+	case authWords.MatchString(message):
+		return Auth
+	case invalidWords.MatchString(message):
+		return Invalid
+	case moduleWords.MatchString(message), permissionWords.MatchString(message):
+		return NotEntitled
+	case missingWords.MatchString(message):
+		return Missing
+	case transientWords.MatchString(message):
+		return Transient
+	}
+	return 0
+}
+
+// ErrorMessage finds the words for people in an error body: message or error,
+// as text or as an object that has them, and the first of errors. "" if there
+// is nothing.
+func ErrorMessage(body []byte) string {
+	var e struct {
+		Message json.RawMessage `json:"message"`
+		Error   json.RawMessage `json:"error"`
+		Errors  json.RawMessage `json:"errors"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if len(body) > 4<<20 || json.Unmarshal(body, &e) != nil {
+		return ""
+	}
+	message := words(e.Message, 3)
+	for _, more := range []json.RawMessage{e.Error, e.Errors, e.Detail} {
+		if message != "" && !vague(message) {
+			break
+		}
+		message = orDefault(words(more, 3), message)
+	}
+	return message
+}
+
+// vague reports whether a message says no more than that there was an error.
+func vague(message string) bool {
+	switch strings.ToLower(strings.TrimRight(message, ".!")) {
+	case "error", "failed", "validation error", "errors":
+		return true
+	}
+	return false
+}
+
+// words returns the first text in a JSON value, down to depth levels.
+func words(v json.RawMessage, depth int) string {
+	var text string
+	if len(v) == 0 || depth == 0 || json.Unmarshal(v, &text) == nil {
+		return text
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(v, &object) == nil {
+		for _, name := range []string{"message", "error", "detail"} {
+			if text := words(object[name], depth-1); text != "" {
+				return text
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if text := words(object[name], depth-1); text != "" {
+				return text
+			}
+		}
+		return ""
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(v, &list) == nil && len(list) > 0 {
+		return words(list[0], depth-1)
+	}
+	return ""
+}

@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// platform signs in, refreshes with rotation, and lists contacts for whoever
+// has the current token.
+type platform struct {
+	mu        sync.Mutex
+	shape     string // of an answer with a token, %s its place
+	valid     string
+	logins    int
+	refreshes int
+	bearers   []string
+	refuse    http.HandlerFunc // answers refreshes, if set
+}
+
+func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(10 * time.Millisecond)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bearer := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch r.URL.Path {
+	case "/api/login":
+		body, _ := io.ReadAll(r.Body)
+		if string(body) != `{"email":"demo@example.test","password":"p4ssword"}` {
+			jsonText(401, `{"message":"These credentials do not match our records."}`)(w, r)
+			return
+		}
+		p.logins++
+		p.valid = fmt.Sprintf("token-login-%d", p.logins)
+		jsonText(200, fmt.Sprintf(p.shape, p.valid))(w, r)
+	case "/api/refresh":
+		p.refreshes++
+		switch {
+		case p.refuse != nil:
+			p.refuse(w, r)
+		case bearer == "" || bearer == p.valid || strings.HasPrefix(bearer, "token-"):
+			p.valid = fmt.Sprintf("token-refresh-%d", p.refreshes)
+			jsonText(200, fmt.Sprintf(p.shape, p.valid))(w, r)
+		default:
+			jsonText(401, `{"message":"Unauthenticated."}`)(w, r)
+		}
+	default:
+		p.bearers = append(p.bearers, bearer)
+		if bearer != p.valid {
+			jsonText(401, `{"message":"Unauthenticated."}`)(w, r)
+			return
+		}
+		good(w, r)
+	}
+}
+
+const newLogin = `{"success":true,"message":"ok","data":{"token":"%s","type":"bearer"}}`
+
+func login(password Secret) func(*Options) {
+	return func(o *Options) { o.Credential = NewLogin("demo@example.test", password) }
+}
+
+func TestLoginShapes(t *testing.T) {
+	for _, shape := range []string{
+		newLogin,
+		`{"status":"success","authorisation":{"token":"%s","type":"bearer"}}`,
+		`{"authorization":{"access_token":"%s"}}`,
+		`{"access_token":"%s","token_type":"bearer"}`,
+		`{"data":"Signed in","token":"%s"}`,
+	} {
+		bubble(t, func(t *testing.T) {
+			p := &platform{shape: shape}
+			c := imagine(t, p, login("p4ssword"))
+			for range 3 {
+				_, err := c.Read(t.Context(), contacts)
+				require.NoError(t, err)
+			}
+			require.Equal(t, 1, p.logins)
+			require.Zero(t, p.refreshes)
+			require.Equal(t, "[redacted] [redacted]", c.Redactor().Redact("token-login-1 p4ssword"))
+		})
+	}
+}
+
+// Sixteen workers meet the expiry at once: one refresh, and all go on.
+func TestLoginRefreshesOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		c := imagine(t, p, login("p4ssword"))
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		p.valid, p.bearers = "revoked", nil
+
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				_, err := c.Read(t.Context(), contacts)
+				require.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, p.refreshes)
+		require.Equal(t, 1, p.logins)
+		again := 0
+		for _, b := range p.bearers {
+			if b == "token-login-1" {
+				again++
+			}
+		}
+		require.Len(t, p.bearers, 16+again, "one more request for each 401")
+	})
+}
+
+// A login that is refused is asked once; nothing else is requested.
+func TestLoginRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		c := imagine(t, p, login("wrong-password"))
+		for range 3 {
+			_, err := c.Read(t.Context(), contacts)
+			e := faultOf(t, err, Auth)
+			require.ErrorIs(t, e, ErrSpent)
+			require.EqualError(t, err, "read /v2/contacts: sign in: credential cannot be renewed: read /api/login: 401 unauthorized: These credentials do not match our records.")
+		}
+		require.EqualValues(t, 1, c.Governor().Stats().Sent)
+	})
+}
+
+// A refresh that is refused ends the session: never another login.
+func TestLoginRefreshRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
+		c := imagine(t, p, login("p4ssword"))
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		p.valid = "revoked"
+		for range 5 {
+			_, err = c.Read(t.Context(), contacts)
+			faultOf(t, err, Auth)
+		}
+		require.Equal(t, 1, p.logins)
+		require.Equal(t, 1, p.refreshes)
+	})
+}
+
+// A refresh endpoint that is down keeps the old token, and works again later.
+func TestLoginRefreshDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
+		c := imagine(t, p, login("p4ssword"))
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		p.valid = "revoked"
+		_, err = c.Read(t.Context(), contacts)
+		faultOf(t, err, Transient)
+		require.LessOrEqual(t, p.refreshes, maxRenewals)
+
+		p.refuse = nil
+		_, err = c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		require.Equal(t, 1, p.logins)
+	})
+}
+
+// Whoever gives up while a refresh is under way does not lose the new token.
+func TestLoginRefreshOutlivesCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		c := imagine(t, p, login("p4ssword"))
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		p.valid = "revoked"
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond) // ends during the refresh
+		defer cancel()
+		_, err = c.Read(ctx, contacts)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		_, err = c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		require.Equal(t, 1, p.refreshes)
+	})
+}
+
+// A key made in the dashboard is never refreshed.
+func TestBearerIsNotRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin, valid: "other"}
+		c := imagine(t, p, nil)
+		_, err := c.Read(t.Context(), contacts)
+		e := faultOf(t, err, Auth)
+		require.Equal(t, 1, e.Attempts)
+		require.Zero(t, p.refreshes+p.logins)
+	})
+}

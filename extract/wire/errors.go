@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Class sorts errors by what the caller can do about them.
+type Class uint8
+
+// The classes of errors.
+const (
+	Transient   Class = iota + 1 // may pass by itself: server faults, broken connections, deadlines
+	Throttled                    // the server asks to come back later: see NotBefore
+	Auth                         // the credential is missing, wrong or expired
+	NotEntitled                  // the module, plan or permission is not there; the list is not empty
+	Missing                      // there is no such object or path
+	Malformed                    // the answer is not what it says it is
+	Invalid                      // the server does not take these parameters
+	Refused                      // not sent, or not followed: outside the allow-list or the origin
+)
+
+// String returns the class in lower-case words.
+func (c Class) String() string {
+	names := [...]string{"unknown", "transient", "throttled", "auth", "not entitled", "missing", "malformed", "invalid", "refused"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return names[0]
+}
+
+// Error says why a request brought nothing. No field holds a secret or a query
+// string: the texts are redacted, the path is the template.
+type Error struct {
+	Class     Class
+	Status    int       // of the answer; 0 for none
+	Method    string    // of the request
+	Path      string    // template
+	Message   string    // the server's own words, or what is wrong with the answer
+	NotBefore time.Time // for [Throttled] and [Transient]: asking earlier is in vain; zero if unknown
+	Attempts  int       // requests made
+	Err       error     // what went wrong below, for errors.Is; may be nil
+
+	retryAfter time.Duration // what the answer asked for
+	cut        bool          // the body ended early
+}
+
+// Error reads as a sentence: read /v2/contacts: 429 too many requests after 5 attempts.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "read %s: ", e.Path)
+	switch {
+	case e.Status >= 300:
+		fmt.Fprintf(&b, "%d %s", e.Status, statusText(e.Status))
+		if e.Message != "" && !strings.EqualFold(strings.TrimRight(e.Message, "."), http.StatusText(e.Status)) {
+			fmt.Fprintf(&b, ": %s", e.Message)
+		}
+	case e.Message != "":
+		b.WriteString(e.Message)
+	case e.Err != nil:
+		b.WriteString(e.Err.Error())
+	default:
+		b.WriteString(e.Class.String())
+	}
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
+	}
+	if !e.NotBefore.IsZero() {
+		fmt.Fprintf(&b, ", not before %s", e.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+func statusText(code int) string {
+	return strings.ToLower(orDefault(http.StatusText(code), "unknown status"))
+}
+
+// unreachable reports whether not even a connection came about.
+func (e *Error) unreachable() bool {
+	c, ok := e.Err.(*cause) //nolint:errorlint // what wraps it is no cause of ours
+	if !ok {
+		return false
+	}
+	op, ok := errors.AsType[*net.OpError](c.err)
+	return ok && op.Op == "dial"
+}
+
+// cause is an error from below whose text has been redacted. What it hides can
+// be asked for by errors.Is, but not printed.
+type cause struct {
+	text string
+	err  error
+}
+
+func (c *cause) Error() string        { return c.text }
+func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
+
+// fault makes the error of a call, from an answer or from none.
+func (k *call) fault(class Class, resp *http.Response, message string) *Error {
+	e := &Error{
+		Class:    class,
+		Method:   k.method,
+		Path:     k.template,
+		Message:  k.c.redact.excerpt(oneLine(message), 256),
+		Attempts: k.attempts,
+	}
+	if resp != nil {
+		e.Status = resp.StatusCode
+	}
+	return e
+}
+
+// broken makes the error of a call whose connection, deadline or body failed.
+func (k *call) broken(resp *http.Response, err error) *Error {
+	e := k.fault(Transient, nil, "")
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err // the outer text has the URL with its query
+	}
+	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
+	if untrusted(err) {
+		e.Class = Refused
+	}
+	if resp != nil && resp.StatusCode >= 300 {
+		e.Status = resp.StatusCode
+	}
+	return e
+}
+
+// untrusted reports whether TLS could not be agreed on: nothing was sent, and
+// nothing will be different the next time.
+func untrusted(err error) bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return certificate || plain || alert
+}
+
+// oneLine keeps what a server sends from forging lines of a log or colouring a
+// terminal.
+func oneLine(s string) string {
+	if len(s) > 64<<10 {
+		s = s[:64<<10]
+	}
+	clean := strings.Map(func(r rune) rune {
+		if isControl(r) || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	return strings.Join(strings.Fields(clean), " ")
+}

@@ -1,0 +1,282 @@
+package wire
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func models(limit int) map[string]counter {
+	return map[string]counter{
+		"fixed":   &fixedWindow{limit: limit, window: time.Second, phase: 370 * time.Millisecond},
+		"sliding": &slidingWindow{limit: limit, window: time.Second},
+		"bucket":  &tokenBucket{limit: limit, window: time.Second},
+	}
+}
+
+// The budget is used up to the guard, and no server ever says 429.
+func TestGovernorStatedLimit(t *testing.T) {
+	for _, limit := range []int{100, 500, 2000} {
+		for _, jitter := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
+			for name, model := range models(limit) {
+				t.Run(fmt.Sprintf("%s %d per second jitter %s", name, limit, jitter), func(t *testing.T) {
+					if testing.Short() && limit > 100 {
+						t.Skip("thousands of requests")
+					}
+					bubble(t, func(t *testing.T) { usesBudget(t, model, limit, jitter) })
+				})
+			}
+		}
+	}
+}
+
+func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
+	l := &link{counter: model, latency: 200 * time.Millisecond, jitter: jitter, headers: true}
+	g := NewGovernor(Rate{limit, time.Second})
+	begin := time.Now()
+	l.busy(t, g, limit/2, 15*time.Second)
+	used := float64(between(l.arrivals, begin.Add(7*time.Second), begin.Add(14*time.Second))) / float64(7*limit)
+	guard := max(leastGuard, jitter+guardSlack)
+	t.Logf("used %.2f%%, mean guard %s", 100*used, g.Stats().Guard)
+	require.Empty(t, l.refused, "429s")
+	require.LessOrEqual(t, most(l.arrivals, time.Second), limit, "arrivals in one window")
+	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
+}
+
+// A line with jitter between 5 and 50 ms: the guard grows with it.
+func TestGovernorRoughLine(t *testing.T) {
+	for name, model := range models(100) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				l := &link{counter: model, latency: 50 * time.Millisecond, jitter: 45 * time.Millisecond, headers: true}
+				g := NewGovernor(Rate{100, time.Second})
+				l.busy(t, g, 50, 60*time.Second)
+				require.Empty(t, l.refused, "429s")
+				require.LessOrEqual(t, most(l.arrivals, time.Second), 100)
+				require.GreaterOrEqual(t, len(l.arrivals), 60*100*70/100)
+			})
+		})
+	}
+}
+
+// A server that takes long to answer some requests is not a line that delays
+// them, and costs no more than the largest guard.
+func TestGovernorSlowServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
+		l.busy(t, NewGovernor(Rate{100, time.Second}), 60, 30*time.Second)
+		require.Empty(t, l.refused)
+		require.GreaterOrEqual(t, len(l.arrivals), 30*93)
+	})
+}
+
+// One request in three is refused at random: everyone waits as told, and goes on.
+func TestGovernorStorm(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}
+		l.busy(t, NewGovernor(Rate{100, time.Second}), 8, 5*time.Minute)
+		require.Zero(t, l.inGates(), "sent into a closed gate")
+		require.Greater(t, len(l.arrivals), 300)
+	})
+}
+
+// storm refuses about one in every requests.
+type storm struct{ every, n int }
+
+func (s *storm) take(now time.Time) (bool, int, time.Time) {
+	s.n++
+	return s.n*7919%s.every != 0, 0, now.Add(time.Second)
+}
+
+// closed refuses everything.
+type closed struct{}
+
+func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
+
+// Refusals that say nothing are met with doubling waits, and an end.
+func TestGovernorSilentRefusals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
+		g := NewGovernor(Rate{})
+		begin := time.Now()
+		l.busy(t, g, 8, 10*time.Minute)
+		require.LessOrEqual(t, between(l.arrivals, begin, begin.Add(10*time.Minute)), 12+8)
+		require.LessOrEqual(t, between(l.arrivals, begin.Add(time.Second), begin.Add(10*time.Minute)), 12)
+		gap := l.arrivals[len(l.arrivals)-1].Sub(l.arrivals[len(l.arrivals)-2])
+		require.GreaterOrEqual(t, gap, 30*time.Second)
+
+		_, err := g.acquire(t.Context(), 15*time.Minute)
+		var parked *parkedError
+		require.ErrorAs(t, err, &parked)
+		require.Equal(t, Throttled, parked.class)
+		require.Greater(t, time.Until(parked.until), time.Minute)
+	})
+}
+
+// Values of Retry-After that say nothing, or nothing useful, never make a busy
+// loop.
+func TestGovernorUselessRetryAfter(t *testing.T) {
+	for _, value := range []string{"-5", "0", "Mon, 02 Jan 1995 15:04:05 GMT", "abc", " ", "1e9", "0x10", "NaN"} {
+		t.Run(value, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				l := &link{counter: closed{}, latency: time.Millisecond, retry: value}
+				g := NewGovernor(Rate{100, time.Second})
+				begin := time.Now()
+				l.busy(t, g, 1, 10*time.Second)
+				require.LessOrEqual(t, between(l.arrivals, begin, begin.Add(2*time.Second)), 5)
+			})
+		})
+	}
+}
+
+// A wait beyond what anybody sleeps through is not slept through.
+func TestGovernorParks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: closed{}, latency: time.Millisecond, retry: "99999999999"}
+		g := NewGovernor(Rate{100, time.Second})
+		begin := time.Now()
+		l.busy(t, g, 8, time.Hour)
+		require.Less(t, time.Since(begin), time.Second)
+		require.LessOrEqual(t, len(l.arrivals), 8)
+		_, err := g.acquire(t.Context(), 15*time.Minute)
+		var parked *parkedError
+		require.ErrorAs(t, err, &parked)
+		require.Equal(t, longestHint.Round(time.Minute), time.Until(parked.until).Round(time.Minute))
+	})
+}
+
+// changing is a sliding window whose limit changes.
+type changing struct {
+	slidingWindow
+	at    time.Time
+	later int
+}
+
+func (c *changing) take(now time.Time) (bool, int, time.Time) {
+	if now.After(c.at) {
+		c.limit = c.later
+	}
+	return c.slidingWindow.take(now)
+}
+
+// The plan is changed during the run.
+func TestGovernorLimitHalves(t *testing.T) {
+	for _, headers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("headers %t", headers), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				change := time.Now().Add(20 * time.Second)
+				model := &changing{slidingWindow{limit: 100, window: time.Second}, change, 50}
+				l := &link{counter: model, latency: 100 * time.Millisecond, headers: headers, retry: "reset"}
+				l.busy(t, NewGovernor(Rate{100, time.Second}), 8, 50*time.Second)
+				require.LessOrEqual(t, len(l.refused), 1+8, "429s")
+				require.LessOrEqual(t, most(after(l.arrivals, change.Add(2*time.Second)), time.Second), 50)
+				require.Greater(t, between(l.arrivals, change.Add(5*time.Second), change.Add(25*time.Second)), 20*50*80/100)
+			})
+		})
+	}
+}
+
+func after(arrivals []time.Time, from time.Time) []time.Time {
+	var later []time.Time
+	for _, at := range arrivals {
+		if at.After(from) {
+			later = append(later, at)
+		}
+	}
+	return later
+}
+
+// Somebody else uses the same key: their share is left to them.
+func TestGovernorForeignUse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		model := &slidingWindow{limit: 100, window: time.Second}
+		l := &link{counter: model, latency: 50 * time.Millisecond, headers: true, retry: "reset"}
+		end := time.Now().Add(30 * time.Second)
+		go func() {
+			for time.Now().Before(end) {
+				time.Sleep(25 * time.Millisecond)
+				l.mu.Lock()
+				model.take(time.Now())
+				l.mu.Unlock()
+			}
+		}()
+		l.busy(t, NewGovernor(Rate{100, time.Second}), 20, 30*time.Second)
+		require.LessOrEqual(t, len(l.refused), 2)
+		require.Greater(t, len(l.arrivals), 30*50)
+	})
+}
+
+// Where no limit is stated, it is found.
+func TestGovernorLearns(t *testing.T) {
+	tests := []struct {
+		name    string
+		model   counter
+		headers bool
+		retry   string
+		latency time.Duration
+		span    time.Duration
+		least   int // requests
+		refused int // at most
+	}{
+		{"headers say it", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
+		{"headers on a bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
+		{"sixty a minute from the first hit", &firstHit{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
+		{"sliding, Retry-After alone", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
+		{"fixed, silent", &fixedWindow{limit: 80, window: time.Second}, false, "", 20 * time.Millisecond, time.Minute, 60 * 40, 40},
+		{"none", &slidingWindow{limit: 1 << 30, window: time.Second}, false, "", 20 * time.Millisecond, 10 * time.Second, 2000, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				l := &link{counter: tt.model, latency: tt.latency, headers: tt.headers, retry: tt.retry}
+				g := NewGovernor(Rate{})
+				l.busy(t, g, 16, tt.span)
+				t.Logf("%d requests, %d refused, limit %q, %.1f/s allowed", len(l.arrivals), len(l.refused), g.Stats().Limit, g.Stats().Allowed)
+				require.GreaterOrEqual(t, len(l.arrivals), tt.least)
+				require.LessOrEqual(t, len(l.refused), tt.refused)
+				require.Zero(t, l.inGates())
+			})
+		})
+	}
+}
+
+// Real sockets, real clocks, a busy machine: the server still never counts more
+// than its limit.
+func TestGovernorOverSockets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, limit := range []int{100, 1000} {
+		l := &link{counter: &slidingWindow{limit: limit, window: time.Second}, headers: true, retry: "reset"}
+		c := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			resp := l.arrive()
+			time.Sleep(20 * time.Millisecond)
+			for name, values := range resp.Header {
+				w.Header()[name] = values
+			}
+			if resp.StatusCode != http.StatusOK {
+				w.WriteHeader(resp.StatusCode)
+			}
+			good(w, r)
+		}), func(o *Options) { o.Rate = Rate{limit, time.Second} })
+		var wg sync.WaitGroup
+		end := time.Now().Add(2500 * time.Millisecond)
+		for range 64 {
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					resp, err := c.Read(t.Context(), contacts)
+					require.NoError(t, err)
+					resp.Release()
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("%d/s: %d requests, guard %s", limit, len(l.arrivals), c.Governor().Stats().Guard)
+		require.Empty(t, l.refused)
+		require.LessOrEqual(t, most(l.arrivals, time.Second), limit)
+	}
+}

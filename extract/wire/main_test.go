@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// reads are the routes of the tests.
+var reads = []Route{
+	{"GET", "/v2/contacts"}, {"GET", "/v2/contacts/{id}"}, {"GET", "/v2/invoices/{id}/pdf"},
+	{"GET", "/a"}, {"GET", "/b"}, {"GET", "/b/2"}, {"GET", "/c"}, {"GET", "/d"},
+	{"GET", "/api/leads"}, {"POST", "/api/lead/leadboard"},
+}
+
+var contacts = Request{Path: "/v2/contacts"}
+
+// open returns a client of a server over real sockets.
+func open(t *testing.T, h http.Handler, change func(*Options)) *Client {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return client(t, srv.URL, change)
+}
+
+func client(t *testing.T, base string, change func(*Options)) *Client {
+	t.Helper()
+	o := Options{Name: "test", BaseURL: base, Allow: reads, Rate: Rate{1000, time.Second}, Credential: Bearer("sk_test_0123456789")}
+	if change != nil {
+		change(&o)
+	}
+	c, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// imagine returns a client of a server in the same bubble of virtual time.
+func imagine(t *testing.T, h http.Handler, change func(*Options)) *Client {
+	t.Helper()
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	srv := &http.Server{Handler: h}
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		time.Sleep(5 * time.Second) // for handlers that sleep
+	})
+	c := client(t, "http://127.0.0.1:80", change)
+	c.transport.DialContext = l.dial
+	return c
+}
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// faultOf asserts that err is an *Error of a class.
+func faultOf(t *testing.T, err error, class Class) *Error {
+	t.Helper()
+	e, ok := errors.AsType[*Error](err)
+	require.True(t, ok, "%T %v", err, err)
+	require.Equal(t, class.String(), e.Class.String(), "%v", err)
+	return e
+}
+
+// answers serves one after another and repeats the last.
+type answers struct {
+	mu    sync.Mutex
+	list  []http.HandlerFunc
+	times []time.Time
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	h := a.list[min(len(a.times), len(a.list)-1)]
+	a.times = append(a.times, time.Now())
+	a.mu.Unlock()
+	h(w, r)
+}
+
+func (a *answers) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.times)
+}
+
+func inTurn(list ...http.HandlerFunc) *answers { return &answers{list: list} }
+
+func text(status int, contentType, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Add(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func jsonText(status int, body string, header ...string) http.HandlerFunc {
+	return text(status, "application/json", body, header...)
+}
+
+const page = `{"data":[{"id":1}]}`
+
+var good = jsonText(200, page)

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Route is one permitted request: a method and a path template whose variable
+// segments are written {name}.
+type Route struct {
+	Method string
+	Path   string
+}
+
+// allowList holds every request a client can make. // Invariant 9
+type allowList map[Route][]string // the template's segments
+
+// sessionPaths belong to credentials alone: a stream that could request them
+// would end the session of everybody who uses the same user.
+var sessionPaths = []string{"/api/login", "/api/refresh", "/api/logout", "/api/tracker-login"}
+
+func compile(routes []Route) (allowList, error) {
+	list := make(allowList, len(routes))
+	for _, r := range routes {
+		r.Method = orDefault(r.Method, http.MethodGet)
+		if r.Method != http.MethodGet && r.Method != http.MethodPost {
+			return nil, fmt.Errorf("allow %s %s: only GET and POST can be reads", r.Method, r.Path)
+		}
+		if slices.Contains(sessionPaths, strings.TrimSuffix(r.Path, "/")) {
+			return nil, fmt.Errorf("allow %s %s: reserved for the credential", r.Method, r.Path)
+		}
+		segments, err := parseTemplate(r.Path)
+		if err != nil {
+			return nil, fmt.Errorf("allow %s %s: %w", r.Method, r.Path, err)
+		}
+		list[r] = segments
+	}
+	return list, nil
+}
+
+func parseTemplate(path string) ([]string, error) {
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%\\") {
+		return nil, errors.New("not a path template")
+	}
+	segments := strings.Split(path[1:], "/")
+	for _, s := range segments {
+		if s == "." || s == ".." || strings.ContainsAny(s, "{}") && paramName(s) == "" {
+			return nil, fmt.Errorf("segment %q is neither text nor {name}", s)
+		}
+	}
+	return segments, nil
+}
+
+// paramName returns name for a segment {name}, else "".
+func paramName(segment string) string {
+	name, ok := strings.CutPrefix(segment, "{")
+	if !ok || !strings.HasSuffix(name, "}") || strings.Count(segment, "{")+strings.Count(segment, "}") != 2 {
+		return ""
+	}
+	return name[:len(name)-1]
+}
+
+// expand puts params into the template of a permitted route and returns the
+// escaped path.
+func (l allowList) expand(r Route, params map[string]string) (string, error) {
+	segments, ok := l[r]
+	if !ok {
+		return "", fmt.Errorf("%s is not in the list of reads", r.Method)
+	}
+	var b strings.Builder
+	used := 0
+	for _, s := range segments {
+		b.WriteByte('/')
+		name := paramName(s)
+		if name == "" {
+			b.WriteString(url.PathEscape(s))
+			continue
+		}
+		v := params[name]
+		if err := checkParam(v); err != nil {
+			return "", fmt.Errorf("parameter %s: %w", name, err)
+		}
+		used++
+		b.WriteString(url.PathEscape(v))
+	}
+	if used != len(params) {
+		return "", fmt.Errorf("%d parameters for %d places", len(params), used)
+	}
+	return b.String(), nil
+}
+
+// checkParam refuses values that a server or a proxy before it could read as
+// more than one segment, or as another one. A percent sign is among them:
+// whoever decodes twice would see what it hides.
+func checkParam(v string) error {
+	switch {
+	case v == "":
+		return errors.New("empty")
+	case len(v) > 512:
+		return fmt.Errorf("%d bytes long", len(v))
+	case v == "." || v == "..":
+		return fmt.Errorf("%q is no name of an object", v)
+	case strings.ContainsAny(v, "/\\%") || strings.ContainsFunc(v, isControl):
+		return fmt.Errorf("%q cannot stand in one path segment", v)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// permits reports whether an already expanded path is one that expand could
+// have made for a GET.
+func (l allowList) permits(path string) bool {
+	got := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for r, want := range l {
+		if r.Method == http.MethodGet && matches(want, got) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(template, segments []string) bool {
+	if len(template) != len(segments) {
+		return false
+	}
+	for i, t := range template {
+		if paramName(t) != "" && checkParam(segments[i]) != nil || paramName(t) == "" && t != segments[i] {
+			return false
+		}
+	}
+	return true
+}

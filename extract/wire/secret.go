@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const redacted = "[redacted]"
+
+// Secret is text that must not be seen: however it is printed, marshalled or
+// logged, it reads [redacted]. // Invariant 5
+type Secret string
+
+// Reveal returns the text itself, for the one place that needs it.
+func (s Secret) Reveal() string { return string(s) }
+
+// String returns [redacted].
+func (s Secret) String() string { return redacted }
+
+// GoString returns [redacted].
+func (s Secret) GoString() string { return redacted }
+
+// Format writes [redacted], whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// MarshalText returns [redacted].
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalJSON returns "[redacted]".
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
+
+// LogValue returns [redacted].
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// minSecret is the length below which a secret is not looked for: it would
+// match everywhere and protect nothing.
+const minSecret = 4
+
+// Redactor replaces the secrets it knows in text, as they are and in the forms
+// they take on their way: base64, hex, URL and JSON escapes. A secret once
+// added stays, since a rotated token may still be in somebody's hands. It is
+// safe for concurrent use.
+type Redactor struct {
+	mu       sync.RWMutex
+	known    map[string]bool // every form of every secret
+	longest  int
+	replacer *strings.Replacer
+}
+
+// NewRedactor returns a redactor which knows the given secrets.
+func NewRedactor(secrets ...Secret) *Redactor {
+	r := &Redactor{known: map[string]bool{}, replacer: strings.NewReplacer()}
+	r.Add(secrets...)
+	return r
+}
+
+// Add makes more secrets known. Those of less than four bytes are ignored.
+func (r *Redactor) Add(secrets ...Secret) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := len(r.known)
+	for _, s := range secrets {
+		if len(s) < minSecret || r.known[string(s)] {
+			continue
+		}
+		for _, form := range forms(string(s)) {
+			r.known[form] = true
+			r.longest = max(r.longest, len(form))
+		}
+	}
+	if len(r.known) == before {
+		return
+	}
+	all := make([]string, 0, len(r.known))
+	for form := range r.known {
+		all = append(all, form)
+	}
+	// At one place the first of the list wins, so the longest comes first.
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(all))
+	for _, form := range all {
+		pairs = append(pairs, form, redacted)
+	}
+	r.replacer = strings.NewReplacer(pairs...)
+}
+
+// Redact returns text without the secrets.
+func (r *Redactor) Redact(text string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.replacer.Replace(text)
+}
+
+// excerpt returns at most n bytes of the beginning of text, redacted. A secret
+// that the cut would leave half of is dropped whole.
+func (r *Redactor) excerpt(text string, n int) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	whole := true
+	if window := 4*n + r.longest; len(text) > window {
+		text, whole = text[:window], false
+	}
+	out := r.replacer.Replace(text)
+	if !whole {
+		out = out[:max(0, len(out)-r.longest)]
+	}
+	if len(out) > n {
+		out = out[:n]
+	}
+	return strings.ToValidUTF8(out, "")
+}
+
+// forms returns a secret in every encoding in which it could come back.
+func forms(s string) []string {
+	all := []string{s, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
+	all = append(all, base64Forms(s)...)
+	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s)} {
+		all = append(all, escaped, lowerEscapes(escaped))
+	}
+	return append(all, jsonForms(s)...)
+}
+
+// base64Forms returns what is fixed of a secret's base64 whatever stands before
+// and after it: an encoded "user:password" hides it at any of three offsets.
+func base64Forms(s string) []string {
+	var all []string
+	for offset := range 3 {
+		text := base64.StdEncoding.EncodeToString(append(make([]byte, offset), s...))
+		first := (offset*8 + 5) / 6       // characters that mix with what precedes
+		last := (offset + len(s)) * 8 / 6 // characters that what follows cannot change
+		if form := text[first:last]; len(form) >= minSecret {
+			all = append(all, form, strings.NewReplacer("+", "-", "/", "_").Replace(form))
+		}
+	}
+	return all
+}
+
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i:i+3], strings.ToLower(s[i:i+3]))
+		}
+	}
+	return string(b)
+}
+
+func jsonForms(s string) []string {
+	var all []string
+	for _, html := range []bool{true, false} {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(html)
+		if e.Encode(s) != nil {
+			continue
+		}
+		text := strings.TrimSuffix(b.String(), "\n")
+		text = text[1 : len(text)-1]
+		all = append(all, text, strings.ReplaceAll(text, "/", `\/`)) // PHP escapes the slash
+	}
+	return all
+}

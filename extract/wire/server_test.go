@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// counter is a server's way of counting requests against a limit.
+type counter interface {
+	// take reports whether a request arriving now is let in, how many are left,
+	// and when the count begins anew.
+	take(now time.Time) (ok bool, left int, reset time.Time)
+}
+
+// fixedWindow counts in windows aligned to its own clock.
+type fixedWindow struct {
+	limit  int
+	window time.Duration
+	phase  time.Duration
+	start  time.Time
+	n      int
+}
+
+func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
+	start := now.Add(-f.phase).Truncate(f.window).Add(f.phase)
+	if !start.Equal(f.start) {
+		f.start, f.n = start, 0
+	}
+	reset := start.Add(f.window)
+	if f.n >= f.limit {
+		return false, 0, reset
+	}
+	f.n++
+	return true, f.limit - f.n, reset
+}
+
+// firstHit counts in windows that begin with the first request after the last
+// one ended, as the framework's own limiter does.
+type firstHit struct {
+	limit  int
+	window time.Duration
+	until  time.Time
+	n      int
+}
+
+func (f *firstHit) take(now time.Time) (bool, int, time.Time) {
+	if !now.Before(f.until) {
+		f.until, f.n = now.Add(f.window), 0
+	}
+	if f.n >= f.limit {
+		return false, 0, f.until
+	}
+	f.n++
+	return true, f.limit - f.n, f.until
+}
+
+// slidingWindow counts what came in the window before now.
+type slidingWindow struct {
+	limit  int
+	window time.Duration
+	seen   []time.Time
+}
+
+func (s *slidingWindow) take(now time.Time) (bool, int, time.Time) {
+	from := now.Add(-s.window)
+	for len(s.seen) > 0 && !s.seen[0].After(from) {
+		s.seen = s.seen[1:]
+	}
+	reset := now.Add(s.window)
+	if len(s.seen) > 0 {
+		reset = s.seen[max(0, len(s.seen)-s.limit)].Add(s.window)
+	}
+	if len(s.seen) >= s.limit {
+		return false, 0, reset
+	}
+	s.seen = append(s.seen, now)
+	return true, s.limit - len(s.seen), reset
+}
+
+// tokenBucket holds limit tokens and gains as many in a window.
+type tokenBucket struct {
+	limit  int
+	window time.Duration
+	tokens float64
+	at     time.Time
+}
+
+func (t *tokenBucket) take(now time.Time) (bool, int, time.Time) {
+	perSecond := float64(t.limit) / t.window.Seconds()
+	if t.at.IsZero() {
+		t.tokens = float64(t.limit)
+	} else {
+		t.tokens = math.Min(float64(t.limit), t.tokens+now.Sub(t.at).Seconds()*perSecond)
+	}
+	t.at = now
+	if t.tokens < 1 {
+		return false, 0, now.Add(time.Duration((1 - t.tokens) / perSecond * float64(time.Second)))
+	}
+	t.tokens--
+	return true, int(t.tokens), now.Add(t.window)
+}
+
+// link is a simulated server at the end of a line with jitter.
+type link struct {
+	counter counter
+	latency time.Duration // there and back
+	jitter  time.Duration // uniform, on the way there
+	work    time.Duration // uniform, in the server
+	headers bool          // X-RateLimit-* on every answer
+	retry   string        // Retry-After of a 429: "", "reset" or a literal value
+
+	mu       sync.Mutex
+	sends    []time.Time
+	arrivals []time.Time
+	refused  []time.Time
+	gates    []span // in which the client has been told not to send
+}
+
+type span struct{ from, to time.Time }
+
+// ask sends one request through the governor and over the link.
+func (l *link) ask(t *testing.T, g *Governor) error {
+	s, err := g.acquire(t.Context(), 15*time.Minute)
+	if err != nil {
+		return err
+	}
+	defer s.done()
+	s.wrote()
+	sent := time.Now()
+	time.Sleep(l.latency/2 + rand.N(l.jitter+1))
+	resp := l.arrive()
+	time.Sleep(l.latency/2 + rand.N(l.work+1))
+	s.answered(resp)
+	l.note(sent, resp)
+	return nil
+}
+
+func (l *link) note(sent time.Time, resp *http.Response) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sends = append(l.sends, sent)
+	if d, ok := retryAfter(resp.Header, now(resp)); ok {
+		at := time.Now()
+		l.gates = append(l.gates, span{at, at.Add(d)})
+	}
+}
+
+// inGates counts what was sent while the client had been told not to.
+func (l *link) inGates() int {
+	n := 0
+	for _, g := range l.gates {
+		n += between(l.sends, g.from.Add(1), g.to)
+	}
+	return n
+}
+
+func (l *link) arrive() *http.Response {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.arrivals = append(l.arrivals, now)
+	ok, left, reset := l.counter.take(now)
+	h := http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
+	if l.headers {
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixNano())/1e9)), 10))
+	}
+	if ok {
+		return &http.Response{StatusCode: http.StatusOK, Header: h}
+	}
+	l.refused = append(l.refused, now)
+	switch l.retry {
+	case "":
+	case "reset":
+		wait := math.Ceil(reset.Sub(now).Seconds())
+		h.Set("Retry-After", strconv.Itoa(int(wait)))
+	default:
+		h.Set("Retry-After", l.retry)
+	}
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: h}
+}
+
+// busy keeps workers asking for as long as d, and returns when all of them
+// have stopped.
+func (l *link) busy(t *testing.T, g *Governor, workers int, d time.Duration) {
+	end := time.Now().Add(d)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for time.Now().Before(end) {
+				if l.ask(t, g) != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// most returns the largest number of arrivals in any window.
+func most(arrivals []time.Time, window time.Duration) int {
+	slices.SortFunc(arrivals, time.Time.Compare)
+	most, from := 0, 0
+	for i, at := range arrivals {
+		for at.Sub(arrivals[from]) >= window {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// between counts the arrivals in [from, to).
+func between(arrivals []time.Time, from, to time.Time) int {
+	n := 0
+	for _, at := range arrivals {
+		if !at.Before(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// bubble runs f in virtual time, at a date whose seconds look like an epoch.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)))
+		f(t)
+	})
+}
