@@ -15,11 +15,11 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 		return refuseKey
 	}
 	if c.declaredJSON() {
-		return m.opaqueArray(f, i, row)
+		return m.opaque(f, i, row)
 	}
 	k := space(b, i+1)
 	switch {
-	case b[k] == ']':
+	case b[k] == ']' && c.kind != kindJSON:
 		m.emptyList(c, row)
 		return k + 1
 	case b[k] == '{' && f.owner.depth < maxDepth && c.source != "":
@@ -33,14 +33,8 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	return m.anyArray(f, i, row)
 }
 
-func (m *Mapper) opaqueArray(f *field, i, row int) (end int) {
-	if k := space(m.raw, i+1); m.raw[k] == ']' {
-		return k + 1
-	}
-	return m.opaque(f, i, row)
-}
-
-// emptyList stores [], which is null wherever it is not a list.
+// emptyList stores [], which is null in a column of scalars: this platform
+// writes it for "no such object" as well.
 func (m *Mapper) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:

@@ -131,7 +131,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 		require.NotNil(t, a, "column %q of %q, want %v", source, path, typ)
 		require.True(t, sameType(typ, gotType), "column %q of %q: type %v, want %v", source, path, gotType, typ)
 		for row, r := range want.rows {
-			require.Equal(t, cell(r[source], typ, nil), arrowCell(a, row), "row %d of column %q of %q", row, source, path)
+			require.Equal(t, cell(r[source], typ), arrowCell(a, row), "row %d of column %q of %q", row, source, path)
 		}
 	}
 	for i, f := range got.Table.Columns.Fields() {

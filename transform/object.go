@@ -229,8 +229,8 @@ func (m *Mapper) nothing(i int) (end int) {
 // nested reads an object that is a value of f.
 func (m *Mapper) nested(f *field, i, row int) (end int) {
 	b := m.raw
-	if k := space(b, i+1); b[k] == '}' {
-		return k + 1 // {} is null
+	if k := space(b, i+1); b[k] == '}' && !f.column.declaredJSON() {
+		return k + 1 // it has no columns to be in
 	}
 	if f.owner.depth >= maxDepth || f.column.declaredJSON() || m.numericNames(i) {
 		if f.column.key {

@@ -211,8 +211,9 @@ func (o *oracle) value(t *oracleTable, path, pointer string, v *node, depth int)
 		t.rows[row][pointer] = v
 	}
 	switch {
-	case v.kind == 'n', v.kind == '{' && len(v.names) == 0:
+	case v.kind == 'n', v.kind == '{' && len(v.names) == 0 && kindOf(orNull(declared)) != kindJSON:
 		store(schemas.Null)
+		delete(t.rows[row], pointer)
 	case v.kind == '{' && depth < maxDepth && !v.isMap() && kindOf(orNull(declared)) != kindJSON:
 		store(schemas.Null)
 		delete(t.rows[row], pointer)
@@ -221,7 +222,7 @@ func (o *oracle) value(t *oracleTable, path, pointer string, v *node, depth int)
 		store(schemas.JSON)
 	case v.kind == '[':
 		typ := listType(v)
-		if kindOf(orNull(declared)) == kindJSON && len(v.items) > 0 {
+		if kindOf(orNull(declared)) == kindJSON {
 			typ = schemas.JSON
 		}
 		if typ != nil {
@@ -397,12 +398,12 @@ func rat(s string) *big.Rat {
 }
 
 // cell spells the value v of a column of type t; "null" where it has none.
-func cell(v *node, t arrow.DataType, declared arrow.DataType) string {
+func cell(v *node, t arrow.DataType) string {
 	k := kindOf(t)
 	switch {
-	case v == nil || v.kind == 'n' || v.kind == '{' && len(v.names) == 0:
+	case v == nil || v.kind == 'n':
 		return "null"
-	case v.kind == '[' && k != kindList && (len(v.items) == 0 || k != kindJSON):
+	case v.kind == '[' && k != kindList && k != kindJSON:
 		return "null"
 	}
 	spelled := v.raw
@@ -433,7 +434,7 @@ func cell(v *node, t arrow.DataType, declared arrow.DataType) string {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			b.WriteString(cell(item, t.(*arrow.ListType).Elem(), nil))
+			b.WriteString(cell(item, t.(*arrow.ListType).Elem()))
 		}
 		b.WriteByte(']')
 		return b.String()
