@@ -1,0 +1,170 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/json"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// contextKey is the member in which a record is told where it was found.
+const contextKey = "_context"
+
+// assembler turns the places of a body into one JSON array.
+type assembler struct {
+	stream schemas.Stream
+	params []byte // members that every record's context gets, as JSON without braces
+	apart  bool   // never take a list as it stands: it will be joined with others
+	seed   maphash.Seed
+}
+
+// batch is what one answer, or several, hold of records.
+type batch struct {
+	records []byte // elements separated by commas, without the brackets, unless whole
+	whole   bool   // records is a list as the body had it
+	n       int
+	keys    []uint64 // hashes of the records' keys, or of the records where they have none
+	last    value    // the last record
+}
+
+// json is the batch as one JSON array.
+func (b *batch) json() []byte {
+	if b.whole {
+		return b.records
+	}
+	if len(b.records) == 0 {
+		return []byte("[]")
+	}
+	b.records = append(b.records, ']')
+	return b.records
+}
+
+// assemble appends the records of what was found to b. One plain list that
+// needs no context is taken as it stands in the body.
+func (a *assembler) assemble(d *doc, f found, b *batch) error {
+	if !a.apart && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
+		p := f.places[0]
+		b.records, b.whole = d.raw(p.value), true
+		for r := range d.elements(p.value) {
+			a.note(d, r, nil, b)
+		}
+		return d.err
+	}
+	for _, p := range f.places {
+		a.place(d, p, b)
+	}
+	return d.err
+}
+
+func (a *assembler) needsContext(p place) bool {
+	return len(a.params) > 0 || a.stream.Context != "" && p.in.ok()
+}
+
+// place appends the records of one place.
+func (a *assembler) place(d *doc, p place, b *batch) {
+	var context []byte
+	if a.needsContext(p) {
+		context = a.context(d, p)
+	}
+	switch p.form {
+	case formOne:
+		a.add(d, p.value, context, b)
+	case formValues:
+		for _, r := range d.members(p.value) {
+			a.add(d, r, context, b)
+		}
+	default:
+		for r := range d.elements(p.value) {
+			a.add(d, r, context, b)
+		}
+	}
+}
+
+// context is the member to append to each record of p:
+// "_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}.
+func (a *assembler) context(d *doc, p place) []byte {
+	out := append([]byte(nil), `"`+contextKey+`":{`...)
+	if a.stream.Context != "" && p.in.ok() {
+		name, _ := json.Marshal(a.stream.Context)
+		out = append(append(out, name...), ':')
+		if p.in.key != nil {
+			out = append(out, p.in.key...)
+		} else {
+			out = append(out, d.scalars(p.in.object)...)
+		}
+		if len(a.params) > 0 {
+			out = append(out, ',')
+		}
+	}
+	return append(append(out, a.params...), '}')
+}
+
+// add appends one record and its context.
+func (a *assembler) add(d *doc, r value, context []byte, b *batch) {
+	if len(b.records) == 0 {
+		b.records = append(b.records, '[')
+	} else {
+		b.records = append(b.records, ',')
+	}
+	a.note(d, r, context, b)
+	raw := d.raw(r)
+	if context == nil || !d.isObject(r) {
+		b.records = append(b.records, raw...)
+		return
+	}
+	body := bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")
+	b.records = append(b.records, body...)
+	if body[len(body)-1] != '{' {
+		b.records = append(b.records, ',')
+	}
+	b.records = append(append(b.records, context...), '}')
+}
+
+// note counts one record and remembers which it was.
+func (a *assembler) note(d *doc, r value, context []byte, b *batch) {
+	b.n++
+	b.last = r
+	h, ok := a.key(d, r)
+	if !ok {
+		h = a.content(d, r)
+	}
+	if context != nil {
+		h ^= maphash.Bytes(a.seed, context)
+	}
+	b.keys = append(b.keys, h)
+}
+
+// key is the hash of a record's key; ok is false where the record does not have
+// one by itself.
+func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
+	for i, column := range a.stream.Key {
+		if strings.HasPrefix(column, contextKey) {
+			continue
+		}
+		v := d.get(r, column)
+		if !v.ok() || v.node >= 0 {
+			return 0, false
+		}
+		h += maphash.Bytes(a.seed, d.raw(v)) * uint64(2*i+1)
+		ok = true
+	}
+	return h, ok
+}
+
+// content is the hash of a whole record without what changes by being read,
+// independent of the order of its members.
+func (a *assembler) content(d *doc, r value) uint64 {
+	if !d.isObject(r) {
+		return maphash.Bytes(a.seed, d.raw(r))
+	}
+	var h uint64
+	for name, v := range d.members(r) {
+		if !slices.Contains(a.stream.Volatile, string(name)) {
+			h += maphash.Bytes(a.seed, name) * (maphash.Bytes(a.seed, d.raw(v)) | 1)
+		}
+	}
+	return h
+}

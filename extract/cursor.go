@@ -1,0 +1,114 @@
+package extract
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strconv"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// mark is what a cursor says: which pass, and where in it. Every mark of a pass
+// differs from every other, since it counts the pages, and passes differ by
+// their ids; so a cursor never comes back.
+type mark struct {
+	Version int    `json:"v"`
+	Pass    string `json:"pass"`
+	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request: a changed one is read anew
+	End     bool   `json:"end,omitempty"` // the pass is over
+
+	Kind    pagerKind `json:"pager,omitempty"`
+	Param   string    `json:"param,omitempty"`
+	At      string    `json:"at,omitempty"`
+	Pointer string    `json:"records,omitempty"`
+	Form    form      `json:"form,omitempty"`
+	Total   int64     `json:"total,omitempty"` // on the first page, plus one; 0 for none
+	Pages   int       `json:"pages,omitempty"`
+	Rows    int64     `json:"rows,omitempty"`
+	Step    int64     `json:"step,omitempty"`
+
+	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
+	Gone    int    `json:"gone,omitempty"`
+	Tuples  string `json:"tuples,omitempty"` // and the fingerprint of what they gave
+}
+
+const markVersion = 1
+
+// newMark is the beginning of a pass over s.
+func newMark(s schemas.Stream) mark {
+	id := make([]byte, 9)
+	rand.Read(id)
+	return mark{Version: markVersion, Pass: hex.EncodeToString(id), Of: fingerprint(s)}
+}
+
+// fingerprint tells apart requests that are not the same list.
+func fingerprint(s schemas.Stream) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%q %q %q %q %q", s.Surface, s.Method, s.Path, s.Parent, s.Params)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// cursor is m as it is stored.
+func (m mark) cursor() state.Cursor {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a struct of strings and numbers
+	}
+	return state.Cursor(b)
+}
+
+// ending is the cursor after the last page.
+func (m mark) ending() state.Cursor {
+	return mark{Version: markVersion, Pass: m.Pass, End: true}.cursor()
+}
+
+// ErrCursor is returned, wrapped, by [Client.Pages] for a cursor that it has not
+// made or no longer understands.
+var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it anew")
+
+// parseMark reads a cursor. The empty one and an end cursor are the beginning of
+// a new pass, for which ok is false.
+func parseMark(c state.Cursor) (m mark, ok bool, err error) {
+	if c == "" {
+		return mark{}, false, nil
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(c)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return mark{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) || !m.valid() {
+		return mark{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
+	}
+	return m, !m.End, nil
+}
+
+func (m mark) valid() bool {
+	switch {
+	case m.Version != markVersion || m.Pass == "":
+		return false
+	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Form > formOne:
+		return false
+	case m.Pointer != "" && m.Pointer[0] != '/':
+		return false
+	}
+	switch m.Kind {
+	case pagerNone:
+		return m.At == "" && m.Param == ""
+	case pagerPage, pagerOffset:
+		_, err := strconv.ParseUint(m.At, 10, 62)
+		return err == nil && m.Param != ""
+	case pagerCursor:
+		return m.At != "" && m.Param != ""
+	}
+	return false
+}
+
+func (m mark) position() position { return position{m.Kind, m.Param, m.At} }

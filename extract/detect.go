@@ -1,0 +1,204 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxUnwrap bounds how deep detection looks for a list.
+const maxUnwrap = 6
+
+// bait are lists that stand beside records without being any.
+var bait = []string{
+	"links", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels",
+}
+
+// detect finds the records below v where the catalogue does not know a place
+// that fits. It either is sure or says no.
+func (f *finder) detect(v value, path string, depth int) bool {
+	d := f.d
+	switch {
+	case depth > maxUnwrap || d.err != nil:
+		return false
+	case d.isList(v):
+		return f.detectList(v, path)
+	case !d.isObject(v):
+		return false
+	case d.numericKeys(v):
+		return f.at(path) == present
+	}
+	if f.detectIn(v, wrappers, path, depth) || f.detectIn(v, listWords, path, depth) || f.detectNamed(v, path) {
+		return true
+	}
+	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectMap(v, path) || f.detectOne(v, path)
+}
+
+// detectIn tries the members of v that have one of these names.
+func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
+	for _, word := range words {
+		m := f.d.get(v, word)
+		if !m.ok() {
+			continue
+		}
+		below := path + "/" + word
+		if f.d.void(m) && word != "message" {
+			return f.at(below) != absent
+		}
+		if m.node >= 0 && f.detect(m, below, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// detectNamed takes the list of v that is called like the stream's records.
+func (f *finder) detectNamed(v value, path string) bool {
+	for _, name := range f.names {
+		m := f.d.get(v, name)
+		if f.d.isList(m) && f.detectList(m, path+"/"+name) {
+			return true
+		}
+		if f.d.isObject(m) && f.d.numericKeys(m) {
+			return f.at(path+"/"+name) == present
+		}
+	}
+	return false
+}
+
+// detectList takes a list of objects, or the lists in them that are called like
+// the stream's records: the list is then a board's columns.
+func (f *finder) detectList(v value, path string) bool {
+	if !f.d.recordList(v) {
+		return false
+	}
+	for e := range f.d.elements(v) {
+		for name, m := range f.d.members(e) {
+			column := unquote(name)
+			if f.d.isList(m) && slices.Contains(f.names, column) && f.column(e) {
+				return f.at(path+"/*/"+column) == present
+			}
+		}
+	}
+	return f.at(path) == present
+}
+
+// column reports whether the object v looks like a stage or a group: it has a
+// name, and little else.
+func (f *finder) column(v value) bool {
+	named, scalars := false, 0
+	for name, m := range f.d.members(v) {
+		if m.node < 0 {
+			scalars++
+		}
+		named = named || nameIs(name, "name") || nameIs(name, "title")
+	}
+	return named && scalars <= 12
+}
+
+// detectOnly takes the one list of objects that v has.
+func (f *finder) detectOnly(v value, path string) bool {
+	only := ""
+	for name, m := range f.d.members(v) {
+		n := unquote(name)
+		if !f.d.isList(m) || !f.d.recordList(m) || f.d.void(m) || baited(n) {
+			continue
+		}
+		if only != "" {
+			return false
+		}
+		only = n
+	}
+	return only != "" && !f.record(v) && f.detectList(f.d.get(v, only), path+"/"+escape(only))
+}
+
+func baited(name string) bool {
+	return slices.Contains(bait, name) || strings.HasPrefix(strings.ToLower(name), "chart")
+}
+
+// detectBoardIn descends into the one object of v that holds columns:
+// {"pipeline":{"id":1,"stages":[{"deals":[…]}]}}.
+func (f *finder) detectBoardIn(v value, path string, depth int) bool {
+	for name, m := range f.d.members(v) {
+		n := unquote(name)
+		if !f.d.isObject(m) || baited(n) || f.record(v) {
+			continue
+		}
+		for inner, list := range f.d.members(m) {
+			below := path + "/" + escape(n) + "/" + escape(unquote(inner))
+			if f.d.isList(list) && f.detectList(list, below) && strings.Contains(f.out.pointer, "/*/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// detectMap takes an object whose values are all lists of objects.
+func (f *finder) detectMap(v value, path string) bool {
+	for _, m := range f.d.members(v) {
+		if !f.d.isList(m) {
+			return false
+		}
+	}
+	return f.recordMap(v) && f.at(path+"/*") == present
+}
+
+// detectOne takes an object that is a record by itself: the only one of a
+// detail, or of a list that collapses when there is but one.
+func (f *finder) detectOne(v value, path string) bool {
+	if !f.single && !f.record(v) {
+		return false
+	}
+	single := f.single
+	f.single = true
+	ok := f.at(path) == present
+	f.single = single
+	return ok
+}
+
+// record reports whether the object v has an id of its own.
+func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
+
+// enveloped reports whether the object v is an envelope rather than a record.
+func (f *finder) enveloped(v value) bool {
+	if f.record(v) {
+		return false
+	}
+	for _, name := range []string{"success", "is_success", "data"} {
+		if f.d.get(v, name).ok() {
+			return true
+		}
+	}
+	return f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
+}
+
+// resourceNames are the names under which a stream's records may stand: its
+// resource and the words it is made of, singular and plural.
+func resourceNames(stream string) []string {
+	_, resource, _ := strings.Cut(stream, ".")
+	if resource == "" {
+		resource = stream
+	}
+	words := append([]string{resource}, strings.Split(resource, "_")...)
+	var names []string
+	for _, w := range words {
+		one := singular(w)
+		names = append(names, w, one+"s", one+"es", one)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(names)
+}
+
+func singular(w string) string {
+	switch {
+	case strings.HasSuffix(w, "ies"):
+		return strings.TrimSuffix(w, "ies") + "y"
+	case strings.HasSuffix(w, "sses"):
+		return strings.TrimSuffix(w, "es")
+	}
+	return strings.TrimSuffix(w, "s")
+}
+
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

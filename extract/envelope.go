@@ -1,0 +1,74 @@
+package extract
+
+import (
+	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// judge reports the failure that an answer with a good status tells in its
+// body, classed by its words; ok is true for a success.
+func judge(d *doc) (class wire.Class, message string, ok bool) {
+	f := d.flags()
+	if !f.failed && !f.bare {
+		return 0, "", true
+	}
+	message = wire.ErrorMessage(d.b)
+	class = classOf(message)
+	return class, message, !f.failed && class == wire.Invalid
+}
+
+// flags are what an envelope says about its success.
+type flags struct {
+	failed bool
+	bare   bool // there is a message and nothing else: {"message":"Unauthenticated."}
+}
+
+// flags reads the root's members. A status that belongs to a record rather than
+// an envelope is none: a record has an id, and more members than an envelope.
+func (d *doc) flags() flags {
+	var f flags
+	var n int
+	var id, said, payload, complaint bool
+	if !d.isObject(d.root()) {
+		return f
+	}
+	for name, v := range d.members(d.root()) {
+		n++
+		switch string(name) {
+		case "success", "is_success":
+			f.failed = f.failed || d.isFalse(v)
+		case "status":
+			f.failed = f.failed || d.isFailureStatus(v)
+		case "error":
+			complaint = !d.void(v) && !d.isFalse(v)
+		case "message":
+			said = d.text(v) != ""
+			payload = payload || v.node >= 0
+		case "data", "result", "payload", "response", "items", "results":
+			payload = payload || !d.void(v)
+		case "id":
+			id = true
+		}
+	}
+	envelope := !id || n <= 4
+	f.failed = envelope && (f.failed || complaint)
+	f.bare = said && !id && !payload && n <= 3
+	return f
+}
+
+func (d *doc) isFalse(v value) bool {
+	switch strings.ToLower(strings.Trim(string(d.raw(v)), `"`)) {
+	case "false", "0":
+		return true
+	}
+	return false
+}
+
+func (d *doc) isFailureStatus(v value) bool {
+	switch strings.ToLower(strings.Trim(string(d.raw(v)), `"`)) {
+	case "false", "0", "error", "fail", "failed", "failure":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,273 @@
+package extract
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"iter"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A page of a fan-out gathers the answers of several parents, until it has this
+// many bytes or parents.
+const (
+	gatherBytes   = 128 << 10
+	gatherParents = 200
+)
+
+// allGone is how many parents may be gone before it is the endpoint that is
+// taken to be missing.
+const allGone = 5
+
+// fan is one pass of a stream that is asked for once for each of its parent's
+// records.
+type fan struct {
+	*pass
+	habits habits
+	done   hash.Hash64 // over the tuples that are done
+
+	records  []byte // gathered, for the page to come
+	parents  int    // in them
+	requests int
+	bytes    int64
+}
+
+// fanOut reads the stream for each tuple of its parent.
+func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		f, err := p.c.feedOf(p.s)
+		if err != nil {
+			yield(Page{}, err)
+			return
+		}
+		spool, err := f.spool(ctx, p.s)
+		if err != nil {
+			yield(Page{}, fmt.Errorf("stream %s: %w", p.s.Name, err))
+			return
+		}
+		fan := &fan{pass: p, done: fnv.New64a()}
+		if err := fan.resume(spool); err != nil {
+			yield(Page{}, err)
+			return
+		}
+		if more, err := fan.run(ctx, spool, yield); err != nil && more {
+			yield(Page{}, err)
+		}
+	}
+}
+
+// resume passes over the tuples that an earlier process has done. If they are
+// not the same any more, the pass begins anew.
+func (f *fan) resume(spool *spool) error {
+	if f.mark.Parents == 0 {
+		return nil
+	}
+	n := 0
+	for line, err := range spool.tuples() {
+		if err != nil {
+			return err
+		}
+		if n == f.mark.Parents {
+			break
+		}
+		f.done.Write(line)
+		n++
+	}
+	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
+		f.mark, f.resumed = newMark(f.s), false
+		f.note = "the parent's records were no longer those of the interrupted pass; it began anew"
+		f.done.Reset()
+	}
+	return nil
+}
+
+func (f *fan) sum() string { return hex.EncodeToString(f.done.Sum(nil)) }
+
+// run asks for each tuple that is not done yet, several at a time, and yields
+// their records in the tuples' order.
+func (f *fan) run(ctx context.Context, spool *spool, yield func(Page, error) bool) (more bool, err error) {
+	next, stop := iter.Pull2(spool.tuples())
+	defer stop()
+	for range f.mark.Parents {
+		next()
+	}
+	q := &ahead[string]{c: f.c, fetch: f.fetch}
+	defer q.stop()
+	w := &window{next: next, size: f.c.parallel}
+	for {
+		if err := w.fill(); err != nil {
+			return true, err
+		}
+		if len(w.lines) == 0 {
+			return f.end(yield)
+		}
+		line := w.lines[0]
+		q.fill(ctx, line, w.after)
+		a, err := q.take(ctx, line)
+		w.lines = w.lines[1:]
+		if more, err := f.parent(ctx, line, a, err, yield); err != nil || !more {
+			return more, err
+		}
+	}
+}
+
+// window is the tuples that are looked ahead at. Each is there once.
+type window struct {
+	next  func() ([]byte, error, bool)
+	size  int
+	lines []string
+}
+
+func (w *window) fill() error {
+	for len(w.lines) < w.size {
+		line, err, ok := w.next()
+		if err != nil || !ok {
+			return err
+		}
+		w.lines = append(w.lines, string(line))
+	}
+	return nil
+}
+
+func (w *window) after(line string) (string, bool) {
+	for i, l := range w.lines {
+		if l == line && i+1 < len(w.lines) {
+			return w.lines[i+1], true
+		}
+	}
+	return "", false
+}
+
+// fetch asks for the first page of one tuple.
+func (f *fan) fetch(ctx context.Context, line string) (*answer, error) {
+	params, err := bind(f.s, line)
+	if err != nil {
+		return nil, err
+	}
+	return f.c.fetch(ctx, f.s, params, position{})
+}
+
+// parent takes in all records of one tuple, given the first answer to it. A
+// parent that is gone by now has none.
+func (f *fan) parent(ctx context.Context, line string, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+	if gone(err) {
+		f.mark.Gone++
+		f.requests += requestsOf(err)
+	} else if err != nil {
+		return true, err
+	} else if more, err := f.gather(ctx, line, a, yield); err != nil || !more {
+		return more, err
+	}
+	f.mark.Parents++
+	f.parents++
+	f.done.Write([]byte(line))
+	if len(f.records) < gatherBytes && f.parents < gatherParents {
+		return true, nil
+	}
+	return yield(f.page(nil), nil), nil
+}
+
+// gather reads the list of one tuple to its end.
+func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
+	params, err := bind(f.s, line)
+	if err != nil {
+		return true, err
+	}
+	l := f.c.newListing(f.s, params, &f.habits)
+	l.asm.apart = true
+	for st, err := range l.walk(ctx, position{}, a) {
+		f.requests += l.requests
+		f.bytes += l.bytes
+		l.requests, l.bytes = 0, 0
+		if gone(err) && l.pages == 0 {
+			f.mark.Gone++
+			return true, nil
+		}
+		if err != nil {
+			return true, err
+		}
+		f.mark.Pages++
+		f.append(st.batch.records)
+		if st.rule == "" && len(f.records) >= gatherBytes && !yield(f.page(nil), nil) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// append adds the records of a batch, which stands without its last bracket.
+func (f *fan) append(records []byte) {
+	switch {
+	case len(records) == 0:
+	case len(f.records) == 0:
+		f.records = append(f.records, records...)
+	default:
+		f.records = append(append(f.records, ','), records[1:]...)
+	}
+}
+
+// page is what was gathered. Its cursor covers the parents that are done; the
+// part of one that is not is read again after an interruption.
+func (f *fan) page(end *End) Page {
+	f.mark.Tuples = f.sum()
+	b := batch{records: f.records}
+	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1, End: end}
+	if end != nil {
+		out.Next = f.mark.ending()
+	}
+	f.records = f.records[:0]
+	f.parents, f.requests, f.bytes = 0, 0, 0
+	return out
+}
+
+// end yields the last page. That each of many parents is gone says that the
+// endpoint is not there, not that the records are not.
+func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
+	if f.mark.Gone >= allGone && f.mark.Gone == f.mark.Parents {
+		return true, &wire.Error{
+			Class: wire.Missing, Method: f.s.Method, Path: f.s.Path, Attempts: f.requests,
+			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
+		}
+	}
+	return yield(f.page(&End{
+		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
+		Parents: f.mark.Parents, Gone: f.mark.Gone, Note: f.note,
+	}), nil), nil
+}
+
+// gone reports whether an error means that the object asked about is no more.
+func gone(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Class == wire.Missing && !noRoute(e.Message)
+}
+
+// bind makes a tuple the parameters of a request.
+func bind(s schemas.Stream, line string) ([]bound, error) {
+	params, err := constants(s)
+	if err != nil {
+		return nil, err
+	}
+	d := new(doc)
+	if err := d.scan([]byte(line)); err != nil {
+		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
+	}
+	from := 0
+	fed := make([]schemas.Param, 0, len(s.Params))
+	for _, p := range s.Params {
+		if p.From != "" {
+			fed = append(fed, p)
+		}
+	}
+	for v := range d.elements(d.root()) {
+		if from < len(fed) && d.kind(v) != 'n' {
+			params = append(params, bound{fed[from], d.raw(v)})
+		}
+		from++
+	}
+	return params, d.err
+}

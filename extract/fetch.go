@@ -1,0 +1,159 @@
+package extract
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// answer is one page as it came: its body is whole, well-formed outside the
+// records, and a success.
+type answer struct {
+	at       position
+	d        *doc
+	resp     *wire.Response
+	requests int
+	bytes    int64
+}
+
+// maxTries bounds how often a page is asked for whose body says that something
+// went wrong for a moment. What the status line says so about, wire has tried
+// again by then.
+const maxTries = 3
+
+// fetch asks for one position of a stream.
+func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+	client, err := c.wireFor(s)
+	if err != nil {
+		return nil, err
+	}
+	r := request(s, params, at)
+	requests := 0
+	for try := 1; ; try++ {
+		a, err := c.once(ctx, client, r)
+		if err == nil {
+			a.at = at
+			a.requests += requests
+			return a, nil
+		}
+		fault, ok := errors.AsType[*wire.Error](err)
+		if !ok {
+			return nil, err
+		}
+		requests += fault.Attempts
+		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == maxTries {
+			fault.Attempts = requests
+			return nil, fault
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// once makes one request and looks at its envelope.
+func (c *Client) once(ctx context.Context, client *wire.Client, r wire.Request) (*answer, error) {
+	a := &answer{d: c.docs.Get().(*doc)}
+	if !r.File {
+		r.Check = a.d.envelope
+	}
+	resp, err := client.Read(ctx, r)
+	if err != nil {
+		c.release(a)
+		return nil, err
+	}
+	a.resp, a.requests, a.bytes = resp, resp.Attempts, int64(len(resp.Body))
+	if r.File {
+		err = a.d.file(resp)
+	}
+	if err == nil {
+		err = a.verdict(client, r)
+	}
+	if err != nil {
+		c.release(a)
+		return nil, err
+	}
+	return a, nil
+}
+
+// verdict is the failure that an answer tells in its body; nil for a success.
+func (a *answer) verdict(client *wire.Client, r wire.Request) error {
+	e := &wire.Error{Class: wire.Malformed, Status: a.resp.Status, Method: r.Method, Path: r.Path, Attempts: a.requests}
+	if a.d.b == nil {
+		e.Message = "an answer without a body"
+		return e
+	}
+	class, message, ok := judge(a.d)
+	if ok {
+		return nil
+	}
+	e.Class, e.Message = class, excerpt(client.Redactor().Redact(message))
+	return e
+}
+
+// release gives an answer's memory back.
+func (c *Client) release(a *answer) {
+	if a == nil || a.d == nil {
+		return
+	}
+	if a.resp != nil {
+		a.resp.Release()
+	}
+	a.d.b = nil
+	c.docs.Put(a.d)
+	a.d = nil
+}
+
+// excerpt is what of a message fits into an error.
+func excerpt(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	if len(message) > 256 {
+		message = strings.ToValidUTF8(message[:256], "") + "…"
+	}
+	return message
+}
+
+// pause waits between two tries, a little longer each time.
+func pause(ctx context.Context, try int) error {
+	d := time.Duration(try) * 250 * time.Millisecond
+	t := time.NewTimer(d + rand.N(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// malformed is the error of an answer that cannot be what it says it is.
+func malformed(s schemas.Stream, at position, err error) error {
+	return &wire.Error{
+		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,
+		Message: fmt.Sprintf("%s: %v", at, err), Attempts: 1,
+	}
+}
+
+// file makes d the doc of a record about an answer that is not JSON.
+func (d *doc) file(resp *wire.Response) error {
+	sum := sha256.Sum256(resp.Body)
+	record, err := json.Marshal(struct {
+		Type   string `json:"content_type"`
+		Size   int    `json:"size"`
+		SHA256 string `json:"sha256"`
+		Body   []byte `json:"content"`
+	}{resp.Header.Get("Content-Type"), len(resp.Body), fmt.Sprintf("%x", sum), resp.Body})
+	if err != nil {
+		return err
+	}
+	return d.scan(record)
+}

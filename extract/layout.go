@@ -1,0 +1,290 @@
+package extract
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// form says how the records stand at their place.
+type form byte
+
+const (
+	formNone   form = iota // not known yet: nothing but empty answers so far
+	formList               // a list of records
+	formValues             // an object whose values are the records: {"10":{…},"11":{…}}
+	formOne                // the one record itself
+)
+
+// place is where some of a body's records stand.
+type place struct {
+	value value
+	form  form
+	in    container
+}
+
+// container is the column, group or map entry that a place belongs to.
+type container struct {
+	object value  // whose scalar members describe it
+	key    []byte // or its name in a map, as JSON
+}
+
+func (c container) ok() bool { return c.key != nil || c.object.ok() }
+
+// found is the outcome of looking for records.
+type found struct {
+	pointer string // where they are, * for each element or value
+	form    form
+	places  []place
+	above   []value // objects on the way there, the root first: paging may be told in them
+}
+
+// finder looks for one stream's records in one body.
+type finder struct {
+	d      *doc
+	single bool     // the endpoint may answer with one object
+	names  []string // what the records may be called
+	out    found
+}
+
+// listWords are the usual names for the list in an envelope, wrappers those for
+// the payload as a whole, in the order in which they are tried.
+var (
+	wrappers  = []string{"data", "result", "payload", "message", "response"}
+	listWords = []string{"items", "data", "rows", "results", "records", "list"}
+)
+
+// find looks for the records of s in d: at the places of the catalogue first,
+// then by the rules of detection. Of the candidates the first wins that is
+// there; one that is merely not contradicted, because there is nothing in the
+// body it could have been in, wins only if no other is there.
+func find(d *doc, s schemas.Stream) (found, error) {
+	f := finder{d: d, single: singleClass(s.Class), names: resourceNames(s.Name)}
+	var vacuous *found
+	for _, pointer := range s.Records {
+		switch f.at(pointer) {
+		case present:
+			return f.out, d.err
+		case hollow:
+			if vacuous == nil {
+				out := f.out
+				vacuous = &out
+			}
+		}
+	}
+	if vacuous != nil {
+		return *vacuous, d.err
+	}
+	f.out = found{}
+	if f.detect(d.root(), "", 0) {
+		return f.out, d.err
+	}
+	if d.err != nil {
+		return found{}, d.err
+	}
+	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
+}
+
+// again looks for the records where they were on an earlier page. Only the ways
+// in which one place varies are accepted: empty, or with numeric keys.
+func again(d *doc, s schemas.Stream, before found) (found, error) {
+	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
+	if f.at(before.pointer) != absent {
+		return f.out, d.err
+	}
+	if d.err != nil {
+		return found{}, d.err
+	}
+	return found{}, fmt.Errorf("shape changed: the records were at %q, now there is %s", before.pointer, d.outline())
+}
+
+func singleClass(c schemas.Class) bool {
+	switch c {
+	case schemas.ClassDetail, schemas.ClassSingleton, schemas.ClassReport, schemas.ClassFile:
+		return true
+	}
+	return false
+}
+
+// presence is how surely a pointer leads to records.
+type presence int
+
+const (
+	absent  presence = iota // contradicted by the body
+	hollow                  // the way ends in nothing: null, "", [] or {}
+	present                 // the place is there
+)
+
+// at follows a pointer and keeps what it leads to in f.out.
+func (f *finder) at(pointer string) presence {
+	f.out = found{pointer: pointer}
+	var tokens []string
+	if pointer != "" {
+		tokens = strings.Split(pointer[1:], "/")
+	}
+	p := f.follow(f.d.root(), tokens, container{})
+	if f.d.err != nil {
+		return absent
+	}
+	return p
+}
+
+// follow takes the tokens from v on.
+func (f *finder) follow(v value, tokens []string, in container) presence {
+	switch {
+	case !v.ok():
+		return absent
+	case len(tokens) == 0:
+		return f.take(v, in)
+	case f.d.void(v):
+		return hollow
+	case tokens[0] == "*":
+		return f.each(v, tokens[1:])
+	case !f.d.isObject(v):
+		return absent
+	}
+	if !in.ok() {
+		f.out.above = append(f.out.above, v)
+	}
+	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
+}
+
+// each follows the tokens from every element or value of v on. Containers
+// without the member in question are no contradiction as long as one has it.
+func (f *finder) each(v value, tokens []string) presence {
+	d, best := f.d, absent
+	switch {
+	case d.isList(v) && len(tokens) == 0:
+		return f.take(v, container{}) // the elements are the records
+	case d.isList(v):
+		for e := range d.elements(v) {
+			if !d.isObject(e) {
+				return absent
+			}
+			best = max(best, f.follow(e, tokens, container{object: e}))
+		}
+		return best
+	case !d.isObject(v) || len(tokens) == 0 && !f.recordMap(v):
+		return absent
+	}
+	for name, m := range d.members(v) {
+		in := container{key: append(append([]byte{'"'}, name...), '"')}
+		if len(tokens) > 0 || !d.isObject(m) {
+			best = max(best, f.follow(m, tokens, in))
+			continue
+		}
+		f.out.places = append(f.out.places, place{m, formOne, in})
+		f.out.form, best = formList, present
+	}
+	return best
+}
+
+// take accepts v as a place of records, or does not.
+func (f *finder) take(v value, in container) presence {
+	d := f.d
+	p := place{value: v, in: in}
+	switch {
+	case d.isList(v):
+		if !d.recordList(v) {
+			return absent
+		}
+		p.form = formList
+	case d.void(v):
+		return hollow
+	case !d.isObject(v):
+		return absent
+	case d.numericKeys(v):
+		p.form = formValues
+	case f.single && (v != d.root() || !f.enveloped(v)):
+		p.form = formOne
+	default:
+		return absent
+	}
+	f.out.places = append(f.out.places, p)
+	if f.out.form == formNone || f.out.form == formValues {
+		f.out.form = p.form
+	}
+	return present
+}
+
+// recordMap reports whether all values of the object v are lists of records, or
+// all are records: {"Sales":[…],"Marketing":[…]}.
+func (f *finder) recordMap(v value) bool {
+	lists, objects, n := 0, 0, 0
+	for _, m := range f.d.members(v) {
+		n++
+		switch {
+		case f.d.isList(m) && f.d.recordList(m), f.d.kind(m) == 'n':
+			lists++
+		case f.d.isObject(m):
+			objects++
+		}
+	}
+	return n > 0 && (lists == n || objects == n)
+}
+
+// recordList reports whether a list may be one of records: it is empty, or its
+// first element is an object, or null, which some modules write for a row they
+// cannot show.
+func (d *doc) recordList(v value) bool {
+	i := skipSpace(d.b, v.start+1)
+	return d.b[i] == '{' || d.b[i] == ']' || d.b[i] == 'n'
+}
+
+// numericKeys reports whether v is an object of objects under whole numbers, as
+// a list becomes that lost its first elements and was not counted anew.
+func (d *doc) numericKeys(v value) bool {
+	n := 0
+	for name, m := range d.members(v) {
+		if n := digits(name); n == 0 || n < len(name) || !d.isObject(m) {
+			return false
+		}
+		n++
+	}
+	return n > 0
+}
+
+// scalars is the object of the scalar members of v, as JSON.
+func (d *doc) scalars(v value) []byte {
+	out := []byte{'{'}
+	for name, m := range d.members(v) {
+		if m.node >= 0 {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), name...), `":`...)
+		out = append(out, d.raw(m)...)
+	}
+	return append(out, '}')
+}
+
+// outline says in a few words what a body is made of.
+func (d *doc) outline() string {
+	if !d.isObject(d.root()) {
+		return "a list of something else than objects"
+	}
+	return "an object of " + d.memberNames(d.root(), 2)
+}
+
+func (d *doc) memberNames(v value, depth int) string {
+	var names []string
+	for name, m := range d.members(v) {
+		if len(names) == 12 {
+			names = append(names, "…")
+			break
+		}
+		n := unquote(name)
+		if depth > 1 && d.isObject(m) {
+			n += " (" + d.memberNames(m, depth-1) + ")"
+		}
+		names = append(names, n)
+	}
+	return strings.Join(names, ", ")
+}
+
+func unescape(token string) string {
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+}

@@ -1,0 +1,101 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// pass is one reading of a stream.
+type pass struct {
+	c       *Client
+	s       schemas.Stream
+	mark    mark // where it stands
+	resumed bool
+	note    string
+}
+
+func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
+	if p.s.Parent != "" {
+		return p.fanOut(ctx)
+	}
+	return p.list(ctx)
+}
+
+// list reads a stream without a parent. A cursor that expires on the way sends
+// it back to the beginning once, if its records have keys to tell that they
+// were there before.
+func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		for restarted := false; ; restarted = true {
+			more, err := p.once(ctx, yield)
+			if err == nil || !more {
+				return
+			}
+			if restarted || p.mark.Kind != pagerCursor || len(p.s.Key) == 0 || !expired(err) {
+				yield(Page{}, err)
+				return
+			}
+			p.note = fmt.Sprintf("the cursor after page %d had expired; the list was read again from its beginning", p.mark.Pages)
+			p.mark = newMark(p.s)
+		}
+	}
+}
+
+// once reads the list from the mark on. more is false when the reader has left.
+func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
+	params, err := constants(p.s)
+	if err != nil {
+		return true, err
+	}
+	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
+	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
+	for st, err := range l.walk(ctx, p.mark.position(), nil) {
+		if err != nil {
+			return true, err
+		}
+		if !yield(p.page(l, st), nil) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// page makes a step the next page of the pass.
+func (p *pass) page(l *listing, st *step) Page {
+	m := &p.mark
+	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
+	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
+	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
+	out := Page{Records: st.batch.json(), Next: m.cursor(), Requests: l.requests, Bytes: l.bytes, Total: st.total}
+	l.requests, l.bytes = 0, 0
+	if st.rule != "" {
+		out.Next = m.ending()
+		out.End = &End{
+			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
+			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
+			Reread: st.reread, Round: st.rule == RuleOnePage && round(st.batch.n),
+			Note: notes(p.note, st.note),
+		}
+	}
+	return out
+}
+
+// round reports whether a list of n records may have been cut at a size that
+// people choose.
+func round(n int) bool {
+	switch n {
+	case 10, 15, 20, 25, 30, 40:
+		return true
+	}
+	return n > 0 && n%50 == 0
+}
+
+func notes(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
+}

@@ -1,0 +1,143 @@
+package extract
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// position is one request of a list: its page number, offset or cursor. The
+// zero value is the first, which says nothing but the size.
+type position struct {
+	kind  pagerKind
+	param string
+	at    string
+}
+
+func (p position) number() int64 {
+	n, _ := strconv.ParseInt(p.at, 10, 64)
+	return n
+}
+
+func (p position) String() string {
+	if p.kind == pagerNone {
+		return "the first page"
+	}
+	if p.kind == pagerCursor {
+		return "the page after a " + p.param // its value may be long
+	}
+	return string(p.kind) + " " + p.at
+}
+
+// bound is one value of a request's parameters.
+type bound struct {
+	schemas.Param
+	value []byte // JSON scalar; nil to leave the parameter out
+}
+
+// text is the value as it stands in a path or query.
+func (b bound) text() string {
+	if len(b.value) > 0 && b.value[0] == '"' {
+		return unquote(b.value[1 : len(b.value)-1])
+	}
+	return string(b.value)
+}
+
+// constants are the parameters of a stream that no parent feeds.
+func constants(s schemas.Stream) ([]bound, error) {
+	var out []bound
+	for _, p := range s.Params {
+		switch {
+		case p.From != "" && s.Parent == "":
+			return nil, fmt.Errorf("parameter %s: fed from %s, but there is no parent", p.Name, p.From)
+		case p.Value == "" && p.From == "" && p.In == "path":
+			return nil, fmt.Errorf("parameter %s: no value", p.Name)
+		case p.Value != "":
+			out = append(out, bound{p, constantJSON(p.Value)})
+		}
+	}
+	return out, nil
+}
+
+// constantJSON is a configured value as JSON: itself where it is a number or
+// literal, else a string.
+func constantJSON(v string) []byte {
+	if literalEnd([]byte(v), 0) == len(v) {
+		return []byte(v)
+	}
+	q, _ := json.Marshal(v)
+	return q
+}
+
+// request makes the request for one position of a stream. The framework reads
+// page numbers from the query and from a JSON body alike; a POST that reads
+// carries them where its other parameters are.
+func request(s schemas.Stream, params []bound, p position) wire.Request {
+	r := wire.Request{
+		Method:    s.Method,
+		Path:      s.Path,
+		Anonymous: s.Auth == schemas.AuthNone,
+		File:      s.Class == schemas.ClassFile,
+	}
+	body := make(map[string]json.RawMessage)
+	for _, b := range params {
+		switch {
+		case b.value == nil:
+		case b.In == "path":
+			if r.Params == nil {
+				r.Params = make(map[string]string)
+			}
+			r.Params[b.Name] = b.text()
+		case b.In == "body":
+			body[b.Name] = b.value
+		default:
+			setQuery(&r, b.Name, b.text())
+		}
+	}
+	set := func(name, value string) {
+		if s.Method == http.MethodPost {
+			body[name] = constantJSON(value)
+		} else {
+			setQuery(&r, name, value)
+		}
+	}
+	if s.Pagination.Size != "" && s.Pagination.Limit > 0 {
+		set(s.Pagination.Size, strconv.Itoa(s.Pagination.Limit))
+	}
+	if p.kind != pagerNone {
+		set(p.param, p.at)
+	}
+	if s.Method == http.MethodPost {
+		r.Body, _ = json.Marshal(body)
+	}
+	return r
+}
+
+func setQuery(r *wire.Request, name, value string) {
+	if r.Query == nil {
+		r.Query = make(url.Values)
+	}
+	r.Query.Set(name, value)
+}
+
+// contextMembers are the values that came from a parent, as members of a
+// record's context.
+func contextMembers(params []bound) []byte {
+	var out []byte
+	for _, b := range params {
+		if b.From == "" || b.value == nil {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, ',')
+		}
+		name, _ := json.Marshal(b.Name)
+		out = append(append(append(out, name...), ':'), b.value...)
+	}
+	return out
+}

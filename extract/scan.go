@@ -1,0 +1,199 @@
+package extract
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// node is one object or list of a scanned body. Nodes stand in the order in
+// which they begin, so that a node's first child, if any, is the one after it.
+type node struct {
+	start, end uint32 // its first byte, and the byte after its last
+	next       uint32 // the first node that is not inside it
+}
+
+// maxNodes bounds the memory one body can ask for: 48 MiB of nodes.
+const maxNodes = 1 << 22
+
+// doc is a body and where its objects and lists begin and end. One pass over
+// the bytes finds them all; whoever walks the doc then steps over a value of
+// any size at once, and nothing is decoded that nobody asks for.
+//
+// The scan proves that strings end and brackets match, which is what no cut
+// body survives. The grammar between them is checked where values are walked:
+// the envelope here, the records by whoever reads them.
+type doc struct {
+	b     []byte
+	nodes []node
+	open  []uint32 // scratch: nodes that have not ended yet
+	err   error    // first fault found while walking
+}
+
+var (
+	errEmptyBody = errors.New("empty body")
+	errCut       = errors.New("unexpected end of JSON")
+)
+
+// scan makes d the doc of b, whose root must be an object or a list.
+func (d *doc) scan(b []byte) error {
+	d.b, d.nodes, d.open, d.err = b, d.nodes[:0], d.open[:0], nil
+	if uint64(len(b)) > math.MaxUint32 {
+		return errors.New("body too large")
+	}
+	root := skipSpace(b, 0)
+	switch {
+	case root == len(b):
+		return errEmptyBody
+	case b[root] != '{' && b[root] != '[':
+		return fmt.Errorf("neither object nor list at offset %d", root)
+	}
+	if err := d.index(root); err != nil {
+		return err
+	}
+	if len(d.open) > 0 {
+		return errCut
+	}
+	if end := skipSpace(b, int(d.nodes[0].end)); end != len(b) {
+		return fmt.Errorf("trailing bytes after the JSON at offset %d", end)
+	}
+	return nil
+}
+
+// index walks b from offset root on in blocks of 64 bytes.
+func (d *doc) index(root int) error {
+	var (
+		b       = d.b
+		inside  uint64 // all ones while a string spans the border of two blocks
+		escaped uint64 // 1 while a backslash ends a block
+		tail    [64]byte
+	)
+	for base := root; base < len(b); base += 64 {
+		block := &tail
+		if len(b)-base >= 64 {
+			block = (*[64]byte)(b[base:])
+		} else {
+			copy(tail[:], b[base:])
+		}
+		quotes, slashes, brackets := masks(block)
+		if slashes|escaped != 0 {
+			var hidden uint64
+			hidden, escaped = escapes(slashes, escaped)
+			quotes &^= hidden
+		}
+		text := prefixXor(quotes) ^ inside
+		inside = uint64(int64(text) >> 63)
+		for m := brackets &^ text; m != 0; m &= m - 1 {
+			if err := d.bracket(base + bits.TrailingZeros64(m)); err != nil {
+				return err
+			}
+		}
+	}
+	if inside != 0 {
+		return errCut
+	}
+	return nil
+}
+
+// bracket takes note of the bracket at offset at.
+func (d *doc) bracket(at int) error {
+	switch c := d.b[at]; c {
+	case '{', '[':
+		if len(d.open) == 0 && len(d.nodes) > 0 {
+			return fmt.Errorf("trailing bytes after the JSON at offset %d", at)
+		}
+		if len(d.nodes) == maxNodes {
+			return fmt.Errorf("more than %d objects and lists", maxNodes)
+		}
+		d.open = append(d.open, uint32(len(d.nodes)))
+		d.nodes = append(d.nodes, node{start: uint32(at)})
+	case '}', ']':
+		last := len(d.open) - 1
+		if last < 0 {
+			return fmt.Errorf("unexpected %q at offset %d", c, at)
+		}
+		n := &d.nodes[d.open[last]]
+		if d.b[n.start]+2 != c { // in ASCII each bracket stands two before its partner
+			return fmt.Errorf("unexpected %q at offset %d", c, at)
+		}
+		n.end, n.next = uint32(at+1), uint32(len(d.nodes))
+		d.open = d.open[:last]
+	default:
+		return fmt.Errorf("unexpected %q at offset %d", c, at)
+	}
+	return nil
+}
+
+const (
+	lows       = 0x7f7f7f7f7f7f7f7f
+	eachQuote  = 0x2222222222222222
+	eachSlash  = 0x5c5c5c5c5c5c5c5c
+	eachOpen   = 0x5b5b5b5b5b5b5b5b // '['
+	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // the bits in which all four brackets agree
+)
+
+// masks has one bit for each byte of the block: quotes, backslashes, and
+// brackets. The last may also hold _, y, Y and DEL, which have no place outside
+// a string. Each word gives the top bits of its eight bytes; the words' bits are
+// interleaved first and put in order once at the end.
+func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
+	var anySlash uint64
+	for i := uint(0); i < 8; i++ {
+		w := binary.LittleEndian.Uint64(block[i*8 : i*8+8])
+		quotes |= zeroBytes(w^eachQuote) >> (7 - i)
+		brackets |= zeroBytes((w^eachOpen)&sameAsOpen) >> (7 - i)
+		anySlash |= zeroBytes(w^eachSlash) >> (7 - i)
+	}
+	if anySlash != 0 {
+		slashes = transpose(anySlash)
+	}
+	return transpose(quotes), slashes, transpose(brackets)
+}
+
+// transpose mirrors x, seen as eight rows of eight bits, at its diagonal: bit
+// 8r+c becomes bit 8c+r.
+func transpose(x uint64) uint64 {
+	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
+	x ^= t ^ t<<7
+	t = (x ^ x>>14) & 0x0000cccc0000cccc
+	x ^= t ^ t<<14
+	t = (x ^ x>>28) & 0x00000000f0f0f0f0
+	return x ^ t ^ t<<28
+}
+
+// zeroBytes has the top bit of each byte set that is zero in x.
+func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
+
+// escapes are the bytes that a backslash takes its meaning away from, and
+// whether the first byte of the next block is one of them.
+func escapes(slashes, carry uint64) (hidden, next uint64) {
+	hidden = carry
+	slashes &^= carry
+	for slashes != 0 {
+		first := slashes & -slashes
+		hidden |= first << 1
+		next = first >> 63
+		slashes &^= first | first<<1
+	}
+	return hidden, next
+}
+
+// prefixXor sets each bit to the parity of the bits up to it: with quotes for
+// x, the bytes of strings, their opening quote included.
+func prefixXor(x uint64) uint64 {
+	x ^= x << 1
+	x ^= x << 2
+	x ^= x << 4
+	x ^= x << 8
+	x ^= x << 16
+	return x ^ x<<32
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}

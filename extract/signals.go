@@ -1,0 +1,177 @@
+package extract
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// signals are what an answer says about the pages of its list. Numbers are -1
+// and texts empty where it says nothing.
+type signals struct {
+	total    int64 // records in all
+	lastPage int64
+	page     int64 // which page this is, as the server sees it
+	offset   int64
+	limit    int64 // records to a page, as the server sees it
+
+	more      tristate // has_more and its kin
+	linked    bool     // there is a member for the next link, maybe null
+	next      url.Values
+	tokened   bool // there is a member for the next cursor, maybe null
+	token     string
+	tokenName string // as the body calls it
+}
+
+type tristate int8
+
+const (
+	unsaid tristate = iota
+	yes
+	no
+)
+
+// any reports whether the answer said anything that leads to an end.
+func (s *signals) any() bool {
+	return s.total >= 0 || s.lastPage >= 0 || s.more != unsaid || s.linked || s.tokened
+}
+
+// signalsOf reads what stands above and beside the records, and the header.
+func signalsOf(d *doc, f found, n int, h http.Header) signals {
+	s := signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1}
+	for _, v := range f.above {
+		s.object(d, v, n, 0)
+	}
+	s.header(h)
+	return s
+}
+
+// asides are the objects beside the records that tell about pages.
+var asides = []string{
+	"meta", "_meta", "pagination", "paging", "paginator", "page_info", "pageInfo", "links", "_links",
+	"cursors", "next", "response_metadata", "responseMetadata", "page",
+}
+
+// object reads the members of one object; asides up to three deep.
+func (s *signals) object(d *doc, v value, n, depth int) {
+	for raw, m := range d.members(v) {
+		name := unquote(raw)
+		if d.isObject(m) && depth < 3 && slices.Contains(asides, name) {
+			s.object(d, m, n, depth+1)
+			continue
+		}
+		if m.node < 0 {
+			s.scalar(d, name, m, n, depth)
+		}
+	}
+}
+
+// scalar reads one member by its name, spelled with or without underscores.
+func (s *signals) scalar(d *doc, name string, v value, n, depth int) {
+	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
+	case "total", "totalcount", "totalrecords", "totalitems", "totalresults":
+		s.number(d, v, &s.total)
+	case "count":
+		// The number of all records here, of those on this page there.
+		if i, err := d.integer(v); err == nil && s.total < 0 && i != int64(n) {
+			s.total = i
+		}
+	case "lastpage", "totalpages", "pages", "pagecount", "pagestotal":
+		s.number(d, v, &s.lastPage)
+	case "currentpage", "page", "pagenumber":
+		s.number(d, v, &s.page)
+	case "offset", "skip":
+		s.number(d, v, &s.offset)
+	case "perpage", "limit", "pagesize":
+		s.number(d, v, &s.limit)
+	case "hasmore", "hasnext", "hasnextpage", "hasmorepages", "more":
+		s.flag(d, v)
+	case "nextpageurl", "nexturl", "nextlink":
+		s.link(d, v)
+	case "next", "href":
+		s.nextMember(d, name, v, depth)
+	case "nextcursor", "nextpagetoken", "nexttoken", "continuationtoken", "endcursor", "nextpage", "cursor", "after":
+		s.cursor(d, name, v, depth)
+	}
+}
+
+// nextMember reads "next", which is a link, or a cursor, or a page number.
+func (s *signals) nextMember(d *doc, name string, v value, depth int) {
+	t := d.text(v)
+	if t == "" || strings.ContainsAny(t, "/?") {
+		s.link(d, v)
+		return
+	}
+	s.cursor(d, name, v, depth)
+}
+
+// cursor reads a token for the next page. "cursor" and "after" are tokens only
+// among their kind; elsewhere they may be anything.
+func (s *signals) cursor(d *doc, name string, v value, depth int) {
+	if depth == 0 && (name == "cursor" || name == "after") {
+		return
+	}
+	t := d.text(v)
+	if k := d.kind(v); k != '"' && k != 'n' && k != 'f' {
+		t = string(d.raw(v))
+	}
+	if s.tokened && (s.token != "" || t == "") {
+		return
+	}
+	s.tokened, s.token, s.tokenName = true, t, name
+}
+
+func (s *signals) number(d *doc, v value, to *int64) {
+	if i, err := d.integer(v); err == nil && i >= 0 {
+		*to = i
+	}
+}
+
+func (s *signals) flag(d *doc, v value) {
+	switch d.kind(v) {
+	case 't', '1':
+		s.more = yes
+	case 'f', '0':
+		s.more = no
+	}
+}
+
+// link keeps the query of a next link. Scheme, host and path are never looked
+// at: behind a proxy they are often wrong, and they could be anyone's.
+// Invariant 10
+func (s *signals) link(d *doc, v value) {
+	s.linked = true
+	s.query(d.text(v))
+}
+
+func (s *signals) query(link string) {
+	_, q, ok := strings.Cut(link, "?")
+	if !ok {
+		return
+	}
+	q, _, _ = strings.Cut(q, "#")
+	if values, err := url.ParseQuery(q); err == nil && len(values) > 0 {
+		s.next = values
+	}
+}
+
+// header reads Link and the X- headers that bare lists tell their pages in.
+func (s *signals) header(h http.Header) {
+	for name, to := range map[string]*int64{"X-Total-Count": &s.total, "X-Total": &s.total, "X-Total-Pages": &s.lastPage} {
+		if i, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && *to < 0 {
+			*to = i
+		}
+	}
+	if len(h.Values("Link")) == 0 || s.linked {
+		return
+	}
+	s.linked = true
+	for _, link := range strings.Split(strings.Join(h.Values("Link"), ","), "<")[1:] {
+		target, attributes, _ := strings.Cut(link, ">")
+		if strings.Contains(strings.ReplaceAll(attributes, `"`, ""), "rel=next") {
+			s.query(target)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package extract
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// spoolMemory is how much of a spool stays in memory; the rest goes to a file.
+const spoolMemory = 1 << 20
+
+// spool keeps tuples: the values that one request to a child needs, one JSON
+// array a line, each once, in the order of the parent's records. It is filled
+// first, sealed, and then read, by any number of readers.
+type spool struct {
+	dir    string
+	params []schemas.Param // those that come from the parent
+	seed   maphash.Seed
+	seen   map[uint64]struct{}
+	n      int
+
+	memory []byte
+	file   *os.File
+	buffer *bufio.Writer
+}
+
+func newSpool(dir string, params []schemas.Param) *spool {
+	s := &spool{dir: dir, seed: maphash.MakeSeed(), seen: make(map[uint64]struct{})}
+	for _, p := range params {
+		if p.From != "" {
+			s.params = append(s.params, p)
+		}
+	}
+	return s
+}
+
+// add keeps the tuples of one parent's record: as many as its lists have
+// elements where a pointer goes through one. A record without a value that the
+// path needs has none.
+func (s *spool) add(d *doc, r value) error {
+	lines := [][]byte{{'['}}
+	for i, p := range s.params {
+		values := d.scalarsAt(r, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
+		if len(values) == 0 && p.In != "path" {
+			values = [][]byte{[]byte("null")}
+		}
+		var longer [][]byte
+		for _, line := range lines {
+			for _, v := range values {
+				next := bytes.Clone(line)
+				if i > 0 {
+					next = append(next, ',')
+				}
+				longer = append(longer, append(next, v...))
+			}
+		}
+		lines = longer
+	}
+	for _, line := range lines {
+		if err := s.write(append(line, ']', '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scalarsAt are the values below v that a pointer leads to, * standing for each
+// element or value. What is nothing, or no scalar, is left out.
+func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
+	switch {
+	case !v.ok():
+		return nil
+	case len(tokens) == 0:
+		if v.node >= 0 || d.void(v) {
+			return nil
+		}
+		return [][]byte{d.raw(v)}
+	case tokens[0] != "*":
+		return d.scalarsAt(d.get(v, unescape(tokens[0])), tokens[1:])
+	}
+	var out [][]byte
+	if d.isList(v) {
+		for e := range d.elements(v) {
+			out = append(out, d.scalarsAt(e, tokens[1:])...)
+		}
+	} else if d.isObject(v) {
+		for _, m := range d.members(v) {
+			out = append(out, d.scalarsAt(m, tokens[1:])...)
+		}
+	}
+	return out
+}
+
+// write appends a line that was not there yet.
+func (s *spool) write(line []byte) error {
+	h := maphash.Bytes(s.seed, line)
+	if _, ok := s.seen[h]; ok {
+		return nil
+	}
+	s.seen[h] = struct{}{}
+	s.n++
+	if s.file == nil && len(s.memory)+len(line) <= spoolMemory {
+		s.memory = append(s.memory, line...)
+		return nil
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, "penstock-keys-*")
+		if err != nil {
+			return fmt.Errorf("create spool: %w", err)
+		}
+		s.file, s.buffer = f, bufio.NewWriterSize(f, 64<<10)
+	}
+	_, err := s.buffer.Write(line)
+	return err
+}
+
+// seal ends the filling.
+func (s *spool) seal() error {
+	s.seen = nil
+	if s.buffer == nil {
+		return nil
+	}
+	if err := s.buffer.Flush(); err != nil {
+		return fmt.Errorf("write spool: %w", err)
+	}
+	s.buffer = nil
+	return nil
+}
+
+// tuples are the lines of a sealed spool, without their ends. A line is valid
+// until the next.
+func (s *spool) tuples() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		readers := []io.Reader{bytes.NewReader(s.memory)}
+		if s.file != nil {
+			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
+		}
+		in := bufio.NewScanner(io.MultiReader(readers...))
+		in.Buffer(nil, 16<<20)
+		for in.Scan() {
+			if !yield(in.Bytes(), nil) {
+				return
+			}
+		}
+		if err := in.Err(); err != nil {
+			yield(nil, fmt.Errorf("read spool: %w", err))
+		}
+	}
+}
+
+// close removes the file.
+func (s *spool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file, s.buffer = nil, nil
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

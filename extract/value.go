@@ -1,0 +1,311 @@
+package extract
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// value is one JSON value of a doc.
+type value struct {
+	start, end int
+	node       int // of an object or list
+}
+
+// missing is what stands where there is no value.
+var missing = value{node: -1}
+
+func (v value) ok() bool { return v.end > v.start }
+
+// root is the outermost value of d.
+func (d *doc) root() value { return d.container(0) }
+
+func (d *doc) container(n int) value {
+	return value{start: int(d.nodes[n].start), end: int(d.nodes[n].end), node: n}
+}
+
+func (d *doc) raw(v value) []byte { return d.b[v.start:v.end] }
+
+// kind is the first byte of v, which tells what it is; 0 for a missing one.
+func (d *doc) kind(v value) byte {
+	if !v.ok() {
+		return 0
+	}
+	return d.b[v.start]
+}
+
+func (d *doc) isObject(v value) bool { return d.kind(v) == '{' }
+func (d *doc) isList(v value) bool   { return d.kind(v) == '[' }
+
+// void reports whether v is one of the ways to say "nothing here": null, "",
+// [] or {}.
+func (d *doc) void(v value) bool {
+	switch d.kind(v) {
+	case 'n':
+		return true
+	case '"':
+		return v.end-v.start == 2
+	case '{', '[':
+		return skipSpace(d.b, v.start+1) == v.end-1
+	}
+	return false
+}
+
+// envelope scans a body and checks the grammar of all that is not inside a
+// list, and of the lists down to their commas. What is left is inside records.
+func (d *doc) envelope(b []byte) error {
+	if err := d.scan(b); err != nil {
+		return err
+	}
+	d.check(d.root())
+	return d.err
+}
+
+func (d *doc) check(v value) {
+	switch {
+	case d.isObject(v):
+		for _, m := range d.members(v) {
+			d.check(m)
+		}
+	case d.isList(v):
+		for range d.elements(v) {
+		}
+	}
+}
+
+// fail keeps the first fault of a walk.
+func (d *doc) fail(at int, what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%s at offset %d", what, at)
+	}
+}
+
+// members are the members of the object v: their names, as raw JSON without the
+// quotes, and values. A fault ends them and is kept in d.err.
+func (d *doc) members(v value) iter.Seq2[[]byte, value] {
+	return func(yield func([]byte, value) bool) {
+		child := v.node + 1
+		for i, first := v.start+1, true; ; first = false {
+			i = skipSpace(d.b, i)
+			if first && d.b[i] == '}' {
+				return
+			}
+			end := stringEnd(d.b, i)
+			if end < 0 {
+				d.fail(i, "no member name")
+				return
+			}
+			name := d.b[i+1 : end-1]
+			if i = skipSpace(d.b, end); d.b[i] != ':' {
+				d.fail(i, "no colon")
+				return
+			}
+			m, next, ok := d.valueAt(skipSpace(d.b, i+1), child)
+			if !ok || !yield(name, m) {
+				return
+			}
+			child = next
+			if i = skipSpace(d.b, m.end); d.b[i] == '}' {
+				d.close(v, i)
+				return
+			} else if d.b[i] != ',' {
+				d.fail(i, "no comma")
+				return
+			}
+			i++
+		}
+	}
+}
+
+// elements are the elements of the list v. A fault ends them and is kept in
+// d.err.
+func (d *doc) elements(v value) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		child := v.node + 1
+		for i, first := v.start+1, true; ; first = false {
+			i = skipSpace(d.b, i)
+			if first && d.b[i] == ']' {
+				return
+			}
+			e, next, ok := d.valueAt(i, child)
+			if !ok || !yield(e) {
+				return
+			}
+			child = next
+			if i = skipSpace(d.b, e.end); d.b[i] == ']' {
+				d.close(v, i)
+				return
+			} else if d.b[i] != ',' {
+				d.fail(i, "no comma")
+				return
+			}
+			i++
+		}
+	}
+}
+
+func (d *doc) close(v value, at int) {
+	if at != v.end-1 {
+		d.fail(at, "unexpected end")
+	}
+}
+
+// valueAt is the value that begins at offset i, where child is the next node to
+// begin; and the node to begin after it.
+func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
+	switch d.b[i] {
+	case '{', '[':
+		if child >= len(d.nodes) || int(d.nodes[child].start) != i {
+			d.fail(i, "misplaced value")
+			return missing, child, false
+		}
+		return d.container(child), int(d.nodes[child].next), true
+	case '"':
+		if end := stringEnd(d.b, i); end > 0 {
+			return value{i, end, -1}, child, true
+		}
+	default:
+		if end := literalEnd(d.b, i); end > 0 {
+			return value{i, end, -1}, child, true
+		}
+	}
+	d.fail(i, "invalid value")
+	return missing, child, false
+}
+
+// stringEnd is the offset after the string that begins at i; -1 if none does.
+func stringEnd(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	for i++; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		i += n
+		slashes := 0
+		for b[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// literalEnd is the offset after the number, true, false or null that begins at
+// i; -1 if none does.
+func literalEnd(b []byte, i int) int {
+	end := i
+	for end < len(b) && !delimiter(b[end]) {
+		end++
+	}
+	switch string(b[i:end]) {
+	case "true", "false", "null":
+		return end
+	}
+	if !isNumber(b[i:end]) {
+		return -1
+	}
+	return end
+}
+
+func delimiter(c byte) bool {
+	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t'
+}
+
+// isNumber reports whether b is a number as JSON writes them.
+func isNumber(b []byte) bool {
+	b = bytes.TrimPrefix(b, []byte("-"))
+	whole := digits(b)
+	if whole == 0 || whole > 1 && b[0] == '0' {
+		return false
+	}
+	if b = b[whole:]; len(b) > 0 && b[0] == '.' {
+		n := digits(b[1:])
+		if n == 0 {
+			return false
+		}
+		b = b[1+n:]
+	}
+	if len(b) > 0 && b[0]|0x20 == 'e' {
+		if b = b[1:]; len(b) > 0 && (b[0] == '+' || b[0] == '-') {
+			b = b[1:]
+		}
+		n := digits(b)
+		return n > 0 && n == len(b)
+	}
+	return len(b) == 0
+}
+
+// digits is the number of digits at the beginning of b.
+func digits(b []byte) int {
+	n := 0
+	for n < len(b) && b[n]-'0' < 10 {
+		n++
+	}
+	return n
+}
+
+// get is the member of the object v with this name; missing if there is none or
+// v is no object.
+func (d *doc) get(v value, name string) value {
+	if !d.isObject(v) {
+		return missing
+	}
+	for k, m := range d.members(v) {
+		if nameIs(k, name) {
+			return m
+		}
+	}
+	return missing
+}
+
+// nameIs compares a raw member name with a plain one.
+func nameIs(raw []byte, name string) bool {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw) == name
+	}
+	return unquote(raw) == name
+}
+
+// unquote is the text of a JSON string given without its quotes.
+func unquote(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	q := append(append([]byte{'"'}, raw...), '"')
+	s, err := jsontext.AppendUnquote(nil, q)
+	if err != nil {
+		return string(raw)
+	}
+	return string(s)
+}
+
+// text is the string v; "" where v is none.
+func (d *doc) text(v value) string {
+	if d.kind(v) != '"' {
+		return ""
+	}
+	return unquote(d.b[v.start+1 : v.end-1])
+}
+
+var errNoInteger = errors.New("no integer")
+
+// integer is the integer v, which may be written as a string: paginators echo
+// what they took from a query that way.
+func (d *doc) integer(v value) (int64, error) {
+	raw := d.raw(v)
+	switch d.kind(v) {
+	case 0:
+		return 0, errNoInteger
+	case '"':
+		raw = raw[1 : len(raw)-1]
+	}
+	return strconv.ParseInt(string(raw), 10, 64)
+}
