@@ -197,8 +197,8 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if m.root.rows > 0 {
 		batches = m.batches()
 	}
-	m.clear()
 	m.fetched0, m.refused0 = m.fetched, m.refused
+	m.clear()
 	m.pages = m.pages[:0]
 	m.raw = m.raw[:0]
 	if cap(m.raw) > keepRaw {

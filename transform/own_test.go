@@ -205,3 +205,22 @@ func TestTypesOutliveBatches(t *testing.T) {
 	require.Equal(t, []string{"int64", "decimal(20, 1)", "decimal(20, 1)", "utf8", "utf8"}, types)
 	m.Close()
 }
+
+// Counters and ordinals go on over flushes: a pass has many batches.
+func TestCountersOutliveAFlush(t *testing.T) {
+	m := NewMapper(schemas.Stream{Name: "a.b", Table: schemas.Table{Name: "a_b", Key: []string{"id"}}}, Stamp{Run: "r", Via: "poll"}, nil)
+	defer m.Close()
+	var ordinals []int64
+	for i := range 3 {
+		require.NoError(t, m.Append([]byte(`[{"id":1},{"id":null},{"id":2}]`)))
+		batches, rejects := m.Flush()
+		require.Len(t, rejects, 1)
+		require.EqualValues(t, 3*i+1, rejects[0].Ordinal)
+		b := batches[0].Batch
+		ordinals = append(ordinals, b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()...)
+		b.Release()
+	}
+	require.EqualValues(t, 9, m.Fetched())
+	require.EqualValues(t, 3, m.Rejected())
+	require.Equal(t, []int64{0, 2, 3, 5, 6, 8}, ordinals)
+}

@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// classify says how a stream ended that met err, and for a parked one when it
+// is worth another try.
+func classify(ctx context.Context, err error) (Status, time.Time) {
+	refused, asked := errors.AsType[*wire.Error](err)
+	switch {
+	case err == nil:
+		return StatusComplete, time.Time{}
+	case stopped(ctx, err):
+		return StatusStopped, time.Time{}
+	case errors.Is(err, state.ErrLocked):
+		return StatusParked, time.Time{}
+	case !asked:
+		return StatusFailed, time.Time{}
+	}
+	switch refused.Class {
+	case wire.Throttled:
+		return StatusParked, refused.NotBefore
+	case wire.NotEntitled, wire.Missing, wire.Auth, wire.Invalid:
+		return StatusUnavailable, time.Time{}
+	default:
+		return StatusFailed, time.Time{}
+	}
+}
+
+// stopped reports whether err is what the end of ctx made of an operation.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil &&
+		(errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) || errors.Is(err, context.Canceled) || errors.Is(err, errGrace))
+}
+
+// misplaced reports whether err may be due to the place from which a pass was
+// resumed: the source answered, and it is not about who asks or how often.
+func misplaced(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && (e.Class == wire.Malformed || e.Class == wire.Invalid || e.Class == wire.Missing) ||
+		errors.Is(err, extract.ErrCursor)
+}
+
+// refusals is how many streams a surface must have turned away, or not
+// answered, before the others are not tried any more.
+const refusals = 3
+
+// gate keeps a run from asking a surface for 150 streams with a key that it
+// does not know, or that cannot be reached at all.
+type gate struct {
+	surface schemas.Surface
+	need    int // refusals that close it
+
+	mu      sync.Mutex
+	open    bool // it has answered once: whatever comes, it is not the credential
+	refused int
+	err     error // of the first refusal
+}
+
+func newGates(streams []schemas.Stream) map[schemas.Surface]*gate {
+	gates := map[schemas.Surface]*gate{}
+	for _, s := range streams {
+		g := gates[s.Surface]
+		if g == nil {
+			g = &gate{surface: s.Surface}
+			gates[s.Surface] = g
+		}
+		if s.Auth == schemas.AuthBearer {
+			g.need = min(g.need+1, refusals)
+		}
+	}
+	return gates
+}
+
+// closed is the reason why nothing more can be had from the surface; nil while
+// it may be tried.
+func (g *gate) closed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open || g.need == 0 || g.refused < g.need {
+		return nil
+	}
+	return fmt.Errorf("surface %s: %w", g.surface, g.err)
+}
+
+// pass lets a stream through, unless the gate is closed.
+func (g *gate) pass(s schemas.Stream) error {
+	if s.Auth != schemas.AuthBearer {
+		return nil
+	}
+	if err := g.closed(); err != nil {
+		return &notTriedError{stream: s.Name, err: err}
+	}
+	return nil
+}
+
+// answered takes note of a page.
+func (g *gate) answered() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = true
+}
+
+// saw takes note of how a stream fared.
+func (g *gate) saw(s schemas.Stream, err error) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok || s.Auth != schemas.AuthBearer {
+		return
+	}
+	unreachable := e.Class == wire.Transient && e.Status == 0
+	if e.Class != wire.Auth && !unreachable {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused++
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// notTriedError is the error of a stream that no request was made for. It does
+// not unwrap: the refusal was another stream's.
+type notTriedError struct {
+	stream string
+	err    error
+}
+
+func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
+
+// refused is the run's own error where a surface turned away or did not answer
+// whatever it was asked for. // Invariant 14
+func (r *run) refused() error {
+	var errs []error
+	for _, g := range r.gates {
+		if err := g.closed(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,153 @@
+// Package pipeline is one run of a pipeline: the loop from a source to its
+// destinations. It reads the streams in parallel, gathers their pages into
+// groups, commits each group with the position after it, decides at the end of
+// a pass what that pass has proven, and keeps the record of all this in the
+// destination's own tables.
+//
+// It knows neither HTTP nor SQL, neither schedules nor configuration files:
+// a source yields pages, a destination takes batches, and [Run] stands between.
+// What one stream meets (an error, a module that is switched off, a panic) ends
+// that stream alone and is a value in the [Report]; an error of Run is the
+// run's own.
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Source is where pages come from; *extract.Client is one. Pages may be called
+// again for a stream whose pass has ended or was given up, and for different
+// streams at once.
+type Source interface {
+	Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error]
+}
+
+// Destination is a load.Destination and the name the configuration gives it.
+type Destination struct {
+	Name string
+	load.Destination
+}
+
+// Defaults of a Config.
+const (
+	DefaultWorkers    = 8
+	DefaultByteBudget = 192 << 20
+)
+
+// Config says what a run reads and where it lands.
+type Config struct {
+	Name string // of the pipeline
+	Run  string // id of the run, see NewRunID; "" makes one
+
+	Source       Source
+	Destinations []Destination
+	Streams      []schemas.Stream // a parent before its children
+
+	Workers    int   // streams read at once; 0: DefaultWorkers
+	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
+
+	Options  Options
+	Progress func(Event) // told what happens, from many goroutines; may be nil
+
+	limits limits // of batches and groups; zero: defaultLimits
+}
+
+// Options change what one run does. The zero value is a run as scheduled.
+type Options struct {
+	Full          bool // read every stream from its beginning, whatever an unfinished pass has left
+	ConfirmShrink bool // let a proven pass delete more than the brake allows
+	DryRun        bool // read and map, touch no destination
+}
+
+// Run reads every stream of c once and returns when nothing of it is under
+// way any more. When ctx is cancelled it finishes or gives up the commits that
+// are open, within ten seconds; with a cause made by [Stop] the report's
+// ExitCode is the signal's. The error is what kept the run itself from its
+// work; what single streams met stands in the report.
+func Run(ctx context.Context, c Config) (Report, error) {
+	r, err := newRun(c)
+	if err != nil {
+		return Report{Status: StatusFailed}, err
+	}
+	if err := r.open(ctx); err != nil {
+		return r.finish(ctx, fmt.Errorf("start run: %w", err))
+	}
+	r.streams(ctx)
+	return r.finish(ctx, r.refused())
+}
+
+// run is a Run under way.
+type run struct {
+	Config
+	started time.Time
+	seed    maphash.Seed
+	budget  *budget
+	gates   map[schemas.Surface]*gate
+	runs    []*runRow
+
+	reports []StreamReport // in the order of Streams and Destinations
+
+	mu    sync.Mutex
+	proof map[string]Verdict // by stream: see proofOf
+}
+
+func newRun(c Config) (*run, error) {
+	switch {
+	case c.Name == "":
+		return nil, errors.New("run pipeline: no name")
+	case c.Source == nil:
+		return nil, errors.New("run pipeline: no source")
+	case len(c.Destinations) == 0 && !c.Options.DryRun:
+		return nil, errors.New("run pipeline: no destination")
+	}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), proof: map[string]Verdict{}}
+	r.Run = cmp.Or(c.Run, NewRunID(r.started))
+	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
+	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
+	r.limits = cmp.Or(c.limits, defaultLimits)
+	r.gates = newGates(c.Streams)
+	return r, nil
+}
+
+// streams reads all streams and returns when each has its report. A child
+// waits for its parent before it takes a worker, so that waiting children can
+// never keep the parents from running.
+func (r *run) streams(ctx context.Context) {
+	workers := semaphore.NewWeighted(int64(r.Workers))
+	done := make(map[string]chan struct{}, len(r.Streams))
+	reports := make([][]StreamReport, len(r.Streams))
+	var wg sync.WaitGroup
+	for i, s := range r.Streams {
+		parent := done[s.Parent] // nil unless it comes earlier in the list
+		own := make(chan struct{})
+		done[s.Name] = own
+		wg.Go(func() {
+			defer close(own)
+			if parent != nil {
+				<-parent
+			}
+			if workers.Acquire(ctx, 1) == nil {
+				defer workers.Release(1)
+			}
+			reports[i] = r.stream(ctx, s)
+		})
+	}
+	wg.Wait()
+	for _, rs := range reports {
+		r.reports = append(r.reports, rs...)
+	}
+}

@@ -1,0 +1,80 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// position is what a destination stores as a stream's cursor: the source's own
+// cursor, and the pass it stands in, which a later process needs in order to
+// carry that pass on. The stored form is
+//
+//	{"pass":"<id>","at":<source's cursor>,"end":true}
+//
+// where end says that the pass was finished there. The zero position is the
+// beginning, stored as "".
+type position struct {
+	pass string
+	at   state.Cursor
+	end  bool
+}
+
+// encode writes p down. A source's cursor that is a JSON object stands as it
+// is, for people who print the state; any other is quoted.
+func (p position) encode() state.Cursor {
+	if p == (position{}) {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(`{"pass":` + quote(p.pass) + `,"at":`)
+	if strings.HasPrefix(string(p.at), "{") && json.Valid([]byte(p.at)) {
+		b.WriteString(string(p.at))
+	} else {
+		b.WriteString(quote(string(p.at)))
+	}
+	if p.end {
+		b.WriteString(`,"end":true`)
+	}
+	b.WriteString("}")
+	return state.Cursor(b.String())
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s) // a string always marshals
+	return string(b)
+}
+
+// decodePosition reads what encode wrote. The source's cursor comes back byte
+// by byte.
+func decodePosition(c state.Cursor) (position, error) {
+	if c == "" {
+		return position{}, nil
+	}
+	var stored struct {
+		Pass string          `json:"pass"`
+		At   json.RawMessage `json:"at"`
+		End  bool            `json:"end"`
+	}
+	if err := json.Unmarshal([]byte(c), &stored); err != nil {
+		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
+	}
+	if stored.Pass == "" || len(stored.At) == 0 {
+		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
+	}
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End}
+	if stored.At[0] == '"' {
+		var at string
+		if err := json.Unmarshal(stored.At, &at); err != nil {
+			return position{}, fmt.Errorf("read cursor %q: %w", c, err)
+		}
+		p.at = state.Cursor(at)
+	}
+	return p, nil
+}
+
+// midPass reports whether p stands inside a pass that was not finished.
+func (p position) midPass() bool { return p.pass != "" && !p.end }

@@ -1,0 +1,70 @@
+package pipeline
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+func TestPositionKeepsTheSourcesCursorToTheByte(t *testing.T) {
+	for _, at := range []state.Cursor{
+		"", "17", `{"page":3}`, `{ "page" : 3, "q":"<&>" }`, `"quoted"`, `["a"]`, "{not json", "a\"b\\c\n\u2028", `{"a":1}{"b":2}`,
+	} {
+		for _, end := range []bool{false, true} {
+			p := position{pass: "0123456789ab#2", at: at, end: end}
+			got, err := decodePosition(p.encode())
+			require.NoError(t, err, "cursor %q", p.encode())
+			require.Equal(t, p, got, "cursor %q", p.encode())
+		}
+	}
+}
+
+func TestPositionOfTheBeginningIsEmpty(t *testing.T) {
+	require.Empty(t, position{}.encode())
+	p, err := decodePosition("")
+	require.NoError(t, err)
+	require.Equal(t, position{}, p)
+	require.False(t, p.midPass())
+}
+
+func TestDecodePositionRefusesWhatItDidNotWrite(t *testing.T) {
+	for _, c := range []state.Cursor{"17", "{}", `{"pass":"a"}`, `{"pass":"","at":{}}`, "null", "{", `{"pass":"a","at":"\x"}`} {
+		_, err := decodePosition(c)
+		require.Error(t, err, "cursor %q", c)
+	}
+}
+
+func FuzzDecodePosition(f *testing.F) {
+	f.Add(`{"pass":"0123456789ab","at":{"page":3},"end":true}`)
+	f.Add(`{"pass":"0123456789ab","at":"x"}`)
+	f.Fuzz(func(t *testing.T, stored string) {
+		p, err := decodePosition(state.Cursor(stored))
+		if err != nil {
+			return
+		}
+		again, err := decodePosition(p.encode())
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	})
+}
+
+func TestNewRunID(t *testing.T) {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	var ids []string
+	for i := range 2000 {
+		ids = append(ids, NewRunID(at.Add(time.Duration(i)*time.Microsecond)))
+	}
+	require.True(t, slices.IsSorted(ids), "ids sort by time")
+	require.Len(t, slices.Compact(ids), 2000, "ids are unique")
+	require.Len(t, ids[0], 12)
+	later := NewRunID(at.AddDate(40, 0, 0))
+	require.Less(t, ids[0], later)
+	require.Less(t, ids[0], ids[0]+"#2")
+	require.Less(t, ids[0]+"#2", ids[1])
+	require.Equal(t, at, runTime(ids[0]))
+	require.Zero(t, runTime("by hand"))
+}

@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// runStream is the name under which a pipeline's runs are committed, as if they
+// were a stream: two runs of one pipeline that overlap then meet in ErrMoved.
+const runStream = "_run"
+
+// runRow is the run's own row in one destination.
+type runRow struct {
+	dest   Destination
+	stored state.Cursor
+}
+
+// open writes the run's row, as running, to every destination.
+func (r *run) open(ctx context.Context) error {
+	if r.Options.DryRun {
+		return nil
+	}
+	for _, d := range r.Destinations {
+		row := &runRow{dest: d}
+		stored, err := d.Cursor(ctx, r.key(runStream))
+		if err != nil {
+			return fmt.Errorf("destination %s: %w", d.Name, err)
+		}
+		row.stored = stored
+		if err := row.write(ctx, r, Report{Status: StatusRunning}); err != nil {
+			return err
+		}
+		r.runs = append(r.runs, row)
+	}
+	return nil
+}
+
+// write commits the run's row as it stands in rep.
+func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
+	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true})
+	if err != nil {
+		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
+	}
+	defer tx.Rollback()
+	row, err := r.row(rep)
+	if err != nil {
+		return err
+	}
+	rows := append(w.orphan(r), row)
+	if err := writeOwn(ctx, tx, load.Runs, rows...); err != nil {
+		return err
+	}
+	next := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning}.encode()
+	if err := tx.Commit(ctx, next); err != nil {
+		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
+	}
+	w.stored = next
+	return nil
+}
+
+// orphan is the row of an earlier run that was never ended: its process was
+// killed. One pipeline runs in one process at a time, so it cannot be alive.
+func (w *runRow) orphan(r *run) [][]any {
+	p, err := decodePosition(w.stored)
+	if err != nil || !p.midPass() || p.pass == r.Run {
+		return nil
+	}
+	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "ended without a report: the process was killed"}}
+}
+
+// runCounts is what the run's row tells in its column counts.
+type runCounts struct {
+	Counts
+	Requests int                 `json:"requests"`
+	Pages    int                 `json:"pages"`
+	Bytes    int64               `json:"bytes"`
+	Streams  map[Status]int      `json:"streams"`
+	Open     map[Status][]string `json:"open,omitempty"` // streams that are not complete
+}
+
+func (r *run) row(rep Report) ([]any, error) {
+	var ended any
+	counts := runCounts{Streams: map[Status]int{}, Open: map[Status][]string{}}
+	if rep.Status != StatusRunning {
+		t := rep.Totals()
+		counts.Counts, counts.Requests, counts.Pages, counts.Bytes = t.Counts, t.Requests, t.Pages, t.Bytes
+		ended = rep.Ended
+	}
+	for _, s := range rep.Streams {
+		counts.Streams[s.Status]++
+		if s.Status != StatusComplete {
+			counts.Open[s.Status] = append(counts.Open[s.Status], s.Stream)
+		}
+	}
+	text, err := json.Marshal(counts)
+	if err != nil {
+		return nil, fmt.Errorf("write run: %w", err)
+	}
+	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
+}
+
+// summary is the run's column error: its own error, else the first few of its
+// streams'; nil where there are none.
+func summary(rep Report) any {
+	const most = 5
+	var lines []string
+	if rep.Err != nil {
+		lines = append(lines, rep.Err.Error())
+	}
+	more := 0
+	for _, s := range rep.Streams {
+		switch {
+		case s.Err == nil:
+		case len(lines) < most:
+			lines = append(lines, s.Err.Error())
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return strings.Join(lines, "\n")
+}
+
+// finish makes the report and writes the run's row as it ended. A run that was
+// stopped gets its row too, within the grace it has left.
+func (r *run) finish(ctx context.Context, err error) (Report, error) {
+	rep := Report{
+		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: time.Now(),
+		Streams: r.reports, Err: err, cause: context.Cause(ctx),
+	}
+	rep.summarise()
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+	defer cancel()
+	if ctx.Err() == nil {
+		late = ctx
+	}
+	for _, w := range r.runs {
+		if werr := w.write(late, r, rep); werr != nil {
+			rep.Err = errors.Join(rep.Err, fmt.Errorf("end run: %w", werr))
+			rep.summarise()
+		}
+	}
+	return rep, rep.Err
+}

@@ -1,0 +1,239 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stream makes a keyed list stream for tests.
+func stream(name string) schemas.Stream {
+	return schemas.Stream{
+		Table: schemas.Table{Name: name, Key: []string{"id"}},
+		Name:  name, Surface: schemas.SurfaceApp, Class: schemas.ClassList,
+	}
+}
+
+func keyless(name string) schemas.Stream {
+	s := stream(name)
+	s.Key = nil
+	return s
+}
+
+// record is what the lists of the tests hold.
+type record struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+}
+
+// MarshalJSON gives a record below zero no id, so that no table can hold it.
+func (r record) MarshalJSON() ([]byte, error) {
+	id := strconv.Itoa(r.ID)
+	if r.ID < 0 {
+		id = "null"
+	}
+	return fmt.Appendf(nil, `{"id":%s,"name":%q}`, id, r.Name), nil
+}
+
+func records(from, to int) []record {
+	var rs []record
+	for i := from; i < to; i++ {
+		rs = append(rs, record{i, "n" + strconv.Itoa(i)})
+	}
+	return rs
+}
+
+// list is one list of the fake source.
+type list struct {
+	records []record
+	size    int         // of a page
+	total   bool        // the pages state it
+	end     extract.End // Rule, Reread, Round, Parents, Gone; the rest is filled in
+
+	pages func(pass int) []record    // instead of records: what the pass'th reading finds
+	fail  func(page int) error       // asked before each page, from 1
+	wait  func(context.Context, int) // called before each page
+	stop  func(pass, page int) (ended bool)
+}
+
+// fakeSource yields lists, counting what it is asked for.
+type fakeSource struct {
+	mu     sync.Mutex
+	lists  map[string]*list
+	passes map[string]int
+	asked  []string // streams in the order of their first page
+	pages  int
+}
+
+func newSource(lists map[string]*list) *fakeSource {
+	return &fakeSource{lists: lists, passes: map[string]int{}}
+}
+
+func (f *fakeSource) begin(name string) (l *list, pass int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passes[name]++
+	f.asked = append(f.asked, name)
+	return f.lists[name], f.passes[name]
+}
+
+// place is the fake's cursor.
+type place struct {
+	Page int    `json:"page,omitempty"`
+	End  string `json:"end,omitempty"`
+}
+
+func (f *fakeSource) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
+	l, pass := f.begin(s.Name)
+	var at place
+	if from != "" {
+		if err := json.Unmarshal([]byte(from), &at); err != nil {
+			panic(err)
+		}
+	}
+	return func(yield func(extract.Page, error) bool) {
+		all := l.records
+		if l.pages != nil {
+			all = l.pages(pass)
+		}
+		parts := slices.Collect(slices.Chunk(all, max(1, l.size)))
+		if len(parts) == 0 {
+			parts = [][]record{nil}
+		}
+		for i := at.Page; i < len(parts); i++ {
+			if l.wait != nil {
+				l.wait(ctx, i+1)
+			}
+			if ctx.Err() != nil {
+				yield(extract.Page{}, context.Cause(ctx))
+				return
+			}
+			if l.fail != nil {
+				if err := l.fail(i + 1); err != nil {
+					yield(extract.Page{}, err)
+					return
+				}
+			}
+			if !yield(l.page(s.Name, pass, i, parts, at.Page > 0, len(all)), nil) {
+				return
+			}
+			f.mu.Lock()
+			f.pages++
+			f.mu.Unlock()
+		}
+	}
+}
+
+func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, n int) extract.Page {
+	body, _ := json.Marshal(append([]record{}, parts[i]...))
+	total := int64(-1)
+	if l.total {
+		total = int64(n)
+	}
+	p := extract.Page{Records: body, Requests: 1, Bytes: int64(len(body)), Total: total}
+	p.Next = state.Cursor(fmt.Sprintf(`{"page":%d}`, i+1))
+	if i == len(parts)-1 {
+		p.Next = state.Cursor(fmt.Sprintf(`{"end":"%s-%d-%d"}`, stream, pass, time.Now().UnixNano()))
+		end := l.end
+		if end.Rule == "" {
+			end.Rule = extract.RuleLastPage
+		}
+		end.Pages, end.Resumed, end.FirstTotal, end.LastTotal = len(parts), resumed, total, total
+		p.End = &end
+	}
+	return p
+}
+
+// rig is a pipeline with a fake source and the reference destination.
+type rig struct {
+	t      *testing.T
+	source *fakeSource
+	memory *loadtest.Memory
+	config Config
+}
+
+func newRig(t *testing.T, lists map[string]*list, streams ...schemas.Stream) *rig {
+	t.Helper()
+	r := &rig{t: t, source: newSource(lists), memory: loadtest.NewMemory(nil)}
+	r.config = Config{Name: "nightly", Source: r.source, Streams: streams, limits: perPage}
+	return r
+}
+
+// perPage makes every page a group.
+var perPage = limits{batchRows: 1, batchBytes: 1, groupBytes: 1, groupAge: time.Hour}
+
+func (r *rig) run(ctx context.Context) (Report, error) {
+	c := r.config
+	if c.Destinations == nil {
+		c.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
+	}
+	return Run(ctx, c)
+}
+
+// must runs and wants a run that had no trouble of its own.
+func (r *rig) must(status Status) Report {
+	r.t.Helper()
+	rep, err := r.run(context.Background())
+	require.NoError(r.t, err)
+	require.Equal(r.t, status, rep.Status, "status of the run: %v", summary(rep))
+	for _, s := range rep.Streams {
+		c := s.Counts
+		require.Equal(r.t, c.Fetched, c.Written+c.Unchanged+c.Deduplicated+c.Rejected, "counts of %s: %+v", s.Stream, c)
+	}
+	return rep
+}
+
+// restart makes the destination forget what only a process knows.
+func (r *rig) restart(step func(string) error) { r.memory = r.memory.Reopen(step) }
+
+// alive are the rows of a table that are not tombstoned, as records.
+func (r *rig) alive(table string) []record {
+	r.t.Helper()
+	var out []record
+	for _, row := range r.memory.Rows(table) {
+		if _, dead := row[schemas.ColDeletedAt]; dead {
+			continue
+		}
+		id, err := strconv.Atoi(row["id"])
+		require.NoError(r.t, err)
+		out = append(out, record{id, row["name"]})
+	}
+	slices.SortFunc(out, func(a, b record) int { return a.ID - b.ID })
+	return out
+}
+
+// certificates are the verdicts on a stream's passes so far, oldest first.
+func (r *rig) certificates(stream string) []loadtest.Row {
+	var out []loadtest.Row
+	for _, row := range r.memory.Rows(load.Certificates.Name) {
+		if row["stream"] == stream {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+func verdicts(rows []loadtest.Row) []Verdict {
+	var out []Verdict
+	for _, r := range rows {
+		out = append(out, Verdict(r["verdict"]))
+	}
+	return out
+}

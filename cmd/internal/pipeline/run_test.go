@@ -1,0 +1,571 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+func TestRunLandsEveryStreamAndKeepsTheRecord(t *testing.T) {
+	r := newRig(t, map[string]*list{
+		"crm_leads": {records: records(0, 25), size: 10, total: true},
+		"crm_deals": {records: records(0, 7), size: 10, end: extract.End{Reread: true}},
+	}, stream("crm_leads"), stream("crm_deals"))
+
+	rep := r.must(StatusComplete)
+	require.Equal(t, 0, rep.ExitCode())
+	require.Equal(t, records(0, 25), r.alive("crm_leads"))
+	require.Equal(t, records(0, 7), r.alive("crm_deals"))
+	require.Equal(t, StreamReport{
+		Stream: "crm_leads", Table: "crm_leads", Destination: "warehouse", Status: StatusComplete, Verdict: Proven,
+		Counts: Counts{Fetched: 25, Written: 25}, Passes: 1, Pages: 3, Requests: 3,
+		Bytes: rep.Streams[0].Bytes, Duration: rep.Streams[0].Duration,
+	}, rep.Streams[0])
+
+	certs := r.certificates("crm_leads")
+	require.Len(t, certs, 1)
+	require.Equal(t, "25", certs[0]["distinct"])
+	require.Equal(t, "3", certs[0]["pages"])
+	var w witnesses
+	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
+	require.Equal(t, rep.Run, w.Pass)
+	require.EqualValues(t, 25, *w.LastTotal)
+	require.False(t, w.Twice)
+
+	runs := r.memory.Rows(load.Runs.Name)
+	require.Len(t, runs, 1, "one row for a run, whatever it was on the way")
+	require.Equal(t, rep.Run, runs[0]["run"])
+	require.Equal(t, "complete", runs[0]["status"])
+	require.NotEmpty(t, runs[0]["ended_at"])
+	require.Contains(t, runs[0]["counts"], `"fetched":32`)
+	require.NotContains(t, runs[0], "error")
+}
+
+func TestRunAgainWritesNothing(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	r.must(StatusComplete)
+	before := r.memory.Rows("crm_leads")
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Equal(t, Counts{Fetched: 25, Unchanged: 25}, rep.Streams[0].Counts)
+	require.Equal(t, before, r.memory.Rows("crm_leads"))
+}
+
+func TestRunRejectsAreKeptAndCounted(t *testing.T) {
+	rs := records(0, 9)
+	rs[4].ID = -1
+	r := newRig(t, map[string]*list{"crm_leads": {records: rs, size: 3, total: true}}, stream("crm_leads"))
+	rep := r.must(StatusComplete)
+	require.Equal(t, Counts{Fetched: 9, Written: 8, Rejected: 1}, rep.Streams[0].Counts)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
+}
+
+// The source fails after page k, for every k; the next run carries on there and
+// ends with the truth.
+func TestResumeAfterEveryPage(t *testing.T) {
+	for k := range 6 {
+		t.Run(fmt.Sprintf("after page %d", k), func(t *testing.T) {
+			broken := errors.New("connection reset")
+			l := &list{records: records(0, 50), size: 10, total: true}
+			l.fail = func(page int) error {
+				if page == k+1 {
+					return broken
+				}
+				return nil
+			}
+			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			if k < 5 {
+				rep := r.must(StatusFailed)
+				require.Equal(t, 1, rep.ExitCode())
+				require.ErrorIs(t, rep.Streams[0].Err, broken)
+				require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("crm_leads: page %d: ", k+1))
+				require.Equal(t, records(0, 10*k), nilIfEmpty(r.alive("crm_leads")), "what was read is kept")
+			}
+			l.fail = nil
+			r.restart(nil)
+			before := r.source.pages
+			rep := r.must(StatusComplete)
+			require.Equal(t, records(0, 50), r.alive("crm_leads"))
+			if k < 5 {
+				require.Equal(t, 5-k, r.source.pages-before, "pages read after the resume")
+				require.Equal(t, 1, rep.Streams[0].Passes)
+			}
+		})
+	}
+}
+
+func nilIfEmpty(rs []record) []record {
+	if len(rs) == 0 {
+		return nil
+	}
+	return rs
+}
+
+// A resumed pass cannot know which old rows its first part carried unchanged,
+// so a whole one follows in the same run.
+func TestResumedPassThatForgotIsFollowedByAWholeOne(t *testing.T) {
+	l := &list{records: records(0, 50), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+
+	l.records = append(records(1, 30), records(31, 52)...) // 0 and 30 went, 50 and 51 came
+	l.fail = func(page int) error {
+		if page == 3 {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	r.restart(nil)
+	r.must(StatusFailed)
+	require.Len(t, r.alive("crm_leads"), 50, "nothing is deleted half way")
+
+	l.fail = nil
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Equal(t, l.records, r.alive("crm_leads"))
+	require.Equal(t, 2, rep.Streams[0].Passes)
+	require.Equal(t, []Verdict{Proven, Consistent, Proven}, verdicts(r.certificates("crm_leads")))
+	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
+}
+
+// Where a pass was interrupted may no longer be a place of the list. The stream
+// must not fail there for ever.
+func TestResumeThatLeadsNowhereBeginsAnew(t *testing.T) {
+	l := &list{records: records(0, 50), size: 10, total: true}
+	l.fail = func(page int) error {
+		if page == 3 {
+			return &wire.Error{Class: wire.Malformed, Path: "/api/leads", Message: "the page repeats an earlier one"}
+		}
+		return nil
+	}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusFailed)
+	failed := false
+	l.fail = func(page int) error {
+		if page == 3 && !failed {
+			failed = true
+			return &wire.Error{Class: wire.Malformed, Path: "/api/leads", Message: "the page repeats an earlier one"}
+		}
+		return nil
+	}
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.True(t, failed)
+	require.Equal(t, 2, rep.Streams[0].Passes)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Equal(t, records(0, 50), r.alive("crm_leads"))
+}
+
+func TestFullReadsFromTheBeginning(t *testing.T) {
+	l := &list{records: records(0, 50), size: 10, total: true}
+	l.fail = func(page int) error {
+		if page == 3 {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusFailed)
+	l.fail = nil
+	r.config.Options.Full = true
+	before := r.source.pages
+	rep := r.must(StatusComplete)
+	require.Equal(t, 5, r.source.pages-before)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Equal(t, records(0, 50), r.alive("crm_leads"))
+}
+
+// Each step of each commit fails once; the run after it ends with the truth.
+func TestCommitFailsAtEveryStep(t *testing.T) {
+	steps := 0
+	count := func(string) error { steps++; return nil }
+	changed := func() *list {
+		return &list{records: append(records(2, 20), records(30, 42)...), size: 10, total: true}
+	}
+	prepare := func() *rig {
+		r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+		r.must(StatusComplete)
+		r.source.lists["crm_leads"] = changed()
+		return r
+	}
+	r := prepare()
+	r.restart(count)
+	r.must(StatusComplete)
+	require.Equal(t, changed().records, r.alive("crm_leads"))
+	t.Logf("%d steps", steps)
+
+	broken := errors.New("disk full")
+	for n := 1; n <= steps; n++ {
+		r := prepare()
+		at, left := "", n
+		r.restart(func(step string) error {
+			if left--; left == 0 {
+				at = step
+				return broken
+			}
+			return nil
+		})
+		rep, _ := r.run(context.Background())
+		require.Equal(t, StatusFailed, rep.Status, "step %d (%s)", n, at)
+		r.restart(nil)
+		rep = r.must(StatusComplete)
+		require.Equal(t, changed().records, r.alive("crm_leads"), "after step %d (%s) failed; %+v", n, at, rep.Streams)
+	}
+}
+
+func TestTombstonesNeedProof(t *testing.T) {
+	gone := func(l *list) { l.records = records(0, 20) }
+	tests := []struct {
+		name     string
+		list     list
+		change   func(*list)
+		status   Status
+		verdicts []Verdict // of the second run
+		deleted  int64
+	}{
+		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven}, 5},
+		{"proven by the source's second reading", list{end: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven}, 5},
+		{"proven by a second pass", list{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
+		{"not proven by a second pass that finds others", list{}, func(l *list) {
+			l.pages = func(pass int) []record { return records(0, 20-pass) }
+		}, StatusPartial, []Verdict{Consistent, Consistent}, 0},
+		{"empty list", list{total: true}, func(l *list) { l.records = nil }, StatusPartial, []Verdict{Proven}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := tt.list
+			l.records, l.size = records(0, 25), 10
+			r := newRig(t, map[string]*list{"crm_leads": &l}, stream("crm_leads"))
+			r.must(StatusComplete)
+			tt.change(&l)
+			r.restart(nil)
+			rep := r.must(tt.status)
+			require.Equal(t, tt.deleted, rep.Streams[0].Counts.Deleted)
+			require.Len(t, r.alive("crm_leads"), 25-int(tt.deleted))
+			require.Equal(t, tt.verdicts, verdicts(r.certificates("crm_leads")[1:]))
+			if tt.status == StatusPartial {
+				require.Equal(t, 75, rep.ExitCode())
+				require.Equal(t, StatusHeld, rep.Streams[0].Status)
+				require.Error(t, rep.Streams[0].Err)
+			}
+		})
+	}
+}
+
+func TestBrakeHoldsUntilConfirmed(t *testing.T) {
+	l := &list{records: records(0, 400), size: 100, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records = records(0, 250)
+	for range 2 {
+		r.restart(nil)
+		rep := r.must(StatusPartial)
+		require.Equal(t, StatusHeld, rep.Streams[0].Status)
+		require.EqualValues(t, 150, rep.Streams[0].Missing)
+		require.ErrorContains(t, rep.Streams[0].Err, "150 of 400 rows are missing")
+		require.Len(t, r.alive("crm_leads"), 400)
+	}
+	r.config.Options.ConfirmShrink = true
+	rep := r.must(StatusComplete)
+	require.EqualValues(t, 150, rep.Streams[0].Counts.Deleted)
+	require.Equal(t, records(0, 250), r.alive("crm_leads"))
+}
+
+func TestDriftLeadsToASecondPass(t *testing.T) {
+	drifted := append(records(0, 11), records(10, 19)...) // 10 came twice, 19 not at all
+	l := &list{size: 11, pages: func(pass int) []record {
+		if pass == 1 {
+			return drifted
+		}
+		return records(0, 20)
+	}}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	rep := r.must(StatusComplete)
+	require.Equal(t, []Verdict{Unproven, Consistent}, verdicts(r.certificates("crm_leads")))
+	require.Equal(t, records(0, 20), r.alive("crm_leads"))
+	require.Equal(t, Counts{Fetched: 40, Written: 20, Unchanged: 19, Deduplicated: 1}, rep.Streams[0].Counts)
+}
+
+func TestKeylessPassIsOneCommit(t *testing.T) {
+	l := &list{records: records(0, 30), size: 10, total: true}
+	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	r.must(StatusComplete)
+	require.Equal(t, records(0, 30), r.alive("hr_report"))
+
+	l.records = append(records(5, 30), records(3, 5)...)
+	l.records[7].Name = "changed"
+	l.fail = func(page int) error {
+		if page == 3 {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	r.restart(nil)
+	r.must(StatusFailed)
+	require.Equal(t, records(0, 30), r.alive("hr_report"), "half a pass changes nothing")
+
+	l.fail = nil
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	slices.SortFunc(l.records, func(a, b record) int { return a.ID - b.ID })
+	require.Equal(t, l.records, r.alive("hr_report"))
+	require.Equal(t, Counts{Fetched: 27, Written: 1, Unchanged: 26, Deleted: 4}, rep.Streams[0].Counts)
+}
+
+func TestKeylessPassThatProvesNothingChangesNothing(t *testing.T) {
+	l := &list{records: records(0, 30), size: 10}
+	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	r.must(StatusComplete)
+	before := r.memory.Rows("hr_report")
+	l.pages = func(pass int) []record { rs := records(0, 30); rs[0].Name = fmt.Sprint(pass); return rs }
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusHeld, rep.Streams[0].Status)
+	require.Equal(t, before, r.memory.Rows("hr_report"))
+
+	l.pages, l.records[0].Name = nil, "changed" // at rest again
+	r.must(StatusComplete)
+	require.Equal(t, l.records, r.alive("hr_report"))
+}
+
+func TestUnavailableStreamKeepsItsTable(t *testing.T) {
+	for class, want := range map[wire.Class]Status{
+		wire.NotEntitled: StatusUnavailable, wire.Missing: StatusUnavailable, wire.Throttled: StatusParked,
+		wire.Malformed: StatusFailed, wire.Transient: StatusFailed,
+	} {
+		t.Run(class.String(), func(t *testing.T) {
+			l := &list{records: records(0, 25), size: 10, total: true}
+			r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 5), size: 10, total: true}},
+				stream("crm_leads"), stream("crm_deals"))
+			r.must(StatusComplete)
+			l.fail = func(int) error { return &wire.Error{Class: class, Status: 403, Path: "/api/leads", Message: "no"} }
+			r.source.lists["crm_deals"].records = records(0, 6)
+			rep, err := r.run(context.Background())
+			require.NoError(t, err)
+			require.Equal(t, want, rep.Streams[0].Status)
+			require.Equal(t, StatusComplete, rep.Streams[1].Status)
+			require.Equal(t, map[Status]int{StatusUnavailable: 75, StatusParked: 75, StatusFailed: 1}[want], rep.ExitCode())
+			require.Len(t, r.alive("crm_leads"), 25)
+			require.Len(t, r.alive("crm_deals"), 6)
+		})
+	}
+}
+
+func TestCredentialThatNobodyKnowsEndsTheRunSoon(t *testing.T) {
+	lists := map[string]*list{}
+	var streams []schemas.Stream
+	for i := range 40 {
+		name := fmt.Sprintf("crm_list%d", i)
+		lists[name] = &list{fail: func(int) error {
+			return &wire.Error{Class: wire.Auth, Status: 401, Path: "/api/" + name, Message: "Unauthenticated."}
+		}}
+		streams = append(streams, stream(name))
+	}
+	r := newRig(t, lists, streams...)
+	r.config.Workers = 4
+	rep, err := r.run(context.Background())
+	require.ErrorContains(t, err, "surface app: ")
+	require.Equal(t, StatusFailed, rep.Status)
+	require.Equal(t, 1, rep.ExitCode())
+	require.LessOrEqual(t, len(r.source.asked), refusals+4, "streams that were tried")
+	require.Len(t, rep.Streams, 40)
+}
+
+func TestPanicEndsOneStreamOnly(t *testing.T) {
+	for _, page := range []int{1, 2} {
+		r := newRig(t, map[string]*list{
+			"crm_leads": {records: records(0, 25), size: 10, total: true, fail: func(p int) error {
+				if p == page {
+					panic("index out of range")
+				}
+				return nil
+			}},
+			"crm_deals": {records: records(0, 5), size: 10, total: true},
+		}, stream("crm_leads"), stream("crm_deals"))
+		rep := r.must(StatusFailed)
+		require.ErrorContains(t, rep.Streams[0].Err, "panic: index out of range")
+		require.ErrorContains(t, rep.Streams[0].Err, "crm_leads")
+		require.Equal(t, StatusComplete, rep.Streams[1].Status)
+	}
+}
+
+func TestPanicInTheDestinationEndsOneStreamOnly(t *testing.T) {
+	r := newRig(t, map[string]*list{
+		"crm_leads": {records: records(0, 25), size: 10, total: true},
+		"crm_deals": {records: records(0, 5), size: 10, total: true},
+	}, stream("crm_leads"), stream("crm_deals"))
+	r.config.Workers = 1
+	commits := 0
+	r.restart(func(step string) error {
+		if step == "children" {
+			if commits++; commits == 3 {
+				panic("boom")
+			}
+		}
+		return nil
+	})
+	rep := r.must(StatusFailed)
+	failed := 0
+	for _, s := range rep.Streams {
+		if s.Status == StatusFailed {
+			failed++
+			require.ErrorContains(t, s.Err, "panic: boom")
+		}
+	}
+	require.Equal(t, 1, failed)
+}
+
+// While a pass is under way, another process moves the cursor: this one must
+// not write over it.
+func TestMovedCursorEndsTheStream(t *testing.T) {
+	l := &list{records: records(0, 30), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	key := state.Key{Pipeline: "nightly", Stream: "crm_leads"}
+	l.wait = func(ctx context.Context, page int) {
+		if page != 3 {
+			return
+		}
+		for err := state.ErrMoved; err != nil; { // this process may be at a commit just now
+			at, _ := r.memory.Cursor(ctx, key)
+			tx, _ := r.memory.Begin(ctx, key, at, load.Pass{Run: "zzzzzzzzzzzz", Whole: true})
+			err = tx.Commit(ctx, `{"pass":"zzzzzzzzzzzz","at":"x","end":true}`)
+		}
+	}
+	rep := r.must(StatusFailed)
+	require.ErrorIs(t, rep.Streams[0].Err, state.ErrMoved)
+	at, err := r.memory.Cursor(context.Background(), key)
+	require.NoError(t, err)
+	require.Contains(t, at, "zzzzzzzzzzzz")
+	require.Less(t, len(r.alive("crm_leads")), 30)
+}
+
+func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
+	child := stream("crm_lead_notes")
+	child.Parent = "crm_leads"
+	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
+	leads := &list{records: records(0, 3), size: 10} // proven by nothing but a second pass
+	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+	r.config.Workers = 2
+	rep := r.must(StatusComplete)
+	require.Equal(t, []string{"crm_leads", "crm_lead_notes"}, r.source.asked)
+	require.Equal(t, Consistent, rep.Streams[1].Verdict)
+
+	notes.records = records(0, 8)
+	r.restart(nil)
+	rep = r.must(StatusComplete)
+	require.Equal(t, []string{"crm_leads", "crm_leads", "crm_lead_notes"}, r.source.asked[2:], "the parents' list is proven first")
+	require.Equal(t, Proven, rep.Streams[1].Verdict)
+	require.Equal(t, records(0, 8), r.alive("crm_lead_notes"))
+}
+
+func TestKilledRunIsToldByTheNext(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"))
+	killed, err := newRun(Config{Name: "nightly", Source: r.source, Destinations: []Destination{{"warehouse", r.memory}}})
+	require.NoError(t, err)
+	require.NoError(t, killed.open(context.Background()))
+	r.must(StatusComplete)
+	r.must(StatusComplete)
+	runs := r.memory.Rows(load.Runs.Name)
+	require.Len(t, runs, 3)
+	require.Equal(t, "failed", runs[0]["status"])
+	require.Equal(t, killed.Run, runs[0]["run"])
+	require.Contains(t, runs[0]["error"], "killed")
+	require.Equal(t, "complete", runs[1]["status"])
+}
+
+func TestDryRunTouchesNothing(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	r.config.Options.DryRun = true
+	rep, err := r.run(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, StatusComplete, rep.Status)
+	require.EqualValues(t, 25, rep.Streams[0].Counts.Fetched)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Empty(t, r.memory.Rows(load.Runs.Name))
+	require.Empty(t, r.memory.Rows("crm_leads"))
+}
+
+func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	second := loadtest.NewMemory(nil)
+	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"bi", second}}
+	rep := r.must(StatusComplete)
+	require.Len(t, rep.Streams, 2)
+	require.Equal(t, 1, r.source.passes["crm_leads"])
+	require.Len(t, second.Rows("crm_leads"), 25)
+	require.Equal(t, r.memory.Rows("crm_leads"), second.Rows("crm_leads"))
+
+	third := loadtest.NewMemory(nil)
+	r.config.Destinations = append(r.config.Destinations, Destination{"lake", third})
+	r.must(StatusComplete)
+	require.Equal(t, 2, r.source.passes["crm_leads"])
+	require.Len(t, third.Rows("crm_leads"), 25)
+}
+
+func TestOneDestinationsFaultIsItsOwn(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	writes := 0
+	bad := loadtest.NewMemory(func(step string) error {
+		if step == "insert" {
+			if writes++; writes == 3 {
+				return fmt.Errorf("file of the lake: %w", state.ErrLocked)
+			}
+		}
+		return nil
+	})
+	r.config.Destinations = []Destination{{"lake", bad}, {"warehouse", r.memory}}
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusParked, rep.Streams[0].Status)
+	require.Equal(t, StatusComplete, rep.Streams[1].Status)
+	require.Len(t, r.alive("crm_leads"), 25)
+}
+
+func TestLockedDestinationDefersTheRun(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 5), size: 10}}, stream("crm_leads"))
+	r.restart(func(string) error { return state.ErrLocked })
+	rep, err := r.run(context.Background())
+	require.ErrorIs(t, err, state.ErrLocked)
+	require.Equal(t, 75, rep.ExitCode())
+	require.Empty(t, r.source.asked)
+}
+
+func TestProgressAddsUpToTheReport(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))
+	var kinds []string
+	var fetched int64
+	r.config.Progress = func(e Event) {
+		r.source.mu.Lock()
+		defer r.source.mu.Unlock()
+		kinds = append(kinds, string(e.Kind))
+		fetched += e.Records
+	}
+	r.must(StatusComplete)
+	require.EqualValues(t, 25, fetched)
+	require.Equal(t, "start", kinds[0])
+	require.Equal(t, "end", kinds[len(kinds)-1])
+	require.Equal(t, 3, strings.Count(strings.Join(kinds, " "), "page"))
+	require.Equal(t, 3, strings.Count(strings.Join(kinds, " "), "commit"))
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, c := range []Config{{}, {Name: "a"}, {Name: "a", Source: newSource(nil)}} {
+		rep, err := Run(context.Background(), c)
+		require.Error(t, err)
+		require.Equal(t, 1, rep.ExitCode())
+	}
+}

@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// maxPasses is how often a run reads a stream from its beginning for one sink,
+// whatever the outcome: once, and once more where that may prove what the first
+// could not. // Invariant 15
+const maxPasses = 2
+
+// streamRun is one stream in one run: its sinks, and the passes made for them.
+type streamRun struct {
+	*run
+	stream schemas.Stream
+	sinks  []*sink
+	passes int // begun
+
+	restarted bool
+}
+
+// stream reads s for every destination and reports on each. Nothing that
+// happens to it reaches beyond it.
+func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
+	r.tell(Event{Kind: EventStart, Stream: s.Name, Total: -1})
+	started := time.Now()
+	st := &streamRun{run: r, stream: s, sinks: newSinks(r, s)}
+	err := guard(s.Name, func() error { return st.sync(ctx) })
+	reports := make([]StreamReport, len(st.sinks))
+	for i, k := range st.sinks {
+		reports[i] = k.close(ctx, err, time.Since(started))
+		r.tell(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
+	}
+	return reports
+}
+
+// sync makes passes until every sink has what it wants. Its error is one that
+// concerns all sinks which are not done.
+func (st *streamRun) sync(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	g := st.gates[st.stream.Surface]
+	if err := g.pass(st.stream); err != nil {
+		return err
+	}
+	for _, k := range st.sinks {
+		if err := k.open(ctx, st.run); err != nil {
+			k.fail(err)
+		}
+	}
+	for p := st.nextPass(); p != nil; p = st.nextPass() {
+		err := p.read(ctx)
+		g.saw(st.stream, err)
+		if err != nil && !st.restart(p, err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart sends the sinks of a pass back to the beginning, once, if the pass was
+// an earlier process's and did not work out. Where it was interrupted may be
+// nowhere by now: what could be carried on never would fail for ever otherwise.
+func (st *streamRun) restart(p *pass, err error) bool {
+	if !p.resumes || st.restarted || !misplaced(err) {
+		return false
+	}
+	st.restarted = true
+	for _, k := range p.sinks {
+		k.pos = position{}
+	}
+	return true
+}
+
+// nextPass gathers the sinks that stand at the same place and want to be read
+// for: they share one reading of the source. It returns nil when no sink does.
+func (st *streamRun) nextPass() *pass {
+	var p *pass
+	for _, k := range st.sinks {
+		switch {
+		case k.finished:
+		case p == nil:
+			p = st.passFor(k)
+		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at):
+			if p.from != k.pos.at {
+				p.from = "" // two beginnings; the source's own is the one they have in common
+			}
+			p.sinks = append(p.sinks, k)
+		}
+	}
+	return p
+}
+
+// passFor begins, or carries on, a pass where k stands. Every pass of a run
+// that starts at the beginning has an id of its own, greater than those before.
+func (st *streamRun) passFor(k *sink) *pass {
+	p := &pass{streamRun: st, sinks: []*sink{k}, from: k.pos.at}
+	st.passes++
+	if k.pos.midPass() {
+		p.id, p.resumes = k.pos.pass, true
+		return p
+	}
+	p.id = st.Run
+	if st.passes > 1 {
+		p.id = fmt.Sprintf("%s#%d", st.Run, st.passes)
+	}
+	return p
+}
+
+func (r *run) key(stream string) state.Key {
+	return state.Key{Pipeline: r.Name, Stream: stream}
+}
+
+// PanicError is what becomes of a panic in the code that reads one stream.
+type PanicError struct {
+	Where string // stream, or what was done to it
+	Value any
+	Stack []byte // for whoever wants to mend it; not part of the text
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
+
+// guard runs f and turns a panic into an error, so that it ends one stream and
+// not the process.
+func guard(where string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Where: where, Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// Above both of these a pass may not delete unless it is told to.
+const (
+	brakeRows  = 100
+	brakeShare = 10 // per cent of the table
+)
+
+// verb is what to do about the rows of a table which a finished pass did not
+// carry.
+type verb int
+
+const (
+	keep   verb = iota // there are none, or nothing may be done about them
+	remove             // tombstone them
+	repeat             // read the stream again: that may prove that they are gone
+)
+
+// decision is the end of a pass: what happens to the missing rows, and why
+// the stream is held, if it is.
+type decision struct {
+	verb verb
+	held string
+}
+
+// ending is all that a decision depends on.
+type ending struct {
+	reading
+	verdict  Verdict
+	outcome  load.Outcome // of the counting sweep
+	inserted int64        // rows the whole pass added
+	keyed    bool
+	last     bool // no further pass in this run
+	confirm  bool
+	wanted   bool // streams that hang from this one need its proof
+}
+
+// decide applies the rules of deletion: only what a proven pass did not carry
+// is gone, and much at once waits for a person. // Invariant 12
+func (e ending) decide() decision {
+	again := !e.last && e.worthRepeating(e.verdict)
+	switch {
+	case !e.outcome.Known && !e.last:
+		return decision{verb: repeat} // resumed: what the first part carried is forgotten
+	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted):
+		return decision{verb: repeat}
+	case e.doubtful():
+		return decision{held: e.doubt()}
+	case !e.outcome.Known:
+		return decision{held: "cannot tell which rows the pass carried; none was deleted"}
+	case e.outcome.Missing == 0:
+		return decision{}
+	case e.verdict != Proven:
+		return decision{held: fmt.Sprintf("%d rows are missing from a reading that is only %s; they were kept", e.outcome.Missing, e.verdict)}
+	case e.counts.Rejected > 0:
+		return decision{held: fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same; the rows were kept", e.outcome.Missing, e.counts.Rejected)}
+	case e.braked() && !e.confirm:
+		return decision{held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", e.outcome.Missing, e.outcome.Alive)}
+	default:
+		return decision{verb: remove}
+	}
+}
+
+// doubtful reports whether the reading itself is in doubt, missing rows or not.
+func (e ending) doubtful() bool { return e.verdict == Unproven || e.verdict == Contradicted }
+
+func (e ending) doubt() string {
+	if e.verdict == Unproven {
+		return fmt.Sprintf("%d records came on two pages each: the list changed while it was read; nothing was deleted", e.counts.Deduplicated)
+	}
+	return fmt.Sprintf("the list states a total of %d (%d at first) and gave %d records; nothing was deleted",
+		e.end.LastTotal, e.end.FirstTotal, e.distinct())
+}
+
+// braked reports whether the table would shrink suspiciously: by more than 100
+// rows and 10 %, or to nothing. Without a key a changed row is a missing one
+// and a new one, so there the net loss counts.
+func (e ending) braked() bool {
+	if e.distinct() == 0 {
+		return true
+	}
+	loss, rows := e.outcome.Missing, e.outcome.Alive
+	if !e.keyed {
+		loss, rows = loss-e.inserted, rows-e.inserted
+	}
+	return loss > brakeRows && loss*100 > rows*brakeShare
+}

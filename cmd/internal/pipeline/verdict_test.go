@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+)
+
+// whole is a reading of n records on two pages whose list states no total.
+func whole(n int64, change ...func(*reading)) reading {
+	r := reading{
+		end:    extract.End{Rule: extract.RuleNoNext, Pages: 2, FirstTotal: -1, LastTotal: -1},
+		whole:  true,
+		counts: Counts{Fetched: n, Written: n},
+		digest: digest{rows: uint64(n), sum: 7},
+	}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func total(first, last int64) func(*reading) {
+	return func(r *reading) { r.end.FirstTotal, r.end.LastTotal = first, last }
+}
+
+func duplicates(n int64) func(*reading) {
+	return func(r *reading) { r.counts.Deduplicated, r.counts.Written = n, r.counts.Fetched-n }
+}
+
+func rule(name string) func(*reading) { return func(r *reading) { r.end.Rule = name } }
+
+func under(v Verdict, asked, gone int) func(*reading) {
+	return func(r *reading) {
+		r.end.Rule, r.end.Parents, r.end.Gone, r.parent = extract.RuleParents, asked, gone, v
+	}
+}
+
+func TestReadingVerdict(t *testing.T) {
+	other := func(r *reading) { r.digest.sum = 8 }
+	resumed := func(r *reading) { r.whole = false }
+	reread := func(r *reading) { r.end.Reread = true }
+	round := func(r *reading) { r.end.Round = true }
+	before := func(change ...func(*reading)) *reading { r := whole(10, change...); return &r }
+
+	tests := []struct {
+		name   string
+		r      reading
+		before *reading
+		want   Verdict
+	}{
+		{"no witness", whole(10), nil, Consistent},
+		{"total met", whole(10, total(10, 10)), nil, Proven},
+		{"total on the last page alone", whole(10, total(-1, 10)), nil, Proven},
+		{"total not met", whole(10, total(11, 11)), nil, Contradicted},
+		{"total met by records, not by distinct ones", whole(10, total(10, 10), duplicates(1)), nil, Contradicted},
+		{"total changed", whole(10, total(9, 10)), nil, Contradicted},
+		{"total of nothing", whole(0, total(0, 0)), nil, Proven},
+		{"total met, but resumed", whole(10, total(10, 10), resumed), nil, Consistent},
+		{"total not met by the rest of a resumed pass", whole(4, total(10, 10), resumed), nil, Consistent},
+		{"total changed in a resumed pass", whole(10, total(9, 10), resumed), nil, Contradicted},
+		{"record on two pages", whole(10, duplicates(1)), nil, Unproven},
+		{"record twice on the only page", whole(10, duplicates(1), func(r *reading) { r.end.Pages = 1 }), nil, Consistent},
+		{"read twice by the source", whole(10, reread), nil, Proven},
+		{"round page read twice", whole(10, reread, round), nil, Consistent},
+		{"round page with its total", whole(10, round, total(10, 10)), nil, Proven},
+		{"single object", whole(1, rule(extract.RuleSingle)), nil, Proven},
+		{"second pass finds the same", whole(10), before(), Proven},
+		{"second pass finds the same duplicates", whole(10, duplicates(1)), before(duplicates(1)), Proven},
+		{"second pass finds others", whole(10, other), before(), Consistent},
+		{"second pass after a resumed one", whole(10), before(resumed), Consistent},
+		{"second pass finds the same, against the total", whole(10, total(11, 11)), before(total(11, 11)), Contradicted},
+		{"children of a proven list", whole(10, under(Proven, 3, 0)), nil, Proven},
+		{"children of a proven list, one gone since", whole(10, under(Proven, 3, 1)), nil, Proven},
+		{"children of a proven list, all gone", whole(0, under(Proven, 3, 3)), nil, Consistent},
+		{"children of an empty proven list", whole(0, under(Proven, 0, 0)), nil, Proven},
+		{"children of a consistent list", whole(10, under(Consistent, 3, 0)), nil, Consistent},
+		{"children of a consistent list, twice", whole(10, under(Consistent, 3, 0)), before(under(Consistent, 3, 0)), Consistent},
+		{"children shared by two parents", whole(10, under(Proven, 3, 0), duplicates(2)), nil, Proven},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, tt.r.verdict(tt.before))
+		})
+	}
+}
+
+func TestEndingDecide(t *testing.T) {
+	out := func(missing, alive int64) load.Outcome {
+		return load.Outcome{Known: true, Missing: missing, Alive: alive}
+	}
+	base := func(n int64, v Verdict, o load.Outcome, change ...func(*ending)) ending {
+		e := ending{reading: whole(n), verdict: v, outcome: o, keyed: true}
+		for _, c := range change {
+			c(&e)
+		}
+		return e
+	}
+	last := func(e *ending) { e.last = true }
+	confirm := func(e *ending) { e.confirm = true }
+	wanted := func(e *ending) { e.wanted = true }
+	rejected := func(e *ending) { e.counts.Rejected = 1 }
+	fanOut := func(e *ending) { e.end.Rule = extract.RuleParents }
+	forgotten := func(e *ending) { e.outcome.Known = false }
+	noKey := func(inserted int64) func(*ending) {
+		return func(e *ending) { e.keyed, e.inserted = false, inserted }
+	}
+
+	tests := []struct {
+		name string
+		e    ending
+		verb verb
+		held bool
+	}{
+		{"nothing missing", base(10, Consistent, out(0, 10)), keep, false},
+		{"nothing missing, children want proof", base(10, Consistent, out(0, 10), wanted), repeat, false},
+		{"nothing missing, children want more than there is", base(10, Consistent, out(0, 10), wanted, last), keep, false},
+		{"missing and proven", base(10, Proven, out(1, 11)), remove, false},
+		{"missing and consistent", base(10, Consistent, out(1, 11)), repeat, false},
+		{"missing and consistent twice", base(10, Consistent, out(1, 11), last), keep, true},
+		{"missing under an unproven parent", base(10, Consistent, out(1, 11), fanOut), keep, true},
+		{"missing and rejected", base(10, Proven, out(1, 11), rejected), keep, true},
+		{"rejected alone", base(10, Proven, out(0, 10), rejected), keep, false},
+		{"drift", base(10, Unproven, out(0, 10)), repeat, false},
+		{"drift twice", base(10, Unproven, out(0, 10), last), keep, true},
+		{"contradicted", base(10, Contradicted, out(0, 10)), repeat, false},
+		{"contradicted twice", base(10, Contradicted, out(5, 10), last), keep, true},
+		{"resumed and forgotten", base(10, Consistent, out(3, 13), forgotten), repeat, false},
+		{"resumed and forgotten under parents", base(10, Consistent, out(3, 13), forgotten, fanOut), repeat, false},
+		{"100 of 200 gone", base(100, Proven, out(100, 200)), remove, false},
+		{"101 of 1010 gone", base(909, Proven, out(101, 1010)), remove, false},
+		{"101 of 1009 gone", base(908, Proven, out(101, 1009)), keep, true},
+		{"101 of 1009 gone, confirmed", base(908, Proven, out(101, 1009), confirm), remove, false},
+		{"all of 3 gone", base(0, Proven, out(3, 3)), keep, true},
+		{"all of 3 gone, confirmed", base(0, Proven, out(3, 3), confirm), remove, false},
+		{"all gone, confirmed but not proven", base(0, Consistent, out(3, 3), confirm, last), keep, true},
+		{"an empty list over an empty table", base(0, Proven, out(0, 0)), keep, false},
+		{"500 rows without a key, all changed", base(500, Proven, out(500, 1000), noKey(500)), remove, false},
+		{"500 rows without a key, 200 left", base(200, Proven, out(500, 700), noKey(200)), keep, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := tt.e.decide()
+			require.Equal(t, tt.verb, d.verb, "verb")
+			require.Equal(t, tt.held, d.held != "", "held: %q", d.held)
+		})
+	}
+}
