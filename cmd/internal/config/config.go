@@ -1,0 +1,151 @@
+// Package config turns pipelines.yaml into values. It is pure: bytes, two
+// look-up functions and the catalogue go in; a [Config], or every fault of the
+// file with its line and column, comes out. It opens nothing, dials nothing and
+// knows no driver; begin with [Parse], then ask [Config.Select] for the streams
+// of a pipeline.
+package config
+
+import (
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Input is what Parse needs besides the file's bytes.
+type Input struct {
+	File      string                            // name of the file, for messages
+	Env       func(name string) (string, bool)  // os.LookupEnv, or a test's
+	Read      func(path string) (string, error) // content of a ${file:…}
+	Catalogue []schemas.Stream                  // every endpoint, writes too
+	Schemes   []string                          // of the destinations' URLs
+}
+
+// Config is a configuration without a fault. Whoever holds it does not change
+// it.
+type Config struct {
+	File         string
+	Version      int
+	Sources      []Source      // in the file's order, as are the others
+	Destinations []Destination // ditto
+	Pipelines    []Pipeline    // ditto
+	Streams      []Stream      // the catalogue, overridden, then the file's own
+	Serve        Serve
+	State        State
+}
+
+// Default values of what a file leaves out.
+const (
+	DefaultState  = ".penstock"
+	DefaultListen = "127.0.0.1:8080"
+)
+
+// State is where caches, locks and the inbox are kept.
+type State struct {
+	At  Pos
+	Dir string      // a directory; "" where URL is set
+	URL wire.Secret // a postgres:// database that several workers share
+}
+
+// Serve is how the daemon listens.
+type Serve struct {
+	At     Pos
+	Listen string
+	Token  wire.Secret // of the dashboard
+}
+
+// Parse reads a whole configuration. Its error is [Faults].
+func Parse(data []byte, in Input) (*Config, error) {
+	r := &reader{Input: in}
+	c := &Config{File: in.File, State: State{Dir: DefaultState}, Serve: Serve{Listen: DefaultListen}}
+	if root := r.document(data); root != nil {
+		r.root(c, root)
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults.sorted()
+	}
+	return c, nil
+}
+
+// root reads the streams before the pipelines, and both after what they name,
+// wherever they stand in the file.
+func (r *reader) root(c *Config, root ast.Node) {
+	later := map[string]ast.Node{}
+	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
+	complete := r.mapping(root, "the configuration", fields{
+		"version":      func(n ast.Node) { c.Version = r.number(n, "version", 1, 1) },
+		"sources":      func(n ast.Node) { c.Sources = r.sources(n) },
+		"destinations": func(n ast.Node) { c.Destinations = r.destinations(n) },
+		"pipelines":    keep("pipelines"),
+		"streams":      keep("streams"),
+		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
+		"state":        func(n ast.Node) { c.State = r.state(n) },
+	})
+	c.Streams = r.streams(later["streams"], c.Sources)
+	if n := later["pipelines"]; n != nil {
+		c.Pipelines = r.pipelines(n, c)
+	}
+	if complete {
+		r.require(root, "the configuration", "version", "sources", "destinations", "pipelines")
+	}
+	if len(r.faults) == 0 {
+		r.collisions(c)
+	}
+}
+
+// Fault makes an error that points at p in the file.
+func (c *Config) Fault(p Pos, message string) error {
+	return Faults{{File: c.File, Pos: p, Message: message}}
+}
+
+// Source is the source named name.
+func (c *Config) Source(name string) (Source, bool) {
+	return find(c.Sources, func(s Source) bool { return s.Name == name })
+}
+
+// Destination is the destination named name.
+func (c *Config) Destination(name string) (Destination, bool) {
+	return find(c.Destinations, func(d Destination) bool { return d.Name == name })
+}
+
+// Pipeline is the pipeline named name.
+func (c *Config) Pipeline(name string) (Pipeline, bool) {
+	return find(c.Pipelines, func(p Pipeline) bool { return p.Name == name })
+}
+
+func find[T any](all []T, is func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
+	}
+	var none T
+	return none, false
+}
+
+// named reads a mapping whose keys are names of the user's choice.
+func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
+	es, ok := r.entries(n, what)
+	if ok && len(es) == 0 {
+		r.fault(posOf(n), "%s is empty", what)
+	}
+	var all []T
+	for _, e := range es {
+		if !isName(e.key) {
+			r.fault(e.at, "%s: %q is no name; want letters, digits, - and _", what, e.key)
+			continue
+		}
+		all = append(all, read(e))
+	}
+	return all
+}
+
+func isName(s string) bool {
+	for i, c := range s {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 63
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Destination is a place tables land in. Its URL may hold a password and is
+// kept as a secret; Scheme and Shown may be printed.
+type Destination struct {
+	At      Pos
+	Name    string
+	Scheme  string
+	URL     wire.Secret
+	Shown   string // the URL without user, password and query
+	Schema  string
+	Publish string // where readers get a copy
+}
+
+func (r *reader) destinations(n ast.Node) []Destination {
+	return named(r, n, "destinations", func(e entry) Destination {
+		d := Destination{At: e.at, Name: e.key}
+		what := "destination " + e.key
+		if _, block := r.resolve(e.value).(ast.MapNode); !block {
+			r.destinationURL(&d, e.value, what)
+			return d
+		}
+		word := func(to *string, key string) func(ast.Node) {
+			return func(n ast.Node) {
+				if s, ok := r.text(n, what+" "+key); ok {
+					*to = s.value
+				}
+			}
+		}
+		ok := r.mapping(e.value, what, fields{
+			"url":     func(n ast.Node) { r.destinationURL(&d, n, what+" url") },
+			"schema":  word(&d.Schema, "schema"),
+			"publish": word(&d.Publish, "publish"),
+		})
+		if ok {
+			r.require(e.value, what, "url")
+		}
+		return d
+	})
+}
+
+// destinationURL reads scheme:rest. Which schemes there are is the caller's
+// table, so that a new destination is one line there and none here.
+func (r *reader) destinationURL(d *Destination, n ast.Node, what string) {
+	s, ok := r.text(n, what)
+	if !ok {
+		return
+	}
+	scheme, rest, found := strings.Cut(s.value, ":")
+	switch {
+	case !found:
+		r.fault(s.at, "%s %q has no scheme; want such as duckdb:warehouse.duckdb", what, s.raw)
+	case !slices.Contains(r.Schemes, scheme):
+		shown := s.raw
+		if s.raw == s.value {
+			shown = scheme // the rest may hold a password
+		}
+		r.fault(s.at, "%s: no destination for %q%s", what, shown, meantOr(scheme, r.Schemes))
+	case rest == "":
+		r.fault(s.at, "%s names no place after %s:", what, scheme)
+	default:
+		d.Scheme, d.URL, d.Shown = scheme, wire.Secret(s.value), shownURL(s.value)
+	}
+}
+
+// shownURL leaves out what may be a secret.
+func shownURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		scheme, _, _ := strings.Cut(s, ":")
+		return scheme + ":…"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}

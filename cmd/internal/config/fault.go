@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Pos is a place in the file, counted from 1. The zero Pos is no place.
+type Pos struct{ Line, Col int }
+
+// Fault is one thing wrong with a configuration. It never holds a value that
+// came out of the environment or a secret's file, only the text that asked for
+// it. // Invariant 5
+type Fault struct {
+	File string
+	Pos
+	Message string
+}
+
+// Error is file:line:col: message, as far as the place is known.
+func (f Fault) Error() string {
+	switch {
+	case f.File == "":
+		return f.Message
+	case f.Pos == (Pos{}):
+		return f.File + ": " + f.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Col, f.Message)
+}
+
+// Faults is everything wrong with a configuration, in the order of the file.
+type Faults []Fault
+
+// Error is one fault a line.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives each fault, for errors.As.
+func (fs Faults) Unwrap() []error {
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		errs[i] = f
+	}
+	return errs
+}
+
+// sorted brings faults into the order of the file, each once, and no more than
+// a person will read.
+func (fs Faults) sorted() Faults {
+	slices.SortStableFunc(fs, func(a, b Fault) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Col - b.Col
+	})
+	fs = slices.Compact(fs)
+	if more := len(fs) - maxFaults; more > 0 {
+		fs = append(fs[:maxFaults:maxFaults], Fault{File: fs[0].File, Message: fmt.Sprintf("and %d faults more", more)})
+	}
+	return fs
+}
+
+// posOf is where n begins. A block mapping's own token is its first colon, so
+// its first key is asked instead.
+func posOf(n ast.Node) Pos {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return posOf(m.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return posOf(m.Key)
+	}
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return Pos{}
+	}
+	p := n.GetToken().Position
+	return Pos{Line: p.Line, Col: p.Column}
+}
+
+// meant is `; did you mean "x"?` for the one of known that is nearest to a
+// mistyped word, or nothing where none is near.
+func meant(word string, known []string) string {
+	best, least := "", max(1, len(word)/3)+1
+	for _, k := range known {
+		if d := distance(word, k); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is the number of letters to insert, delete, replace or swap with
+// their neighbour to turn a into b, case aside.
+func distance(a, b string) int {
+	s, t := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
+	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range s {
+		row[0] = i + 1
+		for j := range t {
+			cost := 1
+			if s[i] == t[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(t)]
+}

@@ -1,0 +1,243 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Pipeline says what goes where, and when.
+type Pipeline struct {
+	At       Pos
+	Name     string
+	From     []Ref
+	To       []Ref
+	Streams  []Ref // patterns: a name, a name with *, either with ! before it
+	Schedule *Schedule
+	Mode     Ref // merge where the file is silent
+	Schema   Contract
+	Mask     []Mask
+}
+
+// Ref is a word of the file and where it stands.
+type Ref struct {
+	At   Pos
+	Text string
+}
+
+// Schedule is when the daemon runs a pipeline.
+type Schedule struct {
+	At      Pos
+	Cron    string
+	Zone    *time.Location
+	CatchUp string // once: a missed slot is run when possible; skip: it is not
+}
+
+// Contract is what may happen to a table's schema; each part is evolve,
+// freeze, discard_row or discard_value.
+type Contract struct {
+	At                     Pos
+	Tables, Columns, Types string
+}
+
+// Mask is what happens to a column before it is stored.
+type Mask struct {
+	At     Pos
+	Stream string // pattern
+	Column string
+	Action string // hmac or drop
+}
+
+func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
+	return named(r, n, "pipelines", func(e entry) Pipeline {
+		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}, Schema: Contract{Tables: "evolve", Columns: "evolve", Types: "evolve"}}
+		what := "pipeline " + e.key
+		ok := r.mapping(e.value, what, fields{
+			"from":     func(n ast.Node) { p.From = r.refs(n, what+" from", "source", sourceNames(c)) },
+			"to":       func(n ast.Node) { p.To = r.refs(n, what+" to", "destination", destinationNames(c)) },
+			"streams":  func(n ast.Node) { p.Streams = r.patterns(n, what+" streams", c.Streams) },
+			"schedule": func(n ast.Node) { p.Schedule = r.schedule(n, what+" schedule") },
+			"mode":     func(n ast.Node) { p.Mode = Ref{posOf(n), r.choice(n, what+" mode", modes...)} },
+			"schema":   func(n ast.Node) { p.Schema = r.contract(n, what+" schema") },
+			"mask":     func(n ast.Node) { p.Mask = r.mask(n, what+" mask", c.Streams) },
+		})
+		if ok {
+			r.require(e.value, what, "from", "to")
+		}
+		if p.Streams == nil {
+			p.Streams = []Ref{{Text: "*"}}
+		}
+		return p
+	})
+}
+
+func sourceNames(c *Config) []string {
+	var ns []string
+	for _, s := range c.Sources {
+		ns = append(ns, s.Name)
+	}
+	return ns
+}
+
+func destinationNames(c *Config) []string {
+	var ns []string
+	for _, d := range c.Destinations {
+		ns = append(ns, d.Name)
+	}
+	return ns
+}
+
+// refs reads names which must be among known.
+func (r *reader) refs(n ast.Node, what, kind string, known []string) []Ref {
+	var all []Ref
+	for _, s := range r.texts(n, what) {
+		switch {
+		case !slices.Contains(known, s.value):
+			r.fault(s.at, "%s: no %s %q%s", what, kind, s.raw, meantOr(s.raw, known))
+		case slices.ContainsFunc(all, func(o Ref) bool { return o.Text == s.value }):
+			r.fault(s.at, "%s names %q twice", what, s.raw)
+		default:
+			all = append(all, Ref{s.at, s.value})
+		}
+	}
+	if all == nil && len(r.faults) == 0 {
+		r.fault(posOf(n), "%s is empty", what)
+	}
+	return all
+}
+
+// patterns reads which streams a pipeline carries. A pattern that chooses
+// nothing is a fault: it is a slip, or the stream has gone.
+func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
+	refs := []Ref{}
+	for _, s := range r.texts(n, what) {
+		if bad := badPattern(s.value, all); bad != "" {
+			r.fault(s.at, "%s: %s", what, bad)
+			continue
+		}
+		refs = append(refs, Ref{s.at, s.value})
+	}
+	return refs
+}
+
+func (r *reader) schedule(n ast.Node, what string) *Schedule {
+	s := &Schedule{At: posOf(n), Zone: time.UTC, CatchUp: "once"}
+	ok := r.mapping(n, what, fields{
+		"cron": func(n ast.Node) { s.Cron = r.cron(n, what+" cron") },
+		"zone": func(n ast.Node) {
+			v, ok := r.text(n, what+" zone")
+			if !ok {
+				return
+			}
+			z, err := time.LoadLocation(v.value)
+			if err != nil {
+				r.fault(v.at, "%s zone %q is unknown; want such as Europe/Berlin or UTC", what, v.raw)
+				return
+			}
+			s.Zone = z
+		},
+		"catch_up": func(n ast.Node) { s.CatchUp = r.choice(n, what+" catch_up", "once", "skip") },
+	})
+	if ok {
+		r.require(n, what, "cron")
+	}
+	return s
+}
+
+// cron checks the form alone: five fields or six, or a word that begins with @.
+func (r *reader) cron(n ast.Node, what string) string {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	f := strings.Fields(s.value)
+	words := []string{"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
+	switch {
+	case f[0] == "@every" && len(f) == 2:
+		if d, err := time.ParseDuration(f[1]); err != nil || d < time.Second {
+			r.fault(s.at, "%s %q: want a duration of a second or more after @every, such as 15m", what, s.raw)
+		}
+	case f[0][0] == '@' && (len(f) > 1 || !slices.Contains(words, f[0])):
+		r.fault(s.at, "%s %q is unknown%s", what, s.raw, meantOr(f[0], append(words, "@every")))
+	case f[0][0] != '@' && len(f) != 5 && len(f) != 6:
+		r.fault(s.at, "%s %q has %d fields; want five, or six with seconds first", what, s.raw, len(f))
+	}
+	return s.value
+}
+
+func (r *reader) contract(n ast.Node, what string) Contract {
+	c := Contract{At: posOf(n), Tables: "evolve", Columns: "evolve", Types: "evolve"}
+	part := func(to *string, key string) func(ast.Node) {
+		return func(n ast.Node) {
+			*to = r.choice(n, what+" "+key, "evolve", "freeze", "discard_row", "discard_value")
+		}
+	}
+	r.mapping(n, what, fields{
+		"tables":  part(&c.Tables, "tables"),
+		"columns": part(&c.Columns, "columns"),
+		"types":   part(&c.Types, "types"),
+	})
+	return c
+}
+
+// mask reads module.resource.column or *.column to an action.
+func (r *reader) mask(n ast.Node, what string, all []Stream) []Mask {
+	var masks []Mask
+	es, _ := r.entries(n, what)
+	for _, e := range es {
+		m := Mask{At: e.at, Action: r.choice(e.value, what+" "+e.key, "hmac", "drop")}
+		i := strings.LastIndexByte(e.key, '.')
+		if i < 1 || i == len(e.key)-1 {
+			r.fault(e.at, "%s %q: want stream.column, such as *.email", what, e.key)
+			continue
+		}
+		m.Stream, m.Column = e.key[:i], e.key[i+1:]
+		if bad := badPattern(m.Stream, all); bad != "" {
+			r.fault(e.at, "%s %q: %s", what, e.key, bad)
+			continue
+		}
+		masks = append(masks, m)
+	}
+	return masks
+}
+
+// collisions faults two pipelines that would write one table of one place.
+func (r *reader) collisions(c *Config) {
+	type place struct{ url, schema, table string }
+	taken := map[place]string{}
+	for _, p := range c.Pipelines {
+		streams, err := c.Select(p, nil)
+		if err != nil {
+			r.selectionFaults(err)
+			continue
+		}
+		for _, to := range p.To {
+			d, _ := c.Destination(to.Text)
+			var shared []string
+			others := map[string]bool{}
+			for _, s := range streams {
+				at := place{d.URL.Reveal(), d.Schema, s.Table.Name}
+				if other, ok := taken[at]; ok && other != p.Name {
+					shared = append(shared, s.Table.Name)
+					others[other] = true
+				}
+				taken[at] = p.Name
+			}
+			if len(shared) > 0 {
+				r.fault(to.At, "pipelines %s and %s would both write %s into %s",
+					strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, few(shared), d.Name)
+			}
+		}
+	}
+}
+
+// few names up to three of many.
+func few(all []string) string {
+	if len(all) <= 3 {
+		return strings.Join(all, ", ")
+	}
+	return strings.Join(all[:3], ", ") + " and others"
+}

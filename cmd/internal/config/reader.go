@@ -1,0 +1,375 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// What a file may hold, so that no file can exhaust the process that reads it.
+const (
+	maxBytes  = 1 << 20 // of file
+	maxTokens = 50_000  // the parser's time grows with their square
+	maxDepth  = 64      // of nested mappings and lists
+	maxNodes  = 20_000  // visited, aliases followed
+	maxFaults = 100     // told
+)
+
+// reader walks a parsed file and collects what is wrong with it. It never
+// stops at a fault: what follows is read as far as it makes sense.
+type reader struct {
+	Input
+	anchors map[string]ast.Node
+	visited int
+	faults  Faults
+}
+
+// entry is one key of a mapping with its value.
+type entry struct {
+	key   string
+	at    Pos
+	value ast.Node
+}
+
+// fields says what may stand in a mapping, and who reads it.
+type fields map[string]func(ast.Node)
+
+func (r *reader) fault(p Pos, format string, args ...any) {
+	r.faults = append(r.faults, Fault{File: r.File, Pos: p, Message: fmt.Sprintf(format, args...)})
+}
+
+// document parses data and gives its root; nil with a fault where it is no
+// YAML document.
+func (r *reader) document(data []byte) ast.Node {
+	if len(data) > maxBytes {
+		r.fault(Pos{}, "larger than %d bytes; a configuration is never that large", maxBytes)
+		return nil
+	}
+	tokens := lexer.Tokenize(string(data))
+	if len(tokens) > maxTokens {
+		r.fault(Pos{}, "more than %d words and signs; a configuration is never that large", maxTokens)
+		return nil
+	}
+	if p, deep := tooDeep(tokens); deep {
+		r.fault(p, "nested more than %d levels deep", maxDepth)
+		return nil
+	}
+	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	if len(f.Docs) > 1 && f.Docs[1].Body != nil {
+		r.fault(posOf(f.Docs[1].Body), "a second document; the file holds one")
+	}
+	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
+		r.fault(Pos{Line: 1, Col: 1}, "empty; start with `version: 1`")
+		return nil
+	}
+	r.anchors = map[string]ast.Node{}
+	ast.Walk(anchorer(r.anchors), f.Docs[0].Body)
+	return f.Docs[0].Body
+}
+
+// tooDeep reports where brackets, or entries that share a line, nest beyond
+// maxDepth; the parser recurses and must not see such a file.
+func tooDeep(tokens token.Tokens) (Pos, bool) {
+	open, inline, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position != nil && t.Position.Line != line {
+			line, inline = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			open++
+		case token.MappingEndType, token.SequenceEndType:
+			open--
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			inline++
+		}
+		if indent := t.Position; open > maxDepth || inline > maxDepth || indent != nil && indent.IndentNum > 4*maxDepth {
+			return Pos{Line: line, Col: t.Position.Column}, true
+		}
+	}
+	return Pos{}, false
+}
+
+// syntax turns a parser's error into a fault at its token.
+func (r *reader) syntax(err error) {
+	var se *yaml.SyntaxError
+	if !errors.As(err, &se) || se.Token == nil || se.Token.Position == nil {
+		r.fault(Pos{}, "not YAML: %s", firstLine(err.Error()))
+		return
+	}
+	p := Pos{Line: se.Token.Position.Line, Col: se.Token.Position.Column}
+	if strings.Contains(se.Token.Origin, "\t") || strings.Contains(se.Message, `'\t'`) {
+		r.fault(p, "a tab; YAML is indented with spaces")
+		return
+	}
+	r.fault(p, "not YAML: %s", firstLine(se.Message))
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// anchorer collects the named nodes of a document.
+type anchorer map[string]ast.Node
+
+// Visit notes anchors.
+func (a anchorer) Visit(n ast.Node) ast.Visitor {
+	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
+		a[an.Name.String()] = an.Value
+	}
+	return a
+}
+
+// resolve strips anchors and tags and follows aliases. It counts, so that a
+// file of aliases to aliases ends here and not in memory.
+func (r *reader) resolve(n ast.Node) ast.Node {
+	for range maxDepth {
+		if r.visited++; r.visited > maxNodes {
+			if r.visited == maxNodes+1 {
+				r.fault(posOf(n), "more than %d values once aliases are followed", maxNodes)
+			}
+			return nil
+		}
+		switch v := n.(type) {
+		case *ast.AnchorNode:
+			n = v.Value
+		case *ast.TagNode:
+			n = v.Value
+		case *ast.AliasNode:
+			to, ok := r.anchors[v.Value.String()]
+			if !ok {
+				r.fault(posOf(n), "alias *%s names no anchor", v.Value)
+				return nil
+			}
+			n = to
+		default:
+			return n
+		}
+	}
+	r.fault(posOf(n), "alias of an alias of itself")
+	return nil
+}
+
+// entries lists a mapping's keys in the file's order, those that `<<` brings
+// in last. Duplicates are faults.
+func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
+	m, ok := r.resolve(n).(ast.MapNode)
+	if !ok {
+		r.wrong(n, what, "a mapping")
+		return nil, false
+	}
+	var own, merged []entry
+	seen := map[string]Pos{}
+	for it := m.MapRange(); it.Next(); {
+		if _, merge := it.Key().(*ast.MergeKeyNode); merge {
+			merged = append(merged, r.merged(it.Value(), what)...)
+			continue
+		}
+		e := entry{key: keyText(it.Key()), at: posOf(it.Key()), value: it.Value()}
+		if first, twice := seen[e.key]; twice {
+			r.fault(e.at, "key %q stands twice in %s, first in line %d", e.key, what, first.Line)
+			continue
+		}
+		seen[e.key] = e.at
+		own = append(own, e)
+	}
+	for _, e := range merged {
+		if _, set := seen[e.key]; !set {
+			seen[e.key] = e.at
+			own = append(own, e)
+		}
+	}
+	return own, true
+}
+
+// merged are the entries of what a `<<` names: one mapping or a list of them.
+func (r *reader) merged(n ast.Node, what string) []entry {
+	parts := []ast.Node{n}
+	if s, ok := r.resolve(n).(*ast.SequenceNode); ok {
+		parts = s.Values
+	}
+	var all []entry
+	for _, p := range parts {
+		if es, ok := r.entries(p, what); ok {
+			all = append(all, es...)
+		}
+	}
+	return all
+}
+
+func keyText(k ast.MapKeyNode) string {
+	if s, ok := k.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return k.GetToken().Value
+}
+
+// mapping reads the keys of n that f knows and faults every other. It reports
+// whether there was none: only then is it worth saying what n lacks.
+func (r *reader) mapping(n ast.Node, what string, f fields) bool {
+	es, ok := r.entries(n, what)
+	if !ok {
+		return false
+	}
+	known := make([]string, 0, len(f))
+	for k := range f {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	complete := true
+	for _, e := range es {
+		read, ok := f[e.key]
+		if !ok {
+			r.fault(e.at, "unknown key %q in %s%s", e.key, what, meantOr(e.key, known))
+			complete = false
+			continue
+		}
+		read(e.value)
+	}
+	return complete
+}
+
+// meantOr suggests the nearest word, or lists them all where none is near.
+func meantOr(word string, known []string) string {
+	if s := meant(word, known); s != "" {
+		return s
+	}
+	if len(known) == 0 || len(known) > 16 {
+		return ""
+	}
+	return "; want " + oneOf(known)
+}
+
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// list gives the values of a list; a single value stands for a list of one.
+func (r *reader) list(n ast.Node, what string) []ast.Node {
+	switch v := r.resolve(n).(type) {
+	case *ast.SequenceNode:
+		return v.Values
+	case nil:
+		return nil
+	case ast.ScalarNode:
+		if _, null := v.(*ast.NullNode); !null {
+			return []ast.Node{n}
+		}
+	}
+	r.wrong(n, what, "a list")
+	return nil
+}
+
+// wrong faults a value of another kind than wanted. An absent value was
+// already a fault of whoever resolved it.
+func (r *reader) wrong(n ast.Node, what, wanted string) {
+	if v := r.resolve(n); v != nil {
+		r.fault(posOf(n), "%s is %s; want %s", what, kindOf(v), wanted)
+	}
+}
+
+func kindOf(n ast.Node) string {
+	switch n.(type) {
+	case ast.MapNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "empty"
+	case *ast.BoolNode:
+		return "a boolean"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	}
+	return "text"
+}
+
+// scalar is a value as it stood in the file, and with its ${…} filled in.
+// Messages quote raw alone.
+type scalar struct {
+	raw, value string
+	at         Pos
+}
+
+// scalar reads any single value as text: 0644 stays 0644.
+func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
+	s := scalar{at: posOf(n)}
+	switch v := r.resolve(n).(type) {
+	case *ast.StringNode:
+		s.raw = v.Value
+	case *ast.LiteralNode:
+		s.raw = v.Value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		s.raw = v.GetToken().Value
+	default:
+		r.wrong(n, what, "a single value")
+		return s, false
+	}
+	var ok bool
+	s.value, ok = r.expand(s.raw, s.at)
+	return s, ok
+}
+
+// text reads a value that may not be empty.
+func (r *reader) text(n ast.Node, what string) (scalar, bool) {
+	s, ok := r.scalar(n, what)
+	if ok && strings.TrimSpace(s.value) == "" {
+		r.fault(s.at, "%s is empty", what)
+		return s, false
+	}
+	return s, ok
+}
+
+// choice reads one of a few words; "" after a fault.
+func (r *reader) choice(n ast.Node, what string, words ...string) string {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	if slices.Contains(words, s.value) {
+		return s.value
+	}
+	r.fault(s.at, "%s %q is unknown%s", what, s.raw, meantOr(s.raw, words))
+	return ""
+}
+
+// texts reads a list of values that may not be empty.
+func (r *reader) texts(n ast.Node, what string) []scalar {
+	var all []scalar
+	for _, v := range r.list(n, what) {
+		if s, ok := r.text(v, what); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// number reads a whole number between low and high.
+func (r *reader) number(n ast.Node, what string, low, high int) int {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	i, err := strconv.Atoi(strings.ReplaceAll(s.value, "_", ""))
+	if err != nil || i < low || i > high {
+		r.fault(s.at, "%s %q: want a whole number from %d to %d", what, s.raw, low, high)
+		return 0
+	}
+	return i
+}

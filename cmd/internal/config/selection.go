@@ -1,0 +1,159 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Select gives the streams of a pipeline, parents before their children. A
+// name chooses its stream even where "*" would not; a pattern with * chooses
+// the enabled ones that the source has a surface for; of several patterns that
+// match a stream the last decides. With only, patterns of the command line, the
+// choice is narrowed to them. The error is [Faults].
+func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
+	var faults Faults
+	chosen := c.choose(p, p.Streams, &faults)
+	if len(only) > 0 {
+		refs := make([]Ref, len(only))
+		for i, text := range only {
+			refs[i] = Ref{Text: text}
+			if bad := badPattern(text, c.Streams); bad != "" {
+				faults = append(faults, Fault{Message: bad})
+			}
+		}
+		named := map[string]bool{}
+		for _, s := range c.choose(p, refs, &faults) {
+			named[s.Name] = true
+		}
+		chosen = slices.DeleteFunc(chosen, func(s Stream) bool { return !named[s.Name] })
+		if len(chosen) == 0 && len(faults) == 0 {
+			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s carries no stream %s", p.Name, few(only))})
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return parentsFirst(chosen), nil
+}
+
+// choose applies patterns to the streams. Patterns that only take away start
+// from everything.
+func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
+	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
+		patterns = append([]Ref{{Text: "*"}}, patterns...)
+	}
+	var chosen []Stream
+	for _, s := range c.Streams {
+		if !s.Class.Readable() {
+			continue
+		}
+		var by *Ref
+		for i := range patterns {
+			text, not := strings.CutPrefix(patterns[i].Text, "!")
+			if !matches(text, s.Name) {
+				continue
+			}
+			switch exact := text == s.Name; {
+			case not:
+				by = nil
+			case exact || s.Enabled && c.unmet(p, s) == "":
+				by = &patterns[i]
+			}
+		}
+		if by == nil {
+			continue
+		}
+		if need := c.unmet(p, s); need != "" {
+			*faults = append(*faults, Fault{File: c.File, Pos: by.At, Message: fmt.Sprintf("stream %s %s", s.Name, need)})
+			continue
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen
+}
+
+// unmet says what a stream needs and this configuration does not give.
+func (c *Config) unmet(p Pipeline, s Stream) string {
+	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
+		return fmt.Sprintf("needs a white-label token; give it under streams: %s: {auth: {token: …}}", s.Name)
+	}
+	for _, param := range s.Params {
+		if param.From == "" && param.Value == "" {
+			return fmt.Sprintf("needs a value for %s; give it under streams: %s: {params: {%s: …}}", param.Name, s.Name, param.Name)
+		}
+	}
+	if s.Origin != "" {
+		return ""
+	}
+	for _, from := range p.From {
+		if src, _ := c.Source(from.Text); src.Surface(s.Surface) == nil {
+			return fmt.Sprintf("is of the surface %s, which source %s does not configure", s.Surface, from.Text)
+		}
+	}
+	return ""
+}
+
+// matches holds a stream's name against a pattern, in which * stands for any
+// letters.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// badPattern says why a pattern chooses no stream; "" where it does.
+func badPattern(text string, all []Stream) string {
+	name := strings.TrimPrefix(text, "!")
+	if strings.ContainsAny(name, `?[]\`) {
+		return fmt.Sprintf("%q: only * is a wildcard", text)
+	}
+	i := slices.IndexFunc(all, func(s Stream) bool { return s.Class.Readable() && matches(name, s.Name) })
+	if i >= 0 {
+		return ""
+	}
+	if w := slices.IndexFunc(all, func(s Stream) bool { return s.Name == name }); w >= 0 {
+		return fmt.Sprintf("%s is a %s endpoint and can never be read", name, all[w].Class)
+	}
+	hint := meant(name, readable(all))
+	if hint == "" {
+		hint = "; `penstock streams` lists them"
+	}
+	return fmt.Sprintf("no stream %q%s", name, hint)
+}
+
+// parentsFirst keeps the order but for children that stand before the stream
+// that feeds them.
+func parentsFirst(all []Stream) []Stream {
+	at := map[string]int{}
+	for i, s := range all {
+		at[s.Name] = i
+	}
+	placed := make([]bool, len(all))
+	ordered := make([]Stream, 0, len(all))
+	var place func(i int)
+	place = func(i int) {
+		if placed[i] {
+			return
+		}
+		placed[i] = true
+		if up, ok := at[all[i].Parent]; ok {
+			place(up)
+		}
+		ordered = append(ordered, all[i])
+	}
+	for i := range all {
+		place(i)
+	}
+	return ordered
+}
+
+// selectionFaults takes over the faults of a selection.
+func (r *reader) selectionFaults(err error) {
+	if fs, ok := errors.AsType[Faults](err); ok {
+		r.faults = append(r.faults, fs...)
+	}
+}

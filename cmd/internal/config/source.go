@@ -1,0 +1,206 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Source is one workspace of the platform, seen through one surface or both.
+type Source struct {
+	At       Pos
+	Name     string
+	V2, App  *Surface // nil: not configured
+	Webhooks *Webhooks
+}
+
+// Surface is how one of the two APIs is reached.
+type Surface struct {
+	At      Pos
+	BaseURL string // scheme://host[:port]
+	Auth    Auth
+	Plan    string    // free, pro, business or agency; "" where none is given
+	Rate    wire.Rate // the configured one, or the plan's; zero: to be learned
+}
+
+// Auth is one credential; at most one of its parts is set.
+type Auth struct {
+	At     Pos
+	APIKey wire.Secret
+	Token  wire.Secret
+	Login  *Login
+	OAuth  map[string]wire.Secret
+}
+
+// Login signs in with an account of the application surface.
+type Login struct {
+	Email    string
+	Password wire.Secret
+}
+
+// Webhooks is how deliveries of a source are verified.
+type Webhooks struct {
+	At     Pos
+	Secret wire.Secret
+	Scheme string // a preset, learn, or block for a declarative one
+	Header string
+}
+
+// planRates are the documented limits of the versioned surface.
+var planRates = map[string]wire.Rate{
+	"free":     {Limit: 100, Window: time.Second},
+	"pro":      {Limit: 100, Window: time.Second},
+	"business": {Limit: 500, Window: time.Second},
+	"agency":   {Limit: 2000, Window: time.Second},
+}
+
+func (r *reader) sources(n ast.Node) []Source {
+	return named(r, n, "sources", func(e entry) Source {
+		s := Source{At: e.at, Name: e.key}
+		what := "source " + e.key
+		ok := r.mapping(e.value, what, fields{
+			"v2":       func(n ast.Node) { s.V2 = r.surface(n, what+" v2", "api_key", "oauth") },
+			"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login") },
+			"webhooks": func(n ast.Node) { s.Webhooks = r.webhooks(n, what+" webhooks") },
+		})
+		if ok && s.V2 == nil && s.App == nil {
+			r.fault(e.at, "%s has neither v2 nor app", what)
+		}
+		return s
+	})
+}
+
+// surface reads one surface, which takes credentials of these kinds.
+func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
+	s := &Surface{At: posOf(n)}
+	var rate Pos
+	ok := r.mapping(n, what, fields{
+		"base_url": func(n ast.Node) { s.BaseURL = r.baseURL(n, what+" base_url") },
+		"auth":     func(n ast.Node) { s.Auth = r.auth(n, what+" auth", kinds...) },
+		"plan":     func(n ast.Node) { s.Plan = r.choice(n, what+" plan", "free", "pro", "business", "agency") },
+		"rate":     func(n ast.Node) { s.Rate, rate = r.rate(n, what+" rate"), posOf(n) },
+	})
+	if !ok {
+		return s
+	}
+	r.require(n, what, "base_url", "auth")
+	switch {
+	case s.Plan != "" && rate != (Pos{}):
+		r.fault(rate, "%s has a plan and a rate; keep one", what)
+	case s.Plan != "" && kinds[0] == "api_key":
+		s.Rate = planRates[s.Plan]
+	}
+	return s
+}
+
+// require faults keys that a mapping does not have.
+func (r *reader) require(n ast.Node, what string, keys ...string) {
+	es, _ := r.entries(n, what)
+	for _, k := range keys {
+		if _, ok := find(es, func(e entry) bool { return e.key == k }); !ok {
+			r.fault(posOf(n), "%s has no %s", what, k)
+		}
+	}
+}
+
+// auth reads the one credential that stands there, of the kinds allowed.
+func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
+	a := Auth{At: posOf(n)}
+	set := 0
+	all := fields{
+		"api_key": func(n ast.Node) { a.APIKey = r.secret(n, what+" api_key") },
+		"token":   func(n ast.Node) { a.Token = r.secret(n, what+" token") },
+		"login":   func(n ast.Node) { a.Login = r.login(n, what+" login") },
+		"oauth":   func(n ast.Node) { a.OAuth = r.secrets(n, what+" oauth") },
+	}
+	allowed := fields{}
+	for _, k := range kinds {
+		allowed[k] = func(n ast.Node) { set++; all[k](n) }
+	}
+	if ok := r.mapping(n, what, allowed); ok && set != 1 {
+		r.fault(a.At, "%s holds %d credentials; want one of %s", what, set, oneOf(kinds))
+	}
+	return a
+}
+
+func (r *reader) login(n ast.Node, what string) *Login {
+	l := &Login{}
+	ok := r.mapping(n, what, fields{
+		"email": func(n ast.Node) {
+			if s, ok := r.text(n, what+" email"); ok {
+				l.Email = s.value
+			}
+		},
+		"password": func(n ast.Node) { l.Password = r.secret(n, what+" password") },
+	})
+	if ok {
+		r.require(n, what, "email", "password")
+	}
+	return l
+}
+
+// secret reads a credential. One that a header cannot carry is a fault here
+// rather than a puzzle later; the message does not repeat it.
+func (r *reader) secret(n ast.Node, what string) wire.Secret {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	if strings.ContainsFunc(s.value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		r.fault(s.at, "%s holds a control character or a line break", what)
+		return ""
+	}
+	return wire.Secret(strings.TrimSpace(s.value))
+}
+
+// secrets reads a mapping of single values, all of them kept as secrets.
+func (r *reader) secrets(n ast.Node, what string) map[string]wire.Secret {
+	all := map[string]wire.Secret{}
+	es, _ := r.entries(n, what)
+	for _, e := range es {
+		if _, list := r.resolve(e.value).(*ast.SequenceNode); list {
+			r.list(e.value, what)
+			continue
+		}
+		all[e.key] = r.secret(e.value, what+" "+e.key)
+	}
+	return all
+}
+
+// rate reads 100/s, 60/m or 1000/h.
+func (r *reader) rate(n ast.Node, what string) wire.Rate {
+	s, ok := r.text(n, what)
+	if !ok {
+		return wire.Rate{}
+	}
+	rate, err := wire.ParseRate(s.value)
+	if err != nil {
+		r.fault(s.at, "%s %q: want requests per second, minute or hour, such as 100/s or 60/m", what, s.raw)
+	}
+	return rate
+}
+
+// webhooks reads what a source's deliveries are signed with. A declarative
+// scheme is only noted here: nothing in this build receives deliveries.
+func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
+	w := &Webhooks{At: posOf(n), Scheme: "learn", Header: "Service-Signature"}
+	r.mapping(n, what, fields{
+		"secret": func(n ast.Node) { w.Secret = r.secret(n, what+" secret") },
+		"header": func(n ast.Node) {
+			if s, ok := r.text(n, what+" header"); ok {
+				w.Header = s.value
+			}
+		},
+		"scheme": func(n ast.Node) {
+			if _, block := r.resolve(n).(ast.MapNode); block {
+				w.Scheme = "block"
+				return
+			}
+			w.Scheme = r.choice(n, what+" scheme", "stripe", "hex", "base64", "standard", "slack", "learn")
+		},
+	})
+	return w
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Stream is a stream of the catalogue as this configuration wants it, or one of
+// the user's own.
+type Stream struct {
+	schemas.Stream
+
+	At          Pos               // where the file speaks of it; zero where it does not
+	Origin      string            // scheme://host of an absolute path; "" for the surface's own
+	Credential  Auth              // the stream's own credential, if any
+	Mode        string            // merge, append, replace or history; "" for the pipeline's
+	Incremental map[string]string // as written; nil for none
+}
+
+var (
+	streamName  = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
+	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
+)
+
+// Modes of writing, as the file names them.
+var modes = []string{"merge", "append", "replace", "history"}
+
+// streams is the catalogue with the file's overrides, then the file's own
+// streams in its order.
+func (r *reader) streams(n ast.Node, sources []Source) []Stream {
+	all := make([]Stream, 0, len(r.Catalogue)+8)
+	at := map[string]int{}
+	for i, s := range r.Catalogue {
+		at[s.Name] = i
+		all = append(all, Stream{Stream: s})
+	}
+	if n == nil {
+		return all
+	}
+	es, _ := r.entries(n, "streams")
+	for _, e := range es {
+		i, known := at[e.key]
+		if !known {
+			i = len(all)
+			all = append(all, r.addition(e, all))
+			at[e.key] = i
+		}
+		r.override(&all[i], e, known)
+	}
+	r.checkStreams(all, at)
+	return all
+}
+
+// addition is a stream that the catalogue does not know, before its fields are
+// read.
+func (r *reader) addition(e entry, all []Stream) Stream {
+	if !streamName.MatchString(e.key) || len(e.key) > 63 {
+		r.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, meant(e.key, names(all)))
+	}
+	module, _, _ := strings.Cut(e.key, ".")
+	return Stream{Stream: schemas.Stream{
+		Table:   schemas.Table{Name: strings.ReplaceAll(e.key, ".", "_")},
+		Name:    e.key,
+		Module:  module,
+		Surface: schemas.SurfaceApp,
+		Method:  "GET",
+		Class:   schemas.ClassList,
+		Enabled: true,
+	}}
+}
+
+func names(all []Stream) []string {
+	ns := make([]string, len(all))
+	for i, s := range all {
+		ns[i] = s.Name
+	}
+	return ns
+}
+
+// override reads the fields of one entry over s.
+func (r *reader) override(s *Stream, e entry, known bool) {
+	s.At = e.at
+	what := "stream " + e.key
+	if known && !s.Class.Readable() {
+		r.fault(e.at, "%s is a %s endpoint and can never be read", what, s.Class)
+		return
+	}
+	var body, params ast.Node
+	pathSet := false
+	ok := r.mapping(e.value, what, fields{
+		"surface":     func(n ast.Node) { s.Surface = schemas.Surface(r.choice(n, what+" surface", "v2", "app")) },
+		"path":        func(n ast.Node) { r.path(s, n, what+" path"); pathSet = true },
+		"method":      func(n ast.Node) { s.Method = r.choice(n, what+" method", "GET", "POST") },
+		"body":        func(n ast.Node) { body = n },
+		"params":      func(n ast.Node) { params = n },
+		"records":     func(n ast.Node) { s.Records = r.pointers(n, what+" records") },
+		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")) },
+		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination") },
+		"incremental": func(n ast.Node) { s.Incremental = r.words(n, what+" incremental") },
+		"parent": func(n ast.Node) {
+			if v, ok := r.text(n, what+" parent"); ok {
+				s.Parent = v.value
+			}
+		},
+		"columns": func(n ast.Node) { s.Types = r.columns(s.Types, n, what+" columns") },
+		"mode":    func(n ast.Node) { s.Mode = r.choice(n, what+" mode", modes...) },
+		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
+	})
+	if ok && !known && !pathSet {
+		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, meant(e.key, r.catalogueNames()))
+	}
+	if params != nil || body != nil {
+		s.Params = append(r.params(params, s, what), r.body(body, what)...)
+	}
+}
+
+func (r *reader) catalogueNames() []string {
+	ns := make([]string, len(r.Catalogue))
+	for i, s := range r.Catalogue {
+		ns[i] = s.Name
+	}
+	return ns
+}
+
+func values(all []scalar) []string {
+	var vs []string
+	for _, s := range all {
+		vs = append(vs, s.value)
+	}
+	return vs
+}
+
+// path reads a path below the surface's host, or an absolute URL, which is an
+// origin of its own. What credential goes there is [Config.Clients]' business.
+func (r *reader) path(s *Stream, n ast.Node, what string) {
+	v, ok := r.text(n, what)
+	if !ok {
+		return
+	}
+	if strings.Contains(v.value, "://") {
+		u, bad := origin(v.value)
+		if bad != "" {
+			r.fault(v.at, "%s %s", what, bad)
+			return
+		}
+		s.Origin, s.Path = u.Scheme+"://"+u.Host, u.Path
+		if s.Path == "" {
+			s.Path = "/"
+		}
+		for _, k := range slices.Sorted(maps.Keys(u.Query())) {
+			s.Params = append(s.Params, schemas.Param{Name: k, In: "query", Value: u.Query().Get(k)})
+		}
+		return
+	}
+	s.Origin, s.Path = "", v.value
+	switch {
+	case !strings.HasPrefix(v.value, "/"):
+		r.fault(v.at, "%s %q: want a leading / or an absolute URL", what, v.raw)
+	case strings.ContainsAny(v.value, "?#%\\ ") || strings.Contains(v.value, "//") || strings.Contains(v.value, "/."):
+		r.fault(v.at, "%s %q: want plain segments; a query goes under params", what, v.raw)
+	}
+}
+
+// pointers reads one JSON pointer or several to try.
+func (r *reader) pointers(n ast.Node, what string) []string {
+	var all []string
+	for _, v := range r.list(n, what) {
+		s, ok := r.scalar(v, what)
+		if !ok {
+			continue
+		}
+		if s.value != "" && !strings.HasPrefix(s.value, "/") {
+			r.fault(s.at, "%s %q: want a JSON pointer, such as /data/items", what, s.raw)
+			continue
+		}
+		all = append(all, s.value)
+	}
+	return all
+}
+
+func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
+	p := schemas.Pagination{}
+	types := []string{"none", "page", "offset", "cursor", "since_id", "link"}
+	word := func(to *string, key string) func(ast.Node) {
+		return func(n ast.Node) {
+			if s, ok := r.text(n, what+" "+key); ok {
+				*to = s.value
+			}
+		}
+	}
+	if _, block := r.resolve(n).(ast.MapNode); !block {
+		p.Type = r.choice(n, what, types...)
+		return p
+	}
+	r.mapping(n, what, fields{
+		"type":  func(n ast.Node) { p.Type = r.choice(n, what+" type", types...) },
+		"page":  word(&p.Page, "page"),
+		"size":  word(&p.Size, "size"),
+		"limit": func(n ast.Node) { p.Limit = r.number(n, what+" limit", 1, 100_000) },
+	})
+	return p
+}
+
+// words reads a mapping of single values.
+func (r *reader) words(n ast.Node, what string) map[string]string {
+	all := map[string]string{}
+	es, _ := r.entries(n, what)
+	for _, e := range es {
+		if s, ok := r.scalar(e.value, what+" "+e.key); ok {
+			all[e.key] = s.value
+		}
+	}
+	return all
+}
+
+// columns adds declared types to those of the catalogue.
+func (r *reader) columns(types map[string]string, n ast.Node, what string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, types)
+	es, _ := r.entries(n, what)
+	for _, e := range es {
+		s, ok := r.text(e.value, what+" "+e.key)
+		if !ok {
+			continue
+		}
+		if _, err := schemas.ParseType(s.value); err != nil {
+			r.fault(s.at, "%s %s: no type %q; want bool, int64, float64, decimal(p,s), date, timestamp, text or json", what, e.key, s.raw)
+			continue
+		}
+		all[e.key] = s.value
+	}
+	return all
+}
+
+// streamAuth reads the name of a credential the surface has, or a credential
+// of the stream's own.
+func (r *reader) streamAuth(s *Stream, n ast.Node, what string) {
+	if _, block := r.resolve(n).(ast.MapNode); block {
+		s.Credential = r.auth(n, what, "token", "api_key")
+		if s.Auth == schemas.AuthNone {
+			s.Auth = schemas.AuthBearer // else it would not be sent
+		}
+		return
+	}
+	switch r.choice(n, what, "bearer", "none", "whitelabel") {
+	case "bearer":
+		s.Auth = schemas.AuthBearer
+	case "none":
+		s.Auth = schemas.AuthNone
+	case "whitelabel":
+		s.Auth = schemas.AuthWhiteLabel
+	}
+}

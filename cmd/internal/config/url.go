@@ -1,0 +1,123 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// baseURL reads the address of a surface: scheme, host, port and, where the
+// platform lives below one, a path. Credentials go only there. // Invariant 10
+func (r *reader) baseURL(n ast.Node, what string) string {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	u, bad := origin(s.value)
+	if bad == "" {
+		u.Path = strings.TrimRight(u.Path, "/")
+		if last := u.Path[strings.LastIndexByte(u.Path, '/')+1:]; last == "v2" || last == "api" {
+			bad = "ends in /" + last + "; leave that out, it is added to it"
+		}
+	}
+	if bad == "" && (u.RawQuery != "" || u.ForceQuery) {
+		bad = "holds a query"
+	}
+	if bad != "" {
+		r.fault(s.at, "%s %s", what, bad)
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// origin parses an absolute URL and says what makes it unfit to send
+// credentials to. The message never repeats the URL, which may hold a secret.
+func origin(s string) (*url.URL, string) {
+	u, err := url.Parse(strings.TrimSpace(s))
+	if err != nil {
+		return nil, "is no URL"
+	}
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch host := u.Hostname(); {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, "has no http or https scheme; want https://host"
+	case u.User != nil:
+		return nil, "holds a user or password; put credentials under auth"
+	case host == "":
+		return nil, "has no host"
+	case !isASCII(host):
+		return nil, "has a host of other than ASCII letters; write its xn-- form"
+	case strings.HasSuffix(host, "."):
+		return nil, "has a host that ends in a dot"
+	case !isPort(u):
+		return nil, "has a port that is none; want 1 to 65535"
+	case u.Fragment != "" || strings.HasSuffix(s, "#"):
+		return nil, "holds a fragment"
+	case u.Scheme == "http" && !isLoopback(host):
+		return nil, "is http; credentials would travel in clear text, only localhost may use it"
+	}
+	return u, ""
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+func isPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	p, err := strconv.Atoi(u.Port())
+	return err == nil && p > 0 && p < 1<<16
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// serve reads the daemon's part.
+func (r *reader) serve(n ast.Node) Serve {
+	s := Serve{At: posOf(n), Listen: DefaultListen}
+	var at Pos
+	r.mapping(n, "serve", fields{
+		"listen": func(n ast.Node) {
+			if v, ok := r.text(n, "serve listen"); ok {
+				s.Listen, at = v.value, v.at
+			}
+		},
+		"auth": func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
+	})
+	host, port, err := net.SplitHostPort(s.Listen)
+	p, perr := strconv.Atoi(port)
+	switch {
+	case err != nil || perr != nil || p < 0 || p >= 1<<16:
+		r.fault(at, "serve listen: want host:port, such as %s", DefaultListen)
+	case !isLoopback(host) && s.Token == "":
+		r.fault(at, "serve listen is open to other machines and serve auth has no token")
+	}
+	return s
+}
+
+// state reads a directory, or the URL of a database.
+func (r *reader) state(n ast.Node) State {
+	s, ok := r.text(n, "state")
+	if !ok {
+		return State{At: posOf(n)}
+	}
+	scheme, _, isURL := strings.Cut(s.value, "://")
+	switch {
+	case !isURL:
+		return State{At: s.at, Dir: s.value}
+	case scheme == "postgres" || scheme == "postgresql":
+		return State{At: s.at, URL: wire.Secret(s.value)}
+	}
+	r.fault(s.at, "state is neither a directory nor a postgres:// URL")
+	return State{At: s.at}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+func (a *app) checkCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [PIPELINE]",
+		Short: "configuration, credentials, reachability, rights: what is wrong, where, and what to do",
+		Long: `Configuration, credentials, reachability, and the rights in each destination,
+with one cheap read for each surface. Nothing is written.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			pipelines := c.Pipelines
+			if len(args) > 0 {
+				p, err := pickPipeline(c, args)
+				if err != nil {
+					return err
+				}
+				pipelines = []config.Pipeline{p}
+			}
+			return a.check(cmd.Context(), c, pipelines)
+		},
+	}
+}
+
+// finding is the outcome of one check.
+type finding struct {
+	Part   string `json:"part"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+
+	code int
+}
+
+// check looks at every part in turn and goes on after one that is broken.
+func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
+	findings := []finding{{Part: "configuration", OK: true, Detail: fmt.Sprintf("%s, %d pipelines", c.File, len(c.Pipelines))}}
+	sources, dests := map[string]bool{}, map[string]bool{}
+	for _, p := range pipelines {
+		findings = append(findings, checkPipeline(c, p))
+		for _, from := range p.From {
+			if !sources[from.Text] {
+				sources[from.Text] = true
+				findings = append(findings, a.checkSource(ctx, c, p, from)...)
+			}
+		}
+		for _, to := range p.To {
+			if !dests[to.Text] {
+				dests[to.Text] = true
+				d, _ := c.Destination(to.Text)
+				findings = append(findings, a.checkDestination(ctx, c, d))
+			}
+		}
+	}
+	return a.printFindings(findings)
+}
+
+func (a *app) printFindings(findings []finding) error {
+	code := exitDone
+	for _, f := range findings {
+		if !f.OK && (code == exitDone || f.code == exitUsage) {
+			code = f.code
+		}
+		if a.json {
+			if err := lineWriter(a.out).Encode(f); err != nil {
+				return err
+			}
+			continue
+		}
+		mark := "ok  "
+		if !f.OK {
+			mark = "FAIL"
+		}
+		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, printable(f.Detail, false))
+		if f.Hint != "" {
+			fmt.Fprintf(a.out, "      hint: %s\n", f.Hint)
+		}
+	}
+	return exit(code)
+}
+
+// failed is a finding of something broken.
+func failed(ctx context.Context, part string, err error, hint string) finding {
+	if f, ok := errors.AsType[*failure](err); ok && hint == "" {
+		hint = f.hint
+	}
+	return finding{Part: part, Detail: err.Error(), Hint: hint, code: codeOf(ctx, err)}
+}
+
+// checkPipeline says what a pipeline would carry, or what of it cannot be done.
+func checkPipeline(c *config.Config, p config.Pipeline) finding {
+	part := "pipeline " + p.Name
+	streams, err := c.Select(p, nil)
+	if err == nil {
+		err = c.Buildable(p, streams)
+	}
+	if err != nil {
+		return failed(context.Background(), part, err, "")
+	}
+	return finding{Part: part, OK: true, Detail: fmt.Sprintf("%d streams", len(streams))}
+}
+
+// checkSource makes one cheap read for each surface.
+func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
+	src, _ := c.Source(from.Text)
+	p.From = []config.Ref{from}
+	var findings []finding
+	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
+		cfg := src.Surface(surface)
+		if cfg == nil {
+			continue
+		}
+		part := fmt.Sprintf("source %s %s", src.Name, surface)
+		probe, ok := cheapest(c.Streams, surface)
+		if !ok {
+			continue
+		}
+		detail, err := a.probe(ctx, c, p, probe)
+		if err != nil {
+			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), remedyFor(err, probe.Name)))
+			continue
+		}
+		findings = append(findings, finding{Part: part, OK: true, Detail: cfg.BaseURL + ": " + detail})
+	}
+	return findings
+}
+
+// cheapest is the stream that costs a surface the least: one object, else a
+// list that needs no parameters.
+func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool) {
+	able := slices.DeleteFunc(slices.Clone(all), func(s config.Stream) bool {
+		return !s.Readable() || s.Surface != surface || s.Method != "GET" || s.Parent != "" || len(s.Params) > 0 ||
+			s.Auth != schemas.AuthBearer || s.Origin != "" || s.Class == schemas.ClassFile
+	})
+	if len(able) == 0 {
+		return config.Stream{}, false
+	}
+	rank := func(s config.Stream) int {
+		switch {
+		case s.Name == "auth.user":
+			return 0
+		case s.Class == schemas.ClassSingleton:
+			return 1
+		case s.Class == schemas.ClassLookup:
+			return 2
+		}
+		return 3
+	}
+	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
+}
+
+// probe reads the first page of a stream, without much patience.
+func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream) (string, error) {
+	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
+		o.MaxAttempts, o.MaxWait = 2, 5*time.Second
+		o.Timeouts = wire.Timeouts{Connect: 5 * time.Second, Handshake: 5 * time.Second, Header: 20 * time.Second, Total: 30 * time.Second}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer source.close()
+	start := time.Now()
+	for _, err := range source.client.Pages(ctx, s.Stream, "") {
+		if err != nil {
+			return "", err
+		}
+		break
+	}
+	detail := fmt.Sprintf("%s answered in %s", s.Name, brief(time.Since(start)))
+	if l := source.limit(); l != "" {
+		detail += ", limit " + l
+	}
+	return detail, nil
+}
+
+// checkDestination opens a destination and asks whether it could be written.
+func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) finding {
+	part := "destination " + d.Name
+	for _, p := range places() {
+		if p.scheme == d.Scheme && p.check != nil {
+			if err := p.check(d); err != nil {
+				return failed(ctx, part, err, "")
+			}
+		}
+	}
+	dest, err := a.openDestination(ctx, c, d)
+	if err != nil {
+		return failed(ctx, part, err, "")
+	}
+	defer dest.Close()
+	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
+		hint := ""
+		if errors.Is(err, state.ErrLocked) {
+			hint = "close the program that has it open, or wait; a sync would wait too and then exit 75"
+		}
+		return failed(ctx, part, err, hint)
+	}
+	return finding{Part: part, OK: true, Detail: d.Shown}
+}
+
+// remedyFor is what a person can do about an error of the source.
+func remedyFor(err error, stream string) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return remedyOf(e, stream)
+	}
+	return ""
+}

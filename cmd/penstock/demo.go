@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/load"
+)
+
+func (a *app) demoCmd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "all of it in a minute: sandbox, sync into DuckDB, three queries, a second run that changes nothing",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
+	}
+	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; those of an earlier demo are replaced")
+	return cmd
+}
+
+// demoConfig is filled with the sandbox's address and the folder.
+const demoConfig = `# Made by penstock sandbox demo; the sandbox that it names ran only as long as that.
+version: 1
+sources:
+  main:
+    v2: {base_url: "%[1]s", auth: {api_key: %[2]s}, plan: pro}
+    app: {base_url: "%[1]s", auth: {token: %[3]s}, rate: 200/s}
+destinations:
+  warehouse: "duckdb:%[4]s"
+pipelines:
+  demo: {from: main, to: warehouse}
+state: "%[5]s"
+`
+
+// demoQueries are three questions that an analyst might begin with.
+var demoQueries = []struct{ title, sql string }{
+	{"who owes the most", `SELECT customer__name AS customer, count(*) AS invoices, sum(total_amount) AS invoiced, sum(balance_amount) AS open
+FROM sales_invoices WHERE _penstock_deleted_at IS NULL
+GROUP BY ALL ORDER BY open DESC LIMIT 5`},
+	{"where the leads stand", `SELECT _context__stage__name AS stage, count(*) AS leads, min(created_at)::DATE AS oldest
+FROM crm_leads WHERE _penstock_deleted_at IS NULL
+GROUP BY ALL ORDER BY leads DESC, stage LIMIT 5`},
+	{"what sells, from the lines nested in the invoices", `SELECT l.product_id AS product, count(*) AS lines, sum(l.quantity) AS pieces, sum(l.total_amount) AS turnover
+FROM sales_invoices i JOIN sales_invoices__items l ON l._penstock_parent = i.id
+WHERE i._penstock_deleted_at IS NULL
+GROUP BY ALL ORDER BY turnover DESC LIMIT 5`},
+}
+
+// demo shows the main job from end to end, without an account or a network.
+func (a *app) demo(ctx context.Context, dir string) error {
+	if duckdbMissing != "" {
+		return usage("", "the demo needs duckdb: %s", duckdbMissing)
+	}
+	s, err := serveSandbox("127.0.0.1:0", sandbox.Options{Seed: 1, Gzip: true})
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	c, err := a.demoSetup(dir, s.url)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "the platform in miniature is at %s; the configuration in %s\n\n", s.url, a.config)
+	if err := a.demoRun(ctx, c, "first run", false); err != nil {
+		return err
+	}
+	for _, q := range demoQueries {
+		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
+		if err := a.withQuerier(ctx, "", func(d load.Querier) error { return a.ask(ctx, d, q.sql, printer{}) }); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(a.out)
+	if err := a.demoRun(ctx, c, "second run", true); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "next: penstock query -c %s \"SELECT * FROM crm_leads LIMIT 5\"\n", a.config)
+	return nil
+}
+
+// demoSetup makes the folder and its configuration.
+func (a *app) demoSetup(dir, url string) (*config.Config, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make demo folder: %w", err)
+	}
+	file := filepath.Join(dir, "warehouse.duckdb")
+	for _, old := range []string{file, file + ".wal"} {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove the earlier demo: %w", err)
+		}
+	}
+	a.config = filepath.Join(dir, "pipelines.yaml")
+	text := fmt.Appendf(nil, demoConfig, url, sandboxAPIKey, sandboxAppToken, file, filepath.Join(dir, ".penstock"))
+	if err := os.WriteFile(a.config, text, 0o600); err != nil {
+		return nil, fmt.Errorf("write demo configuration: %w", err)
+	}
+	return a.load()
+}
+
+// demoRun makes one run and tells of it; with unchanged it fails if the run
+// has changed anything.
+func (a *app) demoRun(ctx context.Context, c *config.Config, title string, unchanged bool) error {
+	start := time.Now()
+	r, err := a.sync(ctx, c, c.Pipelines[0], syncFlags{})
+	if err != nil {
+		return err
+	}
+	if r.Status != pipeline.StatusComplete || !unchanged {
+		a.summarise(a.out, r)
+	}
+	t := r.Totals().Counts
+	fmt.Fprintf(a.out, "%s: %s records read, %s rows written in %s\n", title, grouped(t.Fetched), grouped(t.Written), brief(time.Since(start)))
+	if r.Status == pipeline.StatusComplete && unchanged && t.Written+t.Deleted > 0 {
+		return &failure{err: fmt.Errorf("second run: %d rows were written and %d deleted although nothing had changed", t.Written, t.Deleted), code: exitFailed}
+	}
+	return exit(r.ExitCode())
+}

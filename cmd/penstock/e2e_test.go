@@ -1,0 +1,187 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// platform is a sandbox over real HTTP and a folder with a pipeline that reads
+// it into warehouse.duckdb.
+type platform struct {
+	*sandbox.Server
+	url, dir string
+	streams  string // the pipeline's list of them, as YAML
+}
+
+func newPlatform(t *testing.T, o sandbox.Options, streams string) *platform {
+	t.Helper()
+	s, err := sandbox.New(o)
+	require.NoError(t, err)
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	p := &platform{Server: s, url: h.URL, dir: t.TempDir(), streams: streams}
+	require.NoError(t, os.WriteFile(p.config(), fmt.Appendf(nil, `version: 1
+sources:
+  main:
+    v2: {base_url: %[1]s, auth: {api_key: sk_sandbox_readonly}, rate: 100000/s}
+    app: {base_url: %[1]s, auth: {token: pat_sandbox_readonly}, rate: 100000/s}
+destinations:
+  warehouse: "duckdb:%[2]s/warehouse.duckdb"
+pipelines:
+  all: {from: main, to: [warehouse], streams: %[3]s}
+state: %[2]s/state
+`, h.URL, p.dir, streams), 0o600))
+	return p
+}
+
+func (p *platform) config() string    { return filepath.Join(p.dir, "pipelines.yaml") }
+func (p *platform) warehouse() string { return filepath.Join(p.dir, "warehouse.duckdb") }
+
+// penstock runs a command line in this process.
+func (p *platform) penstock(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = execute(t.Context(), append(args, "-c", p.config(), "--no-progress"), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// compare holds the tables of every stream of the pipeline against the platform's truth.
+func (p *platform) compare(t *testing.T) []string {
+	t.Helper()
+	cat, err := schemas.Load()
+	require.NoError(t, err)
+	w := openWarehouse(t, p.warehouse())
+	defer w.db.Close()
+	var differences []string
+	for _, s := range cat.Ordered() {
+		if !s.Enabled || !strings.Contains(p.streams, `"*"`) && !strings.Contains(p.streams, `"`+s.Name+`"`) {
+			continue
+		}
+		truth, err := p.Truth(s.Name)
+		require.NoError(t, err, s.Name)
+		differences = append(differences, w.truth(t, s.Name, s.Table.Name, truth)...)
+	}
+	return differences
+}
+
+// TestTruth is the main job: every readable stream lands as the platform has
+// it, value by value, and a second run writes nothing.
+func TestTruth(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	if d := p.compare(t); len(d) > 0 {
+		t.Fatal(strings.Join(d, "\n"))
+	}
+
+	code, out, errs = p.penstock(t, "sync", "--json")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	var again struct {
+		Run string `json:"run"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &again))
+	w := openWarehouse(t, p.warehouse())
+	require.Positive(t, w.count(t, "SELECT count(*) FROM _penstock_certificates WHERE run = '"+again.Run+"'"))
+	require.Zero(t, w.count(t, "SELECT coalesce(sum(written + deleted), 0) FROM _penstock_certificates WHERE run = '"+again.Run+"'"),
+		"the second run wrote rows")
+	require.Zero(t, w.count(t, "SELECT count(*) FROM _penstock_certificates WHERE fetched <> written + unchanged + deduplicated + rejected"))
+
+	st := p.Stats()
+	require.Empty(t, st.Outside, "calls outside the read list")
+}
+
+// change creates, updates and deletes records through the platform's own write
+// endpoints, as its users do between two syncs.
+func (p *platform) change(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		stream         string
+		create, update string // POST; with the id in place of %s
+		remove         string
+		body           string
+	}{
+		{"v2.contacts", "/v2/contacts", "PUT /v2/contacts/%s", "DELETE /v2/contacts/%s", `{"name":"Renamed 🦤","email":"renamed@example.test"}`},
+		{"crm.lead_board", "/api/lead/create", "POST /api/lead/update/%s", "DELETE /api/lead/delete/%s", `{"name":"Renamed","email":"renamed@example.test"}`},
+		{"sales.invoices", "", "POST /api/sales-invoice/update/%s", "DELETE /api/sales-invoice/delete/%s", `{"notes":"changed"}`},
+		{"hr.employees", "", "POST /api/employee/update/%s", "DELETE /api/employee/delete/%s", `{"city":"Łódź"}`},
+		{"support.tickets", "", "POST /api/support-ticket/ticket/update/%s", "POST /api/support-ticket/ticket/delete/%s", `{"subject":"changed"}`},
+		{"accounting.customers", "", "POST /api/customers/update/%s", "DELETE /api/customers/delete/%s", `{"notes":"changed"}`},
+	} {
+		ids := p.ids(t, c.stream)
+		require.Greater(t, len(ids), 6, c.stream)
+		for i, id := range ids[:6] {
+			verb := c.update
+			if i%3 == 2 {
+				verb = c.remove
+			}
+			method, path, _ := strings.Cut(verb, " ")
+			p.write(t, method, fmt.Sprintf(path, id), c.body)
+		}
+		if c.create != "" {
+			p.write(t, "POST", c.create, c.body)
+		}
+	}
+}
+
+func (p *platform) ids(t *testing.T, stream string) []string {
+	t.Helper()
+	truth, err := p.Truth(stream)
+	require.NoError(t, err)
+	var ids []string
+	for _, raw := range truth {
+		var r struct {
+			ID any `json:"id"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &r))
+		ids = append(ids, fmt.Sprint(r.ID))
+	}
+	return ids
+}
+
+func (p *platform) write(t *testing.T, method, path, body string) {
+	t.Helper()
+	key := "pat_sandbox_rw"
+	if strings.HasPrefix(path, "/v2/") {
+		key = "sk_sandbox_rw"
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Less(t, resp.StatusCode, 300, "%s %s", method, path)
+}
+
+// TestChangesLand: what was created, updated and deleted between two syncs is so
+// in the tables after the second, with tombstones for the deleted.
+func TestChangesLand(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	p.change(t)
+	code, out, errs = p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	if d := p.compare(t); len(d) > 0 {
+		t.Fatal(strings.Join(d, "\n"))
+	}
+	w := openWarehouse(t, p.warehouse())
+	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
+	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM sales_invoices WHERE _penstock_deleted_at IS NOT NULL"))
+}

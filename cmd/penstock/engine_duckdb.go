@@ -1,0 +1,5 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+const duckdbMissing = ""

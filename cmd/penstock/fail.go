@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
+)
+
+// The exit codes of the contract. Those of a signal are [signalCode]'s.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitPartial = 75
+)
+
+// failure is an error as a person meets it: what went wrong, what to do about
+// it, and the exit code that scripts go by. Without an error it only carries
+// the code: everything has been said.
+type failure struct {
+	err  error
+	hint string
+	code int
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// usage is a failure of the command line or the configuration.
+func usage(hint, format string, args ...any) error {
+	return &failure{err: fmt.Errorf(format, args...), hint: hint, code: exitUsage}
+}
+
+// hinted adds what to do to err and leaves its exit code to its kind.
+func hinted(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{err: err, hint: hint}
+}
+
+// exit is the outcome code of a verb that has already reported everything.
+func exit(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return &failure{code: code}
+}
+
+// stopped is why a context ended: a signal. It wraps the cause that a run
+// looks for.
+type stopped struct {
+	signal os.Signal
+	cause  error
+}
+
+func (s *stopped) Error() string { return "stopped by " + s.signal.String() }
+
+func (s *stopped) Unwrap() error { return s.cause }
+
+// codeOf is the exit code for the error of a verb. // Invariant 14
+func codeOf(ctx context.Context, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if f, ok := errors.AsType[*failure](err); ok && f.code != 0 {
+		return f.code
+	}
+	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
+		return signalCode(s.signal)
+	}
+	if _, ok := errors.AsType[config.Faults](err); ok {
+		return exitUsage
+	}
+	if errors.Is(err, state.ErrLocked) {
+		return exitPartial
+	}
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Throttled {
+		return exitPartial
+	}
+	return exitFailed
+}
+
+// complain prints err once: each fault of a configuration on its own line, then
+// what to do.
+func (a *app) complain(err error) {
+	f, ok := errors.AsType[*failure](err)
+	if ok && f.err == nil {
+		return
+	}
+	w := a.err
+	hint := ""
+	switch {
+	case ok && f.hint != "":
+		hint = f.hint
+	case errors.Is(err, state.ErrLocked):
+		hint = "close the other process or wait for it; nothing was changed, running again is safe"
+	}
+	if a.started && a.logFormat == "json" {
+		for line := range strings.Lines(err.Error()) {
+			a.log.Error(strings.TrimSpace(line))
+		}
+		if hint != "" {
+			a.log.Info(hint)
+		}
+		return
+	}
+	for line := range strings.Lines(printable(err.Error(), true)) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			fmt.Fprintf(w, "penstock: %s\n", line)
+		}
+	}
+	if hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", hint)
+	}
+}
+
+// printable makes text safe for a terminal and a log: what would move the
+// cursor or end the line is shown, not done.
+func printable(s string, lines bool) string {
+	clean := func(r rune) bool {
+		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	}
+	if !strings.ContainsFunc(s, clean) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !clean(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteByte(' ')
+		default:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		}
+	}
+	return b.String()
+}

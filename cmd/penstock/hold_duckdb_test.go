@@ -1,0 +1,37 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+// hold is a program of the scripts: it has a DuckDB file open for writing, as
+// an analyst's shell has, until it is interrupted. The file ready tells that.
+func hold() {
+	if err := holdFile(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func holdFile(path, ready string) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	db, err := sql.Open("duckdb", path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.Exec("SELECT 1"); err != nil {
+		return err
+	}
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		return err
+	}
+	<-signals
+	return nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/penstock-data/penstock"
+
+// line says what each package may import of ours. The packages stand from left
+// to right: a package imports only from its left, and siblings never meet. A
+// package that is missing here fails the test, so that a new one gets its place
+// on purpose.
+var line = map[string][]string{
+	"schemas":               nil,
+	"state":                 nil,
+	"extract/wire":          {"state"},
+	"extract":               {"extract/wire", "schemas", "state"},
+	"extract/sandbox":       {"schemas"},
+	"transform":             {"schemas"},
+	"load":                  {"schemas", "state"},
+	"load/loadtest":         {"load", "schemas", "state"},
+	"load/duckdb":           {"load", "schemas", "state"},
+	"cmd/internal/config":   {"extract/wire", "schemas", "state"},
+	"cmd/internal/pipeline": {"extract", "extract/wire", "transform", "load", "schemas", "state"},
+	"cmd/penstock":          {"*"},
+}
+
+// foreign says which imports from outside a package must do without.
+var foreign = map[string][]string{
+	"state":                 {"arrow-go", "net/http"},
+	"extract":               {"arrow-go", "database/sql"},
+	"extract/wire":          {"arrow-go", "database/sql", "go-yaml"},
+	"transform":             {"net/http", "database/sql", "duckdb-go", "go-yaml"},
+	"load":                  {"net/http", "duckdb-go", "database/sql"},
+	"cmd/internal/pipeline": {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
+	"cmd/internal/config":   {"net/http", "arrow-go"},
+}
+
+func TestImportLine(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		allowed, known := line[name]
+		require.True(t, known, "%s has no place on the line", name)
+		for _, imp := range p.Imports {
+			if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
+				require.True(t, slices.Contains(allowed, "*") || slices.Contains(allowed, ours),
+					"%s imports %s, which is not to its left", name, ours)
+			}
+			for _, no := range foreign[name] {
+				require.False(t, imp == no || strings.Contains(imp, "/"+no+"/") || path.Base(imp) == no,
+					"%s imports %s", name, imp)
+			}
+			require.False(t, strings.HasPrefix(name, "extract/") && name != "extract/wire" && name != "extract/sandbox",
+				"extract has two folders, not %s", name)
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-tags", "duckdb_arrow", "-json=ImportPath,Imports", module+"/...").Output()
+	require.NoError(t, err)
+	var ps []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return ps
+		}
+		require.NoError(t, err)
+		ps = append(ps, p)
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+func (a *app) previewCmd() *cobra.Command {
+	var n int
+	var from string
+	cmd := &cobra.Command{
+		Use:     "preview STREAM",
+		Short:   "a few records as a table, with the inferred schema",
+		Example: "  penstock preview crm.leads -n 5",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 1 || n > maxRows {
+				return usage("", "-n %d: want 1 to %d", n, maxRows)
+			}
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			src, err := pickSource(c, from)
+			if err != nil {
+				return err
+			}
+			return a.preview(cmd.Context(), c, src, args[0], n)
+		},
+	}
+	cmd.Flags().IntVarP(&n, "rows", "n", 20, "how many records")
+	cmd.Flags().StringVar(&from, "from", "", "`name` of the source, where the configuration has several")
+	return cmd
+}
+
+// pickSource is the one named, or the only one there is.
+func pickSource(c *config.Config, name string) (config.Source, error) {
+	if name == "" && len(c.Sources) == 1 {
+		return c.Sources[0], nil
+	}
+	var names []string
+	for _, s := range c.Sources {
+		names = append(names, s.Name)
+	}
+	hint := "the sources are " + strings.Join(names, ", ")
+	if name == "" {
+		return config.Source{}, usage(hint+"; choose with --from", "which source? %s has %d", c.File, len(names))
+	}
+	s, ok := c.Source(name)
+	if !ok {
+		return s, usage(hint, "no source %q in %s", name, c.File)
+	}
+	return s, nil
+}
+
+// preview reads the beginning of a stream and prints it; nothing is stored.
+func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
+	p := config.Pipeline{Name: "preview", From: []config.Ref{{Text: src.Name}}, Streams: []config.Ref{{Text: name}}}
+	streams, err := c.Select(p, []string{name})
+	if err != nil {
+		return err
+	}
+	if len(streams) != 1 {
+		return usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
+	}
+	source, err := a.openSource(c, p, streams, nil)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	m := transform.NewMapper(streams[0].Stream, transform.Stamp{SyncedAt: time.Now().UTC(), Via: "poll"}, nil)
+	defer m.Close()
+	if err := readRecords(ctx, source, streams[0].Stream, m, n); err != nil {
+		return err
+	}
+	batches, rejects := m.Flush()
+	defer func() {
+		for _, b := range batches {
+			b.Batch.Release()
+		}
+	}()
+	return a.printPreview(streams[0].Stream, batches, rejects, n)
+}
+
+// readRecords reads pages until the mapper has n rows.
+func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *transform.Mapper, n int) error {
+	for page, err := range s.client.Pages(ctx, st, "") {
+		if err != nil {
+			return &failure{err: fmt.Errorf("preview %s: %w", st.Name, err), hint: remedyFor(err, st.Name)}
+		}
+		if err := m.Append(page.Records); err != nil {
+			return fmt.Errorf("preview %s: %w", st.Name, err)
+		}
+		if m.Rows() >= n {
+			break
+		}
+	}
+	return nil
+}
+
+// printPreview prints up to n rows of the root table, then every table's columns.
+func (a *app) printPreview(s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
+	p := printer{w: a.out, form: a.form()}
+	left := int64(n)
+	for _, b := range batches {
+		if b.Table.Name != s.Table.Name || left <= 0 {
+			continue
+		}
+		rows := sourceColumns(b.Batch, min(left, b.Batch.NumRows()))
+		left -= rows.NumRows()
+		err := p.batch(rows)
+		rows.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.close(); err != nil || a.json {
+		return err
+	}
+	if len(batches) == 0 {
+		fmt.Fprintf(a.out, "%s has no records\n", s.Name)
+	}
+	seen := map[string]bool{}
+	for _, b := range batches {
+		if !seen[b.Table.Name] {
+			seen[b.Table.Name] = true
+			printColumns(a.out, b)
+		}
+	}
+	for _, r := range rejects {
+		if r.Ordinal > int64(n) {
+			break // of a record that was read ahead
+		}
+		fmt.Fprintf(a.out, "rejected: record %d%s: %s\n", r.Ordinal, r.Pointer, printable(r.Reason, false))
+	}
+	return nil
+}
+
+// sourceColumns are the first n rows of what came from the source.
+func sourceColumns(b arrow.RecordBatch, n int64) arrow.RecordBatch {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for i, f := range b.Schema().Fields() {
+		if schemas.Source(f) != "" {
+			fields, columns = append(fields, f), append(columns, b.Column(i))
+		}
+	}
+	whole := arrowBatch(fields, columns, b.NumRows())
+	defer whole.Release()
+	return whole.NewSlice(0, n)
+}
+
+func printColumns(w io.Writer, b transform.TableBatch) {
+	fmt.Fprintf(w, "\n%s\n", b.Table.Name)
+	g := newGrid("column", "type", "field of the source")
+	for _, f := range b.Batch.Schema().Fields() {
+		if p := schemas.Source(f); p != "" {
+			g.add(f.Name, typeName(schemas.TypeOf(f)), p)
+		}
+	}
+	g.render(w)
+}

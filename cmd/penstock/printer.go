@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// form is how a result is printed.
+type form int
+
+// The forms of a result.
+const (
+	formTable form = iota
+	formJSON
+	formCSV
+)
+
+// maxRows is how many rows a table for people shows; JSON and CSV have them all.
+const maxRows = 1000
+
+// printer writes a result, batch by batch. The zero value, with a writer,
+// prints tables.
+type printer struct {
+	w     io.Writer
+	form  form
+	exact bool // CSV: leave formulas alone
+
+	grid *grid
+	csv  *csv.Writer
+	rows int64
+}
+
+// batch prints one batch of the result. The first makes the header.
+func (p *printer) batch(b arrow.RecordBatch) error {
+	switch p.form {
+	case formJSON:
+		return p.jsonRows(b)
+	case formCSV:
+		return p.csvRows(b)
+	}
+	if p.grid == nil {
+		p.grid = newGrid(header(b.Schema())...)
+	}
+	for i := range int(b.NumRows()) {
+		if p.rows++; p.rows > maxRows {
+			continue
+		}
+		cells := make([]any, b.NumCols())
+		for c := range cells {
+			cells[c] = strings.Clone(cell(b.Column(c), i)) // the batch's memory ends with it
+		}
+		p.grid.add(cells...)
+	}
+	return nil
+}
+
+// close finishes the output.
+func (p *printer) close() error {
+	switch {
+	case p.csv != nil:
+		p.csv.Flush()
+		return p.csv.Error()
+	case p.grid != nil:
+		p.grid.render(p.w)
+		switch {
+		case p.rows > maxRows:
+			fmt.Fprintf(p.w, "%s rows, the first %s shown; --json and --csv have all\n", grouped(p.rows), grouped(maxRows))
+		case p.rows != 1:
+			fmt.Fprintf(p.w, "%s rows\n", grouped(p.rows))
+		}
+	}
+	return nil
+}
+
+func header(s *arrow.Schema) []string {
+	names := make([]string, s.NumFields())
+	for i, f := range s.Fields() {
+		names[i] = f.Name
+		if isNumber(f.Type) {
+			names[i] = "#" + f.Name
+		}
+	}
+	return names
+}
+
+func isNumber(t arrow.DataType) bool {
+	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID()) || arrow.IsDecimal(t.ID())
+}
+
+// cell is one value as text; "" for null.
+func cell(a arrow.Array, i int) string {
+	if a.IsNull(i) {
+		return ""
+	}
+	switch a := a.(type) {
+	case *array.Timestamp:
+		t := a.Value(i).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC()
+		return t.Format("2006-01-02 15:04:05.999999Z07:00")
+	case *array.Date32:
+		return a.Value(i).ToTime().Format(time.DateOnly)
+	case *array.Decimal128: // ValueStr would drop the zeros at the end
+		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+	}
+	if arrow.IsNested(a.DataType().ID()) {
+		text, err := json.Marshal(a.GetOneForMarshal(i))
+		if err == nil {
+			return string(text)
+		}
+	}
+	return a.ValueStr(i)
+}
+
+// jsonRows writes an object a line, its members in the order of the columns.
+// Decimals are strings: as JSON numbers many readers would round them.
+func (p *printer) jsonRows(b arrow.RecordBatch) error {
+	for i := range int(b.NumRows()) {
+		var line strings.Builder
+		line.WriteByte('{')
+		for c, f := range b.Schema().Fields() {
+			if c > 0 {
+				line.WriteByte(',')
+			}
+			if err := p.member(&line, f.Name, jsonValue(b.Column(c), i)); err != nil {
+				return fmt.Errorf("print column %s: %w", f.Name, err)
+			}
+		}
+		line.WriteString("}\n")
+		if _, err := io.WriteString(p.w, line.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *printer) member(line *strings.Builder, name string, v any) error {
+	for i, part := range []any{name, v} {
+		var text strings.Builder
+		if err := lineWriter(&text).Encode(part); err != nil {
+			return err
+		}
+		line.WriteString(strings.TrimSuffix(text.String(), "\n"))
+		if i == 0 {
+			line.WriteByte(':')
+		}
+	}
+	return nil
+}
+
+func jsonValue(a arrow.Array, i int) any {
+	if a.IsNull(i) {
+		return nil
+	}
+	switch a := a.(type) {
+	case *array.Timestamp:
+		return a.Value(i).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC().Format(time.RFC3339Nano)
+	case *array.Date32:
+		return cell(a, i)
+	}
+	if arrow.IsDecimal(a.DataType().ID()) {
+		return cell(a, i)
+	}
+	return a.GetOneForMarshal(i)
+}
+
+func (p *printer) csvRows(b arrow.RecordBatch) error {
+	if p.csv == nil {
+		p.csv = csv.NewWriter(p.w)
+		var names []string
+		for _, f := range b.Schema().Fields() {
+			names = append(names, p.guard(f.Name))
+		}
+		if err := p.csv.Write(names); err != nil {
+			return err
+		}
+	}
+	row := make([]string, b.NumCols())
+	for i := range int(b.NumRows()) {
+		for c := range row {
+			row[c] = cell(b.Column(c), i)
+			if !isNumber(b.Column(c).DataType()) {
+				row[c] = p.guard(row[c])
+			}
+		}
+		if err := p.csv.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard keeps a spreadsheet from running a text as a formula.
+func (p *printer) guard(s string) string {
+	if !p.exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

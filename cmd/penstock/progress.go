@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// How often progress is drawn on a terminal, and told where there is none.
+const (
+	drawEvery = 200 * time.Millisecond
+	tellEvery = 10 * time.Second
+	paceOver  = 3 * time.Second // window of the requests a second
+)
+
+// progress follows a run's events and shows them while it lasts. Its methods
+// may be called from any goroutine.
+type progress struct {
+	a     *app
+	limit func() string // of the requests a second, as far as it is known
+	stop  chan struct{}
+	done  sync.WaitGroup
+
+	mu       sync.Mutex
+	started  time.Time
+	total    int
+	ended    int
+	running  map[string]*reading
+	pages    int
+	rows     int64
+	requests int
+	pace     []sample
+}
+
+// reading is a stream under way.
+type reading struct {
+	since time.Time
+	rows  int64
+	total int64 // records the list says it has; -1 unknown
+}
+
+// sample is how many requests there had been at a moment.
+type sample struct {
+	at       time.Time
+	requests int
+}
+
+// newProgress begins to show a run over total streams. It shows until close.
+func (a *app) newProgress(total int, limit func() string) *progress {
+	p := &progress{a: a, limit: limit, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
+	p.pace = []sample{{at: p.started}}
+	every, show := tellEvery, p.tell
+	switch {
+	case a.live():
+		every, show = drawEvery, p.draw
+	case a.noProgress || a.quiet:
+		show = func() {}
+	}
+	p.done.Go(func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				show()
+			case <-p.stop:
+				return
+			}
+		}
+	})
+	return p
+}
+
+// close ends the display and cleans what it has drawn.
+func (p *progress) close() {
+	close(p.stop)
+	p.done.Wait()
+	p.a.screen.clear()
+}
+
+// event takes one step of the run.
+func (p *progress) event(e pipeline.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Kind {
+	case pipeline.EventStart:
+		p.running[e.Stream] = &reading{since: time.Now(), total: -1}
+	case pipeline.EventPage:
+		p.pages++
+		p.rows += e.Records
+		p.requests += e.Requests
+		if r := p.running[e.Stream]; r != nil {
+			r.rows += e.Records
+			r.total = max(r.total, e.Total)
+		}
+	case pipeline.EventEnd:
+		if p.running[e.Stream] != nil {
+			delete(p.running, e.Stream)
+			p.ended++
+		}
+		p.report(e.Report)
+	}
+}
+
+// report tells at once of a stream that did not reach its goal, and with -v of
+// every stream.
+func (p *progress) report(r *pipeline.StreamReport) {
+	if r == nil {
+		return
+	}
+	attrs := []any{"stream", r.Stream, "status", r.Status, "fetched", r.Counts.Fetched, "written", r.Counts.Written,
+		"requests", r.Requests, "took", brief(r.Duration)}
+	switch {
+	case r.Status == pipeline.StatusComplete:
+		p.a.log.Debug("stream done", append(attrs, "verdict", r.Verdict)...)
+	case !p.a.live():
+		p.a.log.Debug("stream ended", attrs...)
+	}
+}
+
+// figures are what a line of progress says.
+func (p *progress) figures() string {
+	now := time.Now()
+	p.pace = append(p.pace, sample{now, p.requests})
+	for len(p.pace) > 2 && now.Sub(p.pace[0].at) > paceOver {
+		p.pace = p.pace[1:]
+	}
+	rate := 0.0
+	if d := now.Sub(p.pace[0].at).Seconds(); d > 0 {
+		rate = float64(p.requests-p.pace[0].requests) / d
+	}
+	speed := fmt.Sprintf("%.0f requests/s", rate)
+	if l := p.limit(); l != "" {
+		speed += " of " + l
+	}
+	parts := []string{
+		fmt.Sprintf("%d/%d streams", p.ended, p.total),
+		grouped(int64(p.pages)) + " pages",
+		grouped(p.rows) + " rows",
+		speed,
+		brief(now.Sub(p.started)),
+	}
+	if left, ok := p.left(now); ok {
+		parts = append(parts, "about "+left.Round(time.Second).String()+" left")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// left guesses the time to the end from the share of streams that are through,
+// those under way counted by their own totals where they state one.
+func (p *progress) left(now time.Time) (time.Duration, bool) {
+	through := float64(p.ended)
+	for _, r := range p.running {
+		if r.total > 0 {
+			through += min(1, float64(r.rows)/float64(r.total))
+		}
+	}
+	share := through / float64(max(1, p.total))
+	spent := now.Sub(p.started)
+	if share < 0.05 || spent < 2*time.Second {
+		return 0, false
+	}
+	return time.Duration(float64(spent) * (1 - share) / share), true
+}
+
+// tell writes a plain line.
+func (p *progress) tell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.a.log.Info(p.figures())
+}
+
+// draw shows the figures and the streams that have been under way the longest.
+func (p *progress) draw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := []string{p.figures()}
+	names := sortedKeys(p.running)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return p.running[a].since.Compare(p.running[b].since)
+	})
+	for _, name := range names[:min(4, len(names))] {
+		r := p.running[name]
+		line := fmt.Sprintf("  %-36s %12s", name, grouped(r.rows))
+		if r.total > 0 {
+			line += " of " + grouped(r.total)
+		}
+		lines = append(lines, line)
+	}
+	p.a.screen.draw(lines...)
+}

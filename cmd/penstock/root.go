@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// app is what all verbs share: the global flags and where output goes. Data
+// goes to out, everything else to err.
+type app struct {
+	config     string
+	logFormat  string
+	verbose    bool
+	quiet      bool
+	noProgress bool
+	json       bool
+
+	out, err io.Writer
+	screen   *screen // err, with progress below the messages
+	log      *slog.Logger
+	started  bool // the command line was understood
+
+	byteBudget int64              // of a run, if not the usual one
+	step       func(string) error // told each step of a commit, so that tests can end the process there
+}
+
+// defaultConfig is the file that is read unless -c names another.
+const defaultConfig = "pipelines.yaml"
+
+// execute runs one command line and gives the process's exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return (&app{out: stdout, err: stderr}).execute(ctx, args)
+}
+
+func (a *app) execute(ctx context.Context, args []string) int {
+	a.log = slog.New(slog.DiscardHandler)
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if !a.started { // cobra's own: unknown verb, flag or argument
+		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` its flags", code: exitUsage}
+	}
+	a.complain(err)
+	return codeOf(ctx, err)
+}
+
+// root is the command line, without what it does.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:                        "penstock",
+		Short:                      "reads a business platform's API completely and lands it as typed tables",
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		Args:                       knownVerb,
+		PersistentPreRunE:          func(*cobra.Command, []string) error { return a.start() },
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := root.PersistentFlags()
+	f.StringVarP(&a.config, "config", "c", defaultConfig, "configuration `file`")
+	f.StringVar(&a.logFormat, "log-format", "text", "how messages on stderr are written: text or json")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "tell more")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "tell only what went wrong")
+	f.BoolVar(&a.noProgress, "no-progress", false, "no progress, even on a terminal")
+	f.BoolVar(&a.json, "json", false, "data as JSON on stdout")
+	root.AddCommand(
+		a.checkCmd(), a.streamsCmd(), a.previewCmd(), a.syncCmd(), a.statusCmd(), a.runsCmd(),
+		a.stateCmd(), a.queryCmd(), a.sandboxCmd(), a.versionCmd(),
+	)
+	return root
+}
+
+// knownVerb is asked where the first argument is no verb.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("no verb %q; did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("no verb %q", args[0])
+}
+
+// start sets up the log once the flags are known.
+func (a *app) start() error {
+	level := slog.LevelInfo
+	switch {
+	case a.verbose && a.quiet:
+		return fmt.Errorf("-v and -q contradict each other")
+	case a.verbose:
+		level = slog.LevelDebug
+	case a.quiet:
+		level = slog.LevelWarn
+	}
+	a.screen = &screen{w: a.err}
+	switch a.logFormat {
+	case "json":
+		a.log = slog.New(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
+	case "text":
+		a.log = slog.New(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.terminal()}))
+	default:
+		return fmt.Errorf("--log-format %q: want text or json", a.logFormat)
+	}
+	a.started = true
+	return nil
+}
+
+// terminal reports whether messages go to a person who wants colour.
+func (a *app) terminal() bool {
+	f, ok := a.err.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// live reports whether progress may be drawn over itself.
+func (a *app) live() bool {
+	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && a.terminal()
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// The sandbox's credentials, as its protocol fixes them.
+const (
+	sandboxListen   = "127.0.0.1:8787"
+	sandboxAPIKey   = "sk_sandbox_readonly"
+	sandboxAppToken = "pat_sandbox_readonly"
+	sandboxLogin    = "demo@example.test"
+	sandboxPassword = "sandbox"
+)
+
+// sandboxFlags are the command line's words for [sandbox.Options].
+type sandboxFlags struct {
+	listen  string
+	options sandbox.Options
+	appRate string
+	reset   string
+	faults  []string
+	off     []string
+}
+
+func (a *app) sandboxCmd() *cobra.Command {
+	var f sandboxFlags
+	cmd := &cobra.Command{
+		Use:   "sandbox",
+		Short: "the platform in miniature on localhost, with faults on demand",
+		Long: `The platform in miniature on localhost: both surfaces over real HTTP, with
+seeded records, limits and credentials, until it is interrupted.
+
+A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
+"METHOD /path", and KIND one of status, slow, truncate, cut, reset, html, empty,
+malformed, gzip_bomb, drift, module_off, redirect. While it runs, GET
+/_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.`,
+		Example: `  penstock sandbox --plan business --latency 30ms
+  penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
+	}
+	o := &f.options
+	fl := cmd.Flags()
+	fl.StringVar(&f.listen, "listen", sandboxListen, "`address` to listen on; port 0 picks a free one")
+	fl.Uint64Var(&o.Seed, "seed", 1, "seed of all data")
+	fl.IntVar(&o.Scale, "scale", 1, "multiplies the lists that grow with a business")
+	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` pre-rendered contacts instead, for measuring")
+	fl.StringVar(&o.Plan, "plan", "pro", "plan of the versioned surface: free, pro, business or agency")
+	fl.IntVar(&o.Rate, "rate", 0, "requests a second on the versioned surface, instead of the plan's")
+	fl.StringVar(&f.appRate, "app-rate", "200/s", "limit of the application surface, which does not state it")
+	fl.BoolVar(&o.NoLimits, "no-limits", false, "serve everyone at once")
+	fl.StringVar(&f.reset, "reset", "delta", "unit of X-RateLimit-Reset: delta, epoch or epoch_ms")
+	fl.DurationVar(&o.Latency, "latency", 0, "before each answer")
+	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")
+	fl.StringArrayVar(&f.faults, "fault", nil, "something that goes wrong; may be repeated")
+	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that are not part of the plan")
+	cmd.AddCommand(a.demoCmd())
+	return cmd
+}
+
+// parse finishes the options that are more than a flag's value.
+func (f *sandboxFlags) parse() (sandbox.Options, error) {
+	o := f.options
+	rate, err := wire.ParseRate(f.appRate)
+	if err != nil {
+		return o, usage("", "--app-rate: %w", err)
+	}
+	o.AppRate = sandbox.Rate{Requests: rate.Limit, Window: rate.Window}
+	switch u := sandbox.ResetUnit(f.reset); u {
+	case sandbox.ResetDelta, sandbox.ResetEpoch, sandbox.ResetEpochMs:
+		o.Reset = u
+	default:
+		return o, usage("", "--reset %q: want delta, epoch or epoch_ms", f.reset)
+	}
+	if o.Scale < 1 || o.Contacts < 0 || o.Rate < 0 || o.Latency < 0 {
+		return o, usage("", "--scale, --contacts, --rate and --latency cannot be negative, nor --scale 0")
+	}
+	for _, text := range f.faults {
+		fault, err := sandbox.ParseFault(text)
+		if err != nil {
+			return o, usage("`penstock sandbox --help` lists the kinds", "--fault: %w", err)
+		}
+		o.Faults = append(o.Faults, fault)
+	}
+	o.Modules = map[string]bool{}
+	for _, m := range f.off {
+		o.Modules[m] = false
+	}
+	return o, nil
+}
+
+// sandbox serves until ctx ends; to be interrupted is how it is meant to end.
+func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
+	o, err := f.parse()
+	if err != nil {
+		return err
+	}
+	s, err := serveSandbox(f.listen, o)
+	if err != nil {
+		return err
+	}
+	if err := a.announce(s.url); err != nil {
+		return errors.Join(err, s.close())
+	}
+	select {
+	case <-ctx.Done():
+		return s.close()
+	case err := <-s.failed:
+		return fmt.Errorf("serve sandbox: %w", err)
+	}
+}
+
+// announce tells where the sandbox is, for people or for scripts.
+func (a *app) announce(url string) error {
+	if a.json {
+		return lineWriter(a.out).Encode(map[string]string{
+			"url": url, "api_key": sandboxAPIKey, "app_token": sandboxAppToken, "email": sandboxLogin, "password": sandboxPassword,
+		})
+	}
+	_, err := fmt.Fprintf(a.out, `sandbox on %s
+
+  v2 api key   %s
+  app token    %s
+  app login    %s / %s
+
+in another terminal: penstock sync`, url, sandboxAPIKey, sandboxAppToken, sandboxLogin, sandboxPassword)
+	if err == nil && url != "http://"+sandboxListen {
+		_, err = fmt.Fprintf(a.out, " (with base_url: %s in pipelines.yaml)", url)
+	}
+	if err == nil {
+		_, err = fmt.Fprint(a.out, "\nctrl-c ends it\n")
+	}
+	return err
+}
+
+// served is a sandbox under way.
+type served struct {
+	url     string
+	handler *sandbox.Server
+	server  *http.Server
+	failed  chan error
+}
+
+// serveSandbox listens and serves in the background until close.
+func serveSandbox(listen string, o sandbox.Options) (*served, error) {
+	handler, err := sandbox.New(o)
+	if err != nil {
+		return nil, usage("", "%w", err)
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("open sandbox: %w", err), "--listen 127.0.0.1:0 picks a free port")
+	}
+	s := &served{
+		url:     "http://" + l.Addr().String(),
+		handler: handler,
+		server:  &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second},
+		failed:  make(chan error, 1),
+	}
+	go func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+		close(s.failed)
+	}()
+	return s, nil
+}
+
+// close lets requests under way finish for a moment, then ends them.
+func (s *served) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close() // a slow answer is nobody's loss here
+	}
+	for range s.failed { // until Serve has returned
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"penstock": main,
+		"hold":     hold,
+	})
+}
+
+// TestScripts runs testdata/script: what the README promises, at the command
+// line. Each script has a sandbox of its own at $SANDBOX.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup:               setupScript,
+		Condition:           scriptCondition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  scriptExits,
+			"faults": scriptFaults,
+			"await":  scriptAwait,
+			"stats":  scriptStats,
+			"tmpfs":  scriptTmpfs,
+		},
+	})
+}
+
+// setupScript gives a script its sandbox, which does not limit anyone: scripts
+// are about what is said, not about how fast.
+func setupScript(env *testscript.Env) error {
+	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
+	if err != nil {
+		return err
+	}
+	server := httptest.NewServer(platform)
+	env.Defer(server.Close)
+	env.Setenv("SANDBOX", server.URL)
+	env.Setenv("NO_COLOR", "1")
+	env.Setenv("TZ", "UTC")
+	env.Values[platformKey{}] = platform
+	return nil
+}
+
+type platformKey struct{}
+
+func scriptCondition(cond string) (bool, error) {
+	switch cond {
+	case "duckdb":
+		return duckdbMissing == "", nil
+	case "mount":
+		return mayMount(), nil
+	}
+	return false, errors.New("unknown condition")
+}
+
+// scriptExits runs a program and holds its exit code: exits 75 penstock sync.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = e.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// scriptFaults puts these faults in the place of all others: faults [FAULT...].
+func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
+	var list []sandbox.Fault
+	for _, a := range args {
+		f, err := sandbox.ParseFault(a)
+		ts.Check(err)
+		list = append(list, f)
+	}
+	ts.Check(ts.Value(platformKey{}).(*sandbox.Server).SetFaults(list...))
+}
+
+// scriptAwait waits until a file is there: await FILE.
+func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("%s did not come", args[0])
+}
+
+// scriptStats holds what the sandbox has seen: stats outside 0.
+func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value(platformKey{}).(*sandbox.Server).Stats()
+	got := map[string]int{"outside": s.OutsideSum, "requests": s.Requests}[args[0]]
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if (got == want) == neg {
+		ts.Fatalf("%s: %d", args[0], got)
+	}
+}
+
+// TestSandboxVerb holds the sandbox's own process: it says where it is, answers
+// and ends cleanly when it is interrupted.
+func TestSandboxVerb(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Args = []string{"penstock", "sandbox", "--listen", "127.0.0.1:0", "--json", "--module-off", "crm"}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var ready struct {
+		URL    string `json:"url"`
+		APIKey string `json:"api_key"`
+	}
+	require.NoError(t, json.NewDecoder(stdout).Decode(&ready), stderr.String())
+	req, err := http.NewRequest(http.MethodGet, ready.URL+"/v2/contacts", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+ready.APIKey)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait(), stderr.String())
+	require.Empty(t, stderr.String())
+}

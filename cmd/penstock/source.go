@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// sourceClient is a configured source, ready to be read.
+type sourceClient struct {
+	client *extract.Client
+	names  []string // of wires, in the order they were made
+	wires  map[string]*wire.Client
+}
+
+// openSource makes the clients that the streams need. adjust, if not nil, has
+// the last word on their options.
+func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
+	clients, err := c.Clients(p.From[0].Text, streams)
+	if err != nil {
+		return nil, err
+	}
+	s := &sourceClient{wires: map[string]*wire.Client{}}
+	for _, cl := range clients {
+		cl.UserAgent = "penstock/" + versionNow().Version
+		if adjust != nil {
+			adjust(&cl.Options)
+		}
+		w, err := wire.New(cl.Options)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.wires[cl.Name] = w
+		s.names = append(s.names, cl.Name)
+	}
+	if s.client, err = extract.New(s.config(c, streams)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// config says which client a stream goes through.
+func (s *sourceClient) config(c *config.Config, streams []config.Stream) extract.Config {
+	cfg := extract.Config{
+		Streams:  map[string]*wire.Client{},
+		Selected: plain(streams),
+		Find: func(name string) (schemas.Stream, bool) {
+			st, ok := c.Stream(name)
+			return st.Stream, ok
+		},
+	}
+	for name, w := range s.wires {
+		switch name {
+		case string(schemas.SurfaceV2):
+			cfg.V2 = w
+		case string(schemas.SurfaceApp):
+			cfg.App = w
+		default:
+			cfg.Streams[name] = w
+		}
+	}
+	return cfg
+}
+
+// plain are the streams without what only the configuration knows.
+func plain(streams []config.Stream) []schemas.Stream {
+	all := make([]schemas.Stream, len(streams))
+	for i, s := range streams {
+		all[i] = s.Stream
+	}
+	return all
+}
+
+// limit is what the requests a second are held against, as far as it is known.
+func (s *sourceClient) limit() string {
+	var parts []string
+	for _, name := range s.names {
+		if l := s.wires[name].Governor().Stats().Limit.String(); l != "" {
+			parts = append(parts, name+" "+l)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// close drops the connections.
+func (s *sourceClient) close() error {
+	var errs []error
+	if s.client != nil {
+		errs = append(errs, s.client.Close())
+	}
+	for _, w := range s.wires {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
+)
+
+// reportJSON is a run's report as `sync --json` prints it.
+type reportJSON struct {
+	pipeline.Report
+	Seconds  float64      `json:"seconds"`
+	ExitCode int          `json:"exit_code"`
+	Error    string       `json:"error,omitempty"`
+	Streams  []streamJSON `json:"streams"`
+}
+
+type streamJSON struct {
+	pipeline.StreamReport
+	Duration float64 `json:"duration"` // seconds
+	Error    string  `json:"error,omitempty"`
+	Hint     string  `json:"hint,omitempty"`
+}
+
+func jsonOf(r pipeline.Report) reportJSON {
+	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
+	if r.Err != nil {
+		j.Error = r.Err.Error()
+	}
+	for _, s := range r.Streams {
+		sj := streamJSON{StreamReport: s, Duration: s.Duration.Seconds(), Hint: remedy(s)}
+		if s.Err != nil {
+			sj.Error = s.Err.Error()
+		}
+		j.Streams = append(j.Streams, sj)
+	}
+	return j
+}
+
+// summarise tells what a run did: problems first, then the figures, then what
+// to do next.
+func (a *app) summarise(w io.Writer, r pipeline.Report) {
+	if p := problems(r.Streams); len(p) > 0 {
+		printProblems(w, p)
+	}
+	if a.verbose {
+		printStreamReports(w, r.Streams)
+	} else {
+		printModules(w, r.Streams)
+	}
+	t := r.Totals()
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Pipeline, r.Status,
+		brief(r.Ended.Sub(r.Started)), grouped(int64(t.Requests)), verdicts(r.Streams))
+	for _, n := range nextSteps(r, a.config) {
+		fmt.Fprintf(w, "next: %s\n", n)
+	}
+}
+
+// problem is why streams did not reach their goal, told once for all of them.
+type problem struct {
+	streams []string
+	pipeline.StreamReport
+}
+
+// problems are the streams that did not reach their goal, the worst first,
+// those with one and the same cause together.
+func problems(streams []pipeline.StreamReport) []problem {
+	var all []problem
+	at := map[string]int{}
+	for _, s := range streams {
+		if s.Status == pipeline.StatusComplete && s.Counts.Rejected == 0 {
+			continue
+		}
+		cause := s.Stream
+		if s.Err != nil {
+			cause = root(s.Err)
+		}
+		cause = fmt.Sprint(s.Status, s.Destination, cause)
+		if i, ok := at[cause]; ok {
+			all[i].streams = append(all[i].streams, s.Stream)
+			continue
+		}
+		at[cause] = len(all)
+		all = append(all, problem{streams: []string{s.Stream}, StreamReport: s})
+	}
+	order := []pipeline.Status{pipeline.StatusFailed, pipeline.StatusHeld, pipeline.StatusParked, pipeline.StatusUnavailable, pipeline.StatusStopped, pipeline.StatusComplete}
+	slices.SortStableFunc(all, func(a, b problem) int {
+		return cmp.Compare(slices.Index(order, a.Status), slices.Index(order, b.Status))
+	})
+	return all
+}
+
+// root is what streams with one cause have in common: the innermost error, or
+// the source's words without the path.
+func root(err error) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		text := e.Class.String() + e.Message
+		if e.Err != nil {
+			text += e.Err.Error()
+		}
+		return text
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+func printProblems(w io.Writer, all []problem) {
+	for _, p := range all {
+		names := p.streams[0]
+		if n := len(p.streams); n > 1 {
+			names = fmt.Sprintf("%d streams: %s", n, strings.Join(p.streams[:min(n, 4)], ", "))
+			if n > 4 {
+				names += ", …"
+			}
+		}
+		if p.Destination != "" {
+			names += " → " + p.Destination
+		}
+		fmt.Fprintf(w, "%-11s %s\n", p.Status, names)
+		if p.Err != nil {
+			fmt.Fprintf(w, "            %s\n", printable(p.Err.Error(), false))
+		}
+		if p.Counts.Rejected > 0 {
+			fmt.Fprintf(w, "            %s records were rejected\n", grouped(p.Counts.Rejected))
+		}
+		if h := remedy(p.StreamReport); h != "" {
+			fmt.Fprintf(w, "            hint: %s\n", h)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// printModules sums the streams up by module.
+func printModules(w io.Writer, streams []pipeline.StreamReport) {
+	type sum struct {
+		streams, done int
+		counts        pipeline.Counts
+	}
+	sums := map[string]*sum{}
+	var total sum
+	for _, s := range streams {
+		module, _, _ := strings.Cut(s.Stream, ".")
+		m := sums[module]
+		if m == nil {
+			m = &sum{}
+			sums[module] = m
+		}
+		for _, x := range []*sum{m, &total} {
+			x.streams++
+			if s.Status == pipeline.StatusComplete {
+				x.done++
+			}
+			x.counts = x.counts.Add(s.Counts)
+		}
+	}
+	g := newGrid("module", "#streams", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted")
+	line := func(name string, s *sum) {
+		n := grouped(int64(s.streams))
+		if s.done < s.streams {
+			n = fmt.Sprintf("%d of %d", s.done, s.streams)
+		}
+		c := s.counts
+		g.add(name, n, c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted)
+	}
+	for _, m := range sortedKeys(sums) {
+		line(m, sums[m])
+	}
+	if len(sums) > 1 {
+		line("all", &total)
+	}
+	g.render(w)
+}
+
+// printStreamReports lists every stream.
+func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
+	g := newGrid("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took")
+	for _, s := range streams {
+		c := s.Counts
+		g.add(s.Stream, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
+	}
+	g.render(w)
+}
+
+// verdicts counts what the passes could prove.
+func verdicts(streams []pipeline.StreamReport) string {
+	n := map[pipeline.Verdict]int{}
+	for _, s := range streams {
+		n[s.Verdict]++
+	}
+	var parts []string
+	for _, v := range []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted} {
+		if n[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[v], v))
+		}
+	}
+	if parts == nil {
+		return "nothing proven"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// remedy is what a person can do about one stream's end; "" where nothing.
+func remedy(s pipeline.StreamReport) string {
+	if s.Status == pipeline.StatusHeld {
+		return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
+	}
+	if s.Err == nil {
+		if s.Counts.Rejected > 0 {
+			return fmt.Sprintf(`penstock query "SELECT * FROM _penstock_rejects WHERE stream = '%s'"`, s.Stream)
+		}
+		return ""
+	}
+	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
+		return remedyOf(e, s.Stream)
+	}
+	switch {
+	case errors.Is(s.Err, state.ErrLocked):
+		return "close the program that has the file open, or wait for it; nothing was changed, run again"
+	case errors.Is(s.Err, state.ErrMoved):
+		return "another process syncs this pipeline; nothing of this one was kept"
+	case errors.Is(s.Err, syscall.ENOSPC):
+		return "the disk is full: make room and run again; the tables are as the last commit left them"
+	case s.Status == pipeline.StatusStopped:
+		return ""
+	}
+	return "deal with the cause and run again; the table is as its last commit left it"
+}
+
+// remedyOf is what a person can do about an answer of the source.
+func remedyOf(e *wire.Error, stream string) string {
+	switch e.Class {
+	case wire.Auth:
+		return "the key or token is missing, wrong or expired; look at auth in the configuration, then `penstock check`"
+	case wire.NotEntitled:
+		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)
+	case wire.Throttled:
+		if !e.NotBefore.IsZero() {
+			return "the source asks to come back after " + e.NotBefore.Local().Format(time.TimeOnly) + "; what is committed stays"
+		}
+		return "the source asks to come back later; what is committed stays"
+	case wire.Transient:
+		return "the source cannot be reached or is in trouble; run again later, what is committed stays"
+	case wire.Malformed:
+		return fmt.Sprintf("the answer is not what the source promises; look at it with `penstock preview %s`, the table is as it was", stream)
+	case wire.Missing, wire.Invalid:
+		return fmt.Sprintf("the path or its parameters are not what this platform has; override them under streams: %s", stream)
+	}
+	return ""
+}
+
+// nextSteps are a few things worth doing after a run.
+func nextSteps(r pipeline.Report, config string) []string {
+	verb := func(words string) string {
+		if config != defaultConfig {
+			words = "-c " + config + " " + words
+		}
+		return "penstock " + words
+	}
+	count := map[pipeline.Status]int{}
+	landed := false
+	for _, s := range r.Streams {
+		count[s.Status]++
+		landed = landed || s.Destination != ""
+	}
+	var steps []string
+	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed]; n > 0 {
+		steps = append(steps, fmt.Sprintf("run again to finish %d streams; it goes on from the last commit", n))
+	}
+	switch {
+	case count[pipeline.StatusUnavailable] > 0:
+		steps = append(steps, verb("check"))
+	case !landed:
+		return append(steps, verb("sync"))
+	}
+	if r.Status == pipeline.StatusComplete {
+		return append(steps, verb(`query "SHOW TABLES"`), verb("status"))
+	}
+	return append(steps, verb("runs "+r.Run))
+}

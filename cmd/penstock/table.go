@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// grid is a table for people: a header, rows of text, numbers to the right.
+type grid struct {
+	header []string
+	right  []bool
+	rows   [][]string
+}
+
+// newGrid takes the header; a name that begins with # heads a column of numbers.
+func newGrid(header ...string) *grid {
+	g := &grid{}
+	for _, h := range header {
+		name, number := strings.CutPrefix(h, "#")
+		g.header, g.right = append(g.header, name), append(g.right, number)
+	}
+	return g
+}
+
+func (g *grid) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = shown(c)
+	}
+	g.rows = append(g.rows, row)
+}
+
+// maxCell is what a cell shows of a long text.
+const maxCell = 72
+
+// render writes the table without borders, so that it can be cut and pasted.
+func (g *grid) render(w io.Writer) {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Format.Header = text.FormatDefault
+	style.Options = table.Options{SeparateColumns: false, SeparateHeader: true}
+	style.Box.PaddingLeft = ""
+	style.Box.PaddingRight = "  "
+	t.SetStyle(style)
+	head := make(table.Row, len(g.header))
+	configs := make([]table.ColumnConfig, len(g.header))
+	for i, h := range g.header {
+		head[i] = cut(printable(h, false))
+		configs[i] = table.ColumnConfig{Number: i + 1}
+		if g.right[i] {
+			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	if width, ok := columns(w); ok {
+		t.Style().Size.WidthMax = width
+	}
+	t.AppendHeader(head)
+	t.SetColumnConfigs(configs)
+	for _, r := range g.rows {
+		row := make(table.Row, len(r))
+		for i, c := range r {
+			row[i] = cut(printable(c, false))
+		}
+		t.AppendRow(row)
+	}
+	for line := range strings.Lines(t.Render()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+func cut(s string) string {
+	if r := []rune(s); len(r) > maxCell {
+		return string(r[:maxCell-1]) + "…"
+	}
+	return s
+}
+
+// shown is v as a table shows it: numbers in groups of three, times without
+// their fractions.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case int:
+		return grouped(int64(v))
+	case int64:
+		return grouped(v)
+	case time.Time:
+		if v.IsZero() {
+			return ""
+		}
+		return v.Local().Format("2006-01-02 15:04:05")
+	case time.Duration:
+		return brief(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// brief writes a duration with no more digits than a reader needs.
+func brief(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// lineWriter writes values as JSON, one a line.
+func lineWriter(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}

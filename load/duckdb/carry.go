@@ -1,0 +1,68 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// carried is a temporary table with the keys of rows that a pass has carried and
+// left alone; of those that it wrote, their run tells. It lives with the engine,
+// spills like any table, and shares the transactions of the file.
+type carried struct {
+	table string
+	types []arrow.DataType // of its columns k0, k1…
+}
+
+// newCarried makes a table of carried keys from a query for k0, k1….
+func (m *merge) newCarried(t *target, from string) error {
+	m.db.mu.Lock()
+	m.db.tables++
+	name := fmt.Sprintf("penstock_carried_%d", m.db.tables)
+	m.db.mu.Unlock()
+	c := &carried{table: "temp.main." + name}
+	for _, k := range t.Key {
+		c.types = append(c.types, lattice(t.Columns, k))
+	}
+	if err := m.s.exec(m.ctx, "CREATE TEMP TABLE "+name+" AS "+from); err != nil {
+		return err
+	}
+	m.carried = c
+	return nil
+}
+
+// carry remembers the keys of the rows that were left alone.
+func (m *merge) carry(t *target, unchanged int64) error {
+	if unchanged == 0 || load.Own(t.Name) {
+		return nil
+	}
+	from := fmt.Sprintf("SELECT %s, true AS carried FROM %s WHERE st = %s AND NOT again",
+		strings.Join(keyColumns("", t.Key), ", "), status, isUnchanged)
+	if m.carried == nil {
+		return m.newCarried(t, from)
+	}
+	return m.s.exec(m.ctx, "INSERT INTO "+m.carried.table+" "+from)
+}
+
+// recarry gives the carried keys the types that the key of t has by now.
+func (m *merge) recarry(t *target) error {
+	if m.carried == nil || load.Own(t.Name) {
+		return nil
+	}
+	same := true
+	columns := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		from, to := m.carried.types[i], lattice(t.Columns, k)
+		same = same && load.SameType(from, to)
+		columns[i] = cast(fmt.Sprintf("k%d", i), from, to) + fmt.Sprintf(" AS k%d", i)
+	}
+	if same {
+		return nil
+	}
+	return m.newCarried(t, "SELECT "+strings.Join(columns, ", ")+", carried FROM "+m.carried.table)
+}

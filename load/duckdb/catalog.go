@@ -1,0 +1,214 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// catalog is what is known of some tables: what penstock made, by its own
+// account, and what the file says.
+type catalog struct {
+	made map[string]schemas.Table
+	live map[string]*object
+}
+
+// object is a table (or a view) of the file.
+type object struct {
+	view     bool
+	types    map[string]string // by column
+	required []string          // columns that want a value and have no default
+}
+
+// readCatalog looks up the tables of the given names and their children. A
+// transaction that has changed tables must ask anew.
+func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*catalog, error) {
+	live, err := s.engine.objects(ctx, s, anew)
+	if err != nil {
+		return nil, fmt.Errorf("read the database's catalog: %w", err)
+	}
+	c := &catalog{live: live}
+	var changes []load.Change
+	if c.live[load.Changes.Name] != nil {
+		if changes, err = readChanges(ctx, s, names); err != nil {
+			return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
+		}
+	}
+	c.made, err = load.Replay(changes)
+	return c, err
+}
+
+// objects are all tables and views of the file. Nobody else can change it while
+// it is attached, so what was committed is looked up once.
+func (e *engine) objects(ctx context.Context, s *session, anew bool) (map[string]*object, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known != nil && !anew {
+		return e.known, nil
+	}
+	all, err := readObjects(ctx, s)
+	if err == nil && !anew {
+		e.known = all
+	}
+	return all, err
+}
+
+// forgetObjects is called when the file was attached, or its tables changed.
+func (e *engine) forgetObjects() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.known = nil
+}
+
+func readObjects(ctx context.Context, s *session) (map[string]*object, error) {
+	all := map[string]*object{}
+	query := "SELECT table_name, column_name, data_type, NOT is_nullable AND column_default IS NULL FROM duckdb_columns() " +
+		"WHERE database_name = 'db' AND schema_name = 'main'" +
+		" UNION ALL SELECT view_name, NULL, NULL, NULL FROM duckdb_views() " +
+		"WHERE database_name = 'db' AND schema_name = 'main'"
+	err := s.query(ctx, query, func(v []driver.Value) error {
+		name := v[0].(string)
+		o := all[name]
+		if o == nil {
+			o = &object{types: map[string]string{}}
+			all[name] = o
+		}
+		if v[1] == nil {
+			o.view = true
+			return nil
+		}
+		column := v[1].(string)
+		o.types[column] = v[2].(string)
+		if required, _ := v[3].(bool); required {
+			o.required = append(o.required, column)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func readChanges(ctx context.Context, s *session, names []string) (changes []load.Change, err error) {
+	query := `SELECT "table", "column", source, action, from_type, to_type FROM ` + place(load.Changes.Name) +
+		" WHERE " + family(`"table"`, names)
+	err = s.query(ctx, query, func(v []driver.Value) error {
+		var c load.Change
+		for i, p := range []*string{&c.Table, &c.Column, &c.Source, &c.Action, &c.From, &c.To} {
+			*p, _ = v[i].(string)
+		}
+		changes = append(changes, c)
+		return nil
+	})
+	return changes, err
+}
+
+// family is the condition that column names one of the tables or a child.
+func family(column string, names []string) string {
+	or := make([]string, 0, 2*len(names))
+	for _, n := range names {
+		or = append(or, column+" = "+literal(n), "starts_with("+column+", "+literal(n+"__")+")")
+	}
+	return "(" + strings.Join(or, " OR ") + ")"
+}
+
+// tables are those which penstock made and which are still there.
+func (c *catalog) tables() []schemas.Table {
+	var out []schemas.Table
+	for _, name := range slices.Sorted(maps.Keys(c.made)) {
+		if c.live[name] != nil {
+			out = append(out, c.made[name])
+		}
+	}
+	return out
+}
+
+// table is the table of that name as it stands, with no columns where there is
+// none; an error where somebody has changed it. // Invariant 16
+func (c *catalog) table(name string) (schemas.Table, error) {
+	t, known := c.made[name]
+	o := c.live[name]
+	switch {
+	case o == nil:
+		return schemas.Table{Name: name}, nil // never made, or dropped: made anew
+	case o.view:
+		return t, &load.ForeignChange{Table: name, Diff: []string{"a view stands in its place"}}
+	case !known:
+		return t, &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
+	}
+	types := map[string]string{}
+	for _, f := range t.Columns.Fields() {
+		types[f.Name] = sqlType(schemas.TypeOf(f))
+	}
+	if err := load.Compare(name, types, o.types); err != nil {
+		return t, err
+	}
+	for _, column := range o.required {
+		if _, own := types[column]; !own {
+			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
+		}
+	}
+	return t, nil
+}
+
+// carryOut makes a table as planned, and returns whether anything was done.
+func carryOut(ctx context.Context, s *session, p load.Plan, run string) error {
+	table := place(p.Table.Name)
+	if p.Create {
+		if err := s.exec(ctx, createSQL(p.Table)); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range p.Add {
+			// Never with a default: a function there would break the log's replay.
+			if err := s.exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range p.Widen {
+		to := schemas.TypeOf(w.Column)
+		q := "ALTER TABLE " + table + " ALTER " + ident(w.Column.Name) + " TYPE " + sqlType(to) +
+			" USING " + cast(ident(w.Column.Name), w.From, to)
+		if err := s.exec(ctx, q); err != nil {
+			return err
+		}
+	}
+	return record(ctx, s, p.Changes(), run)
+}
+
+func createSQL(t schemas.Table) string {
+	defs := make([]string, 0, t.Columns.NumFields())
+	for _, f := range t.Columns.Fields() {
+		defs = append(defs, definition(f))
+	}
+	return "CREATE TABLE " + place(t.Name) + " (" + strings.Join(defs, ", ") + ")"
+}
+
+func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(schemas.TypeOf(f)) }
+
+// record notes changes where [readChanges] finds them.
+func record(ctx context.Context, s *session, changes []load.Change, run string) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	at := "TIMESTAMPTZ " + literal(time.Now().UTC().Format("2006-01-02 15:04:05.000000+00"))
+	rows := make([]string, len(changes))
+	for i, c := range changes {
+		values := []string{at}
+		for _, text := range []string{run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
+			values = append(values, literal(text))
+		}
+		rows[i] = "(" + strings.Join(values, ", ") + ")"
+	}
+	return s.exec(ctx, "INSERT INTO "+place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
+}

@@ -1,0 +1,50 @@
+// Package duckdb lands tables in a DuckDB file.
+//
+// The file is attached to an in-memory engine only while something is committed
+// or looked up, so that others can open it in between. Rows arrive as Arrow
+// batches, which the engine reads in place; a commit deletes the rows that
+// changed and appends them anew, and moves the cursor in the same transaction.
+// Target tables have neither keys nor indexes: list columns, deletes followed
+// by inserts and the replay of the log break under them, and an index must fit
+// in memory. That keys are unique is this package's doing.
+//
+// It needs cgo and the build tag duckdb_arrow. Without them [Open] says so.
+package duckdb
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// Options says which file a [DB] writes, and how much of the machine it may use.
+// Everything but Path may be left out.
+type Options struct {
+	Path        string
+	MemoryLimit string        // of the engine, as DuckDB writes sizes; "256MB"
+	Threads     int           // of the engine; 0: one a core
+	TempDir     string        // where a private directory for spilling is made; the system's
+	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: not at all
+
+	// StorageVersion of a file that is created, such as "v1.4.0"; the default
+	// can be read by every engine since 1.0.
+	StorageVersion string
+
+	// Step, where it is given, is called before each named step of a commit; an
+	// error makes the step fail. Tests use it to break commits at every step.
+	Step func(name string) error
+
+	Log *slog.Logger // for what a person should know though it was dealt with; nil: nowhere
+}
+
+const (
+	defaultMemoryLimit = "256MB"
+	defaultWaitLock    = 30 * time.Second
+)
+
+// ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.
+var ErrNotBuilt = errors.New("built without duckdb: it needs cgo and the build tag duckdb_arrow")
+
+// ErrNotReadOnly is returned by Query for a statement that is more than a
+// question.
+var ErrNotReadOnly = errors.New("only a single SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN can be asked")

@@ -1,0 +1,169 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// DB is a destination in a DuckDB file. Its methods may be called from any
+// number of goroutines; one transaction at a time is between its first Apply
+// and its end, and the others wait for it there.
+type DB struct {
+	o Options
+
+	window window        // the engine, and whether the file is attached to it
+	writer chan struct{} // holds one token while a transaction is applied
+	reader sync.Mutex    // guards the engine's reading session
+
+	mu        sync.Mutex
+	positions map[state.Key]position // as last seen or committed
+	passes    map[state.Key]*pass
+	tables    int // number of the next table of carried keys
+}
+
+var (
+	_ load.Destination = (*DB)(nil)
+	_ load.Querier     = (*DB)(nil)
+)
+
+// position is the row of one stream in _penstock_state.
+type position struct {
+	cursor   state.Cursor
+	sequence int64 // 0: there is no row
+}
+
+// Open prepares a destination in the file o.Path, which is made by the first
+// commit. It does not open the file; close the destination after use.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Path == "" {
+		return nil, errors.New("open duckdb: no path")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", o.Path, err)
+	}
+	o.Path = path
+	if o.MemoryLimit == "" {
+		o.MemoryLimit = defaultMemoryLimit
+	}
+	if o.WaitLock == 0 {
+		o.WaitLock = defaultWaitLock
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &DB{
+		o:         o,
+		writer:    make(chan struct{}, 1),
+		positions: map[state.Key]position{},
+		passes:    map[state.Key]*pass{},
+	}
+	d.window.gate = make(chan struct{}, 1)
+	if err := d.window.start(ctx, o); err != nil {
+		return nil, fmt.Errorf("open %s: %w", o.Path, err)
+	}
+	return d, nil
+}
+
+// Cursor implements [load.Destination].
+func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	p, err := d.position(ctx, k)
+	return p.cursor, err
+}
+
+// position reads a stream's position from the file.
+func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
+	err = d.look(ctx, func(s *session) error {
+		p, err = readPosition(ctx, s, k)
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("read cursor of %s: %w", k.Stream, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.positions[k] = p
+	return p, nil
+}
+
+func readPosition(ctx context.Context, s *session, k state.Key) (p position, err error) {
+	query := "SELECT cursor, sequence FROM " + place(load.State.Name) + " WHERE " + whereKey(k)
+	err = s.query(ctx, query, func(v []driver.Value) error {
+		cursor, _ := v[0].(string)
+		p.cursor = state.Cursor(cursor)
+		p.sequence, _ = v[1].(int64)
+		return nil
+	})
+	if missing(err) {
+		return position{}, nil
+	}
+	return p, err
+}
+
+func whereKey(k state.Key) string {
+	return "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+}
+
+// look runs f with the file attached, or not at all where there is no file.
+func (d *DB) look(ctx context.Context, f func(*session) error) error {
+	if _, err := os.Stat(d.o.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	e, release, err := d.hold(ctx, looking)
+	if err != nil {
+		return err
+	}
+	defer release()
+	d.reader.Lock()
+	defer d.reader.Unlock()
+	return f(e.read)
+}
+
+// Tables implements [load.Destination].
+func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
+	err = d.look(ctx, func(s *session) error {
+		c, err := readCatalog(ctx, s, []string{name}, false)
+		if err != nil {
+			return err
+		}
+		tables = c.tables()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tables of %s: %w", name, err)
+	}
+	return tables, nil
+}
+
+// Close lets go of the file. What is committed stays; a log that has grown long
+// is worked into the file first.
+func (d *DB) Close() error {
+	if err := errors.Join(d.step("close"), d.stop()); err != nil {
+		return fmt.Errorf("close %s: %w", d.o.Path, err)
+	}
+	return nil
+}
+
+// step names the point a commit has reached to those who asked for it.
+func (d *DB) step(name string) error {
+	if d.o.Step == nil {
+		return nil
+	}
+	if err := d.o.Step(name); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

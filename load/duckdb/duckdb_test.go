@@ -1,0 +1,48 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+)
+
+func TestConformance(t *testing.T) {
+	var paths sync.Map
+	loadtest.Run(t, loadtest.Driver{
+		Open: func(t testing.TB, step func(string) error) load.Destination {
+			path, ok := paths.Load(t)
+			if !ok {
+				path = filepath.Join(t.TempDir(), "it's a test.duckdb")
+				paths.Store(t, path)
+			}
+			d, err := Open(t.Context(), Options{Path: path.(string), TempDir: t.TempDir(), Step: step})
+			require.NoError(t, err)
+			return d
+		},
+		Settle: func(d load.Destination) { d.(*DB).detachIdle() },
+		Rows:   func(t testing.TB, d load.Destination, table string) []loadtest.Row { return rowsOf(t, d.(*DB), table) },
+	})
+}
+
+// rowsOf reads a table; none where it is not there.
+func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
+	t.Helper()
+	err := d.Query(t.Context(), "SELECT * FROM "+ident(table), func(b arrow.RecordBatch) error {
+		rows = append(rows, loadtest.RowsOf(b)...)
+		return nil
+	})
+	if err != nil && strings.Contains(err.Error(), "does not exist") {
+		return nil
+	}
+	require.NoError(t, err)
+	return rows
+}

@@ -1,0 +1,180 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+	"strings"
+	"sync"
+
+	duckdb "github.com/duckdb/duckdb-go/v2"
+)
+
+// engine is an in-memory instance of DuckDB, to which the file is attached
+// under the name db while it is needed.
+type engine struct {
+	connector *duckdb.Connector
+	write     *session // transactions; owns the temporary tables
+	read      *session // look-ups meanwhile
+	stage     *session // views of staged rows
+	stages    int      // number of the next of them
+	temp      string
+	broken    bool // a fatal error has invalidated it
+
+	mu    sync.Mutex
+	known map[string]*object // of the attached file, as committed; nil: not looked up
+}
+
+func newEngine(ctx context.Context, o Options) (e *engine, err error) {
+	e = &engine{}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start duckdb: %w", errors.Join(err, e.close()))
+		}
+	}()
+	if e.temp, err = os.MkdirTemp(o.TempDir, "penstock-duckdb-"); err != nil {
+		return e, err
+	}
+	if e.connector, err = duckdb.NewConnector("", nil); err != nil {
+		return e, err
+	}
+	for _, s := range []**session{&e.write, &e.read, &e.stage} {
+		if *s, err = e.connect(ctx); err != nil {
+			return e, err
+		}
+	}
+	for _, q := range settings(o, e.temp) {
+		if err = e.write.exec(ctx, q); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// settings confine the engine: no file but the destination's, nothing loaded
+// from elsewhere, a bounded share of the machine, and none of it negotiable.
+func settings(o Options, temp string) []string {
+	paths := make([]string, 0, 4)
+	for _, suffix := range []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"} {
+		paths = append(paths, literal(o.Path+suffix))
+	}
+	q := []string{
+		"SET temp_directory = " + literal(temp),
+		"SET memory_limit = " + literal(o.MemoryLimit),
+		"SET allowed_paths = [" + strings.Join(paths, ", ") + "]",
+		"SET autoinstall_known_extensions = false",
+		"SET autoload_known_extensions = false",
+		"SET allow_community_extensions = false",
+		"SET TimeZone = 'UTC'",
+		// Small commits stay in the log when the file is let go; whether to
+		// checkpoint is decided in checkpoint.
+		"PRAGMA disable_checkpoint_on_shutdown",
+	}
+	if o.Threads > 0 {
+		q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))
+	}
+	return append(q, "SET enable_external_access = false", "SET lock_configuration = true")
+}
+
+func (e *engine) connect(ctx context.Context) (*session, error) {
+	c, err := e.connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := duckdb.NewArrowFromConn(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &session{conn: c.(*duckdb.Conn), arrow: a, engine: e}, nil
+}
+
+func (e *engine) close() error {
+	var errs []error
+	for _, s := range []*session{e.write, e.read, e.stage} {
+		if s != nil {
+			errs = append(errs, s.conn.Close())
+		}
+	}
+	if e.connector != nil {
+		errs = append(errs, e.connector.Close())
+	}
+	if e.temp != "" {
+		errs = append(errs, os.RemoveAll(e.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// session is one connection to the engine, used by one goroutine at a time.
+type session struct {
+	conn   *duckdb.Conn
+	arrow  *duckdb.Arrow
+	engine *engine
+}
+
+func (s *session) exec(ctx context.Context, query string) error {
+	_, err := s.affect(ctx, query)
+	return err
+}
+
+// affect runs a statement and returns the number of rows it changed.
+func (s *session) affect(ctx context.Context, query string) (int64, error) {
+	r, err := s.conn.ExecContext(ctx, query, nil)
+	if err != nil {
+		return 0, s.note(err)
+	}
+	return r.RowsAffected()
+}
+
+// query hands each row of an answer to row, which must not keep it.
+func (s *session) query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
+	rows, err := s.conn.QueryContext(ctx, query, nil)
+	if err != nil {
+		return s.note(err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	values := make([]driver.Value, len(rows.Columns()))
+	for {
+		if err := rows.Next(values); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return s.note(err)
+		}
+		if err := row(values); err != nil {
+			return err
+		}
+	}
+}
+
+// numbers reads an answer of one row of integers.
+func (s *session) numbers(ctx context.Context, query string, into ...*int64) error {
+	return s.query(ctx, query, func(v []driver.Value) error {
+		for i := range into {
+			switch n := v[i].(type) {
+			case int64:
+				*into[i] = n
+			case *big.Int: // what sums are
+				*into[i] = n.Int64()
+			default:
+				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
+			}
+		}
+		return nil
+	})
+}
+
+// note remembers errors after which the engine must be started anew.
+func (s *session) note(err error) error {
+	if e, ok := errors.AsType[*duckdb.Error](err); ok {
+		fatal := e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal
+		if fatal || strings.Contains(e.Msg, "has been invalidated") {
+			s.engine.broken = true
+		}
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A table without a key is a multiset. Two rows with one hash are alike but for
+// when they were written, so of a hash only the number of its rows matters.
+
+// keptRows is the temporary table of how often the transaction, which is the
+// whole pass, has carried each hash h.
+const keptRows = "temp.main.penstock_kept"
+
+// keep makes sure that the table of kept rows is there and this transaction's.
+func (m *merge) keep() error {
+	if m.kept {
+		return nil
+	}
+	m.kept = true
+	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE penstock_kept (h VARCHAR, n BIGINT)")
+}
+
+// keyless appends the rows of which the table has fewer than the pass carried.
+func (m *merge) keyless(t *target) error {
+	if err := m.db.step("stage"); err != nil {
+		return err
+	}
+	if err := m.keep(); err != nil {
+		return err
+	}
+	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
+		return m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_status AS
+			SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
+			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s) AS s
+			LEFT JOIN (SELECT h, sum(n) AS n FROM %[6]s GROUP BY h) AS k USING (h)
+			LEFT JOIN (%[7]s) AS t USING (h)`,
+			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, keptRows, stored(t)))
+	})
+	if err != nil {
+		return err
+	}
+	if err := m.s.exec(m.ctx, "INSERT INTO "+keptRows+" SELECT h, count(*) FROM "+status+" GROUP BY h"); err != nil {
+		return err
+	}
+	var n counts
+	if err := m.s.numbers(m.ctx, "SELECT count(*), count_if(st = "+isNew+") FROM "+status, &n.handed, &n.fresh); err != nil {
+		return err
+	}
+	m.out.Written += n.fresh
+	m.out.Inserted += n.fresh
+	m.out.Unchanged += n.handed - n.fresh
+	return m.insertFamily(t, n)
+}
+
+// stored counts the rows of t by hash.
+func stored(t *target) string {
+	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s GROUP BY 1", schemas.ColHash, place(t.Name))
+}
+
+// sweepKeyless looks for rows beyond those the pass carried.
+func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
+	if err := m.keep(); err != nil {
+		return err
+	}
+	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_missing AS
+		SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t
+		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, stored(t), keptRows))
+	if err != nil {
+		return err
+	}
+	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
+		lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
+	if err != nil {
+		return err
+	}
+	m.out.Known = true
+	if !s.Delete || m.out.Missing == 0 {
+		return nil
+	}
+	m.out.Deleted = m.out.Missing
+	if err := m.trim(t, "1"); err != nil {
+		return err
+	}
+	for _, c := range m.children(t) {
+		if err := m.trim(c, c.link()); err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// trim takes out all rows of the hashes that have too many, and puts as many of
+// them back as there should be: of a child table, the rows of as many parents.
+func (m *merge) trim(t *target, parent string) error {
+	rank := "row_number()"
+	if parent != "1" {
+		rank = "dense_rank()"
+	}
+	columns := idents(t.names())
+	for _, q := range []string{
+		fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_spare AS SELECT %s FROM
+			(SELECT t.*, s.n AS penstock_n, %s OVER (PARTITION BY t.%s ORDER BY t.%s) AS penstock_rank
+			FROM %s AS t JOIN %s AS s ON s.h = t.%[3]s) WHERE penstock_rank <= penstock_n`,
+			columns, rank, schemas.ColHash, orderOf(parent), place(t.Name), lostKeys),
+		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.h = t.%s", place(t.Name), lostKeys, schemas.ColHash),
+		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM temp.main.penstock_spare", place(t.Name), columns, columns),
+		"DROP TABLE temp.main.penstock_spare",
+	} {
+		if err := m.s.exec(m.ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orderOf(parent string) string {
+	if parent == "1" {
+		return schemas.ColSyncedAt
+	}
+	return parent
+}

@@ -1,0 +1,98 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	duckdb "github.com/duckdb/duckdb-go/v2"
+)
+
+// Query implements [load.Querier]. The statement runs in a transaction that can
+// only read, and sees no file but this one.
+func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+	if _, err := os.Stat(d.o.Path); err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	e, release, err := d.hold(ctx, looking)
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	defer release()
+	if err := e.ask(ctx, sql, each); err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	return nil
+}
+
+func (e *engine) ask(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.conn.Close()) }()
+	for _, q := range []string{"USE db", "BEGIN TRANSACTION READ ONLY"} {
+		if err := s.exec(ctx, q); err != nil {
+			return err
+		}
+	}
+	if err := question(s, sql); err != nil {
+		return err
+	}
+	return s.stream(ctx, sql, each)
+}
+
+// question refuses whatever could change something.
+func question(s *session, sql string) error {
+	stmt, err := s.conn.Prepare(sql) // exactly one statement, or an error
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	kind, err := stmt.(*duckdb.Stmt).StatementType()
+	if err != nil {
+		return err
+	}
+	if kind != duckdb.STATEMENT_TYPE_SELECT && kind != duckdb.STATEMENT_TYPE_EXPLAIN {
+		return ErrNotReadOnly
+	}
+	return nil
+}
+
+// stream hands the answer on as it comes.
+func (s *session) stream(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+	r, err := s.arrow.QueryContext(ctx, sql)
+	if err != nil {
+		return s.note(err)
+	}
+	defer r.Release()
+	some := false
+	for r.Next() {
+		some = true
+		if err := each(r.RecordBatch()); err != nil {
+			return err
+		}
+	}
+	if err := r.Err(); err != nil {
+		return s.note(err)
+	}
+	if some {
+		return nil
+	}
+	return none(r.Schema(), each)
+}
+
+// none hands on a batch without rows.
+func none(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	batch := b.NewRecordBatch()
+	defer batch.Release()
+	return each(batch)
+}

@@ -1,0 +1,118 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// ident quotes an identifier.
+func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// idents quotes several.
+func idents(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = ident(n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// literal quotes a text. A zero byte cannot stand in a statement.
+func literal(s string) string {
+	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	return strings.ReplaceAll(q, "\x00", "' || chr(0) || '")
+}
+
+// place is the full name of a table of the destination.
+func place(table string) string { return "db.main." + ident(table) }
+
+// sqlType is the column type for a type of the lattice, as the engine writes
+// it. JSON is kept as VARCHAR: the engine's own JSON type would parse each
+// value again, and refuse a commit for what it finds there.
+func sqlType(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *arrow.BooleanType:
+		return "BOOLEAN"
+	case *arrow.Int64Type:
+		return "BIGINT"
+	case *arrow.Float64Type:
+		return "DOUBLE"
+	case *arrow.Decimal128Type:
+		return fmt.Sprintf("DECIMAL(%d,%d)", t.Precision, t.Scale)
+	case *arrow.Date32Type:
+		return "DATE"
+	case *arrow.TimestampType:
+		return "TIMESTAMP WITH TIME ZONE"
+	case *arrow.ListType:
+		return sqlType(t.Elem()) + "[]"
+	}
+	return "VARCHAR"
+}
+
+// cast is the expression expr, of the lattice's type from, as the wider type to.
+func cast(expr string, from, to arrow.DataType) string {
+	if load.SameType(from, to) {
+		return expr
+	}
+	_, isJSON := to.(*schemas.JSONType)
+	list, isList := from.(*arrow.ListType)
+	switch {
+	case from.ID() == arrow.NULL:
+		return "CAST(NULL AS " + sqlType(to) + ")"
+	case isList && list.Elem().ID() == arrow.NULL:
+		return castEmpty(expr, to)
+	case isList && isJSON:
+		item := jsonOf("x", list.Elem())
+		return "'[' || array_to_string(list_transform(" + expr + ", lambda x: coalesce(" + item + ", 'null')), ',') || ']'"
+	case isList:
+		item := cast("x", list.Elem(), to.(*arrow.ListType).Elem())
+		return "list_transform(" + expr + ", lambda x: " + item + ")"
+	case isJSON:
+		return jsonOf(expr, from)
+	case from.ID() == arrow.TIMESTAMP:
+		return timestampText(expr)
+	}
+	return "CAST(" + expr + " AS " + sqlType(to) + ")"
+}
+
+// castEmpty is for a list that was only ever seen empty: where there is no list
+// to be empty, it is null.
+func castEmpty(expr string, to arrow.DataType) string {
+	switch to.(type) {
+	case *arrow.ListType:
+		return "CASE WHEN " + expr + " IS NOT NULL THEN CAST([] AS " + sqlType(to) + ") END"
+	case *schemas.JSONType:
+		return "CASE WHEN " + expr + " IS NOT NULL THEN '[]' END"
+	}
+	return "CAST(NULL AS " + sqlType(to) + ")"
+}
+
+// jsonOf is the JSON text of a value that is no list.
+func jsonOf(expr string, from arrow.DataType) string {
+	switch from.(type) {
+	case *schemas.JSONType:
+		return expr
+	case *arrow.StringType:
+		return "CAST(to_json(" + expr + ") AS VARCHAR)"
+	case *arrow.Date32Type:
+		return "'\"' || CAST(" + expr + " AS VARCHAR) || '\"'"
+	case *arrow.TimestampType:
+		return "'\"' || " + timestampText(expr) + " || '\"'"
+	}
+	return "CAST(" + expr + " AS VARCHAR)"
+}
+
+// timestampText writes a time as 2026-11-20T00:00:00Z, with six digits of
+// fraction where there is one.
+func timestampText(expr string) string {
+	utc := "timezone('UTC', " + expr + ")"
+	return "CASE WHEN microsecond(" + utc + ") % 1000000 = 0 THEN strftime(" + utc + ", '%Y-%m-%dT%H:%M:%SZ') " +
+		"ELSE strftime(" + utc + ", '%Y-%m-%dT%H:%M:%S.%fZ') END"
+}

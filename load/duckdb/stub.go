@@ -1,0 +1,18 @@
+//go:build !cgo || !duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// DB is not there in this build.
+type DB struct{ load.Destination }
+
+// Open returns [ErrNotBuilt].
+func Open(_ context.Context, o Options) (*DB, error) {
+	return nil, fmt.Errorf("open %s: %w", o.Path, ErrNotBuilt)
+}

@@ -1,0 +1,286 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// pass is what this process remembers of one reading of a stream.
+type pass struct {
+	run     string
+	carried *carried // nil for none yet
+	lost    bool     // it was lost with its engine
+}
+
+// tx gathers batches, and holds the file from its first Apply on.
+type tx struct {
+	db   *DB
+	key  state.Key
+	from state.Cursor
+	at   position // of the stream when the transaction began
+	of   load.Pass
+	pass *pass
+
+	pending []*staged // in the order of their first batch
+	s       *session  // nil before the first Apply
+	release func()
+	carried *carried // as pass.carried, this transaction's included
+	kept    bool     // the temporary table of kept rows was made
+	ddl     bool
+	failed  error // of an Apply: nothing can be committed any more
+	over    bool
+}
+
+// Begin implements [load.Destination].
+func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	d.mu.Lock()
+	at, known := d.positions[k]
+	d.mu.Unlock()
+	if !known || at.cursor != from {
+		var err error
+		if at, err = d.position(ctx, k); err != nil {
+			return nil, fmt.Errorf("begin: %w", err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ps := d.passes[k]
+	if ps == nil || ps.run != p.Run {
+		ps = &pass{run: p.Run}
+		d.passes[k] = ps
+	}
+	return &tx{db: d, key: k, from: from, at: at, of: p, pass: ps}, nil
+}
+
+// Write implements [load.Tx].
+func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if x.over {
+		return fmt.Errorf("write %s: transaction is over", t.Name)
+	}
+	for _, k := range t.Key {
+		i := b.Schema().FieldIndices(k)
+		if len(i) == 0 {
+			return fmt.Errorf("write %s: no key column %s", t.Name, k)
+		}
+		if n := b.Column(i[0]).NullN(); n > 0 {
+			return fmt.Errorf("write %s: key column %s is null in %d rows", t.Name, k, n)
+		}
+	}
+	var s *staged
+	for _, p := range x.pending {
+		if p.Name == t.Name {
+			s = p
+		}
+	}
+	if s == nil {
+		s = &staged{Table: schemas.Table{Name: t.Name, Key: t.Key}}
+		x.pending = append(x.pending, s)
+	}
+	if err := s.join(b.Schema()); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	s.add(b)
+	return nil
+}
+
+// start takes the file and begins, and finds out early if it is too late.
+func (x *tx) start(ctx context.Context) (err error) {
+	if x.s != nil {
+		return nil
+	}
+	select {
+	case x.db.writer <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e, release, err := x.db.hold(ctx, writing)
+	if err != nil {
+		<-x.db.writer
+		return err
+	}
+	x.s, x.release = e.write, func() { release(); <-x.db.writer }
+	x.carried = x.pass.carried
+	if err := x.db.step("begin"); err != nil {
+		return err
+	}
+	if err := x.s.exec(ctx, "BEGIN TRANSACTION"); err != nil {
+		return err
+	}
+	return x.unmoved(ctx)
+}
+
+// unmoved checks the fence: the stream's position is still the one the
+// transaction began from. // Invariant 13
+func (x *tx) unmoved(ctx context.Context) error {
+	now, err := readPosition(ctx, x.s, x.key)
+	if err != nil {
+		return fmt.Errorf("read cursor: %w", err)
+	}
+	if now != x.at || x.at.cursor != x.from {
+		return state.ErrMoved
+	}
+	return nil
+}
+
+// Apply implements [load.Tx].
+func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
+	switch {
+	case x.over:
+		return out, fmt.Errorf("apply %s: transaction is over", x.key.Stream)
+	case x.failed != nil:
+		return out, x.failed
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("apply %s: %w", x.key.Stream, err)
+			x.failed = err
+		}
+	}()
+	if err := x.start(ctx); err != nil {
+		return out, err
+	}
+	pending := x.pending
+	x.pending = nil
+	defer func() {
+		for _, p := range pending {
+			p.release()
+		}
+	}()
+	if len(pending) == 0 && s.Table == "" {
+		return out, nil
+	}
+	m := &merge{tx: x, ctx: ctx, out: &out}
+	if err := m.fit(pending, s.Table); err != nil {
+		return out, err
+	}
+	if err := m.rows(pending); err != nil {
+		return out, err
+	}
+	return out, m.sweep(s)
+}
+
+// Commit implements [load.Tx].
+func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	if x.over {
+		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
+	}
+	defer x.Rollback()
+	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := x.commit(ctx, next); err != nil {
+		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
+	}
+	return nil
+}
+
+// commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
+func (x *tx) commit(ctx context.Context, next state.Cursor) error {
+	to := position{cursor: next, sequence: x.at.sequence + 1}
+	for _, step := range []func() error{
+		func() error { return x.db.step("state") },
+		func() error { return x.move(ctx, to) },
+		func() error { return x.db.step("precommit") },
+		func() error { return x.s.exec(ctx, "COMMIT") },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	x.over = true
+	defer x.end()
+	x.db.mu.Lock()
+	x.db.positions[x.key] = to
+	x.pass.carried = x.carried
+	x.db.mu.Unlock()
+	if x.ddl {
+		x.s.engine.forgetObjects()
+	}
+	x.db.window.changed = x.db.window.changed || x.ddl || x.db.logSize() > longLog
+	return x.db.step("committed")
+}
+
+// move writes the stream's new position over the one it began from.
+func (x *tx) move(ctx context.Context, to position) error {
+	if err := x.ownTables(ctx); err != nil {
+		return err
+	}
+	table := place(load.State.Name)
+	n, err := x.s.affect(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s AND cursor = %s AND sequence = %d",
+		table, whereKey(x.key), literal(string(x.from)), x.at.sequence))
+	if err != nil {
+		return fmt.Errorf("move cursor: %w", err)
+	}
+	if n != min(x.at.sequence, 1) { // no row before the first commit, then one
+		return state.ErrMoved
+	}
+	return x.s.exec(ctx, fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, %s, %d, %s)", table,
+		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(time.Now())))
+}
+
+// ownTables makes the tables which the destination writes itself.
+func (x *tx) ownTables(ctx context.Context) error {
+	if x.at.sequence > 0 {
+		return nil
+	}
+	x.ddl = true
+	for _, t := range []schemas.Table{load.State, load.Changes} {
+		q := "CREATE TABLE IF NOT EXISTS" + createSQL(t)[len("CREATE TABLE"):]
+		if err := x.s.exec(ctx, q); err != nil {
+			return fmt.Errorf("create %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// Rollback implements [load.Tx].
+func (x *tx) Rollback() error {
+	if x.over {
+		return nil
+	}
+	x.over = true
+	for _, p := range x.pending {
+		p.release()
+	}
+	x.pending = nil
+	if x.s == nil {
+		return nil
+	}
+	defer x.end()
+	x.db.mu.Lock()
+	delete(x.db.positions, x.key) // to be read again, should that be what went wrong
+	x.db.mu.Unlock()
+	if err := x.s.exec(context.Background(), "ROLLBACK"); err != nil && !missingTransaction(err) {
+		x.s.engine.broken = true
+		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)
+	}
+	return nil
+}
+
+// end lets go of the file.
+func (x *tx) end() {
+	if x.s != nil {
+		x.s = nil
+		x.release()
+	}
+}
+
+// timestamp is t as a literal.
+func timestamp(t time.Time) string {
+	return "TIMESTAMPTZ " + literal(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
+}
+
+// missingTransaction reports whether there was nothing to roll back.
+func missingTransaction(err error) bool {
+	return strings.Contains(err.Error(), "no transaction is active")
+}

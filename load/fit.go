@@ -1,0 +1,220 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Plan is what must be done to a table before rows of another shape fit in.
+// It only ever adds and widens. // Invariant 16
+type Plan struct {
+	Table  schemas.Table // as it is once the plan was carried out
+	Create bool          // there is no such table yet
+	Add    []arrow.Field // columns to add; all columns where Create is set
+	Widen  []Widening
+}
+
+// Widening is a column that changes its type to a wider one.
+type Widening struct {
+	Column arrow.Field // as it will be
+	From   arrow.DataType
+}
+
+// Empty reports whether there is nothing to do.
+func (p Plan) Empty() bool { return !p.Create && len(p.Add) == 0 && len(p.Widen) == 0 }
+
+// Fit compares the table have, its Columns nil where there is none, with the
+// columns want that rows arrive with. Columns of want that have only been seen
+// null are not made before a value comes, and [schemas.ColOrdinal] never is.
+func Fit(have, want schemas.Table) (Plan, error) {
+	p := Plan{Table: have}
+	if have.Columns == nil {
+		p = Plan{Create: true, Table: schemas.Table{Name: want.Name, Key: want.Key}}
+	} else if !slices.Equal(have.Key, want.Key) {
+		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
+	}
+	fields := fieldsOf(have.Columns)
+	for _, w := range want.Columns.Fields() {
+		i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == w.Name })
+		switch {
+		case w.Name == schemas.ColOrdinal || i < 0 && !placeable(schemas.TypeOf(w)):
+		case i < 0:
+			p.Add = append(p.Add, w)
+			fields = append(fields, w)
+		default:
+			if err := p.widen(&fields[i], w); err != nil {
+				return Plan{}, fmt.Errorf("fit table %s: %w", want.Name, err)
+			}
+		}
+	}
+	p.Table.Columns = arrow.NewSchema(fields, nil)
+	return p, nil
+}
+
+// widen makes the column f wide enough for the values of w.
+func (p *Plan) widen(f *arrow.Field, w arrow.Field) error {
+	if a, b := schemas.Source(*f), schemas.Source(w); a != b && a != "" && b != "" {
+		return fmt.Errorf("column %q holds %s, not %s", f.Name, a, b) // Invariant 17
+	}
+	from := schemas.TypeOf(*f)
+	to := schemas.Join(from, schemas.TypeOf(w))
+	if SameType(from, to) {
+		return nil
+	}
+	*f = schemas.Field(f.Name, to, schemas.Source(*f))
+	p.Widen = append(p.Widen, Widening{Column: *f, From: from})
+	return nil
+}
+
+func fieldsOf(s *arrow.Schema) []arrow.Field {
+	if s == nil {
+		return nil
+	}
+	return s.Fields()
+}
+
+// Exact reports whether the values a column holds can be cast to its wider type
+// such that they equal what the source would give. Where they cannot (text of
+// a number that was stored without its spelling), the rows' hashes must be
+// cleared with the cast, so that the next pass writes them again.
+func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
+
+func exact(from, to arrow.DataType) bool {
+	if a, ok := from.(*arrow.ListType); ok {
+		b, ok := to.(*arrow.ListType)
+		return ok && exact(a.Elem(), b.Elem())
+	}
+	switch from.ID() {
+	case arrow.NULL, arrow.INT64, arrow.DATE32:
+		return true
+	case arrow.DECIMAL128:
+		return to.ID() == arrow.DECIMAL128
+	}
+	return SameType(from, to)
+}
+
+// Actions of a [Change].
+const (
+	ActionCreate = "create_table"
+	ActionAdd    = "add_column"
+	ActionWiden  = "widen"
+)
+
+// Change is one row of the table [Changes]: the creation of a table, whose key
+// is To (see [KeyName]), or a column that was added or widened.
+type Change struct {
+	Table, Column, Source string
+	Action                string
+	From, To              string // [TypeName]s
+	Reason                string
+}
+
+// Changes lists what the plan does as rows for the table of that name.
+func (p Plan) Changes() []Change {
+	var out []Change
+	if p.Create {
+		out = append(out, Change{Table: p.Table.Name, Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
+	}
+	reason := "first value"
+	if p.Create {
+		reason = "first rows"
+	}
+	for _, f := range p.Add {
+		out = append(out, Change{Table: p.Table.Name, Column: f.Name, Source: schemas.Source(f),
+			Action: ActionAdd, To: TypeName(schemas.TypeOf(f)), Reason: reason})
+	}
+	for _, w := range p.Widen {
+		out = append(out, Change{Table: p.Table.Name, Column: w.Column.Name, Source: schemas.Source(w.Column),
+			Action: ActionWiden, From: TypeName(w.From), To: TypeName(schemas.TypeOf(w.Column)), Reason: "a value did not fit"})
+	}
+	return out
+}
+
+// Replay folds changes, in any order, into the tables which they made. Types
+// only ever widen, so the join of all that a column has had is the one it has.
+func Replay(changes []Change) (map[string]schemas.Table, error) {
+	tables := map[string]schemas.Table{}
+	fields := map[string][]arrow.Field{}
+	for _, c := range changes {
+		t := tables[c.Table]
+		t.Name = c.Table
+		if c.Column == "" {
+			t.Key = ParseKeyName(c.To)
+			tables[c.Table] = t
+			continue
+		}
+		tables[c.Table] = t
+		to, err := ParseTypeName(c.To)
+		if err != nil {
+			return nil, fmt.Errorf("replay changes of %s, column %q: %w", c.Table, c.Column, err)
+		}
+		fs := fields[c.Table]
+		if i := slices.IndexFunc(fs, func(f arrow.Field) bool { return f.Name == c.Column }); i >= 0 {
+			fs[i] = schemas.Field(c.Column, schemas.Join(schemas.TypeOf(fs[i]), to), c.Source)
+		} else {
+			fields[c.Table] = append(fs, schemas.Field(c.Column, to, c.Source))
+		}
+	}
+	for name, t := range tables {
+		t.Columns = arrow.NewSchema(fields[name], nil)
+		tables[name] = t
+	}
+	return tables, nil
+}
+
+// KeyName writes a key for the column to_type of a table's creation: one
+// column a line; no line for a table without a key.
+func KeyName(key []string) string { return strings.Join(key, "\n") }
+
+// ParseKeyName is the inverse of [KeyName].
+func ParseKeyName(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
+
+// ErrForeignChange says that a table is not as penstock left it: somebody has
+// changed it by hand, and nothing was touched. The error which wraps it is a
+// [*ForeignChange]. // Invariant 16
+var ErrForeignChange = errors.New("table was changed by hand")
+
+// ForeignChange is what somebody else changed about a table.
+type ForeignChange struct {
+	Table string
+	Diff  []string // one line a difference
+}
+
+// Error lists the differences.
+func (e *ForeignChange) Error() string {
+	return fmt.Sprintf("table %s was changed by hand: %s", e.Table, strings.Join(e.Diff, "; "))
+}
+
+// Is makes errors.Is find [ErrForeignChange].
+func (e *ForeignChange) Is(target error) bool { return target == ErrForeignChange }
+
+// Compare holds the columns a table has, name to type in the database's words,
+// against those that penstock made, and returns a [*ForeignChange] where one
+// of them is gone or has another type. Columns beyond those are another's.
+func Compare(table string, made, live map[string]string) error {
+	var diff []string
+	for name, want := range made {
+		switch got, ok := live[name]; {
+		case !ok:
+			diff = append(diff, fmt.Sprintf("column %q is gone", name))
+		case got != want:
+			diff = append(diff, fmt.Sprintf("column %q is %s, was %s", name, got, want))
+		}
+	}
+	if diff == nil {
+		return nil
+	}
+	slices.Sort(diff)
+	return &ForeignChange{Table: table, Diff: diff}
+}

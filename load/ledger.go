@@ -1,0 +1,57 @@
+package load
+
+import (
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Prefix begins the names of penstock's own tables and columns.
+const Prefix = "_penstock_"
+
+// Own reports whether table is one of penstock's own. Those have no columns of
+// bookkeeping: with a key their rows are replaced, without one they are
+// appended, and neither counts in an [Outcome].
+func Own(table string) bool { return strings.HasPrefix(table, Prefix) }
+
+// Penstock's own tables, as every destination has them. State and Changes are
+// written by the destination itself, the others through [Tx].Write.
+var (
+	// State holds the cursor of each stream; Commit moves it.
+	State = own("state", []string{"pipeline", "stream"},
+		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
+
+	// Changes holds every change made to a table, when and why. A destination
+	// knows from it which columns are its own and what they mean.
+	Changes = own("schema", nil,
+		instant("at"), text("run"), text("table"), text("column"), text("source"),
+		text("action"), text("from_type"), text("to_type"), text("reason"))
+
+	// Runs holds one row for each run of a pipeline.
+	Runs = own("runs", []string{"run"},
+		text("run"), text("pipeline"), instant("started_at"), instant("ended_at"),
+		text("status"), document("counts"), text("error"))
+
+	// Certificates holds what each pass could prove about its completeness.
+	Certificates = own("certificates", nil,
+		text("run"), text("pipeline"), text("stream"), instant("at"), text("verdict"), document("witnesses"),
+		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
+		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
+
+	// Rejects holds each record, or value of a record, that no column can hold.
+	Rejects = own("rejects", nil,
+		text("run"), text("pipeline"), text("stream"), instant("at"), integer("ordinal"), text("key"),
+		text("pointer"), text("wanted"), text("raw"), text("reason"), flag("record"))
+)
+
+func own(name string, key []string, columns ...arrow.Field) schemas.Table {
+	return schemas.Table{Name: Prefix + name, Key: key, Columns: arrow.NewSchema(columns, nil)}
+}
+
+func text(name string) arrow.Field     { return schemas.Field(name, schemas.Text, "") }
+func integer(name string) arrow.Field  { return schemas.Field(name, schemas.Int64, "") }
+func instant(name string) arrow.Field  { return schemas.Field(name, schemas.Timestamp, "") }
+func document(name string) arrow.Field { return schemas.Field(name, schemas.JSON, "") }
+func flag(name string) arrow.Field     { return schemas.Field(name, schemas.Bool, "") }

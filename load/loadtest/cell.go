@@ -1,0 +1,145 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Row is a row of a table in canonical text, by column; a null has no entry.
+// Numbers are decimal digits at their column's scale, dates 2006-01-02, times
+// 2006-01-02T15:04:05Z with six digits of fraction where there is one, lists
+// JSON arrays.
+type Row map[string]string
+
+// RowsOf reads the rows of a batch.
+func RowsOf(b arrow.RecordBatch) []Row {
+	rows := make([]Row, b.NumRows())
+	for i := range rows {
+		rows[i] = Row{}
+		for c, f := range b.Schema().Fields() {
+			if text, ok := cell(b.Column(c), schemas.TypeOf(f), i); ok {
+				rows[i][f.Name] = text
+			}
+		}
+	}
+	return rows
+}
+
+// cell is the canonical text of a's value i, a column of the lattice's type t;
+// ok is false for null.
+func cell(a arrow.Array, t arrow.DataType, i int) (text string, ok bool) {
+	if a.IsNull(i) {
+		return "", false
+	}
+	switch a := a.(type) {
+	case *array.Boolean:
+		return strconv.FormatBool(a.Value(i)), true
+	case *array.Int64:
+		return strconv.FormatInt(a.Value(i), 10), true
+	case *array.Decimal128:
+		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale), true
+	case *array.Float64:
+		return strconv.FormatFloat(a.Value(i), 'g', -1, 64), true
+	case *array.Date32:
+		return a.Value(i).ToTime().Format(time.DateOnly), true
+	case *array.Timestamp:
+		return instant(a.Value(i).ToTime(arrow.Microsecond)), true
+	case *array.String:
+		return strings.Clone(a.Value(i)), true
+	case *array.List:
+		return listCell(a, t, i), true
+	case *array.Null:
+		return "", false
+	}
+	return a.ValueStr(i), true
+}
+
+func instant(t time.Time) string {
+	if t.Nanosecond() == 0 {
+		return t.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+func listCell(a *array.List, t arrow.DataType, i int) string {
+	elem := a.DataType().(*arrow.ListType).Elem()
+	if l, ok := t.(*arrow.ListType); ok {
+		elem = l.Elem()
+	}
+	from, to := a.ValueOffsets(i)
+	items := make([]string, 0, to-from)
+	for j := int(from); j < int(to); j++ {
+		text, ok := cell(a.ListValues(), elem, j)
+		items = append(items, jsonOf(text, elem, ok))
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// jsonOf is a cell of type t as JSON.
+func jsonOf(text string, t arrow.DataType, ok bool) string {
+	if !ok {
+		return "null"
+	}
+	switch t.ID() {
+	case arrow.STRING, arrow.DATE32, arrow.TIMESTAMP:
+		if _, raw := t.(*schemas.JSONType); raw {
+			return text
+		}
+		return quote(text)
+	}
+	return text
+}
+
+func quote(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string always encodes
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// recast turns the canonical text of a cell of type from into that of type to,
+// which is wider.
+func recast(text string, from, to arrow.DataType) string {
+	if _, ok := to.(*schemas.JSONType); ok {
+		return jsonOf(text, from, true)
+	}
+	switch to := to.(type) {
+	case *arrow.Decimal128Type:
+		whole, fraction, _ := strings.Cut(text, ".")
+		if to.Scale == 0 {
+			return whole
+		}
+		return whole + "." + fraction + strings.Repeat("0", int(to.Scale)-len(fraction))
+	case *arrow.ListType:
+		if l, ok := from.(*arrow.ListType); ok {
+			return recastList(text, l.Elem(), to.Elem())
+		}
+	}
+	return text
+}
+
+func recastList(text string, from, to arrow.DataType) string {
+	var items []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &items); err != nil {
+		panic(err) // listCell made it
+	}
+	out := make([]string, len(items))
+	for i, item := range items {
+		plain := string(item)
+		if from.ID() == arrow.STRING || strings.HasPrefix(plain, `"`) {
+			_ = json.Unmarshal(item, &plain)
+		}
+		out[i] = jsonOf(recast(plain, from, to), to, string(item) != "null")
+	}
+	return "[" + strings.Join(out, ",") + "]"
+}

@@ -1,0 +1,337 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+func testOwnTables(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	run := func(status string) {
+		x := b.begin()
+		runs, err := load.Rows(load.Runs, []any{"r1", "nightly", noon, nil, status, `{"streams":1}`, nil})
+		require.NoError(t, err)
+		defer runs.Release()
+		certificate, err := load.Rows(load.Certificates,
+			[]any{"r1", "nightly", "sales.orders", noon, "proven", `[]`, 3, 3, 1, 2, 0, 0, 0, 1, 1})
+		require.NoError(t, err)
+		defer certificate.Release()
+		b.write(x, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+		out, err := x.Apply(t.Context(), load.Sweep{Table: "people"})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, out.Written+out.Unchanged+out.Deduplicated)
+		require.NoError(t, x.Write(t.Context(), load.Runs, runs))
+		require.NoError(t, x.Write(t.Context(), load.Certificates, certificate))
+		out, err = x.Apply(t.Context(), load.Sweep{})
+		require.NoError(t, err)
+		require.Equal(t, load.Outcome{}, out, "own tables do not count")
+		b.finish(x)
+	}
+	run("running")
+	run("complete")
+	b.reopen()
+	runs := b.driver.Rows(t, b.dest, load.Runs.Name)
+	require.Equal(t, []Row{{
+		"run": "r1", "pipeline": "nightly", "started_at": "2026-11-20T12:00:00Z", "status": "complete", "counts": `{"streams":1}`,
+	}}, runs, "rows with a key are replaced")
+	require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), 2, "rows without one are appended")
+	states := b.driver.Rows(t, b.dest, load.State.Name)
+	require.Len(t, states, 1)
+	at, err := time.Parse(time.RFC3339, states[0]["updated_at"])
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), at, time.Minute)
+	delete(states[0], "updated_at")
+	require.Equal(t, Row{"pipeline": "nightly", "stream": "sales.orders", "cursor": `{"n":2}`, "sequence": "2"}, states[0])
+	changes := b.driver.Rows(t, b.dest, load.Changes.Name)
+	require.True(t, slices.ContainsFunc(changes, func(r Row) bool {
+		return r["table"] == "people" && r["column"] == "name" && r["source"] == "/name" && r["action"] == load.ActionAdd && r["to_type"] == "text"
+	}), "made columns are on record")
+}
+
+func testTables(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	tables, err := b.dest.Tables(t.Context(), "people")
+	require.NoError(t, err)
+	require.Empty(t, tables)
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.JSON))
+	other := root("people_other", []string{"id"}, column("id", schemas.Int64))
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}, put{items, itemsOf(b.pass.Run, 0, "h-ann", "1", "{}")}, put{other, nil})
+	for range 2 {
+		tables, err = b.dest.Tables(t.Context(), "people")
+		require.NoError(t, err)
+		require.Len(t, tables, 2)
+		require.Equal(t, "people", tables[0].Name)
+		require.Equal(t, []string{"id"}, tables[0].Key)
+		require.Equal(t, "people__items", tables[1].Name)
+		require.Empty(t, tables[1].Key)
+		f, ok := tables[1].Columns.FieldsByName("sku")
+		require.True(t, ok)
+		require.Equal(t, "json", load.TypeName(schemas.TypeOf(f[0])))
+		require.Equal(t, "/sku", schemas.Source(f[0]))
+		b.reopen()
+	}
+}
+
+func testMoved(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.finish(b.begin())
+	b.cursor = "elsewhere"
+	x, err := b.dest.Begin(t.Context(), b.key, b.cursor, b.pass)
+	if err == nil {
+		b.write(x, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+		err = x.Commit(t.Context(), "next")
+	}
+	require.ErrorIs(t, err, state.ErrMoved)
+	require.Empty(t, b.rows("people"))
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.EqualValues(t, `{"n":1}`, c)
+}
+
+// testMovedABA lets the cursor come back to where a transaction began.
+func testMovedABA(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.finish(b.begin())
+	late := b.begin()
+	b.write(late, put{people, []Row{person(b.pass.Run, 0, "1", "late")}})
+	again := b.cursor
+	for _, next := range []state.Cursor{"other", again} {
+		x := b.begin()
+		require.NoError(t, x.Commit(t.Context(), next))
+		b.cursor = next
+	}
+	require.ErrorIs(t, late.Commit(t.Context(), "next"), state.ErrMoved)
+	require.Empty(t, b.rows("people"))
+}
+
+func testMovedElsewhere(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.finish(b.begin())
+	late := b.begin()
+	if d.Settle != nil {
+		d.Settle(b.dest)
+	}
+	other := *b
+	other.dest = nil
+	other.reopen()
+	other.finish(other.begin())
+	require.NoError(t, other.dest.Close())
+	b.write(late, put{people, []Row{person(b.pass.Run, 0, "1", "late")}})
+	require.ErrorIs(t, late.Commit(t.Context(), "next"), state.ErrMoved)
+	require.Empty(t, b.rows("people"))
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.Equal(t, other.cursor, c)
+}
+
+func testConcurrent(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	const streams, commits = 8, 4
+	var wg sync.WaitGroup
+	for i := range streams {
+		wg.Go(func() {
+			s := *b
+			s.key.Stream = fmt.Sprint("s.", i)
+			table := root(fmt.Sprint("t", i), []string{"id"}, column("id", schemas.Int64))
+			for n := range commits {
+				s.commit(load.Sweep{Table: table.Name}, put{table, []Row{with(s.pass.Run, n, "a", Row{"id": fmt.Sprint(n)})}})
+			}
+		})
+	}
+	wg.Wait()
+	b.reopen()
+	for i := range streams {
+		require.Len(t, b.rows(fmt.Sprint("t", i)), commits)
+	}
+	require.Len(t, b.driver.Rows(t, b.dest, load.State.Name), streams)
+}
+
+// testRace lets many transactions begin from one cursor: one may commit.
+func testRace(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	const n = 6
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		x := b.begin()
+		b.write(x, put{people, []Row{person(b.pass.Run, 0, fmt.Sprint(i), "ann")}})
+		wg.Go(func() { errs[i] = x.Commit(t.Context(), state.Cursor(fmt.Sprint("c", i))) })
+	}
+	wg.Wait()
+	won := -1
+	for i, err := range errs {
+		if err == nil {
+			require.Equal(t, -1, won, "two commits from one cursor")
+			won = i
+			continue
+		}
+		require.ErrorIs(t, err, state.ErrMoved)
+	}
+	require.Equal(t, []Row{{"id": fmt.Sprint(won), "name": "ann"}}, b.rows("people"))
+}
+
+func testRollback(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	b.run(2)
+	wider := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text), column("more", schemas.Text))
+	x := b.begin()
+	b.write(x, put{wider, []Row{with(b.pass.Run, 0, "n", Row{"id": "1", "name": "new", "more": "x"})}}, put{lines, linesOf(b.pass.Run, "a")})
+	_, err := x.Apply(t.Context(), sweep("people"))
+	require.NoError(t, err)
+	require.NoError(t, x.Rollback())
+	require.NoError(t, x.Rollback(), "twice is fine")
+	require.Equal(t, []Row{{"id": "1", "name": "ann"}}, b.rows("people"))
+	require.Empty(t, b.rows("lines"))
+	tables, err := b.dest.Tables(t.Context(), "people")
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
+	require.False(t, tables[0].Columns.HasField("more"))
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.Equal(t, b.cursor, c)
+	out := b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	require.Equal(t, load.Outcome{Unchanged: 1}, out)
+}
+
+func testUsedUp(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	x := b.begin()
+	b.finish(x)
+	require.NoError(t, x.Rollback())
+	batch := Batch(t, people)
+	defer batch.Release()
+	require.Error(t, x.Write(t.Context(), people, batch))
+	_, err := x.Apply(t.Context(), load.Sweep{})
+	require.Error(t, err)
+	require.Error(t, x.Commit(t.Context(), "again"))
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.Equal(t, b.cursor, c)
+}
+
+// scenario is a commit in which every kind of step occurs: a column is added,
+// another widened, rows are new, changed, unchanged and missing, with children.
+func scenario(b *bench) (before, after []put) {
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
+	before = []put{
+		{people, []Row{person("run000000001", 0, "1", "ann"), person("run000000001", 1, "2", "bob"), person("run000000001", 2, "3", "cid")}},
+		{items, itemsOf("run000000001", 1, "h-bob", "2", "x", "y")},
+	}
+	wider := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text), column("age", schemas.Int64))
+	run := "run000000002"
+	after = []put{
+		{wider, []Row{
+			person(run, 0, "1", "ann"), with(run, 1, "h", Row{"id": "2", "name": "bea", "age": "7"}), with(run, 2, "h", Row{"id": "x", "name": "eve"}),
+		}},
+		{items, itemsOf(run, 1, "h", "2", "z")},
+	}
+	return before, after
+}
+
+// attempt makes the scenario's second commit, which may fail.
+func (b *bench) attempt(ctx context.Context, puts []put) error {
+	x, err := b.dest.Begin(ctx, b.key, b.cursor, b.pass)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.Rollback() }()
+	b.write(x, puts...)
+	if _, err := x.Apply(ctx, sweep("people")); err != nil {
+		return err
+	}
+	return x.Commit(ctx, "after")
+}
+
+// snapshot is all that a reader could see.
+func (b *bench) snapshot() map[string][]Row {
+	out := map[string][]Row{}
+	for _, name := range []string{"people", "people__items", load.State.Name} {
+		rows := b.driver.Rows(b, b.dest, name)
+		for _, r := range rows {
+			delete(r, "updated_at")
+		}
+		slices.SortFunc(rows, func(a, b Row) int {
+			switch x, y := fmt.Sprint(a), fmt.Sprint(b); {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			}
+			return 0
+		})
+		out[name] = rows
+	}
+	return out
+}
+
+// everyStep makes the scenario's commit fail at each step in turn, in the way
+// that fail says, and checks that it happened whole or not at all.
+func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
+	var steps []string
+	{
+		b := newBench(t, d)
+		before, after := scenario(b)
+		b.commit(load.Sweep{}, before...)
+		b.reopenWith(func(name string) error { steps = append(steps, name); return nil })
+		b.run(2)
+		require.NoError(t, b.attempt(t.Context(), after))
+	}
+	require.NotEmpty(t, steps, "the destination names no steps")
+	for i, name := range steps {
+		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) {
+			b := newBench(t, d)
+			before, after := scenario(b)
+			b.commit(load.Sweep{}, before...)
+			old := b.snapshot()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			seen := 0
+			b.reopenWith(func(string) error {
+				seen++
+				if seen == i+1 {
+					return fail(cancel)
+				}
+				return nil
+			})
+			b.run(2)
+			failed := b.attempt(ctx, after)
+			c, err := b.dest.Cursor(t.Context(), b.key)
+			require.NoError(t, err)
+			if c == b.cursor {
+				require.Error(t, failed)
+				require.Equal(t, old, b.snapshot())
+			}
+			b.reopen()
+			if c == b.cursor {
+				require.Equal(t, old, b.snapshot(), "after reopening")
+				require.NoError(t, b.attempt(t.Context(), after))
+			}
+			rows := b.rows("people", schemas.ColDeletedAt)
+			require.ElementsMatch(t, []Row{
+				{"id": "1", "name": "ann"}, {"id": "2", "name": "bea", "age": "7"}, {"id": "x", "name": "eve"},
+				{"id": "3", "name": "cid", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"},
+			}, rows)
+			require.Equal(t, []Row{{"sku": "z"}}, b.rows("people__items"))
+		})
+	}
+}
+
+func testEveryStep(t *testing.T, d Driver) {
+	everyStep(t, d, func(func()) error { return errors.New("broken on purpose") })
+}
+
+func testCancelled(t *testing.T, d Driver) {
+	everyStep(t, d, func(cancel func()) error { cancel(); return nil })
+}

@@ -1,0 +1,201 @@
+package loadtest
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// column is a column of the source, from the field of the same name.
+func column(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
+
+// bookkeeping are the columns that transform adds to every table.
+func bookkeeping() []arrow.Field {
+	return []arrow.Field{
+		schemas.Field(schemas.ColSyncedAt, schemas.Timestamp, ""),
+		schemas.Field(schemas.ColRun, schemas.Text, ""),
+		schemas.Field(schemas.ColHash, schemas.Text, ""),
+		schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, ""),
+		schemas.Field(schemas.ColVia, schemas.Text, ""),
+		{Name: schemas.ColOrdinal, Type: schemas.Int64},
+	}
+}
+
+// root is a table of records.
+func root(name string, key []string, columns ...arrow.Field) schemas.Table {
+	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
+}
+
+// hanging is a child table whose parents have keys of type key; deep ones know
+// their record as well.
+func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
+	parent := key
+	if deep {
+		parent = schemas.Text
+	}
+	columns = append(columns, schemas.Field(schemas.ColParent, parent, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""))
+	if deep {
+		columns = append(columns, schemas.Field(schemas.ColRoot, key, ""))
+	}
+	return root(name, nil, columns...)
+}
+
+// Batch makes a batch of t from rows in canonical text. The caller releases it.
+func Batch(t testing.TB, table schemas.Table, rows ...Row) arrow.RecordBatch {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, table.Columns)
+	defer b.Release()
+	for _, r := range rows {
+		for i, f := range table.Columns.Fields() {
+			text, ok := r[f.Name]
+			if !ok {
+				b.Field(i).AppendNull()
+				continue
+			}
+			require.NoError(t, b.Field(i).AppendValueFromString(text), "column %s", f.Name)
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+// with adds the columns of bookkeeping to the cells of a record.
+func with(run string, ordinal int, hash string, cells Row) Row {
+	r := maps.Clone(cells)
+	if r == nil {
+		r = Row{}
+	}
+	r[schemas.ColSyncedAt] = "2026-11-20T08:00:00Z"
+	r[schemas.ColRun] = run
+	r[schemas.ColHash] = hash
+	r[schemas.ColVia] = "poll"
+	r[schemas.ColOrdinal] = strconv.Itoa(ordinal)
+	return r
+}
+
+// plain are the cells that came from the source.
+func plain(rows []Row, and ...string) []Row {
+	out := make([]Row, 0, len(rows))
+	for _, r := range rows {
+		p := Row{}
+		for name, text := range r {
+			if !strings.HasPrefix(name, load.Prefix) {
+				p[name] = text
+			}
+		}
+		for _, name := range and {
+			if text, ok := r[name]; ok {
+				p[name] = text
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+var orders = state.Key{Pipeline: "nightly", Stream: "sales.orders"}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bench is a destination, and where a test stands with one of its streams.
+type bench struct {
+	testing.TB
+	driver Driver
+	dest   load.Destination
+	key    state.Key
+	cursor state.Cursor
+	pass   load.Pass
+	count  int // commits so far
+}
+
+func newBench(t testing.TB, d Driver) *bench {
+	b := &bench{TB: t, driver: d, key: orders, pass: load.Pass{Run: "run000000001", Whole: true}}
+	b.reopen()
+	return b
+}
+
+// reopen opens the destination as another process would.
+func (b *bench) reopen() {
+	b.Helper()
+	b.reopenWith(func(string) error { return nil })
+}
+
+func (b *bench) reopenWith(step func(string) error) {
+	b.Helper()
+	if b.dest != nil {
+		require.NoError(b, b.dest.Close())
+	}
+	dest := b.driver.Open(b.TB, step)
+	b.dest = dest
+	b.Cleanup(func() { _ = dest.Close() })
+}
+
+// run begins another run and with it another pass.
+func (b *bench) run(n int) {
+	b.pass = load.Pass{Run: fmt.Sprintf("run%09d", n), Whole: true}
+}
+
+// put is rows for one table.
+type put struct {
+	table schemas.Table
+	rows  []Row
+}
+
+func (b *bench) begin() load.Tx {
+	b.Helper()
+	x, err := b.dest.Begin(b.Context(), b.key, b.cursor, b.pass)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = x.Rollback() })
+	return x
+}
+
+func (b *bench) write(x load.Tx, puts ...put) {
+	b.Helper()
+	for _, p := range puts {
+		batch := Batch(b, p.table, p.rows...)
+		err := x.Write(b.Context(), p.table, batch)
+		batch.Release()
+		require.NoError(b, err)
+	}
+}
+
+// commit makes one commit of all the rows.
+func (b *bench) commit(s load.Sweep, puts ...put) load.Outcome {
+	b.Helper()
+	x := b.begin()
+	defer func() { _ = x.Rollback() }() // before others wait for it, should a check fail
+	b.write(x, puts...)
+	out, err := x.Apply(b.Context(), s)
+	require.NoError(b, err)
+	b.finish(x)
+	return out
+}
+
+func (b *bench) finish(x load.Tx) {
+	b.Helper()
+	b.count++
+	next := state.Cursor(fmt.Sprintf(`{"n":%d}`, b.count))
+	require.NoError(b, x.Commit(b.Context(), next))
+	b.cursor = next
+}
+
+// rows are the rows of a table, the cells that came from the source and those
+// named.
+func (b *bench) rows(table string, and ...string) []Row {
+	b.Helper()
+	return plain(b.driver.Rows(b, b.dest, table), and...)
+}
+
+// delete is the sweep that deletes.
+func sweep(table string) load.Sweep { return load.Sweep{Table: table, Delete: true, At: noon} }

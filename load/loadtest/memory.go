@@ -1,0 +1,232 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Memory is the reference destination: it keeps its tables in maps, does
+// everything in the plainest way, and is gone with the process. Drivers are
+// held against it, and tests of what lies left of load use it.
+type Memory struct {
+	*store
+	step   func(string) error
+	passes map[state.Key]*pass
+}
+
+// store is what several handles have in common.
+type store struct {
+	busy chan struct{} // holds one token while a transaction is between Apply and its end
+
+	mu     sync.Mutex
+	tables map[string]*table
+	states map[state.Key]position
+}
+
+var _ load.Destination = (*Memory)(nil)
+
+type position struct {
+	cursor   state.Cursor
+	sequence int64
+}
+
+// pass is what one process remembers of a pass: the keys of rows it carried
+// which were left alone. Those that were written tell by their run.
+type pass struct {
+	run     string
+	carried map[string]bool
+}
+
+// table is one table; a transaction works on a copy.
+type table struct {
+	schemas.Table
+	rows   []Row
+	index  map[string]int // place of each key in rows; nil until needed
+	counts map[string]int // number of rows by hash; nil until needed
+}
+
+// NewMemory makes an empty destination. Each named step of a commit calls step,
+// where it is given, and fails with its error.
+func NewMemory(step func(string) error) *Memory {
+	s := &store{busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{}}
+	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
+}
+
+// Reopen is the destination as another process would find it: with the same
+// tables and cursors, knowing nothing of passes under way.
+func (m *Memory) Reopen(step func(string) error) *Memory {
+	return &Memory{store: m.store, step: step, passes: map[state.Key]*pass{}}
+}
+
+// Cursor implements [load.Destination].
+func (m *Memory) Cursor(_ context.Context, k state.Key) (state.Cursor, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.states[k].cursor, nil
+}
+
+// Tables implements [load.Destination].
+func (m *Memory) Tables(_ context.Context, name string) ([]schemas.Table, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []schemas.Table
+	for _, n := range slices.Sorted(maps.Keys(m.tables)) {
+		if n == name || strings.HasPrefix(n, name+"__") {
+			out = append(out, m.tables[n].Table)
+		}
+	}
+	return out, nil
+}
+
+// Rows are the rows of a table; none where there is no such table.
+func (m *Memory) Rows(table string) []Row {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tables[table]; t != nil {
+		return slices.Clone(t.rows)
+	}
+	return nil
+}
+
+// Begin implements [load.Destination].
+func (m *Memory) Begin(_ context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ps := m.passes[k]
+	if ps == nil || ps.run != p.Run {
+		ps = &pass{run: p.Run, carried: map[string]bool{}}
+		m.passes[k] = ps
+	}
+	return &tx{
+		m: m, key: k, from: from, sequence: m.states[k].sequence, moved: m.states[k].cursor != from,
+		pass: p, carried: ps.carried, unchanged: map[string]bool{}, kept: map[string]int{},
+	}, nil
+}
+
+// Close implements [load.Destination].
+func (m *Memory) Close() error { return nil }
+
+func (m *Memory) at(name string) error {
+	if m.step == nil {
+		return nil
+	}
+	if err := m.step(name); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// write is what one call of Write brought.
+type write struct {
+	table    schemas.Table
+	rows     []Row
+	ordinals []int64
+}
+
+type tx struct {
+	m        *Memory
+	key      state.Key
+	from     state.Cursor
+	sequence int64
+	moved    bool
+	pass     load.Pass
+
+	carried   map[string]bool // by earlier transactions of the pass
+	unchanged map[string]bool // by this one
+	kept      map[string]int  // rows of a table without a key, by hash
+
+	writes []write
+	tables map[string]*table // copies; nil until the first Apply
+	done   bool
+}
+
+// Write implements [load.Tx].
+func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if x.done {
+		return errors.New("write: the transaction is over")
+	}
+	w := write{table: schemas.Table{Name: t.Name, Key: t.Key, Columns: b.Schema()}, rows: RowsOf(b)}
+	for i, r := range w.rows {
+		for _, k := range t.Key {
+			if _, ok := r[k]; !ok {
+				return fmt.Errorf("write %s: key column %s is null", t.Name, k)
+			}
+		}
+		w.ordinals = append(w.ordinals, ordinal(r, i))
+		delete(r, schemas.ColOrdinal)
+	}
+	x.writes = append(x.writes, w)
+	return nil
+}
+
+// begin takes the destination for this transaction and copies its tables.
+func (x *tx) begin(ctx context.Context) error {
+	if x.tables != nil {
+		return nil
+	}
+	select {
+	case x.m.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	x.m.mu.Lock()
+	defer x.m.mu.Unlock()
+	x.tables = map[string]*table{}
+	for n, t := range x.m.tables {
+		x.tables[n] = &table{Table: t.Table, rows: slices.Clone(t.rows)}
+	}
+	return nil
+}
+
+// Commit implements [load.Tx].
+func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	defer x.Rollback()
+	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		return err
+	}
+	if err := errors.Join(x.m.at("state"), x.m.at("precommit"), ctx.Err()); err != nil {
+		return err
+	}
+	x.m.mu.Lock()
+	defer x.m.mu.Unlock()
+	p := x.m.states[x.key]
+	if x.moved || p.cursor != x.from || p.sequence != x.sequence { // Invariant 13
+		return fmt.Errorf("commit %s: %w", x.key.Stream, state.ErrMoved)
+	}
+	p = position{cursor: next, sequence: p.sequence + 1}
+	x.states(next, p.sequence)
+	x.m.states[x.key] = p
+	x.m.tables = x.tables
+	maps.Copy(x.carried, x.unchanged)
+	return nil
+}
+
+// states puts the cursor into the table where users look for it.
+func (x *tx) states(next state.Cursor, sequence int64) {
+	t := x.own(load.State)
+	t.replace(Row{
+		"pipeline": x.key.Pipeline, "stream": x.key.Stream, "cursor": string(next),
+		"sequence": fmt.Sprint(sequence), "updated_at": instant(time.Now()),
+	})
+}
+
+// Rollback implements [load.Tx].
+func (x *tx) Rollback() error {
+	if x.tables != nil && !x.done {
+		<-x.m.busy
+	}
+	x.done, x.writes = true, nil
+	return nil
+}

@@ -1,0 +1,319 @@
+package loadtest
+
+import (
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+var people = root("people", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
+
+// person is a row of people; its hash is its name.
+func person(run string, ordinal int, id, name string) Row {
+	return with(run, ordinal, "h-"+name, Row{"id": id, "name": name})
+}
+
+func testUnchanged(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
+	b.reopen()
+	b.run(2)
+	out := b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bea"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
+	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Unchanged: 2, Alive: 4, Known: true}, out)
+	require.ElementsMatch(t, []Row{
+		{"id": "1", "name": "ann", schemas.ColRun: "run000000001"},
+		{"id": "2", "name": "bea", schemas.ColRun: "run000000002"},
+		{"id": "3", "name": "cid", schemas.ColRun: "run000000001"},
+		{"id": "4", "name": "dan", schemas.ColRun: "run000000002"},
+	}, b.rows("people", schemas.ColRun))
+}
+
+func testDuplicates(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	rows := []Row{
+		person(b.pass.Run, 5, "1", "last"), person(b.pass.Run, 1, "1", "first"), person(b.pass.Run, 3, "1", "middle"),
+		person(b.pass.Run, 2, "2", "one"), person(b.pass.Run, 4, "2", "one"),
+	}
+	out := b.commit(load.Sweep{}, put{people, rows[:2]}, put{people, rows[2:]})
+	require.Equal(t, load.Outcome{Written: 2, Inserted: 2, Deduplicated: 3}, out)
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "last"}, {"id": "2", "name": "one"}}, b.rows("people"))
+}
+
+func testDuplicatesInPass(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
+	b.run(2)
+	out := b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bea")}})
+	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out)
+	out = b.commit(load.Sweep{}, put{people, []Row{
+		person(b.pass.Run, 2, "1", "ann"), person(b.pass.Run, 3, "2", "bo"), person(b.pass.Run, 4, "4", "dan"),
+	}})
+	require.Equal(t, load.Outcome{Written: 1, Inserted: 1, Deduplicated: 2}, out, "carried before: unchanged, written")
+	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 5, "1", "amy"), person(b.pass.Run, 6, "4", "dan")}})
+	require.Equal(t, load.Outcome{Deduplicated: 2, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
+	require.ElementsMatch(t, []Row{
+		{"id": "1", "name": "amy"}, {"id": "2", "name": "bo"}, {"id": "3", "name": "cid", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"id": "4", "name": "dan"},
+	}, b.rows("people", schemas.ColDeletedAt))
+}
+
+func testCompositeKey(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	table := root("pairs", []string{"a", "b"}, column("a", schemas.Int64), column("b", schemas.Text), column("v", schemas.Int64))
+	row := func(ordinal int, x, y, v string) Row {
+		return with(b.pass.Run, ordinal, v, Row{"a": x, "b": y, "v": v})
+	}
+	b.commit(load.Sweep{}, put{table, []Row{row(0, "1", "x", "1"), row(1, "1", "y", "2"), row(2, "2", "x", "3"), row(3, "1", "x", "4")}})
+	b.run(2)
+	out := b.commit(sweep("pairs"), put{table, []Row{row(0, "1", "x", "4"), row(1, "2", "x", "5"), row(2, "12", "x", "6")}})
+	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Unchanged: 1, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
+	require.ElementsMatch(t, []Row{
+		{"a": "1", "b": "x", "v": "4"}, {"a": "1", "b": "y", "v": "2", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"},
+		{"a": "2", "b": "x", "v": "5"}, {"a": "12", "b": "x", "v": "6"},
+	}, b.rows("pairs", schemas.ColDeletedAt))
+}
+
+func testNullKey(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	batch := Batch(t, people, with(b.pass.Run, 0, "a", Row{"name": "nobody"}))
+	defer batch.Release()
+	require.Error(t, b.begin().Write(t.Context(), people, batch))
+}
+
+func testKeyWidens(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	item := func(t arrow.DataType) schemas.Table {
+		return hanging("people__items", t, false, column("n", schemas.Int64))
+	}
+	b.commit(load.Sweep{},
+		put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}},
+		put{item(schemas.Int64), []Row{with(b.pass.Run, 0, "h-ann", Row{schemas.ColParent: "1", schemas.ColIndex: "0", "n": "1"})}})
+	texts := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))
+	b.run(2)
+	out := b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "2", "bob")}})
+	require.Equal(t, load.Outcome{Unchanged: 1}, out)
+	out = b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 1, "1", "amy"), person(b.pass.Run, 2, "x2", "cid")}})
+	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Alive: 3, Known: true}, out)
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "amy"}, {"id": "2", "name": "bob"}, {"id": "x2", "name": "cid"}}, b.rows("people"))
+	require.Empty(t, b.rows("people__items"), "they went with the row they hung from")
+}
+
+// itemsOf are rows of a child table.
+func itemsOf(run string, ordinal int, hash, parent string, values ...string) []Row {
+	var rows []Row
+	for i, v := range values {
+		rows = append(rows, with(run, ordinal, hash, Row{schemas.ColParent: parent, schemas.ColIndex: string(rune('0' + i)), "sku": v}))
+	}
+	return rows
+}
+
+func testChildren(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
+	run := b.pass.Run
+	b.commit(load.Sweep{},
+		put{items, append(itemsOf(run, 0, "h-ann", "1", "lost"), itemsOf(run, 1, "h-bob", "2", "c")...)},
+		put{people, []Row{person(run, 0, "1", "ann"), person(run, 1, "2", "bob"), person(run, 2, "3", "cid"), person(run, 3, "1", "ann")}},
+		put{items, append(itemsOf(run, 2, "h-cid", "3", "d", "e"), itemsOf(run, 3, "h-ann", "1", "a", "b")...)})
+	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}, {"sku": "c"}, {"sku": "d"}, {"sku": "e"}}, b.rows("people__items"))
+	b.run(2)
+	run = b.pass.Run
+	out := b.commit(load.Sweep{},
+		put{people, []Row{person(run, 0, "1", "amy"), person(run, 1, "2", "bob"), person(run, 2, "3", "coy")}},
+		put{items, append(itemsOf(run, 0, "h-amy", "1", "f"), itemsOf(run, 1, "h-bob", "2", "c")...)})
+	require.Equal(t, load.Outcome{Written: 2, Unchanged: 1}, out)
+	require.ElementsMatch(t, []Row{
+		{"sku": "f", schemas.ColParent: "1", schemas.ColRun: "run000000002"},
+		{"sku": "c", schemas.ColParent: "2", schemas.ColRun: "run000000001"},
+	}, b.rows("people__items", schemas.ColParent, schemas.ColRun))
+	b.run(3)
+	out = b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "art"), person(b.pass.Run, 1, "2", "bob")}})
+	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out)
+	require.Equal(t, []Row{{"sku": "c"}}, b.rows("people__items"), "children go with the row, whether new ones come or not")
+}
+
+func testGrandchildren(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
+	parts := hanging("people__items__parts", schemas.Int64, true, column("sku", schemas.Text))
+	part := func(ordinal int, root, parent, sku string) Row {
+		return with(b.pass.Run, ordinal, "h", Row{schemas.ColRoot: root, schemas.ColParent: parent, schemas.ColIndex: "0", "sku": sku})
+	}
+	b.commit(load.Sweep{},
+		put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}},
+		put{items, append(itemsOf(b.pass.Run, 0, "h-ann", "1", "a"), itemsOf(b.pass.Run, 1, "h-bob", "2", "b")...)},
+		put{parts, []Row{part(0, "1", "1/0", "p"), part(1, "2", "2/0", "q")}})
+	b.run(2)
+	b.commit(sweep("people"),
+		put{people, []Row{person(b.pass.Run, 0, "1", "amy")}},
+		put{items, itemsOf(b.pass.Run, 0, "h-amy", "1", "c")},
+		put{parts, []Row{part(0, "1", "1/0", "r")}})
+	require.ElementsMatch(t, []Row{{"sku": "c"}, {"sku": "b", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items", schemas.ColDeletedAt))
+	require.ElementsMatch(t, []Row{{"sku": "r"}, {"sku": "q", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items__parts", schemas.ColDeletedAt))
+}
+
+func testCompositeChildren(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	table := root("pairs", []string{"a", "b"}, column("a", schemas.Int64), column("b", schemas.Text))
+	items := hanging("pairs__items", schemas.Text, false, column("sku", schemas.Text))
+	pair := func(ordinal int, hash, x, y string) Row {
+		return with(b.pass.Run, ordinal, hash, Row{"a": x, "b": y})
+	}
+	b.commit(load.Sweep{},
+		put{table, []Row{pair(0, "p", "1", `x"/é`), pair(1, "q", "1", "y"), pair(2, "r", "2", "y")}},
+		put{items, append(append(itemsOf(b.pass.Run, 0, "p", `[1,"x\"/é"]`, "i"), itemsOf(b.pass.Run, 1, "q", `[1,"y"]`, "j")...), itemsOf(b.pass.Run, 2, "r", `[2,"y"]`, "k")...)})
+	b.run(2)
+	b.commit(sweep("pairs"), put{table, []Row{pair(0, "p2", "1", `x"/é`), pair(1, "q", "1", "y")}})
+	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "k", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("pairs__items", schemas.ColDeletedAt))
+}
+
+func testTombstone(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
+	both := func() []put {
+		return []put{
+			{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}},
+			{items, itemsOf(b.pass.Run, 1, "h-bob", "2", "b")},
+		}
+	}
+	b.commit(sweep("people"), both()...)
+	b.run(2)
+	out := b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 2, Missing: 1, Known: true, Deleted: 1}, out)
+	require.Equal(t, []Row{{"sku": "b", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items", schemas.ColDeletedAt))
+	b.run(3)
+	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "the dead are not missed again")
+	b.run(4)
+	out = b.commit(sweep("people"), both()...)
+	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1, Revived: 1, Alive: 2, Known: true}, out)
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob"}}, b.rows("people", schemas.ColDeletedAt))
+	require.Equal(t, []Row{{"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt))
+}
+
+func testSweepCounts(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
+	b.run(2)
+	x := b.begin()
+	b.write(x, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	out, err := x.Apply(t.Context(), load.Sweep{Table: "people"})
+	require.NoError(t, err)
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 2, Missing: 1, Known: true}, out)
+	out, err = x.Apply(t.Context(), sweep("people"))
+	require.NoError(t, err)
+	require.Equal(t, load.Outcome{Alive: 2, Missing: 1, Known: true, Deleted: 1}, out, "asked again, and told to delete")
+	b.finish(x)
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people", schemas.ColDeletedAt))
+}
+
+func testSweepCommits(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
+	b.run(2)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	x := b.begin()
+	b.write(x, put{people, []Row{person(b.pass.Run, 1, "2", "bob")}})
+	_, err := x.Apply(t.Context(), load.Sweep{})
+	require.NoError(t, err)
+	require.NoError(t, x.Rollback(), "what it carried does not count")
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "coy")}})
+	out := b.commit(sweep("people"))
+	require.Equal(t, load.Outcome{Alive: 3, Missing: 1, Known: true, Deleted: 1}, out)
+	require.ElementsMatch(t, []Row{{"id": "1"}, {"id": "2", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"id": "3"}}, without(b.rows("people", schemas.ColDeletedAt), "name"))
+}
+
+func without(rows []Row, column string) []Row {
+	for _, r := range rows {
+		delete(r, column)
+	}
+	return rows
+}
+
+func testSweepResumed(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
+	b.run(2)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	b.reopen()
+	b.pass.Whole = false
+	out := b.commit(sweep("people"), put{people, []Row{person("run000000003", 1, "2", "bea")}})
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Missing: 1}, out, "the unchanged row of before the resume cannot be told from a missing one")
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bea"}}, b.rows("people", schemas.ColDeletedAt))
+	b.run(4)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
+	b.reopen()
+	b.pass.Whole = false
+	out = b.commit(sweep("people"), put{people, []Row{person("run000000005", 1, "2", "bob")}})
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows tell that they were carried")
+}
+
+func testSweepNothing(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	out := b.commit(sweep("nowhere"))
+	require.Equal(t, load.Outcome{Known: true}, out)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	b.run(2)
+	out = b.commit(load.Sweep{Table: "people"})
+	require.Equal(t, load.Outcome{Alive: 1, Missing: 1, Known: true}, out)
+	b.run(3)
+	out = b.commit(sweep("people"), put{people, nil})
+	require.Equal(t, load.Outcome{Alive: 1, Missing: 1, Known: true, Deleted: 1}, out)
+}
+
+var lines = root("lines", nil, column("line", schemas.Text))
+
+func linesOf(run string, texts ...string) []Row {
+	var rows []Row
+	for i, text := range texts {
+		rows = append(rows, with(run, i, "h-"+text, Row{"line": text}))
+	}
+	return rows
+}
+
+func testKeyless(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	out := b.commit(sweep("lines"), put{lines, linesOf(b.pass.Run, "a", "b", "a", "c")})
+	require.Equal(t, load.Outcome{Written: 4, Inserted: 4, Alive: 4, Known: true}, out)
+	b.run(2)
+	out = b.commit(sweep("lines"), put{lines, linesOf(b.pass.Run, "a", "b")}, put{lines, linesOf(b.pass.Run, "a", "c")})
+	require.Equal(t, load.Outcome{Unchanged: 4, Alive: 4, Known: true}, out)
+	b.run(3)
+	x := b.begin()
+	b.write(x, put{lines, linesOf(b.pass.Run, "c", "a", "c", "c", "d")})
+	out, err := x.Apply(t.Context(), load.Sweep{Table: "lines"})
+	require.NoError(t, err)
+	require.Equal(t, load.Outcome{Written: 3, Inserted: 3, Unchanged: 2, Alive: 7, Missing: 2, Known: true}, out)
+	out, err = x.Apply(t.Context(), sweep("lines"))
+	require.NoError(t, err)
+	require.Equal(t, load.Outcome{Alive: 7, Missing: 2, Known: true, Deleted: 2}, out)
+	b.finish(x)
+	require.ElementsMatch(t, []Row{{"line": "a"}, {"line": "c"}, {"line": "c"}, {"line": "c"}, {"line": "d"}}, b.rows("lines"))
+	b.run(4)
+	out = b.commit(sweep("lines"))
+	require.Equal(t, load.Outcome{Alive: 5, Missing: 5, Known: true, Deleted: 5}, out)
+	require.Empty(t, b.rows("lines"))
+}
+
+func testKeylessChildren(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	words := hanging("lines__words", schemas.Text, false, column("sku", schemas.Text))
+	of := func(run string, texts ...string) []put {
+		var rows []Row
+		for i, text := range texts {
+			rows = append(rows, itemsOf(run, i, "h-"+text, "h-"+text+"-"+string(rune('0'+i)), text+"1", text+"2")...)
+		}
+		return []put{{lines, linesOf(run, texts...)}, {words, rows}}
+	}
+	b.commit(sweep("lines"), of(b.pass.Run, "a", "b", "a", "c")...)
+	require.Len(t, b.rows("lines__words"), 8)
+	b.run(2)
+	b.commit(sweep("lines"), of(b.pass.Run, "d", "a", "c")...)
+	require.ElementsMatch(t, []Row{{"line": "a"}, {"line": "c"}, {"line": "d"}}, b.rows("lines"))
+	require.ElementsMatch(t, []Row{
+		{"sku": "a1"}, {"sku": "a2"}, {"sku": "c1"}, {"sku": "c2"}, {"sku": "d1"}, {"sku": "d2"},
+	}, b.rows("lines__words"))
+}

@@ -1,0 +1,67 @@
+package load
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Rows makes a batch of t from Go values, one slice a row in the order of t's
+// columns: string, int, int64, bool, float64, time.Time, or nil for null. It is
+// meant for the few rows of penstock's own tables. The caller releases it.
+func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
+	defer b.Release()
+	for i, row := range rows {
+		if len(row) != t.Columns.NumFields() {
+			return nil, fmt.Errorf("make rows of %s: row %d has %d values, want %d", t.Name, i, len(row), t.Columns.NumFields())
+		}
+		for c, v := range row {
+			if err := appendValue(b.Field(c), v); err != nil {
+				return nil, fmt.Errorf("make rows of %s: column %s: %w", t.Name, t.Columns.Field(c).Name, err)
+			}
+		}
+	}
+	return b.NewRecordBatch(), nil
+}
+
+func appendValue(b array.Builder, v any) error {
+	switch v := v.(type) {
+	case nil:
+		b.AppendNull()
+		return nil
+	case string:
+		if b, ok := b.(*array.StringBuilder); ok {
+			b.Append(v)
+			return nil
+		}
+	case int:
+		return appendValue(b, int64(v))
+	case int64:
+		if b, ok := b.(*array.Int64Builder); ok {
+			b.Append(v)
+			return nil
+		}
+	case bool:
+		if b, ok := b.(*array.BooleanBuilder); ok {
+			b.Append(v)
+			return nil
+		}
+	case float64:
+		if b, ok := b.(*array.Float64Builder); ok {
+			b.Append(v)
+			return nil
+		}
+	case time.Time:
+		if b, ok := b.(*array.TimestampBuilder); ok {
+			b.Append(arrow.Timestamp(v.UnixMicro()))
+			return nil
+		}
+	}
+	return fmt.Errorf("a %T is no %s", v, b.Type())
+}

@@ -1,0 +1,73 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// TypeName is the name of a type of the lattice as [Changes] keeps it:
+// bool, int64, decimal(16,2), float64, date, timestamp, text, json or
+// list(...) of one of them.
+func TypeName(t arrow.DataType) string {
+	switch t := t.(type) {
+	case *schemas.JSONType:
+		return "json"
+	case *arrow.NullType:
+		return "null"
+	case *arrow.BooleanType:
+		return "bool"
+	case *arrow.Int64Type:
+		return "int64"
+	case *arrow.Float64Type:
+		return "float64"
+	case *arrow.Decimal128Type:
+		return fmt.Sprintf("decimal(%d,%d)", t.Precision, t.Scale)
+	case *arrow.Date32Type:
+		return "date"
+	case *arrow.TimestampType:
+		return "timestamp"
+	case *arrow.StringType:
+		return "text"
+	case *arrow.ListType:
+		return "list(" + TypeName(t.Elem()) + ")"
+	}
+	return t.String()
+}
+
+// ParseTypeName is the inverse of [TypeName].
+func ParseTypeName(s string) (arrow.DataType, error) {
+	if s == "null" {
+		return schemas.Null, nil
+	}
+	var d arrow.Decimal128Type
+	if n, _ := fmt.Sscanf(s, "decimal(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale <= d.Precision {
+		return &d, nil // to the digit, where a declared type is rounded up
+	}
+	elem, ok := strings.CutPrefix(s, "list(")
+	if !ok {
+		return schemas.ParseType(s)
+	}
+	elem, ok = strings.CutSuffix(elem, ")")
+	if !ok {
+		return nil, fmt.Errorf("parse type %q: no closing parenthesis", s)
+	}
+	t, err := ParseTypeName(elem)
+	if err != nil {
+		return nil, err
+	}
+	return arrow.ListOf(t), nil
+}
+
+// SameType reports whether a and b are one type of the lattice.
+func SameType(a, b arrow.DataType) bool { return TypeName(a) == TypeName(b) }
+
+// placeable reports whether a column of type t can be made: one that has only
+// been seen null or as an empty list waits for its first value.
+func placeable(t arrow.DataType) bool {
+	l, ok := t.(*arrow.ListType)
+	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))
+}
