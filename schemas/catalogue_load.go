@@ -42,6 +42,7 @@ type entry struct {
 	Context    string
 	Pagination Pagination
 	Volatile   []string
+	Window     bool
 	Types      map[string][]string // columns by type, which is shorter than the other way round
 	Disabled   string              // why it is not part of "*"
 }
@@ -134,7 +135,7 @@ func (g *group) stream(e entry) (Stream, error) {
 		Method: method, Path: path, Class: e.Class, Auth: e.Auth,
 		Parent: e.Parent, Params: e.Params,
 		Records: e.Records, Context: e.Context, Pagination: e.Pagination,
-		Volatile: e.Volatile, Types: types,
+		Volatile: e.Volatile, Window: e.Window, Types: types,
 		Enabled: e.Disabled == "", Reason: e.Disabled,
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Fault is one thing that is wrong with a stream of a catalogue.
@@ -93,6 +94,11 @@ var (
 	paramPlace = []string{"path", "query", "body"}
 )
 
+// maxTable leaves room behind a table's name for those of its children, however
+// long they are: `__`, a letter, `_` and a hash. Children are known by the
+// beginning of their names.
+const maxTable = MaxName - 3 - utf8.UTFMax - shortHash
+
 // check is what can be said of a stream by itself.
 func (s Stream) check(k *checks) {
 	if !streamName.MatchString(s.Name) {
@@ -129,8 +135,8 @@ func (s Stream) checkRead(k *checks) {
 	if s.Method != "GET" && s.Method != "POST" {
 		k.wrong("method", "%s does not read", s.Method)
 	}
-	if len(s.Table.Name) > MaxName || s.Table.Name == "" {
-		k.wrong("name", "the table %q must have 1 to %d bytes", s.Table.Name, MaxName)
+	if len(s.Table.Name) > maxTable || s.Table.Name == "" {
+		k.wrong("name", "the table %q must have 1 to %d bytes", s.Table.Name, maxTable)
 	}
 	if !s.Enabled && s.Reason == "" {
 		k.wrong("reason", "say why the stream is not enabled")
@@ -147,6 +153,9 @@ func (s Stream) checkRead(k *checks) {
 		if slices.Contains(s.Key, v) {
 			k.wrong("volatile", "%s is part of the key", v)
 		}
+	}
+	if s.Window && len(s.Key) == 0 {
+		k.wrong("window", "rows outside it can only be told by a key")
 	}
 	oneOf(k, "pagination.type", s.Pagination.Type, pageTypes)
 	if s.Pagination.Limit < 0 {

@@ -219,3 +219,12 @@ func FuzzColumn(f *testing.F) {
 		require.Equal(t, got, n.Name(source))
 	})
 }
+
+func TestTableNamerKeepsTheRoot(t *testing.T) {
+	root := strings.Repeat("x", maxTable)
+	for _, place := range []string{"/items", "/a-very-long-name-of-a-member-and-another/one-below-it", "/ä", "/1"} {
+		name := NewTableNamer(root, nil).Name(place)
+		require.LessOrEqual(t, len(name), MaxName)
+		require.True(t, strings.HasPrefix(name, root+"__"), "%s: %s", place, name)
+	}
+}

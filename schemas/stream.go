@@ -80,6 +80,10 @@ type Stream struct {
 	Pagination Pagination // hint; the zero value leaves it to detection
 	Volatile   []string   // top-level fields that change by being read; left out of the row hash
 
+	// Window says that the list shows some of its records, such as those of the
+	// current month. What it lacks is not gone, and is never deleted.
+	Window bool
+
 	// Types are declared column types, as [ParseType] reads them. The key is
 	// the column's path from the record, `__` between its members, through
 	// arrays as well: items__unit_price is the column unit_price of the child
