@@ -46,6 +46,8 @@ func (m *Mapper) emptyList(c *column, row int) {
 			m.widen(c, schemas.Join(c.typ, schemas.Empty))
 			c.empty = true
 		}
+	default:
+		c.empty = true // should the column become JSON, it is read again as []
 	}
 }
 

@@ -38,7 +38,7 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 // complete puts penstock's own columns behind the source's.
 func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
 	fields = append(fields, ownFields(t.level, m.keyType())...)
-	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{t.path})
+	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{t.place})
 	return arrow.NewSchema(fields, &md)
 }
 

@@ -102,12 +102,8 @@ func (m *Mapper) begin() {
 func (m *Mapper) knownPaths() map[string]string {
 	paths := map[string]string{}
 	for _, t := range m.known {
-		if t.Columns == nil {
-			continue
-		}
-		md := t.Columns.Metadata()
-		if path, _ := md.GetValue(schemas.SourceKey); path != "" {
-			paths[path] = t.Name
+		if place := placeOf(t); place != "" {
+			paths[place] = t.Name
 		}
 	}
 	return paths

@@ -13,6 +13,7 @@ import (
 type table struct {
 	name   string
 	path   string // JSON pointer from the record, arrays leaving no mark; "" for the root
+	place  string // path, with a slash behind it where another table has the path: see childTable
 	within string // JSON pointer from the parent's row
 	parent *table // nil for the root
 	level  int    // 0 for the root
@@ -60,14 +61,44 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	return t
 }
 
-// childTable makes the table for the objects in the arrays that f holds.
+// childTable makes the table for the objects in the arrays that f holds. Where a
+// member is an array of objects in one record and an object in another, what
+// hangs from the array's rows and what hangs from the record itself have one
+// path, but not one kind of parent: they are two tables. // Invariant 17
 func (m *Mapper) childTable(f *field) *table {
 	parent := f.owner.table
 	path := parent.path + f.column.source
-	t := m.newTable(m.tableNamer.Name(path), path, parent)
+	place := path
+	if m.taken(path, parent.level > 0) {
+		place += "/"
+	}
+	t := m.newTable(m.tableNamer.Name(place), path, parent)
+	t.place = place
 	t.within = f.column.source
 	t.object = newObject(t, "", f.owner.depth+1, f.owner.level+2)
 	return t
+}
+
+// taken reports whether the place at path is that of a table of the other kind:
+// deep ones hang from the rows of another child table.
+func (m *Mapper) taken(path string, deep bool) (taken bool) {
+	m.root.each(func(t *table) {
+		taken = taken || t.place == path && (t.level > 1) != deep
+	})
+	for _, t := range m.known {
+		taken = taken || placeOf(t) == path && t.Columns.HasField(schemas.ColRoot) != deep
+	}
+	return taken
+}
+
+// placeOf is what [Mapper.complete] has put into a table's metadata.
+func placeOf(t schemas.Table) string {
+	if t.Columns == nil {
+		return ""
+	}
+	md := t.Columns.Metadata()
+	place, _ := md.GetValue(schemas.SourceKey)
+	return place
 }
 
 func (m *Mapper) knownFields(name string) (fields []arrow.Field, found bool) {
