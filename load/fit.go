@@ -53,8 +53,32 @@ func Fit(have, want schemas.Table) (Plan, error) {
 			}
 		}
 	}
-	p.Table.Columns = arrow.NewSchema(fields, nil)
+	place := Place(have.Columns)
+	if place == "" {
+		place = Place(want.Columns)
+	}
+	p.Table.Columns = newSchema(fields, place)
 	return p, nil
+}
+
+// Place is where in the records a child table's rows come from: the JSON pointer
+// in the metadata of its schema, arrays leaving no mark in it; "" for a table of
+// records. Tables of fields whose names meet are told apart by it. // Invariant 17
+func Place(s *arrow.Schema) string {
+	if s == nil {
+		return ""
+	}
+	md := s.Metadata()
+	place, _ := md.GetValue(schemas.SourceKey)
+	return place
+}
+
+func newSchema(fields []arrow.Field, place string) *arrow.Schema {
+	if place == "" {
+		return arrow.NewSchema(fields, nil)
+	}
+	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{place})
+	return arrow.NewSchema(fields, &md)
 }
 
 // widen makes the column f wide enough for the values of w.
@@ -91,8 +115,10 @@ func exact(from, to arrow.DataType) bool {
 		return ok && exact(a.Elem(), b.Elem())
 	}
 	switch from.ID() {
-	case arrow.NULL, arrow.INT64, arrow.DATE32:
+	case arrow.NULL, arrow.DATE32:
 		return true
+	case arrow.INT64:
+		return !SameType(to, schemas.JSON) // it may have been written as a string
 	case arrow.DECIMAL128:
 		return to.ID() == arrow.DECIMAL128
 	}
@@ -107,7 +133,8 @@ const (
 )
 
 // Change is one row of the table [Changes]: the creation of a table, whose key
-// is To (see [KeyName]), or a column that was added or widened.
+// is To (see [KeyName]) and whose [Place] is Source, or a column that was added
+// or widened.
 type Change struct {
 	Table, Column, Source string
 	Action                string
@@ -119,7 +146,7 @@ type Change struct {
 func (p Plan) Changes() []Change {
 	var out []Change
 	if p.Create {
-		out = append(out, Change{Table: p.Table.Name, Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
+		out = append(out, Change{Table: p.Table.Name, Source: Place(p.Table.Columns), Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
 	}
 	reason := "first value"
 	if p.Create {
@@ -140,13 +167,13 @@ func (p Plan) Changes() []Change {
 // only ever widen, so the join of all that a column has had is the one it has.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
-	fields := map[string][]arrow.Field{}
+	fields, places := map[string][]arrow.Field{}, map[string]string{}
 	for _, c := range changes {
 		t := tables[c.Table]
 		t.Name = c.Table
 		if c.Column == "" {
 			t.Key = ParseKeyName(c.To)
-			tables[c.Table] = t
+			tables[c.Table], places[c.Table] = t, c.Source
 			continue
 		}
 		tables[c.Table] = t
@@ -162,7 +189,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 		}
 	}
 	for name, t := range tables {
-		t.Columns = arrow.NewSchema(fields[name], nil)
+		t.Columns = newSchema(fields[name], places[name])
 		tables[name] = t
 	}
 	return tables, nil

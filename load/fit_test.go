@@ -64,6 +64,7 @@ func TestWideningExact(t *testing.T) {
 	}{
 		{schemas.Int64, money(21, 2), true},
 		{schemas.Int64, schemas.Text, true},
+		{schemas.Int64, schemas.JSON, false},
 		{schemas.Date, schemas.Text, true},
 		{money(16, 2), money(18, 4), true},
 		{money(16, 2), schemas.Text, false},

@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,29 @@ import (
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…
+}
+
+// spend leaves a table of carried keys to the next transaction to drop. d.mu is
+// held.
+func (d *DB) spend(c *carried) {
+	if c != nil {
+		d.spent = append(d.spent, c.table)
+	}
+}
+
+// clear drops the tables of carried keys that nobody needs any more: a process
+// that stays would gather the keys of all its passes. // Invariant 6
+func (x *tx) clear(ctx context.Context) error {
+	x.db.mu.Lock()
+	spent := x.db.spent
+	x.db.spent = nil
+	x.db.mu.Unlock()
+	for _, table := range spent {
+		if err := x.s.exec(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newCarried makes a table of carried keys from a query for k0, k1….

@@ -121,6 +121,41 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
+// foreign are the columns of a table that somebody else has added.
+func (c *catalog) foreign(t schemas.Table) []string {
+	var out []string
+	if o := c.live[t.Name]; o != nil {
+		for name := range o.types {
+			if !t.Columns.HasField(name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// vacant refuses a plan that adds a column whose name somebody else has given to
+// one of theirs; the engine does not tell upper and lower case apart.
+// Invariant 16
+func (c *catalog) vacant(p load.Plan) error {
+	if p.Create {
+		return nil
+	}
+	var diff []string
+	for _, f := range p.Add {
+		for name := range c.live[p.Table.Name].types {
+			if strings.EqualFold(name, f.Name) {
+				diff = append(diff, fmt.Sprintf("column %q is another's, and stands where %s belongs", name, schemas.Source(f)))
+			}
+		}
+	}
+	if diff == nil {
+		return nil
+	}
+	return &load.ForeignChange{Table: p.Table.Name, Diff: diff}
+}
+
 // tables are those which penstock made and which are still there.
 func (c *catalog) tables() []schemas.Table {
 	var out []schemas.Table
@@ -139,7 +174,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	o := c.live[name]
 	switch {
 	case o == nil:
-		return schemas.Table{Name: name}, nil // never made, or dropped: made anew
+		return t, nil // never made, or dropped: made anew as it was
 	case o.view:
 		return t, &load.ForeignChange{Table: name, Diff: []string{"a view stands in its place"}}
 	case !known:
@@ -160,19 +195,19 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, nil
 }
 
-// carryOut makes a table as planned, and returns whether anything was done.
+// carryOut makes a table as planned, and takes it down.
 func carryOut(ctx context.Context, s *session, p load.Plan, run string) error {
 	table := place(p.Table.Name)
 	if p.Create {
 		if err := s.exec(ctx, createSQL(p.Table)); err != nil {
 			return err
 		}
-	} else {
-		for _, f := range p.Add {
-			// Never with a default: a function there would break the log's replay.
-			if err := s.exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
-				return err
-			}
+		return record(ctx, s, p.Changes(), run)
+	}
+	for _, f := range p.Add {
+		// Never with a default: a function there would break the log's replay.
+		if err := s.exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
+			return err
 		}
 	}
 	for _, w := range p.Widen {

@@ -21,13 +21,13 @@ import (
 // Everything but Path may be left out.
 type Options struct {
 	Path        string
-	MemoryLimit string        // of the engine, as DuckDB writes sizes; "256MB"
-	Threads     int           // of the engine; 0: one a core
+	MemoryLimit string        // of the engine, as DuckDB writes sizes; "160MB"
+	Threads     int           // of the engine; 0: all cores but one, which is left to reading
 	TempDir     string        // where a private directory for spilling is made; the system's
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: not at all
 
-	// StorageVersion of a file that is created, such as "v1.4.0"; the default
-	// can be read by every engine since 1.0.
+	// StorageVersion of a file that is created. The default, "v1.4.0", costs a
+	// quarter less CPU to write than "v1.0.0", which older engines can read too.
 	StorageVersion string
 
 	// Step, where it is given, is called before each named step of a commit; an
@@ -38,8 +38,9 @@ type Options struct {
 }
 
 const (
-	defaultMemoryLimit = "256MB"
-	defaultWaitLock    = 30 * time.Second
+	defaultMemoryLimit    = "160MB"
+	defaultStorageVersion = "v1.4.0"
+	defaultWaitLock       = 30 * time.Second
 )
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"github.com/penstock-data/penstock/load"
@@ -31,7 +32,8 @@ type DB struct {
 	mu        sync.Mutex
 	positions map[state.Key]position // as last seen or committed
 	passes    map[state.Key]*pass
-	tables    int // number of the next table of carried keys
+	tables    int      // number of the next table of carried keys
+	spent     []string // such tables that nobody needs any more
 }
 
 var (
@@ -58,6 +60,14 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.Path = path
 	if o.MemoryLimit == "" {
 		o.MemoryLimit = defaultMemoryLimit
+	}
+	if o.StorageVersion == "" {
+		o.StorageVersion = defaultStorageVersion
+	}
+	if o.Threads == 0 {
+		// The engine's threads spin while only one of them has work, which is
+		// most of the time that a commit takes.
+		o.Threads = max(1, runtime.NumCPU()-1)
 	}
 	if o.WaitLock == 0 {
 		o.WaitLock = defaultWaitLock

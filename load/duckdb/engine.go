@@ -76,9 +76,12 @@ func settings(o Options, temp string) []string {
 		// checkpoint is decided in checkpoint.
 		"PRAGMA disable_checkpoint_on_shutdown",
 	}
-	if o.Threads > 0 {
-		q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))
+	if _, err := os.Stat(o.Path); err != nil {
+		// Of a first load in many commits, every checkpoint would join what the
+		// last commits left apart, and write most of it again.
+		q = append(q, "SET max_vacuum_tasks = 0")
 	}
+	q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))
 	return append(q, "SET enable_external_access = false", "SET lock_configuration = true")
 }
 
@@ -158,6 +161,8 @@ func (s *session) numbers(ctx context.Context, query string, into ...*int64) err
 			switch n := v[i].(type) {
 			case int64:
 				*into[i] = n
+			case nil: // the sum of nothing
+				*into[i] = 0
 			case *big.Int: // what sums are
 				*into[i] = n.Int64()
 			default:

@@ -96,17 +96,21 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 
 // trim takes out all rows of the hashes that have too many, and puts as many of
 // them back as there should be: of a child table, the rows of as many parents.
+// Links of parents that are alike may meet, as ordinals count from the beginning
+// of a pass; their rows are then told apart by counting.
 func (m *merge) trim(t *target, parent string) error {
-	rank := "row_number()"
+	rank, twin := "row_number() OVER (PARTITION BY penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if parent != "1" {
-		rank = "dense_rank()"
+		rank = "dense_rank() OVER (PARTITION BY penstock_h ORDER BY " + parent + ", penstock_twin)"
+		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, parent, schemas.ColParent, schemas.ColIndex)
 	}
 	columns := idents(t.names())
 	for _, q := range []string{
 		fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_spare AS SELECT %s FROM
-			(SELECT t.*, s.n AS penstock_n, %s OVER (PARTITION BY t.%s ORDER BY t.%s) AS penstock_rank
-			FROM %s AS t JOIN %s AS s ON s.h = t.%[3]s) WHERE penstock_rank <= penstock_n`,
-			columns, rank, schemas.ColHash, orderOf(parent), place(t.Name), lostKeys),
+			(SELECT *, %s AS penstock_rank FROM
+			(SELECT t.*, s.h AS penstock_h, s.n AS penstock_n, %s AS penstock_twin FROM %s AS t JOIN %s AS s ON s.h = t.%s))
+			WHERE penstock_rank <= penstock_n`,
+			columns, rank, twin, place(t.Name), lostKeys, schemas.ColHash),
 		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.h = t.%s", place(t.Name), lostKeys, schemas.ColHash),
 		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM temp.main.penstock_spare", place(t.Name), columns, columns),
 		"DROP TABLE temp.main.penstock_spare",
@@ -116,11 +120,4 @@ func (m *merge) trim(t *target, parent string) error {
 		}
 	}
 	return nil
-}
-
-func orderOf(parent string) string {
-	if parent == "1" {
-		return schemas.ColSyncedAt
-	}
-	return parent
 }

@@ -22,8 +22,9 @@ type merge struct {
 // target is a table of the destination, made to fit what was staged for it.
 type target struct {
 	schemas.Table
-	staged *staged // nil where nothing was
-	empty  bool
+	staged  *staged // nil where nothing was
+	empty   bool
+	foreign []string // columns that are another's
 }
 
 // child reports whether rows of the table hang from those of another.
@@ -73,8 +74,18 @@ func (m *merge) fit(pending []*staged, swept string) error {
 	for _, t := range c.tables() {
 		m.tables[t.Name] = &target{Table: t}
 	}
+	if m.tables[swept] != nil {
+		if _, err := c.table(swept); err != nil {
+			return err
+		}
+	}
 	for _, p := range pending {
 		if err := m.fitOne(c, p); err != nil {
+			return err
+		}
+	}
+	for _, p := range pending {
+		if err := m.reunite(c, m.tables[p.Name]); err != nil {
 			return err
 		}
 	}
@@ -82,6 +93,12 @@ func (m *merge) fit(pending []*staged, swept string) error {
 }
 
 func (m *merge) fitOne(c *catalog, p *staged) error {
+	if found, ok := c.adopt(p.Table); ok {
+		if err := record(m.ctx, m.s, found.Changes(), m.of.Run); err != nil {
+			return err
+		}
+		c.made[p.Name] = found.Table
+	}
 	have, err := c.table(p.Name)
 	if err != nil {
 		return err
@@ -91,16 +108,19 @@ func (m *merge) fitOne(c *catalog, p *staged) error {
 		return err
 	}
 	plan.Create = c.live[p.Name] == nil
+	if err := c.vacant(plan); err != nil {
+		return err
+	}
 	if !plan.Empty() {
 		if err := carryOut(m.ctx, m.s, plan, m.of.Run); err != nil {
 			return fmt.Errorf("change table %s: %w", p.Name, err)
 		}
 		m.ddl = true
 	}
-	m.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create}
+	m.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, foreign: c.foreign(plan.Table)}
 	for _, w := range plan.Widen {
 		if !w.Exact() {
-			if err := m.forget(p.Name, w.Column.Name); err != nil {
+			if err := m.forget(p.Name, ident(w.Column.Name)+" IS NOT NULL"); err != nil {
 				return err
 			}
 		}
@@ -108,20 +128,31 @@ func (m *merge) fitOne(c *catalog, p *staged) error {
 	return nil
 }
 
-// forget clears the hashes of the records with a value in the column, so that
-// the next pass writes them again.
-func (m *merge) forget(table, column string) error {
+// forget clears the hashes of the records with a row for which the condition
+// holds, in their own table or in that of children, so that they are written
+// again.
+func (m *merge) forget(table, where string) error {
 	root, _, _ := strings.Cut(table, "__")
-	if m.tables[root] == nil || !m.tables[root].has(schemas.ColHash) {
+	t := m.tables[root]
+	if t == nil || !t.has(schemas.ColHash) {
 		return nil
 	}
-	where := ident(column) + " IS NOT NULL"
-	if root != table {
+	if root != table && where != "true" {
 		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, place(table), where)
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s", place(root), schemas.ColHash, where))
 	if err != nil {
 		return fmt.Errorf("clear hashes of %s: %w", root, err)
+	}
+	if len(t.Key) > 0 {
+		return nil
+	}
+	for _, c := range m.children(t) { // they are found by the hash alone
+		err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)",
+			place(c.Name), schemas.ColHash, place(root)))
+		if err != nil {
+			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
+		}
 	}
 	return nil
 }
@@ -188,6 +219,9 @@ func (m *merge) remove(t *target) error {
 	if err := m.db.step("delete"); err != nil {
 		return err
 	}
+	if err := m.save(t); err != nil {
+		return err
+	}
 	err := m.s.exec(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.st = %s AND %s",
 		place(t.Name), status, isChanged, on("s", t.Key)))
 	if err != nil {
@@ -197,8 +231,9 @@ func (m *merge) remove(t *target) error {
 		if c.empty {
 			continue
 		}
-		err := m.s.exec(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE st = %s) AS s WHERE s.l = t.%s",
-			place(c.Name), linkOf(t, c), status, isChanged, c.link()))
+		key, link := linkOf(t, c)
+		err := m.s.exec(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE st = %s) AS s WHERE s.l = %s",
+			place(c.Name), key, status, isChanged, link))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -206,34 +241,37 @@ func (m *merge) remove(t *target) error {
 	return nil
 }
 
-// linkOf is the expression for what the children c of t have in their link
-// column, over the k0, k1… of a record: the key where it is one column, else
-// the JSON array of its values.
-func linkOf(t, c *target) string {
-	to := lattice(c.Columns, c.link())
-	if len(t.Key) == 1 {
-		from := lattice(t.Columns, t.Key[0])
-		if load.SameType(schemas.Join(from, to), to) {
-			return cast("k0", from, to)
-		}
-		return "TRY_CAST(k0 AS " + sqlType(to) + ")" // the children's column has yet to follow the key's
+// foreignCells is the temporary table of what others have put beside the rows
+// that are about to be replaced; o is the ordinal of the new row.
+const foreignCells = "temp.main.penstock_foreign"
+
+// save keeps what others have added to the rows that changed. // Invariant 16
+func (m *merge) save(t *target) error {
+	if len(t.foreign) == 0 {
+		return nil
 	}
-	values := make([]string, len(t.Key))
-	for i, k := range t.Key {
-		values[i] = jsonOf(fmt.Sprintf("k%d", i), lattice(t.Columns, k))
+	columns := make([]string, len(t.foreign))
+	for i, f := range t.foreign {
+		columns[i] = fmt.Sprintf("t.%s AS f%d", ident(f), i)
 	}
-	return "'[' || " + strings.Join(values, " || ',' || ") + " || ']'"
+	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE penstock_foreign AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s",
+		strings.Join(columns, ", "), place(t.Name), status, on("s", t.Key), isChanged))
 }
 
-// children are the tables whose rows hang from those of t.
-func (m *merge) children(t *target) []*target {
-	var out []*target
-	for _, c := range m.tables {
-		if strings.HasPrefix(c.Name, t.Name+"__") && child(c.Table) {
-			out = append(out, c)
-		}
+// restore puts it beside the new rows.
+func (m *merge) restore(t *target) error {
+	if len(t.foreign) == 0 {
+		return nil
 	}
-	return out
+	set, key := make([]string, len(t.foreign)), make([]string, len(t.Key))
+	for i, f := range t.foreign {
+		set[i] = fmt.Sprintf("%s = f.f%d", ident(f), i)
+	}
+	for i, k := range t.Key {
+		key[i] = fmt.Sprintf("s.k%d = t.%s", i, ident(k))
+	}
+	return m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s",
+		place(t.Name), strings.Join(set, ", "), status, foreignCells, strings.Join(key, " AND ")))
 }
 
 // insertFamily appends the records that are new or changed.
@@ -250,6 +288,11 @@ func (m *merge) insertFamily(t *target, n counts) error {
 	}
 	if err := m.insert(t, standing); err != nil {
 		return err
+	}
+	if n.changed > 0 {
+		if err := m.restore(t); err != nil {
+			return err
+		}
 	}
 	if err := m.db.step("children"); err != nil {
 		return err

@@ -116,3 +116,22 @@ func timestampText(expr string) string {
 	return "CASE WHEN microsecond(" + utc + ") % 1000000 = 0 THEN strftime(" + utc + ", '%Y-%m-%dT%H:%M:%SZ') " +
 		"ELSE strftime(" + utc + ", '%Y-%m-%dT%H:%M:%S.%fZ') END"
 }
+
+// keyText is a value of a key of several columns, as transform writes it into
+// the children's link. Of JSON's many spellings of a text it must be that one,
+// so it is made by hand.
+func keyText(expr string, from arrow.DataType) string {
+	if from.ID() != arrow.STRING || load.SameType(from, schemas.JSON) {
+		return jsonOf(expr, from)
+	}
+	short := map[int]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
+	expr = `replace(replace(` + expr + `, '\', '\\'), '"', '\"')`
+	for c := range 0x20 {
+		escape := short[c]
+		if escape == "" {
+			escape = fmt.Sprintf(`\u%04x`, c)
+		}
+		expr = fmt.Sprintf("replace(%s, chr(%d), '%s')", expr, c, escape)
+	}
+	return `'"' || ` + expr + ` || '"'`
+}

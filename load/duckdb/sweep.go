@@ -76,8 +76,9 @@ func (m *merge) bury(t *target, s load.Sweep) error {
 		return err
 	}
 	for _, c := range m.children(t) {
-		err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l FROM %s) AS s WHERE s.l = t.%s",
-			place(c.Name), set, linkOf(t, c), lostKeys, c.link()))
+		key, link := linkOf(t, c)
+		err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l FROM %s) AS s WHERE s.l = %s",
+			place(c.Name), set, key, lostKeys, link))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}

@@ -56,6 +56,10 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 	defer d.mu.Unlock()
 	ps := d.passes[k]
 	if ps == nil || ps.run != p.Run {
+		if ps != nil {
+			d.spend(ps.carried)
+			ps.lost, ps.carried = true, nil
+		}
 		ps = &pass{run: p.Run}
 		d.passes[k] = ps
 	}
@@ -109,7 +113,12 @@ func (x *tx) start(ctx context.Context) (err error) {
 		return err
 	}
 	x.s, x.release = e.write, func() { release(); <-x.db.writer }
+	if err := x.clear(ctx); err != nil {
+		return err
+	}
+	x.db.mu.Lock()
 	x.carried = x.pass.carried
+	x.db.mu.Unlock()
 	if err := x.db.step("begin"); err != nil {
 		return err
 	}
@@ -201,7 +210,10 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	defer x.end()
 	x.db.mu.Lock()
 	x.db.positions[x.key] = to
-	x.pass.carried = x.carried
+	if x.pass.carried != x.carried {
+		x.db.spend(x.pass.carried)
+		x.pass.carried = x.carried
+	}
 	x.db.mu.Unlock()
 	if x.ddl {
 		x.s.engine.forgetObjects()
@@ -228,17 +240,21 @@ func (x *tx) move(ctx context.Context, to position) error {
 		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(time.Now())))
 }
 
-// ownTables makes the tables which the destination writes itself.
+// ownTables makes the tables which the destination writes itself, where they
+// are not there.
 func (x *tx) ownTables(ctx context.Context) error {
-	if x.at.sequence > 0 {
-		return nil
+	live, err := x.s.engine.objects(ctx, x.s, x.ddl)
+	if err != nil {
+		return fmt.Errorf("read the database's catalog: %w", err)
 	}
-	x.ddl = true
 	for _, t := range []schemas.Table{load.State, load.Changes} {
-		q := "CREATE TABLE IF NOT EXISTS" + createSQL(t)[len("CREATE TABLE"):]
-		if err := x.s.exec(ctx, q); err != nil {
+		if live[t.Name] != nil {
+			continue
+		}
+		if err := x.s.exec(ctx, createSQL(t)); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
+		x.ddl = true
 	}
 	return nil
 }

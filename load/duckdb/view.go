@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -122,11 +123,32 @@ func (g *group) bind(on *session, view string, want *arrow.Schema, names []strin
 	}
 	r := newReader(g, index)
 	defer r.Release()
-	done, err := on.arrow.RegisterView(r, view)
+	var pinned runtime.Pinner
+	for _, b := range g.batches {
+		for _, c := range index {
+			pin(&pinned, b.Column(c).Data())
+		}
+	}
+	forget, err := on.arrow.RegisterView(r, view)
 	if err != nil {
+		pinned.Unpin()
 		return "", nil, err
 	}
+	done := func() { forget(); pinned.Unpin() }
 	return "SELECT " + strings.Join(exprs, ", ") + " FROM ", done, nil
+}
+
+// pin keeps the buffers of an array where they are, as the engine is about to
+// store their addresses.
+func pin(p *runtime.Pinner, a arrow.ArrayData) {
+	for _, b := range a.Buffers() {
+		if b != nil && b.Len() > 0 {
+			p.Pin(&b.Bytes()[0])
+		}
+	}
+	for _, c := range a.Children() {
+		pin(p, c)
+	}
 }
 
 // lattice is the type of a column of s; ordinals are in none.

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
@@ -21,15 +21,25 @@ import (
 // somebody holds it, and for a moment longer, as commits come in bursts and
 // attaching a file of many tables takes as long as a small commit.
 type window struct {
-	gate     chan struct{} // holds one token while the fields below are used
-	engine   *engine       // nil after a fatal error, until the next use
-	holds    int
-	attached bool
-	since    time.Time // when it was attached
-	idle     *time.Timer
-	changed  bool // tables were made or altered since the last checkpoint
-	closed   bool
+	gate    chan struct{} // holds one token while the fields below are used
+	engine  *engine       // nil after a fatal error, until the next use
+	holds   int
+	open    mode
+	since   time.Time // when it was attached
+	idle    *time.Timer
+	changed bool // tables were made or altered since the last checkpoint
+	closed  bool
 }
+
+// mode says what the file is open for. Many processes can look into one file,
+// as long as none writes it.
+type mode int
+
+const (
+	shut mode = iota
+	looking
+	writing
+)
 
 const (
 	// The file is let go when nobody has used it for idleTime, and after
@@ -40,12 +50,6 @@ const (
 
 	minWait = 20 * time.Millisecond // between two attempts to open a locked file
 	maxWait = time.Second
-
-	// A log longer than this is worked into the file after a commit, and one
-	// longer than the smaller when the destination is closed. Replaying the
-	// log is part of every opening of the file.
-	longLog  = 8 << 20
-	finalLog = 1 << 20
 )
 
 func (w *window) start(ctx context.Context, o Options) (err error) {
@@ -58,10 +62,7 @@ func (d *DB) stop() error {
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
 	w.closed = true
-	if w.engine == nil {
-		return nil
-	}
-	if w.holds == 0 && w.attached {
+	if w.holds == 0 && w.open != shut {
 		d.detach()
 	}
 	if w.engine == nil {
@@ -92,9 +93,6 @@ func (d *DB) hold(ctx context.Context, m mode) (e *engine, release func(), err e
 	}
 }
 
-// errLooking says that this process has the file open for a look.
-var errLooking = errors.New("a query of this process")
-
 func (d *DB) tryHold(ctx context.Context, m mode) (*engine, error) {
 	w := &d.window
 	select {
@@ -103,16 +101,22 @@ func (d *DB) tryHold(ctx context.Context, m mode) (*engine, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch {
-	case w.closed:
+	if w.closed {
 		return nil, errors.New("destination is closed")
-	case w.holds == 0:
+	}
+	if w.open < m && w.open != shut {
+		if w.holds > 0 {
+			return nil, errInUse
+		}
+		d.detach()
+	}
+	if w.open == shut {
 		if err := d.attach(ctx, m); err != nil {
 			return nil, err
 		}
-		w.mode = m
-	case w.mode == looking && m == writing:
-		return nil, errLooking
+	}
+	if w.idle != nil {
+		w.idle.Stop()
 	}
 	w.holds++
 	return w.engine, nil
@@ -129,9 +133,6 @@ func (d *DB) release() {
 		d.detach()
 		return
 	}
-	if w.idle != nil {
-		w.idle.Stop()
-	}
 	w.idle = time.AfterFunc(idleTime, d.detachIdle)
 }
 
@@ -140,20 +141,70 @@ func (d *DB) detachIdle() {
 	w := &d.window
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
-	if w.holds == 0 && w.attached {
+	if w.holds == 0 && w.open != shut {
 		d.detach()
 	}
+}
+
+// attach opens the file. It is called with the gate taken and nobody holding.
+func (d *DB) attach(ctx context.Context, m mode) error {
+	if err := d.step("open"); err != nil {
+		return err
+	}
+	if d.window.engine == nil {
+		if err := d.window.start(ctx, d.o); err != nil {
+			return err
+		}
+	}
+	if !inUse.take(d.o.Path) {
+		return errInUse
+	}
+	err := d.attachAs(ctx, writing)
+	if err != nil && m == looking && d.attachAs(ctx, looking) == nil {
+		err, d.window.open = nil, looking // others are looking as well, or the file cannot be written
+	}
+	if err != nil {
+		inUse.give(d.o.Path)
+		return err
+	}
+	d.window.since = time.Now()
+	d.window.engine.forgetObjects()
+	return nil
+}
+
+func (d *DB) attachAs(ctx context.Context, m mode) error {
+	err := d.window.engine.write.exec(ctx, attachSQL(d.o, m))
+	if err != nil && !locked(err) {
+		err = fmt.Errorf("open %s: %w", d.o.Path, err)
+		if ctx.Err() == nil && unreadableLog(err) {
+			err = d.withoutLog(ctx, m, err)
+		}
+	}
+	if err == nil {
+		d.window.open = m
+	}
+	return err
+}
+
+func attachSQL(o Options, m mode) string {
+	q := "ATTACH " + literal(o.Path) + " AS db"
+	switch {
+	case m == looking:
+		q += " (READ_ONLY)"
+	case o.StorageVersion != "":
+		q += " (STORAGE_VERSION " + literal(o.StorageVersion) + ")"
+	}
+	return q
 }
 
 // detach lets go of the file. It is called with the gate taken and nobody
 // holding.
 func (d *DB) detach() {
 	w := &d.window
-	w.attached = false
 	if w.idle != nil {
 		w.idle.Stop()
 	}
-	if !w.engine.broken {
+	if !w.engine.broken && w.open == writing {
 		if err := d.checkpoint(); err != nil {
 			d.o.Log.Warn("checkpoint", "path", d.o.Path, "error", err)
 		}
@@ -166,6 +217,8 @@ func (d *DB) detach() {
 	if w.engine.broken {
 		d.discard()
 	}
+	w.open = shut
+	inUse.give(d.o.Path)
 }
 
 // discard gives up an engine that no longer works. What it remembered of passes
@@ -182,81 +235,39 @@ func (d *DB) discard() {
 	}
 }
 
-// attach opens the file. It is called with the gate taken and nobody holding.
-func (d *DB) attach(ctx context.Context, m mode) error {
-	if err := d.step("open"); err != nil {
-		return err
-	}
-	if d.window.engine == nil {
-		if err := d.window.start(ctx, d.o); err != nil {
-			return err
-		}
-	}
-	err := d.window.engine.write.exec(ctx, attachSQL(d.o, m))
-	if err == nil || locked(err) {
-		return err
-	}
-	err = fmt.Errorf("open %s: %w", d.o.Path, err)
-	if ctx.Err() == nil && unreadableLog(err) {
-		return d.withoutLog(ctx, m, err)
-	}
-	return err
+// paths are files that this process has open.
+type paths struct {
+	mu   sync.Mutex
+	open map[string]bool
 }
 
-func attachSQL(o Options, m mode) string {
-	q := "ATTACH " + literal(o.Path) + " AS db"
-	switch {
-	case m == looking:
-		q += " (READ_ONLY)"
-	case o.StorageVersion != "":
-		q += " (STORAGE_VERSION " + literal(o.StorageVersion) + ")"
+// inUse is the one thing that two destinations of a process share. The lock by
+// which the engine keeps out other processes does not keep out a second engine
+// of the same process, and the two would ruin the file.
+var inUse = paths{open: map[string]bool{}}
+
+func (p *paths) take(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[path] {
+		return false
 	}
-	return q
+	p.open[path] = true
+	return true
 }
 
-// unreadableLog reports whether the file's log is damaged, as opposed to a
-// machine that lacks the room to replay it. A log that merely breaks off is no
-// error to the engine: it replays what is whole.
-func unreadableLog(err error) bool {
-	text := err.Error()
-	for _, lack := range []string{"Out of Memory", "No space left", "INTERRUPT"} {
-		if strings.Contains(text, lack) {
-			return false
-		}
-	}
-	return strings.Contains(text, "Failure while replaying WAL file")
+func (p *paths) give(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, path)
 }
 
-// withoutLog opens a file whose log cannot be replayed: the log is moved aside
-// and the file stands as of its last checkpoint. Nothing is lost by it, as rows
-// and cursors go back together and the next run reads the rest again. Where
-// that does not help either, all is as before and the cause is returned.
-func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
-	log := d.o.Path + ".wal"
-	if info, err := os.Stat(log); err != nil || info.Size() == 0 {
-		return cause
-	}
-	aside := log + ".unreadable-" + time.Now().UTC().Format("20060102T150405.000000")
-	if err := os.Rename(log, aside); err != nil {
-		return errors.Join(cause, err)
-	}
-	if d.window.engine.broken {
-		d.discard()
-		if err := d.window.start(ctx, d.o); err != nil {
-			return errors.Join(cause, err)
-		}
-	}
-	if err := d.window.engine.write.exec(ctx, attachSQL(d.o, m)); err != nil {
-		return errors.Join(cause, os.Rename(aside, log))
-	}
-	d.o.Log.Error("log of the database cannot be replayed and was moved aside; what it held is read again by the next run",
-		"path", d.o.Path, "moved", aside, "error", cause)
-	return nil
-}
+// errInUse says that this process has the file open elsewhere.
+var errInUse = errors.New("in use by this process")
 
 // locked reports whether somebody else has the file open.
 func locked(err error) bool {
-	if errors.Is(err, errLooking) {
+	if errors.Is(err, errInUse) {
 		return true
 	}
 	e, ok := errors.AsType[*duckdb.Error](err)
@@ -267,11 +278,11 @@ var holderName = regexp.MustCompile(`held in (.+? \(PID \d+\))`)
 
 // holder says who has the file open, where the engine could tell.
 func holder(err error) string {
+	if errors.Is(err, errInUse) {
+		return ": this process itself"
+	}
 	if m := holderName.FindStringSubmatch(err.Error()); m != nil {
 		return ": " + m[1]
-	}
-	if errors.Is(err, errLooking) {
-		return ": " + errLooking.Error()
 	}
 	return ""
 }
@@ -280,29 +291,4 @@ func holder(err error) string {
 func missing(err error) bool {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	return ok && e.Type == duckdb.ErrorTypeCatalog
-}
-
-// checkpoint works the log into the file where it should not wait: it is long,
-// or holds changes to tables. The commits in it are durable either way.
-func (d *DB) checkpoint() error {
-	long := int64(longLog)
-	if d.window.closed {
-		long = finalLog
-	}
-	if !d.window.changed && d.logSize() < long {
-		return nil
-	}
-	if err := d.step("checkpoint"); err != nil {
-		return err
-	}
-	d.window.changed = false
-	return d.window.engine.write.exec(context.Background(), "CHECKPOINT db")
-}
-
-func (d *DB) logSize() int64 {
-	info, err := os.Stat(d.o.Path + ".wal")
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,9 +120,6 @@ func testMovedElsewhere(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.finish(b.begin())
 	late := b.begin()
-	if d.Settle != nil {
-		d.Settle(b.dest)
-	}
 	other := *b
 	other.dest = nil
 	other.reopen()
@@ -223,7 +221,7 @@ func testUsedUp(t *testing.T, d Driver) {
 
 // scenario is a commit in which every kind of step occurs: a column is added,
 // another widened, rows are new, changed, unchanged and missing, with children.
-func scenario(b *bench) (before, after []put) {
+func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{
 		{people, []Row{person("run000000001", 0, "1", "ann"), person("run000000001", 1, "2", "bob"), person("run000000001", 2, "3", "cid")}},
@@ -276,31 +274,42 @@ func (b *bench) snapshot() map[string][]Row {
 	return out
 }
 
+// stepsOf are the steps of the scenario's second commit.
+func stepsOf(t *testing.T, d Driver) (steps []string) {
+	var mu sync.Mutex
+	b := newBench(t, d)
+	before, after := scenario()
+	b.commit(load.Sweep{}, before...)
+	b.reopenWith(func(name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, name)
+		return nil
+	})
+	b.run(2)
+	require.NoError(t, b.attempt(t.Context(), after))
+	require.NoError(t, b.dest.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(steps)
+}
+
 // everyStep makes the scenario's commit fail at each step in turn, in the way
 // that fail says, and checks that it happened whole or not at all.
 func everyStep(t *testing.T, d Driver, fail func(cancel func()) error) {
-	var steps []string
-	{
-		b := newBench(t, d)
-		before, after := scenario(b)
-		b.commit(load.Sweep{}, before...)
-		b.reopenWith(func(name string) error { steps = append(steps, name); return nil })
-		b.run(2)
-		require.NoError(t, b.attempt(t.Context(), after))
-	}
+	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination names no steps")
 	for i, name := range steps {
 		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) {
 			b := newBench(t, d)
-			before, after := scenario(b)
+			before, after := scenario()
 			b.commit(load.Sweep{}, before...)
 			old := b.snapshot()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			seen := 0
+			var seen atomic.Int64 // a destination may tidy up in the background
 			b.reopenWith(func(string) error {
-				seen++
-				if seen == i+1 {
+				if seen.Add(1) == int64(i+1) {
 					return fail(cancel)
 				}
 				return nil

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -228,9 +229,9 @@ func (x *tx) mergeKeyless(t *table, r Row, ordinal int64, standing map[int64]boo
 
 // cut removes what hangs from the row r of t.
 func (x *tx) cut(t *table, r Row) {
-	link := t.link(r)
+	link := t.plain(t.link(r))
 	for _, c := range x.descendants(t.Name) {
-		c.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool { return r[linkColumn(c.Table)] == link })
+		c.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool { return t.plain(r[linkColumn(c.Table)]) == link })
 	}
 }
 
@@ -319,10 +320,10 @@ func (x *tx) bury(t *table, missing map[int]bool, at time.Time) {
 			x.buryOne(t, r[schemas.ColHash])
 		default:
 			kept = append(kept, r.with(schemas.ColDeletedAt, instant(at)))
-			link := t.link(r)
+			link := t.plain(t.link(r))
 			for _, c := range x.descendants(t.Name) {
 				for j, cr := range c.rows {
-					if cr[linkColumn(c.Table)] == link {
+					if t.plain(cr[linkColumn(c.Table)]) == link {
 						c.rows[j] = cr.with(schemas.ColDeletedAt, instant(at))
 					}
 				}
@@ -343,8 +344,14 @@ func (x *tx) buryOne(t *table, hash string) {
 				last = max(last, r[col])
 			}
 		}
+		cut := map[[2]string]bool{} // twins of another pass may have the same links
 		c.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool {
-			return r[schemas.ColHash] == hash && r[col] == last
+			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
+			if r[schemas.ColHash] != hash || r[col] != last || cut[id] {
+				return false
+			}
+			cut[id] = true
+			return true
 		})
 	}
 }
@@ -433,6 +440,22 @@ func (t *table) link(r Row) string {
 		values[i] = jsonOf(r[k], schemas.TypeOf(f), true)
 	}
 	return "[" + strings.Join(values, ",") + "]"
+}
+
+// plain is a link without the types of its values, which may have grown since it
+// was written.
+func (t *table) plain(link string) string {
+	var values []any
+	d := json.NewDecoder(strings.NewReader(link))
+	d.UseNumber()
+	if len(t.Key) < 2 || d.Decode(&values) != nil {
+		return link
+	}
+	var b strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&b, "%q,", fmt.Sprint(v))
+	}
+	return b.String()
 }
 
 func (r Row) with(column, text string) Row {

@@ -317,3 +317,83 @@ func testKeylessChildren(t *testing.T, d Driver) {
 		{"sku": "a1"}, {"sku": "a2"}, {"sku": "c1"}, {"sku": "c2"}, {"sku": "d1"}, {"sku": "d2"},
 	}, b.rows("lines__words"))
 }
+
+func testCompositeKeyWidens(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	pairs := func(a arrow.DataType) schemas.Table {
+		return root("pairs", []string{"a", "b"}, column("a", a), column("b", schemas.Text))
+	}
+	items := hanging("pairs__items", schemas.Text, false, column("sku", schemas.Text))
+	pair := func(ordinal int, hash, x, y string) Row {
+		return with(b.pass.Run, ordinal, hash, Row{"a": x, "b": y})
+	}
+	b.commit(load.Sweep{}, put{pairs(schemas.Int64), []Row{pair(0, "p", "1", "y"), pair(1, "q", "2", "y"), pair(2, "s", "3", "y")}},
+		put{items, append(append(itemsOf(b.pass.Run, 0, "p", `[1,"y"]`, "i"), itemsOf(b.pass.Run, 1, "q", `[2,"y"]`, "z")...), itemsOf(b.pass.Run, 2, "s", `[3,"y"]`, "k")...)})
+	b.run(2)
+	b.commit(sweep("pairs"), put{pairs(schemas.Text), []Row{pair(0, "p2", "1", "y"), pair(1, "r", "x", "y"), pair(2, "s", "3", "y")}},
+		put{items, itemsOf(b.pass.Run, 0, "p2", `["1","y"]`, "j")})
+	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "z", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"sku": "k"}},
+		b.rows("pairs__items", schemas.ColDeletedAt))
+}
+
+func testKeyWidensChildrenStay(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
+	b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}, put{items, itemsOf(b.pass.Run, 0, "h-ann", "1", "a", "b")})
+	texts := root("people", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text))
+	for i, name := range []string{"bob", "bea"} {
+		b.run(2 + i)
+		b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "01", name)}})
+		require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt))
+	}
+	b.run(4)
+	b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
+}
+
+// wordsOf are lines and a child table of two rows for each.
+func wordsOf(run string, texts ...string) []put {
+	words := hanging("lines__words", schemas.Text, false, column("sku", schemas.Text))
+	var rows []Row
+	for i, text := range texts {
+		rows = append(rows, itemsOf(run, i, "h-"+text, "h-"+text+"-"+string(rune('0'+i)), text+"1", text+"2")...)
+	}
+	return []put{{lines, linesOf(run, texts...)}, {words, rows}}
+}
+
+func testKeylessTwins(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.commit(sweep("lines"), wordsOf(b.pass.Run, "b", "a")...)
+	b.run(2)
+	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a", "a")...) // the second comes where the first was
+	require.Len(t, b.rows("lines__words"), 4)
+	b.run(3)
+	b.commit(sweep("lines"), wordsOf(b.pass.Run, "a")...)
+	require.Equal(t, []Row{{"line": "a"}}, b.rows("lines"))
+	require.ElementsMatch(t, []Row{{"sku": "a1"}, {"sku": "a2"}}, b.rows("lines__words"))
+}
+
+func testKeylessInexact(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	line := func(t arrow.DataType) schemas.Table { return root("lines", nil, column("line", t)) }
+	words := func() put { return wordsOf(b.pass.Run, "x")[1] }
+	b.commit(sweep("lines"), put{line(decimal(16, 2)), []Row{with(b.pass.Run, 0, "h-x", Row{"line": "1.50"})}}, words())
+	b.run(2)
+	b.commit(sweep("lines"), put{line(schemas.Text), []Row{with(b.pass.Run, 0, "h-x", Row{"line": "1.5"}), with(b.pass.Run, 1, "h-y", Row{"line": "z"})}}, words())
+	require.ElementsMatch(t, []Row{{"line": "1.5"}, {"line": "z"}}, b.rows("lines"))
+	require.ElementsMatch(t, []Row{{"sku": "x1"}, {"sku": "x2"}}, b.rows("lines__words"))
+}
+
+func testPlace(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	items := hanging("people__items_1", schemas.Int64, false, column("sku", schemas.Text))
+	at := arrow.NewMetadata([]string{schemas.SourceKey}, []string{"/Items"})
+	items.Columns = arrow.NewSchema(items.Columns.Fields(), &at)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}, put{items, itemsOf(b.pass.Run, 0, "h-ann", "1", "a")})
+	b.reopen()
+	tables, err := b.dest.Tables(t.Context(), "people")
+	require.NoError(t, err)
+	require.Len(t, tables, 2)
+	require.Empty(t, load.Place(tables[0].Columns))
+	require.Equal(t, "/Items", load.Place(tables[1].Columns), "by which it is told from the table of /items")
+}

@@ -19,10 +19,6 @@ type Driver struct {
 	// closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
-	// Settle, where it is given, returns when the destination holds nothing that
-	// it would let go of by itself a moment after a commit.
-	Settle func(d load.Destination)
-
 	// Rows reads a table; no rows where there is none.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
 }
@@ -53,6 +49,8 @@ func Run(t *testing.T, d Driver) {
 		{"children follow their parent", testChildren},
 		{"grandchildren", testGrandchildren},
 		{"children of a composite key", testCompositeChildren},
+		{"children of a composite key that changes type", testCompositeKeyWidens},
+		{"children of a key that is spelled in two ways", testKeyWidensChildrenStay},
 		{"tombstone and revival", testTombstone},
 		{"sweep counts only", testSweepCounts},
 		{"sweep over commits", testSweepCommits},
@@ -60,6 +58,9 @@ func Run(t *testing.T, d Driver) {
 		{"sweep of nothing", testSweepNothing},
 		{"keyless rows", testKeyless},
 		{"keyless children", testKeylessChildren},
+		{"keyless children of twins", testKeylessTwins},
+		{"keyless children, inexact widening", testKeylessInexact},
+		{"child tables know their place", testPlace},
 		{"own tables", testOwnTables},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},

@@ -1,0 +1,184 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+const crashPasses = 5
+
+// crashTables are the shapes of pass p: the second adds a column, the third a
+// child table, the fourth widens both.
+func crashTables(p int) (root, items schemas.Table) {
+	v := schemas.Int64
+	if p >= 4 {
+		v = schemas.Text
+	}
+	own := []arrow.Field{
+		schemas.Field(schemas.ColSyncedAt, schemas.Timestamp, ""), schemas.Field(schemas.ColRun, schemas.Text, ""),
+		schemas.Field(schemas.ColHash, schemas.Text, ""), schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, ""),
+		schemas.Field(schemas.ColVia, schemas.Text, ""), {Name: schemas.ColOrdinal, Type: schemas.Int64},
+	}
+	columns := []arrow.Field{schemas.Field("id", schemas.Int64, "/id"), schemas.Field("name", schemas.Text, "/name")}
+	if p >= 2 {
+		columns = append(columns, schemas.Field("v", v, "/v"))
+	}
+	root = schemas.Table{Name: "crm_leads", Key: []string{"id"}, Columns: arrow.NewSchema(append(columns, own...), nil)}
+	items = schemas.Table{Name: "crm_leads__items", Columns: arrow.NewSchema(append([]arrow.Field{
+		schemas.Field("n", v, "/n"), schemas.Field(schemas.ColParent, schemas.Int64, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""),
+	}, own...), nil)}
+	return root, items
+}
+
+// crashRows are the records of pass p: a third of them change in each, and one
+// is gone.
+func crashRows(p int) (root, items []loadtest.Row) {
+	for id := range 30 {
+		if id == p {
+			continue
+		}
+		version := p - (p+id)%3
+		r := loadtest.Row{"id": fmt.Sprint(id), "name": fmt.Sprint("v", version), schemas.ColHash: fmt.Sprint(version, p >= 2, p >= 3)}
+		if p >= 2 {
+			r["v"] = fmt.Sprint(10*p + id%2)
+			r[schemas.ColHash] += r["v"]
+		}
+		root = append(root, r)
+		if p >= 3 {
+			items = append(items, loadtest.Row{"n": r["v"], schemas.ColParent: r["id"], schemas.ColIndex: "0", schemas.ColHash: r[schemas.ColHash]})
+		}
+	}
+	for _, rows := range [][]loadtest.Row{root, items} {
+		for _, r := range rows {
+			r[schemas.ColRun], r[schemas.ColVia] = fmt.Sprintf("run%09d", p), "poll"
+			r[schemas.ColSyncedAt] = "2026-11-20T08:00:00Z"
+			r[schemas.ColOrdinal] = r["id"] + r[schemas.ColParent]
+		}
+	}
+	return root, items
+}
+
+// crashRun makes the passes that the destination has not got yet.
+func crashRun(t testing.TB, d *DB) {
+	c, err := d.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	for p := passOf(c) + 1; p <= crashPasses; p++ {
+		x, err := d.Begin(t.Context(), stream, c, load.Pass{Run: fmt.Sprintf("run%09d", p), Whole: true})
+		require.NoError(t, err)
+		rootTable, itemTable := crashTables(p)
+		root, items := crashRows(p)
+		require.NoError(t, x.Write(t.Context(), rootTable, loadtest.Batch(t, rootTable, root...)))
+		if p >= 3 {
+			require.NoError(t, x.Write(t.Context(), itemTable, loadtest.Batch(t, itemTable, items...)))
+		}
+		_, err = x.Apply(t.Context(), load.Sweep{Table: rootTable.Name, Delete: true, At: time.Unix(0, 0)})
+		require.NoError(t, err)
+		c = state.Cursor(fmt.Sprint("p", p))
+		require.NoError(t, x.Commit(t.Context(), c))
+		if p%2 == 0 {
+			d.detachIdle()
+		}
+	}
+	require.NoError(t, d.Close())
+}
+
+func passOf(c state.Cursor) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(string(c), "p"))
+	return n
+}
+
+// crashCheck holds the tables against the pass that the cursor names.
+func crashCheck(t *testing.T, d *DB) state.Cursor {
+	c, err := d.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	p := passOf(c)
+	root, items := crashRows(p)
+	if p == 0 {
+		root, items = nil, nil
+	}
+	want := func(rows []loadtest.Row, columns ...string) (out []string) {
+		for _, r := range rows {
+			if _, dead := r[schemas.ColDeletedAt]; dead {
+				continue
+			}
+			text := ""
+			for _, c := range columns {
+				text += r[c] + " "
+			}
+			out = append(out, text)
+		}
+		return out
+	}
+	require.ElementsMatch(t, want(root, "id", "name", "v", schemas.ColHash), want(rowsOf(t, d, "crm_leads"), "id", "name", "v", schemas.ColHash))
+	require.ElementsMatch(t, want(items, "n", schemas.ColParent, schemas.ColHash), want(rowsOf(t, d, "crm_leads__items"), "n", schemas.ColParent, schemas.ColHash))
+	return c
+}
+
+// TestCrash kills a process at every step of five passes in turn. Whatever it
+// leaves must open, hold what its cursor says, and be completed by the next.
+func TestCrash(t *testing.T) {
+	if path := os.Getenv("PENSTOCK_TEST_CRASH"); path != "" {
+		crashChild(t, path)
+		return
+	}
+	dir, stride := t.TempDir(), 1
+	if testing.Short() {
+		stride = 5
+	}
+	seen := map[state.Cursor]bool{}
+	for step := 1; ; step += stride {
+		path := filepath.Join(dir, fmt.Sprint(step, ".duckdb"))
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrash$")
+		child.Env = append(os.Environ(), "PENSTOCK_TEST_CRASH="+path, fmt.Sprint("PENSTOCK_TEST_STEP=", step))
+		out, err := child.CombinedOutput()
+		d := openTest(t, path, Options{})
+		if err == nil {
+			require.EqualValues(t, fmt.Sprint("p", crashPasses), crashCheck(t, d))
+			require.Greater(t, step, 40, "steps")
+			require.Len(t, seen, crashPasses+1, "crashes before and after each pass")
+			return
+		}
+		require.NotContains(t, string(out), "FAIL", "step %d", step)
+		seen[crashCheck(t, d)] = true
+		crashRun(t, d)
+		d = openTest(t, path, Options{})
+		require.EqualValues(t, fmt.Sprint("p", crashPasses), crashCheck(t, d), "step %d", step)
+		require.NoError(t, d.Close())
+		moved, err := filepath.Glob(path + ".wal.unreadable-*")
+		require.NoError(t, err)
+		require.Empty(t, moved, "step %d: the log could not be replayed", step)
+	}
+}
+
+// crashChild is the process that is killed.
+func crashChild(t *testing.T, path string) {
+	at, err := strconv.ParseInt(os.Getenv("PENSTOCK_TEST_STEP"), 10, 64)
+	require.NoError(t, err)
+	var n atomic.Int64
+	d := openTest(t, path, Options{Step: func(string) error {
+		if n.Add(1) == at {
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+			select {}
+		}
+		return nil
+	}})
+	crashRun(t, d)
+}

@@ -1,0 +1,81 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// linkOf are two expressions that are equal where a row of the children c, called
+// t, hangs from a record: one over the k0, k1… of the record, and one over the
+// row. The link is the key where that is one column, else the JSON array of its
+// values. Where a type of the key has grown since, links that were written
+// before stand as they were then.
+func linkOf(t, c *target) (key, link string) {
+	link = "t." + c.link()
+	if len(t.Key) == 1 {
+		from, to := lattice(t.Columns, t.Key[0]), lattice(c.Columns, c.link())
+		wide := schemas.Join(from, to)
+		return cast("k0", from, wide), cast(link, to, wide)
+	}
+	links := []string{"'['"}
+	for i, k := range t.Key {
+		comma := " || ',' || "
+		if i == 0 {
+			comma = " || "
+		}
+		var longer []string
+		for _, value := range spellings(fmt.Sprintf("k%d", i), lattice(t.Columns, k)) {
+			for _, l := range links {
+				longer = append(longer, l+comma+value)
+			}
+		}
+		links = longer
+	}
+	return "unnest([" + strings.Join(links, " || ']', ") + " || ']'])", link
+}
+
+// spellings are the ways in which the value of a key may stand in links: a text
+// that looks like a number or a truth may have been one.
+func spellings(expr string, t arrow.DataType) []string {
+	if !load.SameType(t, schemas.Text) {
+		return []string{keyText(expr, t)}
+	}
+	bare := "CASE WHEN regexp_full_match(" + expr + `, '-?[0-9]+(\.[0-9]+)?|true|false') THEN ` + expr + " END"
+	return []string{keyText(expr, t), bare}
+}
+
+// children are the tables whose rows hang from those of t.
+func (m *merge) children(t *target) []*target {
+	var out []*target
+	for _, c := range m.tables {
+		if strings.HasPrefix(c.Name, t.Name+"__") && child(c.Table) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// reunite does what is to be done where somebody has dropped one table of a
+// family: what hung from its rows goes with them, and rows that have lost what
+// hung from them are written again.
+func (m *merge) reunite(c *catalog, t *target) error {
+	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.Own(t.Name) {
+		return nil
+	}
+	if child(t.Table) {
+		return m.forget(t.Name, "true")
+	}
+	for _, hanging := range m.children(t) {
+		if err := m.s.exec(m.ctx, "DELETE FROM "+place(hanging.Name)); err != nil {
+			return fmt.Errorf("children %s: %w", hanging.Name, err)
+		}
+	}
+	return nil
+}
