@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
@@ -14,7 +15,7 @@ func judge(d *doc) (class wire.Class, message string, ok bool) {
 		return 0, "", true
 	}
 	message = wire.ErrorMessage(d.b)
-	class = classOf(message)
+	class = cmp.Or(wire.MessageClass(message), wire.Invalid)
 	return class, message, !f.failed && class == wire.Invalid
 }
 

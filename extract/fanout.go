@@ -8,6 +8,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"iter"
+	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -192,6 +193,9 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 			return true, err
 		}
 		f.mark.Pages++
+		if st.rule != "" && l.short(st) {
+			f.mark.Short++
+		}
 		f.append(st.batch.records)
 		if st.rule == "" && len(f.records) >= gatherBytes && !yield(f.page(nil), nil) {
 			return false, nil
@@ -199,6 +203,20 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 	}
 	return true, nil
 }
+
+// short reports whether the list of one parent, at its end, is not what it said
+// it would be, or may have been cut. Of many parents some have lists of any
+// length, so that only a size which is likely to be a limit counts.
+func (l *listing) short(end *step) bool {
+	n := l.pager.rows
+	if l.lastTotal >= 0 {
+		return l.lastTotal != n || l.firstTotal >= 0 && l.firstTotal != l.lastTotal
+	}
+	return end.rule == RuleOnePage && n >= likelyLimit && round(int(n))
+}
+
+// likelyLimit is the least length at which lists are commonly cut.
+const likelyLimit = 50
 
 // append adds the records of a batch, which stands without its last bracket.
 func (f *fan) append(records []byte) {
@@ -236,7 +254,7 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
-		Parents: f.mark.Parents, Gone: f.mark.Gone, Note: f.note,
+		Parents: f.mark.Parents, Gone: f.mark.Gone, Short: f.mark.Short, Note: f.note,
 	}), nil), nil
 }
 
@@ -244,6 +262,13 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 func gone(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Missing && !noRoute(e.Message)
+}
+
+// noRoute reports whether a "not found" is about the endpoint, not a record: it
+// would be so for every other record as well.
+func noRoute(message string) bool {
+	m := strings.ToLower(message)
+	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")
 }
 
 // bind makes a tuple the parameters of a request.

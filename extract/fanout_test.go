@@ -252,6 +252,38 @@ func TestFanOutOfLists(t *testing.T) {
 	require.Contains(t, bodies, `{"board_id":3,"owner":"o","page":3,"per_page":2,"stage":"a","type":"all"}`)
 }
 
+// The lists of two parents are not what they say; that of a third may have been
+// cut.
+func TestFanOutOfShortLists(t *testing.T) {
+	parent := list("x.boards", "id")
+	child := list("x.cards", "id")
+	child.Parent, child.Path = "x.boards", "/api/cards/{id}"
+	child.Params = []schemas.Param{{Name: "id", In: "path", From: "/id"}}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/cards/1":
+			items(w, rows(0, 5, 5), 9, 1, 1)
+		case "/api/cards/2":
+			p := number(r, "page", 1)
+			items(w, rows((p-1)*10, p*10, 20), 20+p, p, 2)
+		case "/api/cards/3":
+			fmt.Fprintf(w, `{"data":{"items":%s}}`, rows(0, 50, 50))
+		case "/api/cards/4":
+			fmt.Fprintf(w, `{"data":{"items":%s}}`, rows(0, 20, 20))
+		case "/api/cards/5":
+			items(w, rows(0, 5, 5), 5, 1, 1)
+		default:
+			fmt.Fprint(w, `{"data":[{"id":1},{"id":2},{"id":3},{"id":4},{"id":5}]}`)
+		}
+	}, parent, child)
+	_, err := read(c.Client, parent, "")
+	require.NoError(t, err)
+	r, err := read(c.Client, child, "")
+	require.NoError(t, err)
+	require.Equal(t, 5, r.end.Parents)
+	require.Equal(t, 3, r.end.Short)
+}
+
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	s := newSpool(dir, []schemas.Param{{Name: "id", In: "path", From: "/id"}})

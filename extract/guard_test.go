@@ -212,6 +212,8 @@ func TestFailures(t *testing.T) {
 		{200, `{"error":"Proposal Not Found!"}`, wire.Missing},
 		{422, `{"success":false,"message":"Validation error","errors":{"pipeline_id":["The pipeline id field is required."]}}`, wire.Invalid},
 		{200, `{"status":"error","message":"The name field is required."}`, wire.Invalid},
+		{200, `{"status":"error","message":"The device token field is required."}`, wire.Invalid},
+		{400, `{"status":"error","message":"Too Many Attempts."}`, wire.Transient},
 		{200, `{"is_success":false,"message":"Something went wrong","data":null}`, wire.Transient},
 		{400, `{"success":false,"message":"Something went wrong","errors":null}`, wire.Transient},
 		{200, `{"status":0,"message":"something went wrong!!!"}`, wire.Transient},

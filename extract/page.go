@@ -30,6 +30,7 @@ type End struct {
 	Round      bool   // one page of a round number of records, as a hidden cap would leave it
 	Parents    int    // fan-out: parents asked
 	Gone       int    // fan-out: parents that were gone by then
+	Short      int    // fan-out: parents whose list was not as long as it said, or may have been cut
 	Note       string // anything a person should know
 }
 

@@ -33,11 +33,6 @@ const (
 	no
 )
 
-// any reports whether the answer said anything that leads to an end.
-func (s *signals) any() bool {
-	return s.total >= 0 || s.lastPage >= 0 || s.more != unsaid || s.linked || s.tokened
-}
-
 // signalsOf reads what stands above and beside the records, and the header.
 func signalsOf(d *doc, f found, n int, h http.Header) signals {
 	s := signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1}

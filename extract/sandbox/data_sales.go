@@ -148,12 +148,27 @@ func (f family) row(g *gen, i int) object {
 	}
 	day := g.day(300)
 	o := obj(f.names+"_number", fmt.Sprintf("%s-2026-%02d-%04d", f.number, 1+i%12, i), f.names+"_date", day, "due_date", g.after(day, 45),
-		f.party+"_id", g.refWhere("users", "type", kind), "warehouse_id", g.null(3, 1+g.IntN(3)),
-		"subtotal", g.money(10, 9000), "tax_amount", g.money(0, 900), "discount_amount", g.money(0, 90), "total_amount", g.money(20, 9900),
-		"paid_amount", g.money(0, 900), "balance_amount", g.pick("0.00", "-0.00", g.money(0, 9000)), "status", g.pick(f.status...),
-		"payment_terms", g.null(3, g.pick("Net 30", "sofort")), "notes", g.note())
+		f.party+"_id", g.refWhere("users", "type", kind), "warehouse_id", g.null(3, 1+g.IntN(3)))
+	o = append(o, g.amounts()...)
+	o = append(o, obj("status", g.pick(f.status...), "payment_terms", g.null(3, g.pick("Net 30", "sofort")), "notes", g.note())...)
 	return append(o, f.more(g, i)...)
 }
+
+// amounts are the sums of a document, which add up. What has been paid in full
+// may leave the platform's own -0.00 behind.
+func (g *gen) amounts() object {
+	subtotal, tax, discount := 1000+g.IntN(899000), g.IntN(90000), g.IntN(1000)
+	total := subtotal + tax - discount
+	paid := []int{0, g.IntN(total), total}[g.IntN(3)]
+	balance := cents(total - paid)
+	if paid == total {
+		balance = g.pick("0.00", "-0.00")
+	}
+	return obj("subtotal", cents(subtotal), "tax_amount", cents(tax), "discount_amount", cents(discount),
+		"total_amount", cents(total), "paid_amount", cents(paid), "balance_amount", balance)
+}
+
+func cents(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 
 func (f family) item(g *gen, _ int) object {
 	return obj("invoice_id", g.ref(f.table), "product_id", g.ref("items"), "quantity", 1+g.IntN(20), "unit_price", g.money(1, 500),

@@ -63,7 +63,7 @@ func ParseFault(text string) (Fault, error) {
 	head, rest, _ := strings.Cut(text, ",")
 	match, kind, ok := strings.Cut(head, "=")
 	if !ok {
-		return Fault{}, fmt.Errorf("parse fault %q: want MATCH=KIND[,NAME=VALUE]...", text)
+		return Fault{}, fmt.Errorf("parse fault %q: want MATCH=KIND[,NAME=VALUE]…", text)
 	}
 	f := Fault{Match: match, Kind: kind}
 	if rest != "" {

@@ -51,18 +51,6 @@ func (o object) get(name string) any {
 // text returns the member as a key in text form: 5 and "5" are the same.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
-// with returns a copy in which the member has the value; a new one goes last.
-func (o object) with(name string, value any) object {
-	c := append(make(object, 0, len(o)+1), o...)
-	for i := range c {
-		if c[i].name == name {
-			c[i].value = value
-			return c
-		}
-	}
-	return append(c, member{name, value})
-}
-
 // textOf writes a scalar as it would stand in a URL.
 func textOf(v any) string {
 	switch v := v.(type) {

@@ -113,9 +113,7 @@ func idsOf(v any) []string {
 		ids = append(ids, textOf(v))
 	case string:
 		trimmed := strings.Trim(v, `[]"`)
-		for _, part := range strings.FieldsFunc(trimmed, func(r rune) bool { return r == ',' || r == '"' || r == ' ' }) {
-			ids = append(ids, part)
-		}
+		ids = strings.FieldsFunc(trimmed, func(r rune) bool { return r == ',' || r == '"' || r == ' ' })
 	case list:
 		for _, e := range v {
 			ids = append(ids, textOf(e))

@@ -119,10 +119,15 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 // may pass is a fault of the server's own code more often than of the moment,
 // and a host that was never reached is more often misspelt than down.
 func (k *call) patience(fault *Error) int {
-	if fault.Status == http.StatusBadRequest || !k.c.reached.Load() && fault.unreachable() {
+	if fault.Status == http.StatusBadRequest || k.astray(fault) {
 		return min(maxMalformed, k.c.opts.MaxAttempts)
 	}
 	return k.c.opts.MaxAttempts
+}
+
+// astray reports whether no connection came about, and none ever has.
+func (k *call) astray(fault *Error) bool {
+	return fault.unreachable() && !k.c.reached.Load()
 }
 
 // lasting sorts a transient fault that did not pass: a body that is cut each
@@ -236,10 +241,13 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	started := time.Now()
 	resp, err := k.c.transport.RoundTrip(k.request(w, target, slot))
 	if err != nil {
-		if ctx.Err() == nil { // the server is not to blame for a caller that gave up
+		fault := k.unanswered(w.explain(err))
+		// The server is not to blame for a caller that gave up, nor is it an outage
+		// to be waited for where there has never been a server.
+		if ctx.Err() == nil && !k.astray(fault) {
 			slot.lost()
 		}
-		return nil, nil, k.unanswered(w.explain(err))
+		return nil, nil, fault
 	}
 	k.c.reached.Store(true)
 	defer func() { _ = resp.Body.Close() }()

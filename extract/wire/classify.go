@@ -163,6 +163,9 @@ func statusClass(status int, message string) Class {
 		}
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
+		if said == Throttled {
+			return Transient // only a 429 closes the gate, which would do the waiting
+		}
 		return orDefault(said, Invalid)
 	case status < 400:
 		return Malformed
@@ -173,9 +176,11 @@ func statusClass(status int, message string) Class {
 // The wordings of this family of servers, and of the framework under it.
 var (
 	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
-		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|revoked)|invalid (access )?(token|api key|credentials)|credentials do not match`)
-	invalidWords = regexp.MustCompile(`(?i)\b(is|are) (required|invalid)\b|\bmust be\b|\bvalidation\b|\bnot a valid\b`)
-	moduleWords  = regexp.MustCompile(`(?i)\b(module|add-?on)\b.{0,60}\b(not|isn't|inactive|disabled|expired|unavailable|missing)\b` +
+		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|absent|revoked|blacklisted|not provided|could not be)\b` +
+		`|(access|authorization|bearer) token not found|invalid (access )?(token|api key|credentials)|credentials do not match`)
+	throttleWords = regexp.MustCompile(`(?i)\btoo many (requests|attempts)\b`)
+	invalidWords  = regexp.MustCompile(`(?i)\b(is|are) (required|invalid)\b|\bmust be\b|\bvalidation\b|\bnot a valid\b`)
+	moduleWords   = regexp.MustCompile(`(?i)\b(module|add-?on)\b.{0,60}\b(not|isn't|inactive|disabled|expired|unavailable|missing)\b` +
 		`|\b(plan|subscription|package|feature)\b.{0,60}\b(not (active|activated|enabled|available|included?|allow|support|cover)|inactive|disabled|expired|unavailable)` +
 		`|\b(not|isn't|upgrade|no active|inactive|expired)\b.{0,40}\b(module|add-?on|feature|plan|subscription|package)\b`)
 	permissionWords = regexp.MustCompile(`(?i)permission|not (allowed|permitted|authori[sz]ed)|unauthori[sz]ed|forbidden|access denied` +
@@ -191,6 +196,8 @@ func MessageClass(message string) Class {
 	switch {
 	case message == "":
 		return 0
+	case throttleWords.MatchString(message):
+		return Throttled
 	case authWords.MatchString(message):
 		return Auth
 	case invalidWords.MatchString(message):

@@ -48,7 +48,6 @@ type slot struct {
 	counted int       // requests that counted then, this one included
 	epoch   int       // of the gate
 	settled bool
-	ended   bool
 }
 
 // catchUp is how far behind the pace a late timer may fall and still be made

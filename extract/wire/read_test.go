@@ -271,6 +271,23 @@ func TestReadUnreachable(t *testing.T) {
 	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused after 3 attempts")
 }
 
+// A host that was never there is not waited for like one that is down, however
+// many ask for it.
+func TestReadUnreachableByMany(t *testing.T) {
+	c := client(t, "http://127.0.0.1:1", nil)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range 2 * patience {
+		wg.Go(func() {
+			_, err := c.Read(t.Context(), contacts)
+			require.ErrorContains(t, err, "connection refused after 3 attempts")
+		})
+	}
+	wg.Wait()
+	require.Less(t, time.Since(begin), 15*time.Second)
+	require.Zero(t, c.Governor().Stats().GateUntil)
+}
+
 // A connection that comes about while the gate is closed waits for it to open.
 func TestReadHeldAtGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
