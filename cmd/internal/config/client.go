@@ -22,7 +22,7 @@ type Client struct {
 func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 	src, _ := c.Source(source)
 	all := c.withParents(streams)
-	governors := map[wire.Secret]*wire.Governor{}
+	shared := governors{}
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
@@ -31,24 +31,36 @@ func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 			continue
 		}
 		cred, account := from.Auth.credential()
-		if governors[account] == nil {
-			governors[account] = wire.NewGovernor(from.Rate)
-		}
 		clients = append(clients, Client{string(surface), wire.Options{
-			Name: src.Name, BaseURL: from.BaseURL, Credential: cred, Governor: governors[account], Allow: own,
+			Name: src.Name, BaseURL: from.BaseURL, Credential: cred, Governor: shared.of(account, from.Rate), Allow: own,
 		}})
 	}
 	for _, s := range all {
 		if !s.apart() {
 			continue
 		}
-		o, err := src.options(s)
+		o, err := src.options(s, shared)
 		if err != nil {
 			return nil, err
 		}
 		clients = append(clients, Client{s.Name, o})
 	}
 	return clients, nil
+}
+
+// governors has one for each account that the server counts by. // Invariant 4
+type governors map[wire.Secret]*wire.Governor
+
+// of is the account's governor, made with this rate if it is the first; one of
+// its own for requests without a credential.
+func (g governors) of(account wire.Secret, r wire.Rate) *wire.Governor {
+	if account == "" {
+		return wire.NewGovernor(r)
+	}
+	if g[account] == nil {
+		g[account] = wire.NewGovernor(r)
+	}
+	return g[account]
 }
 
 // withParents adds the parents that are read for their keys alone.
@@ -101,16 +113,17 @@ func (a Auth) credential() (wire.Credential, wire.Secret) {
 // options are those of a stream with a client of its own. An origin that is a
 // surface's gets that surface's credential, any other none but the stream's
 // own. // Invariant 10
-func (s Source) options(st Stream) (wire.Options, error) {
+func (s Source) options(st Stream, shared governors) (wire.Options, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
 	if st.Origin != "" {
 		surface = s.at(st.Origin)
 	}
+	var auth Auth
+	var rate wire.Rate
 	switch {
 	case surface != nil:
-		o.Rate = surface.Rate
-		o.Credential, _ = surface.Auth.credential()
+		auth, rate = surface.Auth, surface.Rate
 		if st.Origin == "" {
 			o.BaseURL = surface.BaseURL
 		}
@@ -118,8 +131,11 @@ func (s Source) options(st Stream) (wire.Options, error) {
 		return o, fmt.Errorf("open stream %s: source %s has no surface %s", st.Name, s.Name, st.Surface)
 	}
 	if st.Credential.set() {
-		o.Credential, _ = st.Credential.credential()
+		auth = st.Credential
 	}
+	var account wire.Secret
+	o.Credential, account = auth.credential()
+	o.Governor = shared.of(account, rate)
 	return o, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -167,6 +168,25 @@ func TestClientsOfOneCredentialShareAGovernor(t *testing.T) {
 		require.Len(t, clients, 2)
 		require.Equal(t, shared, clients[0].Governor == clients[1].Governor)
 	}
+}
+
+func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
+	c := parsed(t, both+`streams:
+  my.extra: {path: "https://app.example.com/api/extra"}
+  my.posts: {path: "https://blog.example/posts"}
+  my.pages: {path: "https://blog.example/pages"}
+`)
+	streams, err := c.Select(Pipeline{From: []Ref{{Text: "main"}}, Streams: []Ref{{Text: "crm.leads"}, {Text: "my.*"}}}, nil)
+	require.NoError(t, err)
+	clients, err := c.Clients("main", streams)
+	require.NoError(t, err)
+	by := map[string]*wire.Governor{}
+	for _, cl := range clients {
+		by[cl.Name] = cl.Governor
+	}
+	require.Same(t, by["app"], by["my.extra"], "the server counts both together")
+	require.NotSame(t, by["my.posts"], by["app"])
+	require.NotSame(t, by["my.posts"], by["my.pages"])
 }
 
 func TestBuildable(t *testing.T) {

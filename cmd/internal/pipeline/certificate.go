@@ -27,6 +27,7 @@ type witnesses struct {
 	Twice      bool   `json:"twice"` // the pass before, in the same run, found the same
 	Parents    int    `json:"parents,omitempty"`
 	Gone       int    `json:"gone,omitempty"`
+	Short      int    `json:"short,omitempty"`
 	Parent     string `json:"parent,omitempty"` // verdict of the parents' list
 	Alive      int64  `json:"alive"`
 	Missing    int64  `json:"missing"`
@@ -50,6 +51,7 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Twice:      twice,
 		Parents:    e.end.Parents,
 		Gone:       e.end.Gone,
+		Short:      e.end.Short,
 		Parent:     string(e.parent),
 		Alive:      e.outcome.Alive,
 		Missing:    e.outcome.Missing,

@@ -31,6 +31,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 			p.forgo()
 		}
 		p.drop(g)
+		p.open.Done()
 	}
 	for _, k := range p.sinks {
 		k.rollback()
@@ -78,10 +79,10 @@ func (p *pass) sweep(g *group) load.Sweep {
 // gone and writes the certificate, all in the transaction of the last group.
 // It reports true where that was given up instead.
 func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (gaveUp bool, err error) {
-	r := &reading{end: *g.end, whole: !p.resumes, counts: k.counts, digest: g.digest, parent: p.proofOf(p.stream.Parent)}
+	r := &reading{end: *g.end, whole: !p.resumes, counts: k.counts, digest: g.digest, most: k.most, missed: out.Missing, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
 	e := ending{
-		reading: *r, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted, keyed: p.keyed(),
-		last: k.whole >= maxPasses, confirm: p.Options.ConfirmShrink, wanted: k.wanted,
+		reading: *r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted, keyed: p.keyed(),
+		last: k.whole >= maxPasses, confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window,
 	}
 	d := e.decide()
 	if d.verb == remove {
@@ -105,9 +106,15 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 func (k *sink) settle(p *pass, e ending, d decision, twice bool) {
 	k.report.Verdict = e.verdict
 	k.report.Missing = e.outcome.Missing - e.counts.Deleted
+	if e.window {
+		k.report.Missing = 0 // they are where they should be
+	}
 	other := k.before != nil && k.before.whole && !twice
-	p.prove(e.verdict, d.held != "" || other)
+	p.prove(k.dest.Name, e.verdict, other || e.window, d.held != "")
 	k.before = &e.reading
+	if e.whole {
+		k.most = max(k.most, e.distinct())
+	}
 	if d.verb == repeat {
 		return
 	}

@@ -19,14 +19,20 @@ import (
 type limits struct {
 	batchRows  int
 	batchBytes int64
+	groupRows  int
 	groupBytes int64
 	groupAge   time.Duration
 }
 
+// A group of 122,880 rows, or a page more, fills one row group of DuckDB, which
+// is compressed while it is inserted. One of 137,000 leaves a scrap beside it,
+// one of 122,000 waits for the commit, and either is worked over once more by
+// the next checkpoint: a million rows then cost half as much CPU again.
 var defaultLimits = limits{
 	batchRows:  10_000,
 	batchBytes: 32 << 20,
-	groupBytes: 48 << 20,
+	groupRows:  122_880,
+	groupBytes: 72 << 20,
 	groupAge:   30 * time.Second,
 }
 
@@ -45,7 +51,8 @@ type pass struct {
 	group  *group
 	spills bool // every group is applied at once: see reserve
 
-	kept int64 // share in the budget of what an open transaction was given
+	open sync.WaitGroup // groups that were sent and are not committed yet
+	kept int64          // share in the budget of what an open transaction was given
 }
 
 // tally is what the source's side of a pass counts.
@@ -60,6 +67,7 @@ type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
 	begun   time.Time
+	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches
 	held    int64 // from the budget
 	spill   bool  // have it applied, though the transaction stays open
@@ -177,14 +185,24 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
 		p.flush()
 	}
-	if g.end == nil && (g.bytes+p.mapper.Bytes() >= p.limits.groupBytes || time.Since(g.begun) >= p.limits.groupAge) {
+	if g.end == nil && p.full() {
 		return p.send(ctx, groups)
 	}
 	return nil
 }
 
-// reserve takes a page's bytes from the budget. Where there are none left the
-// group goes out as it is, so that nobody waits while holding what others need.
+// full reports whether the group is what one commit holds.
+func (p *pass) full() bool {
+	g := p.group
+	return g.rows+int64(p.mapper.Rows()) >= int64(p.limits.groupRows) ||
+		g.bytes+p.mapper.Bytes() >= p.limits.groupBytes ||
+		time.Since(g.begun) >= p.limits.groupAge
+}
+
+// reserve takes a page's bytes from the budget. Where there are none left, those
+// of the group being committed come back by themselves. Is that not enough, the
+// group at hand goes out as it is, so that nobody waits while holding what
+// others need.
 //
 // A pass in one transaction holds on to what it has sent. Rather than wait with
 // it, it has the transaction applied from then on, group by group, which makes
@@ -195,6 +213,11 @@ func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	if p.spills {
 		return nil
 	}
+	if p.budget.try(cost) {
+		p.group.held += cost
+		return nil
+	}
+	p.open.Wait()
 	if !p.budget.try(cost) {
 		p.spills = !p.keyed() && p.total.pages > 0
 		if err := p.send(ctx, groups); err != nil || p.spills {
@@ -216,13 +239,16 @@ func (p *pass) count(page extract.Page) {
 	p.total.pages++
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
-	p.gates[p.stream.Surface].answered()
+	if p.stream.Auth == schemas.AuthBearer {
+		p.gates[p.stream.Surface].answered()
+	}
 	p.tell(e)
 }
 
 // flush moves what the mapper has buffered into the group.
 func (p *pass) flush() {
 	g := p.group
+	g.rows += int64(p.mapper.Rows())
 	g.bytes += p.mapper.Bytes()
 	batches, rejects := p.mapper.Flush()
 	g.batches = append(g.batches, batches...)
@@ -242,11 +268,13 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return nil // no page yet
 	}
 	g.total, g.digest, g.spill = p.total, p.digest, p.spills
+	p.open.Add(1)
 	select {
 	case groups <- g:
 		p.group = &group{begun: time.Now()}
 		return nil
 	case <-ctx.Done():
+		p.open.Done()
 		return context.Cause(ctx)
 	}
 }

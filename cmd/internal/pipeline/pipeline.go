@@ -102,7 +102,7 @@ type run struct {
 	reports []StreamReport // in the order of Streams and Destinations
 
 	mu    sync.Mutex
-	proof map[string]Verdict // by stream: see proofOf
+	proof lists // see proofOf
 }
 
 func newRun(c Config) (*run, error) {
@@ -114,7 +114,8 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), proof: map[string]Verdict{}}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed()}
+	r.proof = lists{verdict: map[string]Verdict{}, held: map[[2]string]bool{}}
 	r.Run = cmp.Or(c.Run, NewRunID(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))

@@ -13,14 +13,16 @@ import (
 // cursor, and the pass it stands in, which a later process needs in order to
 // carry that pass on. The stored form is
 //
-//	{"pass":"<id>","at":<source's cursor>,"end":true}
+//	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41}
 //
-// where end says that the pass was finished there. The zero position is the
-// beginning, stored as "".
+// where end says that the pass was finished there, and most how many records the
+// longest whole pass so far has found. The zero position is the beginning,
+// stored as "".
 type position struct {
 	pass string
 	at   state.Cursor
 	end  bool
+	most int64
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -38,6 +40,9 @@ func (p position) encode() state.Cursor {
 	}
 	if p.end {
 		b.WriteString(`,"end":true`)
+	}
+	if p.most > 0 {
+		fmt.Fprintf(&b, `,"most":%d`, p.most)
 	}
 	b.WriteString("}")
 	return state.Cursor(b.String())
@@ -58,6 +63,7 @@ func decodePosition(c state.Cursor) (position, error) {
 		Pass string          `json:"pass"`
 		At   json.RawMessage `json:"at"`
 		End  bool            `json:"end"`
+		Most int64           `json:"most"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -65,7 +71,7 @@ func decodePosition(c state.Cursor) (position, error) {
 	if stored.Pass == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End}
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most)}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

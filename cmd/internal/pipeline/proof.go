@@ -1,22 +1,35 @@
 package pipeline
 
-// proofOf is the verdict on the last pass over a stream in this run; "" where
-// there was none, or not yet.
-func (r *run) proofOf(stream string) Verdict {
+// lists is what a run knows of the lists it has read, for the streams that take
+// their parents from them.
+type lists struct {
+	verdict map[string]Verdict // on the last pass, by stream
+	held    map[[2]string]bool // waits for a person, by stream and destination
+}
+
+// proofOf is the verdict on the last pass over a stream in this run, as far as
+// it counts in the destination; "" where there was none, or not yet.
+func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.proof[stream]
+	v := r.proof.verdict[stream]
+	if v == Proven && r.proof.held[[2]string{stream, destination}] {
+		return Consistent
+	}
+	return v
 }
 
 // prove takes note of the verdict on a pass over p's stream, for the streams
 // that take their parents from it. It proves nothing to them where the list
-// waits for a person, nor where it is not that of the pass before, which is the
-// one a source hands to the children.
-func (p *pass) prove(v Verdict, doubtful bool) {
+// waits for a person, in that destination, nor where it is doubtful: not that
+// of the pass before, which is the one a source hands to the children, or not
+// all of the list.
+func (p *pass) prove(destination string, v Verdict, doubtful, held bool) {
 	if doubtful && v == Proven {
 		v = Consistent
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proof[p.stream.Name] = v
+	p.proof.verdict[p.stream.Name] = v
+	p.proof.held[[2]string{p.stream.Name, destination}] = held
 }

@@ -27,13 +27,18 @@ func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
 	}
-	for _, d := range r.Destinations {
-		row := &runRow{dest: d}
+	rows := make([]*runRow, len(r.Destinations))
+	for i, d := range r.Destinations {
 		stored, err := d.Cursor(ctx, r.key(runStream))
 		if err != nil {
 			return fmt.Errorf("destination %s: %w", d.Name, err)
 		}
-		row.stored = stored
+		rows[i] = &runRow{dest: d, stored: stored}
+		if p, err := decodePosition(stored); err == nil {
+			r.Run = laterRunID(r.Run, p.pass)
+		}
+	}
+	for _, row := range rows {
 		if err := row.write(ctx, r, Report{Status: StatusRunning}); err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func newRig(t *testing.T, lists map[string]*list, streams ...schemas.Stream) *ri
 }
 
 // perPage makes every page a group.
-var perPage = limits{batchRows: 1, batchBytes: 1, groupBytes: 1, groupAge: time.Hour}
+var perPage = limits{batchRows: 1, batchBytes: 1, groupRows: 1, groupBytes: 1, groupAge: time.Hour}
 
 func (r *rig) run(ctx context.Context) (Report, error) {
 	c := r.config

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,13 +138,31 @@ func TestResumedPassThatForgotIsFollowedByAWholeOne(t *testing.T) {
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.Equal(t, l.records, r.alive("crm_leads"))
-	require.Equal(t, 2, rep.Streams[0].Passes)
-	require.Equal(t, []Verdict{Proven, Consistent, Proven}, verdicts(r.certificates("crm_leads")))
+	require.Equal(t, 3, rep.Streams[0].Passes)
+	require.Equal(t, []Verdict{Proven, Consistent, Proven, Proven}, verdicts(r.certificates("crm_leads")))
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
 // Where a pass was interrupted may no longer be a place of the list. The stream
 // must not fail there for ever.
+// What an interrupted pass had yet to read moved to pages that it had read:
+// the rest alone does not make the table whole.
+func TestListThatMovedWhileAPassLayIdle(t *testing.T) {
+	l := &list{records: records(0, 30), size: 10, fail: func(page int) error {
+		if page == 2 {
+			return errors.New("broken")
+		}
+		return nil
+	}}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusFailed)
+	l.fail, l.records = nil, records(5, 30)
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole one, and one for the proof that the first five are gone")
+	require.Equal(t, records(5, 30), r.alive("crm_leads"))
+}
+
 func TestResumeThatLeadsNowhereBeginsAnew(t *testing.T) {
 	l := &list{records: records(0, 50), size: 10, total: true}
 	l.fail = func(page int) error {
@@ -237,8 +256,11 @@ func TestTombstonesNeedProof(t *testing.T) {
 		verdicts []Verdict // of the second run
 		deleted  int64
 	}{
-		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven}, 5},
-		{"proven by the source's second reading", list{end: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven}, 5},
+		{"proven by the total", list{total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
+		{"proven by the source's second reading", list{end: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
+		{"proven, but one more came and went between the pages", list{total: true}, func(l *list) {
+			l.pages = func(pass int) []record { return records(0, 20-pass) }
+		}, StatusPartial, []Verdict{Proven, Proven}, 0},
 		{"proven by a second pass", list{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
 		{"not proven by a second pass that finds others", list{}, func(l *list) {
 			l.pages = func(pass int) []record { return records(0, 20-pass) }
@@ -283,6 +305,78 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 150, rep.Streams[0].Counts.Deleted)
 	require.Equal(t, records(0, 250), r.alive("crm_leads"))
+}
+
+// A list that is cut at a round number is the same each time it is read; the
+// rows that it cuts off are not gone.
+func TestACutListDeletesNothing(t *testing.T) {
+	l := &list{records: records(0, 95), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
+	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
+	r.must(StatusComplete)
+	l.records, l.end.Round = records(4, 104), true
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusHeld, rep.Streams[0].Status)
+	require.Equal(t, 1, rep.Streams[0].Passes)
+	require.Equal(t, records(0, 104), r.alive("users_log"))
+
+	l.records, l.end.Round = records(3, 104), false // it was never cut
+	r.restart(nil)
+	r.must(StatusComplete)
+	l.records, l.end.Round = records(4, 104), true
+	r.restart(nil)
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "it was longer than this")
+	require.Equal(t, records(4, 104), r.alive("users_log"))
+}
+
+func TestAWindowDeletesNothing(t *testing.T) {
+	s := stream("hr_attendance_history")
+	s.Window = true
+	l := &list{records: records(0, 30), size: 10, total: true}
+	r := newRig(t, map[string]*list{s.Name: l}, s)
+	r.must(StatusComplete)
+	l.records = records(28, 31) // the next month
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Equal(t, 1, rep.Streams[0].Passes)
+	require.Zero(t, rep.Streams[0].Missing)
+	require.Equal(t, records(0, 31), r.alive(s.Name))
+}
+
+// The clock was set back: rows of the run before must not look newer than this
+// one's, as if it had carried them.
+func TestRunAfterTheClockWasSetBack(t *testing.T) {
+	l := &list{records: records(0, 20), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	future := NewRunID(time.Now().Add(time.Hour))
+	r.config.Run = future
+	r.must(StatusComplete)
+	r.config.Run = ""
+	l.records = records(2, 20)
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Greater(t, rep.Run, future)
+	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
+	require.Equal(t, records(2, 20), r.alive("crm_leads"))
+}
+
+// What waits for a person in one destination proves nothing to the children
+// there, whatever it proves elsewhere.
+func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
+	child := stream("crm_lead_notes")
+	child.Parent = "crm_leads"
+	notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 3}}
+	leads := &list{records: records(0, 400), size: 100, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+	r.must(StatusComplete)
+	leads.records, notes.records = records(0, 250), records(0, 8)
+	second := loadtest.NewMemory(nil)
+	r.config.Destinations = []Destination{{"warehouse", r.memory}, {"bi", second}}
+	r.must(StatusPartial)
+	require.Len(t, r.alive("crm_leads"), 400)
+	require.Len(t, r.alive("crm_lead_notes"), 9)
+	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
 func TestDriftLeadsToASecondPass(t *testing.T) {

@@ -24,6 +24,16 @@ func NewRunID(t time.Time) string {
 	return string(id[:])
 }
 
+// laterRunID is id, or the next one after that of the last run if the clock has
+// been set back since: destinations tell by a row's run whether it is older
+// than a pass. // Invariant 8
+func laterRunID(id, last string) string {
+	if t := runTime(last); id <= last && !t.IsZero() {
+		return NewRunID(t.Add(time.Microsecond))
+	}
+	return id
+}
+
 // runTime is the time in the id of a run; zero for what is none.
 func runTime(id string) time.Time {
 	if len(id) != 12 {

@@ -28,6 +28,7 @@ type sink struct {
 	inserted int64
 	before   *reading // the pass just before this one
 	whole    int      // passes from the beginning, this one included
+	most     int64    // records that the longest whole pass so far has found
 	wanted   bool     // streams that were loaded before hang from this one
 	finished bool     // wants no further pass
 	report   StreamReport
@@ -61,10 +62,12 @@ func (k *sink) open(ctx context.Context, r *run) error {
 	if k.wanted, err = k.children(ctx, r); err != nil {
 		return err
 	}
+	pos, err := decodePosition(stored)
+	k.most = pos.most
 	if r.Options.Full {
 		return nil
 	}
-	k.pos, err = decodePosition(stored)
+	k.pos = pos
 	return err
 }
 
@@ -186,11 +189,13 @@ func (k *sink) balance(g *group) error {
 
 // seal commits the open transaction at the position after g.
 func (k *sink) seal(ctx context.Context, g *group) error {
-	next := g.next.encode()
+	pos := g.next
+	pos.most = k.most
+	next := pos.encode()
 	if err := k.tx.Commit(ctx, next); err != nil {
 		return err
 	}
-	k.tx, k.stored, k.pos, k.sealed = nil, next, g.next, k.counts
+	k.tx, k.stored, k.pos, k.sealed = nil, next, pos, k.counts
 	return nil
 }
 
@@ -201,6 +206,6 @@ func (k *sink) rehearse(p *pass, g *group) {
 	if g.end == nil {
 		return
 	}
-	r := reading{end: *g.end, whole: true, counts: k.counts, digest: g.digest, parent: p.proofOf(p.stream.Parent)}
+	r := reading{end: *g.end, whole: true, counts: k.counts, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
 	k.settle(p, ending{reading: r, verdict: r.verdict(nil)}, decision{}, false)
 }

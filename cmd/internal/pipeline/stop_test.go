@@ -135,7 +135,7 @@ func TestBytesInFlightStayInTheBudget(t *testing.T) {
 	}
 	r := newRig(t, lists, streams...)
 	r.config.ByteBudget = 3000
-	r.config.limits = limits{batchRows: 40, batchBytes: 1 << 20, groupBytes: 1 << 20, groupAge: time.Hour}
+	r.config.limits = limits{batchRows: 40, batchBytes: 1 << 20, groupRows: 1 << 20, groupBytes: 1 << 20, groupAge: time.Hour}
 
 	var mu sync.Mutex
 	var peak atomic.Int64

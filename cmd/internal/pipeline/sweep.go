@@ -32,6 +32,7 @@ type decision struct {
 // ending is all that a decision depends on.
 type ending struct {
 	reading
+	before   *reading // the pass before in the same run
 	verdict  Verdict
 	outcome  load.Outcome // of the counting sweep
 	inserted int64        // rows the whole pass added
@@ -39,15 +40,21 @@ type ending struct {
 	last     bool // no further pass in this run
 	confirm  bool
 	wanted   bool // streams that hang from this one need its proof
+	window   bool // the list shows some of its records: see schemas.Stream
 }
 
 // decide applies the rules of deletion: only what a proven pass did not carry
 // is gone, and much at once waits for a person. // Invariant 12
 func (e ending) decide() decision {
 	again := !e.last && e.worthRepeating(e.verdict)
+	if e.window {
+		e.outcome.Missing, e.outcome.Known = 0, true
+	}
 	switch {
 	case !e.outcome.Known && !e.last:
 		return decision{verb: repeat} // resumed: what the first part carried is forgotten
+	case !e.whole && !e.last && !e.fanOut() && !e.met():
+		return decision{verb: repeat} // resumed: records may have moved to pages that were read before
 	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted):
 		return decision{verb: repeat}
 	case e.doubtful():
@@ -58,6 +65,10 @@ func (e ending) decide() decision {
 		return decision{}
 	case e.verdict != Proven:
 		return decision{held: fmt.Sprintf("%d rows are missing from a reading that is only %s; they were kept", e.outcome.Missing, e.verdict)}
+	case !e.confirmed(e.before) && !e.last:
+		return decision{verb: repeat}
+	case !e.confirmed(e.before):
+		return decision{held: fmt.Sprintf("%d rows are missing, and %d were in the reading before: the list is changing; they were kept", e.missed, e.before.missed)}
 	case e.counts.Rejected > 0:
 		return decision{held: fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same; the rows were kept", e.outcome.Missing, e.counts.Rejected)}
 	case e.braked() && !e.confirm:
@@ -65,6 +76,13 @@ func (e ending) decide() decision {
 	default:
 		return decision{verb: remove}
 	}
+}
+
+// met reports whether a resumed pass has led to as many rows as the list has by
+// its own account, then and now, and to no others.
+func (e ending) met() bool {
+	total := e.end.LastTotal
+	return total >= 0 && total == e.end.FirstTotal && total == e.outcome.Alive && e.outcome.Missing == 0
 }
 
 // doubtful reports whether the reading itself is in doubt, missing rows or not.

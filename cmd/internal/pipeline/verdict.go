@@ -21,6 +21,8 @@ type reading struct {
 	whole  bool // made by this process from its beginning to its end
 	counts Counts
 	digest digest
+	most   int64   // records that the longest whole pass before has found
+	missed int64   // rows of the table that the pass did not carry
 	parent Verdict // of the parent's pass in this run; "" where it had none
 }
 
@@ -54,13 +56,18 @@ func (r reading) same(before *reading) bool {
 	return before != nil && r.whole && before.whole && r.digest == before.digest && !r.fanOut()
 }
 
+// cut reports whether the list may have been cut where it ended: then it is the
+// same however often it is read, and that proves nothing. A list that was
+// longer once is not cut at this length.
+func (r reading) cut() bool { return r.end.Round && r.end.LastTotal < 0 && r.most <= r.distinct() }
+
 // verdict weighs the witnesses. before is the reading made just before this one
 // in the same run, nil for none. // Invariant 12
 func (r reading) verdict(before *reading) Verdict {
 	switch {
 	case r.contradicted():
 		return Contradicted
-	case r.same(before):
+	case r.same(before) && !r.cut():
 		return Proven
 	case r.repeated():
 		return Unproven
@@ -71,6 +78,17 @@ func (r reading) verdict(before *reading) Verdict {
 	}
 }
 
+// confirmed reports whether no live row can be among those the pass missed. On
+// several pages one can: a record deleted from a page that was read moves the
+// next one up to it, and one created meanwhile makes the total good again. So
+// there a second reading must have missed as much.
+func (r reading) confirmed(before *reading) bool {
+	if r.end.Pages <= 1 || r.fanOut() || r.same(before) {
+		return true
+	}
+	return before != nil && before.whole && before.verdict(nil) == Proven && before.missed == r.missed
+}
+
 // selfEvident reports whether one whole reading is proof enough.
 func (r reading) selfEvident() bool {
 	e := r.end
@@ -79,13 +97,15 @@ func (r reading) selfEvident() bool {
 		return true
 	case r.fanOut():
 		// Were every parent gone, the module and not the parents would be.
-		return r.parent == Proven && (e.Gone < e.Parents || e.Parents == 0)
+		return r.parent == Proven && e.Short == 0 && (e.Gone < e.Parents || e.Parents == 0)
 	case e.LastTotal >= 0:
 		return true // it is the number of distinct records, else the pass were contradicted
 	default:
-		return e.Reread && !e.Round
+		return e.Reread && !r.cut()
 	}
 }
 
 // worthRepeating reports whether a second reading can lead to a better verdict.
-func (r reading) worthRepeating(v Verdict) bool { return v != Proven && !r.fanOut() }
+func (r reading) worthRepeating(v Verdict) bool {
+	return v != Proven && !r.fanOut() && !(v == Consistent && r.cut())
+}

@@ -66,6 +66,9 @@ func TestReadingVerdict(t *testing.T) {
 		{"record twice on the only page", whole(10, duplicates(1), func(r *reading) { r.end.Pages = 1 }), nil, Consistent},
 		{"read twice by the source", whole(10, reread), nil, Proven},
 		{"round page read twice", whole(10, reread, round), nil, Consistent},
+		{"round page, and a second pass finds the same", whole(10, reread, round), before(reread, round), Consistent},
+		{"round page of a list that was longer once", whole(10, reread, round, func(r *reading) { r.most = 11 }), nil, Proven},
+		{"round page of a list that was as long", whole(10, reread, round, func(r *reading) { r.most = 10 }), nil, Consistent},
 		{"round page with its total", whole(10, round, total(10, 10)), nil, Proven},
 		{"single object", whole(1, rule(extract.RuleSingle)), nil, Proven},
 		{"second pass finds the same", whole(10), before(), Proven},
@@ -76,6 +79,7 @@ func TestReadingVerdict(t *testing.T) {
 		{"children of a proven list", whole(10, under(Proven, 3, 0)), nil, Proven},
 		{"children of a proven list, one gone since", whole(10, under(Proven, 3, 1)), nil, Proven},
 		{"children of a proven list, all gone", whole(0, under(Proven, 3, 3)), nil, Consistent},
+		{"children of a proven list, one list short", whole(10, under(Proven, 3, 0), func(r *reading) { r.end.Short = 1 }), nil, Consistent},
 		{"children of an empty proven list", whole(0, under(Proven, 0, 0)), nil, Proven},
 		{"children of a consistent list", whole(10, under(Consistent, 3, 0)), nil, Consistent},
 		{"children of a consistent list, twice", whole(10, under(Consistent, 3, 0)), before(under(Consistent, 3, 0)), Consistent},
@@ -94,17 +98,31 @@ func TestEndingDecide(t *testing.T) {
 	}
 	base := func(n int64, v Verdict, o load.Outcome, change ...func(*ending)) ending {
 		e := ending{reading: whole(n), verdict: v, outcome: o, keyed: true}
+		e.end.Pages, e.missed = 1, o.Missing
 		for _, c := range change {
 			c(&e)
 		}
 		return e
 	}
 	last := func(e *ending) { e.last = true }
+	pages := func(e *ending) { e.end.Pages = 2 }
+	after := func(missed int64, change ...func(*reading)) func(*ending) {
+		return func(e *ending) {
+			r := whole(12, append(change, func(r *reading) { r.missed = missed })...)
+			e.before = &r
+		}
+	}
 	confirm := func(e *ending) { e.confirm = true }
 	wanted := func(e *ending) { e.wanted = true }
 	rejected := func(e *ending) { e.counts.Rejected = 1 }
 	fanOut := func(e *ending) { e.end.Rule = extract.RuleParents }
 	forgotten := func(e *ending) { e.outcome.Known = false }
+	resumed := func(e *ending) { e.whole = false }
+	stated := func(total int64) func(*ending) {
+		return func(e *ending) { e.end.FirstTotal, e.end.LastTotal = total, total }
+	}
+	cut := func(e *ending) { e.end.Round = true }
+	window := func(e *ending) { e.window = true }
 	noKey := func(inserted int64) func(*ending) {
 		return func(e *ending) { e.keyed, e.inserted = false, inserted }
 	}
@@ -119,7 +137,17 @@ func TestEndingDecide(t *testing.T) {
 		{"nothing missing, children want proof", base(10, Consistent, out(0, 10), wanted), repeat, false},
 		{"nothing missing, children want more than there is", base(10, Consistent, out(0, 10), wanted, last), keep, false},
 		{"missing and proven", base(10, Proven, out(1, 11)), remove, false},
+		{"missing from pages, read once", base(10, Proven, out(1, 11), pages), repeat, false},
+		{"missing from pages, as many as before", base(10, Proven, out(1, 11), pages, last, after(1, total(12, 12))), remove, false},
+		{"missing from pages, more than before", base(10, Proven, out(1, 11), pages, last, after(2, total(12, 12))), keep, true},
+		{"missing from pages, as many as in a doubtful reading", base(10, Proven, out(1, 11), pages, last, after(1, total(13, 13))), keep, true},
 		{"missing and consistent", base(10, Consistent, out(1, 11)), repeat, false},
+		{"missing from a round page: to read it again would prove nothing", base(10, Consistent, out(1, 11), cut), keep, true},
+		{"missing from a window", base(10, Consistent, out(1, 11), window), keep, false},
+		{"missing from a proven window", base(10, Proven, out(1, 11), window), keep, false},
+		{"nothing left of a window", base(0, Proven, out(3, 3), window), keep, false},
+		{"resumed window", base(10, Consistent, out(3, 13), forgotten, window), keep, false},
+		{"drift in a window", base(10, Unproven, out(0, 10), window), repeat, false},
 		{"missing and consistent twice", base(10, Consistent, out(1, 11), last), keep, true},
 		{"missing under an unproven parent", base(10, Consistent, out(1, 11), fanOut), keep, true},
 		{"missing and rejected", base(10, Proven, out(1, 11), rejected), keep, true},
@@ -130,6 +158,10 @@ func TestEndingDecide(t *testing.T) {
 		{"contradicted twice", base(10, Contradicted, out(5, 10), last), keep, true},
 		{"resumed and forgotten", base(10, Consistent, out(3, 13), forgotten), repeat, false},
 		{"resumed and forgotten under parents", base(10, Consistent, out(3, 13), forgotten, fanOut), repeat, false},
+		{"resumed, and nothing missing", base(4, Consistent, out(0, 10), resumed), repeat, false},
+		{"resumed, and the total met", base(4, Consistent, out(0, 10), resumed, stated(10)), keep, false},
+		{"resumed, and the total not met", base(4, Consistent, out(0, 10), resumed, stated(11)), repeat, false},
+		{"resumed under parents", base(4, Consistent, out(0, 10), resumed, fanOut), keep, false},
 		{"100 of 200 gone", base(100, Proven, out(100, 200)), remove, false},
 		{"101 of 1010 gone", base(909, Proven, out(101, 1010)), remove, false},
 		{"101 of 1009 gone", base(908, Proven, out(101, 1009)), keep, true},
