@@ -53,7 +53,7 @@ type finding struct {
 
 // check looks at every part in turn and goes on after one that is broken.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
-	findings := []finding{{Part: "configuration", OK: true, Detail: fmt.Sprintf("%s, %d pipelines", c.File, len(c.Pipelines))}}
+	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
 		findings = append(findings, checkPipeline(c, p))
@@ -116,7 +116,7 @@ func checkPipeline(c *config.Config, p config.Pipeline) finding {
 	if err != nil {
 		return failed(context.Background(), part, err, "")
 	}
-	return finding{Part: part, OK: true, Detail: fmt.Sprintf("%d streams", len(streams))}
+	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream")}
 }
 
 // checkSource makes one cheap read for each surface.
@@ -136,7 +136,7 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		}
 		detail, err := a.probe(ctx, c, p, probe)
 		if err != nil {
-			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), remedyFor(err, probe.Name)))
+			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), surfaceRemedy(err, probe.Name)))
 			continue
 		}
 		findings = append(findings, finding{Part: part, OK: true, Detail: cfg.BaseURL + ": " + detail})
@@ -215,6 +215,15 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		return failed(ctx, part, err, hint)
 	}
 	return finding{Part: part, OK: true, Detail: d.Shown}
+}
+
+// surfaceRemedy is what a person can do about a surface that does not answer
+// the simplest question: if that is not there, the platform is not.
+func surfaceRemedy(err error, stream string) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Missing || e.Class == wire.Malformed) {
+		return "what answers there is not the platform's API; look at base_url: scheme and host, without /api or /v2"
+	}
+	return remedyFor(err, stream)
 }
 
 // remedyFor is what a person can do about an error of the source.

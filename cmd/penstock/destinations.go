@@ -55,8 +55,8 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	return nil, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
 }
 
-// openDuckDB reads duckdb:PATH, after which ?memory_limit=512MB, threads=2 and
-// wait_lock=30s may stand.
+// openDuckDB reads duckdb:PATH, after which ?memory_limit=512MB, threads=2,
+// wait_lock=30s and storage_version=v1.0.0 may stand.
 func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, usage("", "a DuckDB file takes no schema in this release")
@@ -82,8 +82,10 @@ func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destina
 			if o.WaitLock == 0 {
 				o.WaitLock = -1
 			}
+		case "storage_version":
+			o.StorageVersion = v
 		default:
-			return nil, usage("it takes memory_limit, threads and wait_lock", "unknown option %q", name)
+			return nil, usage("it takes memory_limit, threads, wait_lock and storage_version", "unknown option %q", name)
 		}
 	}
 	db, err := duckdb.Open(ctx, o)

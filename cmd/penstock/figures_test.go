@@ -263,11 +263,38 @@ func run(t *testing.T, dir string, name string, args ...string) process {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	start := time.Now()
-	err := cmd.Run()
+	require.NoError(t, cmd.Start())
+	rss := make(chan float64)
+	done := make(chan struct{})
+	go func() { rss <- peakMemory(cmd.Process.Pid, done) }()
+	err := cmd.Wait()
 	wall := time.Since(start).Seconds()
+	close(done)
 	require.NoError(t, err, "%s %v\n%s", name, args, out.String())
 	u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return process{wall: wall, cpu: seconds(u.Utime) + seconds(u.Stime), rss: float64(u.Maxrss) * 1024, written: float64(u.Oublock) * 512, out: out.String()}
+	return process{wall: wall, cpu: seconds(u.Utime) + seconds(u.Stime), rss: <-rss, written: float64(u.Oublock) * 512, out: out.String()}
+}
+
+// peakMemory asks for a process's high-water mark until it has ended. What wait
+// reports is no use: it counts the parent's pages from before the exec.
+func peakMemory(pid int, done <-chan struct{}) (peak float64) {
+	for {
+		select {
+		case <-done:
+			return peak
+		case <-time.After(5 * time.Millisecond):
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(status)) {
+			var kb float64
+			if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kb); n == 1 {
+				peak = max(peak, kb*1024)
+			}
+		}
+	}
 }
 
 // loadFigures compare whole processes: penstock reading the sandbox over HTTP
@@ -325,7 +352,7 @@ type running struct {
 
 func startSandbox(t *testing.T, bin, dir string, contacts int) running {
 	t.Helper()
-	cmd := exec.Command(bin, "sandbox", "--listen", "127.0.0.1:0", "--contacts", fmt.Sprint(contacts), "--no-limits", "--json")
+	cmd := exec.Command(bin, "sandbox", "--listen", "127.0.0.1:0", "--contacts", fmt.Sprint(contacts), "--no-limits", "--gzip=false", "--json")
 	cmd.Dir = dir
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

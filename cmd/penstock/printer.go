@@ -20,6 +20,7 @@ const (
 	formTable form = iota
 	formJSON
 	formCSV
+	formList // name and value on a line, nothing cut; for a row or two
 )
 
 // maxRows is how many rows a table for people shows; JSON and CSV have them all.
@@ -44,6 +45,8 @@ func (p *printer) batch(b arrow.RecordBatch) error {
 		return p.jsonRows(b)
 	case formCSV:
 		return p.csvRows(b)
+	case formList:
+		return p.list(b)
 	}
 	if p.grid == nil {
 		p.grid = newGrid(header(b.Schema())...)
@@ -57,6 +60,22 @@ func (p *printer) batch(b arrow.RecordBatch) error {
 			cells[c] = strings.Clone(cell(b.Column(c), i)) // the batch's memory ends with it
 		}
 		p.grid.add(cells...)
+	}
+	return nil
+}
+
+// list prints rows as lines of name and value.
+func (p *printer) list(b arrow.RecordBatch) error {
+	for i := range int(b.NumRows()) {
+		for c, f := range b.Schema().Fields() {
+			name := printable(f.Name, false)
+			for line := range strings.SplitSeq(cell(b.Column(c), i), "\n") {
+				if _, err := fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%-12s %s", name, printable(line, false)), " ")); err != nil {
+					return err
+				}
+				name = ""
+			}
+		}
 	}
 	return nil
 }

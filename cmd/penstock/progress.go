@@ -20,10 +20,10 @@ const (
 // progress follows a run's events and shows them while it lasts. Its methods
 // may be called from any goroutine.
 type progress struct {
-	a     *app
-	limit func() string // of the requests a second, as far as it is known
-	stop  chan struct{}
-	done  sync.WaitGroup
+	a      *app
+	source *sourceClient
+	stop   chan struct{}
+	done   sync.WaitGroup
 
 	mu       sync.Mutex
 	started  time.Time
@@ -49,9 +49,10 @@ type sample struct {
 	requests int
 }
 
-// newProgress begins to show a run over total streams. It shows until close.
-func (a *app) newProgress(total int, limit func() string) *progress {
-	p := &progress{a: a, limit: limit, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
+// newProgress begins to show a run over total streams of src. It shows until
+// close.
+func (a *app) newProgress(total int, src *sourceClient) *progress {
+	p := &progress{a: a, source: src, stop: make(chan struct{}), started: time.Now(), total: total, running: map[string]*reading{}}
 	p.pace = []sample{{at: p.started}}
 	every, show := tellEvery, p.tell
 	switch {
@@ -134,8 +135,8 @@ func (p *progress) figures() string {
 		rate = float64(p.requests-p.pace[0].requests) / d
 	}
 	speed := fmt.Sprintf("%.0f requests/s", rate)
-	if l := p.limit(); l != "" {
-		speed += " of " + l
+	if l := p.source.limit(); l != "" {
+		speed += " (limit " + l + ")"
 	}
 	parts := []string{
 		fmt.Sprintf("%d/%d streams", p.ended, p.total),
@@ -146,6 +147,9 @@ func (p *progress) figures() string {
 	}
 	if left, ok := p.left(now); ok {
 		parts = append(parts, "about "+left.Round(time.Second).String()+" left")
+	}
+	if w := p.source.waiting(); w != "" {
+		parts = append(parts, w)
 	}
 	return strings.Join(parts, " · ")
 }

@@ -42,15 +42,19 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func (a *app) execute(ctx context.Context, args []string) int {
 	a.log = slog.New(slog.DiscardHandler)
+	out := &outlet{Writer: a.out}
+	a.out = out
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil && out.err == nil:
 		return exitDone
-	}
-	if !a.started { // cobra's own: unknown verb, flag or argument
+	case err == nil:
+		err = out.err
+	case !a.started: // cobra's own: unknown verb, flag or argument
 		err = &failure{err: err, hint: "`penstock --help` lists the verbs, `penstock VERB --help` its flags", code: exitUsage}
 	}
 	a.complain(err)

@@ -53,8 +53,27 @@ func (s *screen) wipe() {
 	}
 }
 
+// outlet is where data goes. It keeps the first error of writing, so that what
+// is printed for people need not look at every line, and a verb whose output was
+// lost does not end as if it had been read. // Invariant 14
+type outlet struct {
+	io.Writer
+	err error
+}
+
+func (o *outlet) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("write output: %w", pathCause(err))
+	}
+	return n, err
+}
+
 // columns is the width of the terminal that w is; ok is false where it is none.
 func columns(w io.Writer) (n int, ok bool) {
+	if o, wrapped := w.(*outlet); wrapped {
+		w = o.Writer
+	}
 	f, file := w.(*os.File)
 	if !file {
 		return 0, false

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/extract"
@@ -81,6 +83,19 @@ func (s *sourceClient) limit() string {
 	for _, name := range s.names {
 		if l := s.wires[name].Governor().Stats().Limit.String(); l != "" {
 			parts = append(parts, name+" "+l)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// waiting says which surface no request may go to for a while, until when and
+// why; "" while they go.
+func (s *sourceClient) waiting() string {
+	var parts []string
+	for _, name := range s.names {
+		g := s.wires[name].Governor().Stats()
+		if g.Waiting != "" && time.Until(g.GateUntil) > time.Second {
+			parts = append(parts, fmt.Sprintf("%s waits until %s: %s", name, g.GateUntil.Local().Format(time.TimeOnly), g.Waiting))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -110,7 +110,11 @@ func (a *app) showRun(ctx context.Context, q load.Querier, run string) error {
 				return err
 			}
 		}
-		if err := a.ask(ctx, q, part.sql, printer{form: a.form()}); err != nil {
+		form := a.form()
+		if part.title == "" && form == formTable {
+			form = formList
+		}
+		if err := a.ask(ctx, q, part.sql, printer{form: form}); err != nil {
 			return err
 		}
 	}

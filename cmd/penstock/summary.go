@@ -49,8 +49,11 @@ func jsonOf(r pipeline.Report) reportJSON {
 // summarise tells what a run did: problems first, then the figures, then what
 // to do next.
 func (a *app) summarise(w io.Writer, r pipeline.Report) {
+	if r.Err != nil && r.Status != pipeline.StatusStopped {
+		printRunError(w, r)
+	}
 	if p := problems(r.Streams); len(p) > 0 {
-		printProblems(w, p)
+		a.printProblems(w, p)
 	}
 	if a.verbose {
 		printStreamReports(w, r.Streams)
@@ -62,6 +65,17 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 		brief(r.Ended.Sub(r.Started)), grouped(int64(t.Requests)), verdicts(r.Streams))
 	for _, n := range nextSteps(r, a.config) {
 		fmt.Fprintf(w, "next: %s\n", n)
+	}
+}
+
+// printRunError tells what the run itself met, beyond its streams.
+func printRunError(w io.Writer, r pipeline.Report) {
+	fmt.Fprintf(w, "%-11s run %s\n", r.Status, r.Run)
+	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
+		fmt.Fprintf(w, "            %s\n", printable(line, false))
+	}
+	if h := remedyFor(r.Err, ""); h != "" {
+		fmt.Fprintf(w, "            hint: %s\n", h)
 	}
 }
 
@@ -82,7 +96,7 @@ func problems(streams []pipeline.StreamReport) []problem {
 		}
 		cause := s.Stream
 		if s.Err != nil {
-			cause = root(s.Err)
+			cause = root(s)
 		}
 		cause = fmt.Sprint(s.Status, s.Destination, cause)
 		if i, ok := at[cause]; ok {
@@ -101,25 +115,34 @@ func problems(streams []pipeline.StreamReport) []problem {
 
 // root is what streams with one cause have in common: the innermost error, or
 // the source's words without the path.
-func root(err error) string {
-	if e, ok := errors.AsType[*wire.Error](err); ok {
-		text := e.Class.String() + e.Message
+func root(s pipeline.StreamReport) string {
+	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
+		text := e.Class.String()
+		if e.Class != wire.Missing { // whose words repeat the path
+			text += e.Message
+		}
 		if e.Err != nil {
 			text += e.Err.Error()
 		}
 		return text
 	}
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err.Error()
-		}
+	err := s.Err
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
+	return strings.TrimPrefix(err.Error(), s.Stream+": ")
 }
 
-func printProblems(w io.Writer, all []problem) {
-	for _, p := range all {
+// maxProblems is how many problems are told without -v. A run that meets more
+// has one that explains them.
+const maxProblems = 12
+
+func (a *app) printProblems(w io.Writer, all []problem) {
+	told := all
+	if !a.verbose {
+		told = all[:min(len(all), maxProblems)]
+	}
+	for _, p := range told {
 		names := p.streams[0]
 		if n := len(p.streams); n > 1 {
 			names = fmt.Sprintf("%d streams: %s", n, strings.Join(p.streams[:min(n, 4)], ", "))
@@ -137,11 +160,23 @@ func printProblems(w io.Writer, all []problem) {
 		if p.Counts.Rejected > 0 {
 			fmt.Fprintf(w, "            %s records were rejected\n", grouped(p.Counts.Rejected))
 		}
-		if h := remedy(p.StreamReport); h != "" {
+		if h := p.remedy(); h != "" {
 			fmt.Fprintf(w, "            hint: %s\n", h)
 		}
 	}
+	if n := len(all) - len(told); n > 0 {
+		fmt.Fprintf(w, "and %s more, which -v tells\n", plural(n, "problem"))
+	}
 	fmt.Fprintln(w)
+}
+
+// remedy is what a person can do about a problem. Where path after path is
+// missing, it is not the paths.
+func (p problem) remedy() string {
+	if e, ok := errors.AsType[*wire.Error](p.Err); ok && e.Class == wire.Missing && len(p.streams) > 4 {
+		return "so many paths cannot all have moved; look at base_url in the configuration"
+	}
+	return remedy(p.StreamReport)
 }
 
 // printModules sums the streams up by module.
@@ -252,7 +287,12 @@ func remedyOf(e *wire.Error, stream string) string {
 			return "the source asks to come back after " + e.NotBefore.Local().Format(time.TimeOnly) + "; what is committed stays"
 		}
 		return "the source asks to come back later; what is committed stays"
+	case wire.Refused:
+		return "a credential goes to base_url's own host alone, over TLS that can be verified; look at base_url and the server's certificate"
 	case wire.Transient:
+		if e.Status == 0 {
+			return "the source cannot be reached or broke off; look at base_url and the network and run again, what is committed stays"
+		}
 		return "the source cannot be reached or is in trouble; run again later, what is committed stays"
 	case wire.Malformed:
 		return fmt.Sprintf("the answer is not what the source promises; look at it with `penstock preview %s`, the table is as it was", stream)
@@ -278,7 +318,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 	}
 	var steps []string
 	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed]; n > 0 {
-		steps = append(steps, fmt.Sprintf("run again to finish %d streams; it goes on from the last commit", n))
+		steps = append(steps, fmt.Sprintf("run again to finish %s; it goes on from the last commit", plural(n, "stream")))
 	}
 	switch {
 	case count[pipeline.StatusUnavailable] > 0:

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
 )
 
 // syncFlags are the command line's words for one run.
@@ -89,20 +91,24 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	}
 	defer dests.close(a)
 	if !f.options.DryRun {
-		unlock, err := lockPipeline(c.State, p.Name)
+		unlock, err := lockPipeline(ctx, c.State, p.Name)
 		if err != nil {
 			return none, err
 		}
 		defer unlock()
 	}
-	shown := a.newProgress(len(streams), src.limit)
+	shown := a.newProgress(len(streams), src)
 	report, err := pipeline.Run(ctx, pipeline.Config{
 		Name: p.Name, Source: src.client, Destinations: dests, Streams: plain(streams),
 		Options: f.options, Progress: shown.event, ByteBudget: a.byteBudget,
 	})
 	shown.close()
 	if err != nil && len(report.Streams) == 0 {
-		return report, fmt.Errorf("sync %s: %w", p.Name, err)
+		err = fmt.Errorf("sync %s: %w", p.Name, err)
+		if !errors.Is(err, state.ErrLocked) {
+			err = hinted(err, "`penstock check` says what is wrong and what to do; the tables are as they were")
+		}
+		return report, err
 	}
 	return report, nil
 }

@@ -118,6 +118,14 @@ func grouped(n int64) string {
 	return sign + s
 }
 
+// plural is n of a noun: 1 stream, 2 streams.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return grouped(int64(n)) + " " + noun
+}
+
 // brief writes a duration with no more digits than a reader needs.
 func brief(d time.Duration) string {
 	switch {
