@@ -37,6 +37,8 @@ check: ## the one gate: format, vet, staticcheck, the import line, tests under t
 .PHONY: bench
 bench: build ## the figures this project promises, each beside its baseline from the same minutes
 	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb
 
 .PHONY: crash
 crash: ## kill -9 at random instants and at every named step, then run once: table = truth (TRIALS=300)

@@ -88,7 +88,7 @@ func (p *Plan) widen(f *arrow.Field, w arrow.Field) error {
 	}
 	from := schemas.TypeOf(*f)
 	to := schemas.Join(from, schemas.TypeOf(w))
-	if SameType(from, to) {
+	if schemas.SameType(from, to) {
 		return nil
 	}
 	*f = schemas.Field(f.Name, to, schemas.Source(*f))
@@ -118,11 +118,11 @@ func exact(from, to arrow.DataType) bool {
 	case arrow.NULL, arrow.DATE32:
 		return true
 	case arrow.INT64:
-		return !SameType(to, schemas.JSON) // it may have been written as a string
+		return !schemas.SameType(to, schemas.JSON) // it may have been written as a string
 	case arrow.DECIMAL128:
 		return to.ID() == arrow.DECIMAL128
 	}
-	return SameType(from, to)
+	return schemas.SameType(from, to)
 }
 
 // Actions of a [Change].
@@ -138,7 +138,7 @@ const (
 type Change struct {
 	Table, Column, Source string
 	Action                string
-	From, To              string // [TypeName]s
+	From, To              string // [schemas.TypeName]s
 	Reason                string
 }
 
@@ -154,11 +154,11 @@ func (p Plan) Changes() []Change {
 	}
 	for _, f := range p.Add {
 		out = append(out, Change{Table: p.Table.Name, Column: f.Name, Source: schemas.Source(f),
-			Action: ActionAdd, To: TypeName(schemas.TypeOf(f)), Reason: reason})
+			Action: ActionAdd, To: schemas.TypeName(schemas.TypeOf(f)), Reason: reason})
 	}
 	for _, w := range p.Widen {
 		out = append(out, Change{Table: p.Table.Name, Column: w.Column.Name, Source: schemas.Source(w.Column),
-			Action: ActionWiden, From: TypeName(w.From), To: TypeName(schemas.TypeOf(w.Column)), Reason: "a value did not fit"})
+			Action: ActionWiden, From: schemas.TypeName(w.From), To: schemas.TypeName(schemas.TypeOf(w.Column)), Reason: "a value did not fit"})
 	}
 	return out
 }
@@ -177,7 +177,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 			continue
 		}
 		tables[c.Table] = t
-		to, err := ParseTypeName(c.To)
+		to, err := schemas.ParseTypeName(c.To)
 		if err != nil {
 			return nil, fmt.Errorf("replay changes of %s, column %q: %w", c.Table, c.Column, err)
 		}
@@ -244,4 +244,11 @@ func Compare(table string, made, live map[string]string) error {
 	}
 	slices.Sort(diff)
 	return &ForeignChange{Table: table, Diff: diff}
+}
+
+// placeable reports whether a column of type t can be made: one that has only
+// been seen null or as an empty list waits for its first value.
+func placeable(t arrow.DataType) bool {
+	l, ok := t.(*arrow.ListType)
+	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))
 }

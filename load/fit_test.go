@@ -77,7 +77,7 @@ func TestWideningExact(t *testing.T) {
 		{arrow.ListOf(schemas.Int64), schemas.JSON, false},
 	} {
 		w := Widening{Column: field("v", c.to), From: c.from}
-		require.Equal(t, c.want, w.Exact(), "%s to %s", TypeName(c.from), TypeName(c.to))
+		require.Equal(t, c.want, w.Exact(), "%s to %s", schemas.TypeName(c.from), schemas.TypeName(c.to))
 	}
 }
 
@@ -86,12 +86,12 @@ func TestTypeName(t *testing.T) {
 		schemas.Null, schemas.Bool, schemas.Int64, money(16, 2), money(38, 0), schemas.Float64, schemas.Date, schemas.Timestamp,
 		schemas.Text, schemas.JSON, schemas.Empty, arrow.ListOf(money(21, 2)), arrow.ListOf(schemas.Timestamp),
 	} {
-		back, err := ParseTypeName(TypeName(typ))
+		back, err := schemas.ParseTypeName(schemas.TypeName(typ))
 		require.NoError(t, err)
-		require.True(t, SameType(typ, back), TypeName(typ))
+		require.True(t, schemas.SameType(typ, back), schemas.TypeName(typ))
 	}
 	for _, s := range []string{"", "int", "list(", "list(int64", "list()", "decimal(99,2)"} {
-		_, err := ParseTypeName(s)
+		_, err := schemas.ParseTypeName(s)
 		require.Error(t, err, "%q", s)
 	}
 }

@@ -129,7 +129,7 @@ func compareTable(t require.TestingT, o *oracle, path string, want *oracleTable,
 		columns++
 		a, gotType := got.column(source)
 		require.NotNil(t, a, "column %q of %q, want %v", source, path, typ)
-		require.True(t, sameType(typ, gotType), "column %q of %q: type %v, want %v", source, path, gotType, typ)
+		require.True(t, schemas.SameType(typ, gotType), "column %q of %q: type %v, want %v", source, path, gotType, typ)
 		for row, r := range want.rows {
 			require.Equal(t, cell(r[source], typ), arrowCell(a, row), "row %d of column %q of %q", row, source, path)
 		}

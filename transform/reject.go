@@ -58,7 +58,7 @@ func (m *Mapper) rejectAt(pointer string, wanted arrow.DataType, raw []byte, rea
 		Stream:  m.stream.Name,
 		Ordinal: m.fetched,
 		Pointer: pointer,
-		Wanted:  typeName(wanted),
+		Wanted:  schemas.TypeName(wanted),
 		Raw:     printable(raw),
 		Reason:  reason,
 	})
@@ -161,23 +161,4 @@ func printable(b []byte) string {
 		b = b[n:]
 	}
 	return s.String()
-}
-
-// typeName is a type as [schemas.ParseType] reads it.
-func typeName(t arrow.DataType) string {
-	switch t := t.(type) {
-	case *schemas.JSONType:
-		return "json"
-	case *arrow.StringType:
-		return "text"
-	case *arrow.Decimal128Type:
-		return fmt.Sprintf("decimal(%d,%d)", t.Precision, t.Scale)
-	case *arrow.ListType:
-		return "list of " + typeName(t.Elem())
-	case *arrow.Date32Type:
-		return "date"
-	case *arrow.TimestampType:
-		return "timestamp"
-	}
-	return t.Name()
 }

@@ -1,6 +1,10 @@
 package transform
 
-import "github.com/apache/arrow-go/v18/arrow"
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
 
 // A type grows by looking at values one at a time, yet a column of text has to
 // hold every value as it was written, those too which were stored as numbers
@@ -21,7 +25,7 @@ type change struct {
 
 // widen gives c the type t.
 func (m *Mapper) widen(c *column, t arrow.DataType) {
-	if sameType(c.typ, t) {
+	if schemas.SameType(c.typ, t) {
 		return
 	}
 	m.changes = append(m.changes, change{c, c.typ, c.kind, c.n, c.empty})
@@ -79,8 +83,4 @@ func (m *Mapper) rebuild() {
 			_ = m.page(p.begin, p.end)
 		}
 	}
-}
-
-func sameType(a, b arrow.DataType) bool {
-	return kindOf(a) == kindOf(b) && a.ID() == b.ID() && (kindOf(a) == kindJSON || arrow.TypeEqual(a, b))
 }

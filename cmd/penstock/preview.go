@@ -165,7 +165,7 @@ func printColumns(w io.Writer, b transform.TableBatch) {
 	g := newGrid("column", "type", "field of the source")
 	for _, f := range b.Batch.Schema().Fields() {
 		if p := schemas.Source(f); p != "" {
-			g.add(f.Name, typeName(schemas.TypeOf(f)), p)
+			g.add(f.Name, schemas.TypeName(schemas.TypeOf(f)), p)
 		}
 	}
 	g.render(w)

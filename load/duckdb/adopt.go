@@ -28,7 +28,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	p := load.Plan{Create: true, Table: schemas.Table{Name: want.Name, Key: want.Key}}
 	for _, f := range want.Columns.Fields() {
 		if t, ok := latticeOf(o.types[f.Name]); ok {
-			if load.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {
+			if schemas.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {
 				t = schemas.JSON
 			}
 			p.Add = append(p.Add, schemas.Field(f.Name, t, schemas.Source(f)))

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // carried is a temporary table with the keys of rows that a pass has carried and
@@ -82,7 +83,7 @@ func (m *merge) recarry(t *target) error {
 	columns := make([]string, len(t.Key))
 	for i, k := range t.Key {
 		from, to := m.carried.types[i], lattice(t.Columns, k)
-		same = same && load.SameType(from, to)
+		same = same && schemas.SameType(from, to)
 		columns[i] = cast(fmt.Sprintf("k%d", i), from, to) + fmt.Sprintf(" AS k%d", i)
 	}
 	if same {

@@ -44,7 +44,7 @@ func linkOf(t, c *target) (key, link string) {
 // spellings are the ways in which the value of a key may stand in links: a text
 // that looks like a number or a truth may have been one.
 func spellings(expr string, t arrow.DataType) []string {
-	if !load.SameType(t, schemas.Text) {
+	if !schemas.SameType(t, schemas.Text) {
 		return []string{keyText(expr, t)}
 	}
 	bare := "CASE WHEN regexp_full_match(" + expr + `, '-?[0-9]+(\.[0-9]+)?|true|false') THEN ` + expr + " END"

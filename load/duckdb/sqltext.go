@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -58,7 +57,7 @@ func sqlType(t arrow.DataType) string {
 
 // cast is the expression expr, of the lattice's type from, as the wider type to.
 func cast(expr string, from, to arrow.DataType) string {
-	if load.SameType(from, to) {
+	if schemas.SameType(from, to) {
 		return expr
 	}
 	_, isJSON := to.(*schemas.JSONType)
@@ -121,7 +120,7 @@ func timestampText(expr string) string {
 // the children's link. Of JSON's many spellings of a text it must be that one,
 // so it is made by hand.
 func keyText(expr string, from arrow.DataType) string {
-	if from.ID() != arrow.STRING || load.SameType(from, schemas.JSON) {
+	if from.ID() != arrow.STRING || schemas.SameType(from, schemas.JSON) {
 		return jsonOf(expr, from)
 	}
 	short := map[int]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}

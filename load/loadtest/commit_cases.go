@@ -78,7 +78,7 @@ func testTables(t *testing.T, d Driver) {
 		require.Empty(t, tables[1].Key)
 		f, ok := tables[1].Columns.FieldsByName("sku")
 		require.True(t, ok)
-		require.Equal(t, "json", load.TypeName(schemas.TypeOf(f[0])))
+		require.Equal(t, "json", schemas.TypeName(schemas.TypeOf(f[0])))
 		require.Equal(t, "/sku", schemas.Source(f[0]))
 		b.reopen()
 	}

@@ -118,7 +118,7 @@ func shape(r Row, from, to *arrow.Schema) Row {
 		i := to.FieldIndices(f.Name)
 		if text, ok := r[f.Name]; ok && len(i) == 1 {
 			a, b := schemas.TypeOf(f), schemas.TypeOf(to.Field(i[0]))
-			if load.SameType(a, b) {
+			if schemas.SameType(a, b) {
 				out[f.Name] = text
 			} else {
 				out[f.Name] = recast(text, a, b)

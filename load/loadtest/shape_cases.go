@@ -135,7 +135,7 @@ var widenings = []struct {
 
 func testWiden(t *testing.T, d Driver) {
 	for _, w := range widenings {
-		t.Run(load.TypeName(w.from)+" to "+load.TypeName(w.to), func(t *testing.T) {
+		t.Run(schemas.TypeName(w.from)+" to "+schemas.TypeName(w.to), func(t *testing.T) {
 			b := newBench(t, d)
 			before := root("wider", []string{"id"}, column("id", schemas.Int64), column("v", w.from))
 			after := root("wider", []string{"id"}, column("id", schemas.Int64), column("v", w.to))

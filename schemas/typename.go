@@ -1,20 +1,18 @@
-package load
+package schemas
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-
-	"github.com/penstock-data/penstock/schemas"
 )
 
-// TypeName is the name of a type of the lattice as [Changes] keeps it:
+// TypeName is the name of a type of the lattice in the words of [ParseType]:
 // bool, int64, decimal(16,2), float64, date, timestamp, text, json or
 // list(...) of one of them.
 func TypeName(t arrow.DataType) string {
 	switch t := t.(type) {
-	case *schemas.JSONType:
+	case *JSONType:
 		return "json"
 	case *arrow.NullType:
 		return "null"
@@ -41,7 +39,7 @@ func TypeName(t arrow.DataType) string {
 // ParseTypeName is the inverse of [TypeName].
 func ParseTypeName(s string) (arrow.DataType, error) {
 	if s == "null" {
-		return schemas.Null, nil
+		return Null, nil
 	}
 	var d arrow.Decimal128Type
 	if n, _ := fmt.Sscanf(s, "decimal(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale <= d.Precision {
@@ -49,7 +47,7 @@ func ParseTypeName(s string) (arrow.DataType, error) {
 	}
 	elem, ok := strings.CutPrefix(s, "list(")
 	if !ok {
-		return schemas.ParseType(s)
+		return ParseType(s)
 	}
 	elem, ok = strings.CutSuffix(elem, ")")
 	if !ok {
@@ -63,11 +61,4 @@ func ParseTypeName(s string) (arrow.DataType, error) {
 }
 
 // SameType reports whether a and b are one type of the lattice.
-func SameType(a, b arrow.DataType) bool { return TypeName(a) == TypeName(b) }
-
-// placeable reports whether a column of type t can be made: one that has only
-// been seen null or as an empty list waits for its first value.
-func placeable(t arrow.DataType) bool {
-	l, ok := t.(*arrow.ListType)
-	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))
-}
+func SameType(a, b arrow.DataType) bool { return same(a, b) }
