@@ -70,7 +70,6 @@ type list struct {
 	pages func(pass int) []record    // instead of records: what the pass'th reading finds
 	fail  func(page int) error       // asked before each page, from 1
 	wait  func(context.Context, int) // called before each page
-	stop  func(pass, page int) (ended bool)
 }
 
 // fakeSource yields lists, counting what it is asked for.
