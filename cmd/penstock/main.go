@@ -19,7 +19,7 @@ import (
 // heap is what the collector keeps the Go heap near, where GOMEMLIMIT says
 // nothing else. It holds column buffers, which are large, short-lived and
 // without pointers: to collect them often costs little. // Invariant 6
-const heap = 112 << 20
+const heap = 128 << 20
 
 func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {

@@ -21,7 +21,7 @@ import (
 // Everything but Path may be left out.
 type Options struct {
 	Path        string
-	MemoryLimit string        // of the engine, as DuckDB writes sizes; "96MB"
+	MemoryLimit string        // of the engine, as DuckDB writes sizes; "160MB"
 	Threads     int           // of the engine; 0: all cores but one, which is left to reading
 	TempDir     string        // where a private directory for spilling is made; the system's
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: not at all
@@ -38,7 +38,7 @@ type Options struct {
 }
 
 const (
-	defaultMemoryLimit    = "96MB"
+	defaultMemoryLimit    = "160MB"
 	defaultStorageVersion = "v1.4.0"
 	defaultWaitLock       = 30 * time.Second
 )
