@@ -37,7 +37,7 @@ type Destination interface {
 
 // Pass says which reading of a stream a transaction belongs to.
 type Pass struct {
-	Run   string // id of the run in which the pass began; later runs have greater ids
+	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass since its beginning
 }
 
