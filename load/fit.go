@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -16,6 +17,7 @@ import (
 type Plan struct {
 	Table  schemas.Table // as it is once the plan was carried out
 	Create bool          // there is no such table yet
+	From   schemas.Mode  // what Table.Mode was; see Turns
 	Add    []arrow.Field // columns to add; all columns where Create is set
 	Widen  []Widening
 }
@@ -27,20 +29,34 @@ type Widening struct {
 }
 
 // Empty reports whether there is nothing to do.
-func (p Plan) Empty() bool { return !p.Create && len(p.Add) == 0 && len(p.Widen) == 0 }
+func (p Plan) Empty() bool { return !p.Create && !p.Turns() && len(p.Add) == 0 && len(p.Widen) == 0 }
+
+// Turns reports whether the table changes its mode. The destination turns the
+// children of a root table with it (see [Turn]), whether rows arrive for them or
+// not. To History: the columns of validity are among Add, and the rows there
+// become valid from when they were synced to when they were deleted. To
+// Replace: rows with a tombstone are removed.
+func (p Plan) Turns() bool { return p.From != p.Table.Mode }
 
 // Fit compares the table have, its Columns nil where there is none, with the
 // columns want that rows arrive with. Columns of want that have only been seen
 // null are not made before a value comes, and [schemas.ColOrdinal] never is.
+// With mode History the table has the columns of validity beside them, which
+// the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
-	p := Plan{Table: have}
+	want.Mode = want.Mode.Or(schemas.Merge)
+	p := Plan{Table: have, From: have.Mode.Or(schemas.Merge)}
 	if have.Columns == nil {
-		p = Plan{Create: true, Table: schemas.Table{Name: want.Name, Key: want.Key}}
+		p = Plan{Create: true, From: want.Mode, Table: schemas.Table{Name: want.Name, Key: want.Key}}
 	} else if !slices.Equal(have.Key, want.Key) {
 		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
 	}
+	if !turnable(p.From, want.Mode) {
+		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s, and cannot turn to mode %s", want.Name, p.From, want.Mode)
+	}
+	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)
-	for _, w := range want.Columns.Fields() {
+	for _, w := range wanted(want) {
 		i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == w.Name })
 		switch {
 		case w.Name == schemas.ColOrdinal || i < 0 && !placeable(schemas.TypeOf(w)):
@@ -59,6 +75,28 @@ func Fit(have, want schemas.Table) (Plan, error) {
 	}
 	p.Table.Columns = newSchema(fields, place)
 	return p, nil
+}
+
+// wanted are the columns of a table in its mode.
+func wanted(t schemas.Table) []arrow.Field {
+	fields := t.Columns.Fields()
+	if t.Mode == schemas.History && !Own(t.Name) && !t.Columns.HasField(schemas.ColValidFrom) {
+		fields = append(fields, schemas.Field(schemas.ColValidFrom, schemas.Timestamp, ""), schemas.Field(schemas.ColValidTo, schemas.Timestamp, ""))
+	}
+	return fields
+}
+
+// Turn plans for a table to change its mode though no rows arrive for it: the
+// children of a table that does. Of a mode it cannot turn to it says so.
+func Turn(have schemas.Table, to schemas.Mode) (Plan, error) {
+	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
+}
+
+// turnable reports whether a table's mode may change so. A table with one row
+// a record can begin to keep versions; which of several is the row, nobody
+// can tell.
+func turnable(from, to schemas.Mode) bool {
+	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
 // Place is where in the records a child table's rows come from: the JSON pointer
@@ -130,12 +168,17 @@ const (
 	ActionCreate = "create_table"
 	ActionAdd    = "add_column"
 	ActionWiden  = "widen"
+	ActionTurn   = "turn"        // the table's mode is now To
+	ActionForget = "drop_column" // somebody has dropped it, and it was accepted
+	ActionRetype = "retype"      // somebody has given it the type To, and it was accepted
+	ActionView   = "create_view" // Table is a view of penstock's own
 )
 
 // Change is one row of the table [Changes]: the creation of a table, whose key
 // is To (see [KeyName]) and whose [Place] is Source, or a column that was added
 // or widened.
 type Change struct {
+	At                    time.Time // set where changes are read back; a destination stamps those it records
 	Table, Column, Source string
 	Action                string
 	From, To              string // [schemas.TypeName]s
@@ -147,6 +190,9 @@ func (p Plan) Changes() []Change {
 	var out []Change
 	if p.Create {
 		out = append(out, Change{Table: p.Table.Name, Source: Place(p.Table.Columns), Action: ActionCreate, To: KeyName(p.Table.Key), Reason: "first rows"})
+	}
+	if p.Turns() || p.Create && p.Table.Mode != schemas.Merge {
+		out = append(out, Change{Table: p.Table.Name, Action: ActionTurn, From: string(p.From), To: string(p.Table.Mode), Reason: "mode of the pipeline"})
 	}
 	reason := "first value"
 	if p.Create {
@@ -163,36 +209,58 @@ func (p Plan) Changes() []Change {
 	return out
 }
 
-// Replay folds changes, in any order, into the tables which they made. Types
-// only ever widen, so the join of all that a column has had is the one it has.
+// Replay folds changes, in any order but with their times, into the tables which
+// they made. Types only ever widen, so the join of all that a column has had is
+// the one it has, unless somebody's change of it was accepted since.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places := map[string][]arrow.Field{}, map[string]string{}
-	for _, c := range changes {
-		t := tables[c.Table]
-		t.Name = c.Table
-		if c.Column == "" {
-			t.Key = ParseKeyName(c.To)
-			tables[c.Table], places[c.Table] = t, c.Source
+	for _, c := range slices.SortedStableFunc(slices.Values(changes), func(a, b Change) int { return a.At.Compare(b.At) }) {
+		if c.Action == ActionView {
 			continue
 		}
+		t := tables[c.Table]
+		t.Name, t.Mode = c.Table, t.Mode.Or(schemas.Merge)
+		switch {
+		case c.Action == ActionTurn:
+			t.Mode = schemas.Mode(c.To)
+		case c.Column == "":
+			t.Key, places[c.Table] = ParseKeyName(c.To), c.Source
+		default:
+			var err error
+			if fields[c.Table], err = replayColumn(fields[c.Table], c); err != nil {
+				return nil, fmt.Errorf("replay changes of %s, column %q: %w", c.Table, c.Column, err)
+			}
+		}
 		tables[c.Table] = t
-		to, err := schemas.ParseTypeName(c.To)
-		if err != nil {
-			return nil, fmt.Errorf("replay changes of %s, column %q: %w", c.Table, c.Column, err)
-		}
-		fs := fields[c.Table]
-		if i := slices.IndexFunc(fs, func(f arrow.Field) bool { return f.Name == c.Column }); i >= 0 {
-			fs[i] = schemas.Field(c.Column, schemas.Join(schemas.TypeOf(fs[i]), to), c.Source)
-		} else {
-			fields[c.Table] = append(fs, schemas.Field(c.Column, to, c.Source))
-		}
 	}
 	for name, t := range tables {
 		t.Columns = newSchema(fields[name], places[name])
 		tables[name] = t
 	}
 	return tables, nil
+}
+
+func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
+	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })
+	if c.Action == ActionForget {
+		if i >= 0 {
+			fields = slices.Delete(fields, i, i+1)
+		}
+		return fields, nil
+	}
+	to, err := schemas.ParseTypeName(c.To)
+	if err != nil {
+		return nil, err
+	}
+	if i < 0 {
+		return append(fields, schemas.Field(c.Column, to, c.Source)), nil
+	}
+	if c.Action != ActionRetype {
+		to = schemas.Join(schemas.TypeOf(fields[i]), to)
+	}
+	fields[i] = schemas.Field(c.Column, to, c.Source)
+	return fields, nil
 }
 
 // KeyName writes a key for the column to_type of a table's creation: one
@@ -244,6 +312,23 @@ func Compare(table string, made, live map[string]string) error {
 	}
 	slices.Sort(diff)
 	return &ForeignChange{Table: table, Diff: diff}
+}
+
+// Accepted is the change that takes the column f of t for what somebody has made
+// of it: of the type to, or gone where that is nil. It is an error where t
+// cannot do without the column as it was. // Invariant 16
+func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
+	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
+		return Change{}, fmt.Errorf("column %q tells rows apart or is penstock's own: put it back, or drop the table to have it loaded anew", f.Name)
+	}
+	c := Change{
+		Table: t.Name, Column: f.Name, Source: schemas.Source(f), Action: ActionForget,
+		From: schemas.TypeName(schemas.TypeOf(f)), Reason: "changed by hand, and accepted",
+	}
+	if to != nil {
+		c.Action, c.To = ActionRetype, schemas.TypeName(to)
+	}
+	return c, nil
 }
 
 // placeable reports whether a column of type t can be made: one that has only

@@ -2,7 +2,9 @@ package load
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -96,16 +98,24 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay folds the changes of any sequence of fits, in any order, into the
-// table that they led to.
+// TestReplay folds the changes of any sequence of fits, turns and accepted
+// changes, read back in any order, into the table that they led to.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}
+	modes := []schemas.Mode{"", schemas.Merge, schemas.Replace, schemas.History, schemas.Append}
 	rapid.Check(t, func(r *rapid.T) {
 		var have schemas.Table
-		var changes []Change
+		var all []Change
+		took := func(changes ...Change) {
+			for _, c := range changes {
+				c.At = time.Unix(int64(len(all)), 0)
+				all = append(all, c)
+			}
+		}
 		for range rapid.IntRange(1, 6).Draw(r, "fits") {
 			want := table("t", []string{"a", "b"})
+			want.Mode = rapid.SampledFrom(modes).Draw(r, "mode")
 			var fields []arrow.Field
 			for _, name := range []string{"a", "b", "c", "d"} {
 				if i := rapid.IntRange(-1, len(types)-1).Draw(r, name); i >= 0 {
@@ -114,14 +124,29 @@ func TestReplay(t *testing.T) {
 			}
 			want.Columns = arrow.NewSchema(fields, nil)
 			p, err := Fit(have, want)
-			require.NoError(r, err)
-			changes = append(changes, p.Changes()...)
+			if err != nil {
+				continue // a mode that it cannot turn to
+			}
+			took(p.Changes()...)
 			have = p.Table
+			if i := rapid.IntRange(-5, have.Columns.NumFields()-1).Draw(r, "by hand"); i >= 0 {
+				to := rapid.SampledFrom(append([]arrow.DataType{nil}, types...)).Draw(r, "to")
+				if c, err := Accepted(have, have.Columns.Field(i), to); err == nil {
+					took(c)
+					have = byHand(have, i, to)
+				}
+			}
+			took(Change{Table: "t_current", Action: ActionView})
 		}
-		made, err := Replay(rapid.Permutation(changes).Draw(r, "order"))
+		made, err := Replay(rapid.Permutation(all).Draw(r, "order"))
 		require.NoError(r, err)
+		require.NotContains(r, made, "t_current")
 		got := made["t"]
 		require.Equal(r, have.Key, got.Key)
+		require.Equal(r, have.Mode, got.Mode)
+		if have.Columns == nil {
+			return
+		}
 		require.Equal(r, have.Columns.NumFields(), got.Columns.NumFields())
 		for _, f := range have.Columns.Fields() {
 			g, ok := got.Columns.FieldsByName(f.Name)
@@ -129,6 +154,67 @@ func TestReplay(t *testing.T) {
 			require.True(r, f.Equal(g[0]), "%v is %v", f, g[0])
 		}
 	})
+}
+
+// byHand is t with another type of column i, or without it.
+func byHand(t schemas.Table, i int, to arrow.DataType) schemas.Table {
+	fields := slices.Clone(t.Columns.Fields())
+	if to == nil {
+		fields = slices.Delete(fields, i, i+1)
+	} else {
+		fields[i] = field(fields[i].Name, to)
+	}
+	t.Columns = arrow.NewSchema(fields, nil)
+	return t
+}
+
+func TestFitTurns(t *testing.T) {
+	all := []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History}
+	for _, from := range all {
+		for _, to := range all {
+			first := table("t", []string{"id"}, field("id", schemas.Int64))
+			first.Mode = from
+			made, err := Fit(schemas.Table{}, first)
+			require.NoError(t, err)
+			require.True(t, made.Create)
+			require.False(t, made.Turns())
+			require.Equal(t, from == schemas.History, made.Table.Columns.HasField(schemas.ColValidTo))
+			p, err := Turn(made.Table, to)
+			if from != to && (from == schemas.Append || from == schemas.History) {
+				require.ErrorContains(t, err, "mode "+string(from))
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, from != to, p.Turns())
+			require.Equal(t, from == to, p.Empty())
+			require.Equal(t, to, p.Table.Mode)
+			require.Equal(t, to == schemas.History, p.Table.Columns.HasField(schemas.ColValidTo))
+			require.Equal(t, from != to && to == schemas.History, len(p.Add) == 2)
+			again, err := Turn(p.Table, to)
+			require.NoError(t, err)
+			require.True(t, again.Empty(), "it has turned")
+		}
+	}
+	p, err := Fit(table("t", nil, field("id", schemas.Int64)), schemas.Table{Name: "t", Columns: Runs.Columns, Mode: schemas.Append})
+	require.NoError(t, err)
+	require.Equal(t, Change{Table: "t", Action: ActionTurn, From: "merge", To: "append", Reason: "mode of the pipeline"}, p.Changes()[0], "a table of before there were modes merges")
+	own, err := Fit(schemas.Table{}, schemas.Table{Name: Runs.Name, Key: Runs.Key, Columns: Runs.Columns, Mode: schemas.History})
+	require.NoError(t, err)
+	require.False(t, own.Table.Columns.HasField(schemas.ColValidTo), "penstock's own tables have no versions")
+}
+
+func TestAccepted(t *testing.T) {
+	have := table("t", []string{"id"}, field("id", schemas.Int64), field("v", money(16, 2)), schemas.Field(schemas.ColHash, schemas.Text, ""))
+	c, err := Accepted(have, have.Columns.Field(1), nil)
+	require.NoError(t, err)
+	require.Equal(t, Change{Table: "t", Column: "v", Source: "/v", Action: ActionForget, From: "decimal(16,2)", Reason: "changed by hand, and accepted"}, c)
+	c, err = Accepted(have, have.Columns.Field(1), schemas.Int64)
+	require.NoError(t, err)
+	require.Equal(t, []string{ActionRetype, "decimal(16,2)", "int64"}, []string{c.Action, c.From, c.To})
+	for _, i := range []int{0, 2} {
+		_, err = Accepted(have, have.Columns.Field(i), nil)
+		require.ErrorContains(t, err, have.Columns.Field(i).Name)
+	}
 }
 
 func TestCompare(t *testing.T) {
@@ -143,13 +229,13 @@ func TestCompare(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	b, err := Rows(Rejects, []any{"r", "p", "s", nil, 7, "1", "/a", "date", "x", "bad", true})
+	b, err := Rows(Rejects, []any{"r", "p", "s", 1, 7, "/a", nil, "1", "date", "x", "bad", true, nil})
 	require.NoError(t, err)
 	defer b.Release()
 	require.EqualValues(t, 1, b.NumRows())
-	require.True(t, b.Column(3).IsNull(0))
+	require.True(t, b.Column(6).IsNull(0))
 	_, err = Rows(Rejects, []any{"r"})
-	require.ErrorContains(t, err, "row 0 has 1 values, want 11")
+	require.ErrorContains(t, err, "row 0 has 1 values, want 13")
 	_, err = Rows(Runs, []any{"r", "p", "yesterday", nil, "s", "{}", nil})
 	require.ErrorContains(t, err, "column started_at: a string is no timestamp")
 }

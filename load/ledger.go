@@ -40,11 +40,25 @@ var (
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds each record, or value of a record, that no column can hold.
-	Rejects = own("rejects", nil,
-		text("run"), text("pipeline"), text("stream"), instant("at"), integer("ordinal"), text("key"),
-		text("pointer"), text("wanted"), text("raw"), text("reason"), flag("record"))
+	// Rejects holds each record, or value of a record, that no column can hold
+	// or that a contract keeps out. Pass is 1, or 2 for a second reading in one
+	// run; resolved_at says when a retry has put it in its place.
+	Rejects = own("rejects", []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer"},
+		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
+		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"))
+
+	// RowChanges holds what each run did to the rows of root tables, for passes
+	// with Log: action is insert, update, delete or revive; key is a JSON array
+	// of the key's values, before and after the row's columns but penstock's own.
+	RowChanges = own("changes", nil,
+		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
+		text("action"), text("key"), document("before"), document("after"))
 )
+
+// OwnTables are penstock's own tables as their first row finds them.
+func OwnTables() []schemas.Table {
+	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges}
+}
 
 func own(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: Prefix + name, Key: key, Columns: arrow.NewSchema(columns, nil)}

@@ -32,6 +32,19 @@ type Destination interface {
 	// stored cursor is then still from. It may hold nothing until Apply.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
+	// Scan hands every committed row of table to each, tombstones and earlier
+	// versions included: the named columns in their order, all where columns is
+	// nil, in the types of [schemas.Table]. No call where there is no such
+	// table or it has no rows. A batch is the callee's until it returns.
+	Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error
+
+	// Accept takes a table that was changed by hand for what it now is, so that
+	// its stream goes on, and returns what it recorded: a column that is gone is
+	// forgotten (and made anew by its next value), one with another type that
+	// penstock knows keeps it. It is an error, and nothing is recorded, where
+	// the table cannot be written to as it is. // Invariant 16
+	Accept(ctx context.Context, table string) ([]Change, error)
+
 	Close() error
 }
 
@@ -39,10 +52,36 @@ type Destination interface {
 type Pass struct {
 	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass since its beginning
+	Log   bool   // root rows that are inserted, changed, deleted or revived are written to [RowChanges] as well
 }
 
 // Tx is one commit in the making. Nothing written is seen by anyone before
 // Commit, nothing remains after Rollback, and after either the Tx is used up.
+//
+// What becomes of a record's row, its key says which, when another is written
+// is the mode of the table:
+//
+//   - Merge: the new row takes the place of the old, and its children that of the
+//     old one's. A sweep puts a tombstone on what is missing.
+//   - Replace: the same, but a sweep removes what is missing.
+//   - Append: the new row is added, unless its hash is that of the record's last
+//     row: the one of the last run, and of these the one synced last. Nothing
+//     is ever missing.
+//   - History: the current row, which has no valid_to, ends when the new one was
+//     synced, which is valid from then on; so do the children. What is missing
+//     ends, with a tombstone. A record whose rows have all ended gets a new
+//     one, which counts as Revived.
+//
+// A pass leaves one version of a record: where a later transaction of it carries
+// the key again with other content, the version before is replaced in place and
+// the new one is valid from when that was. No version ends before it begins, nor
+// begins before the one before it has ended: where clocks say so, the later time
+// counts. Tombstones end at [Sweep].At.
+//
+// Rows without a key are alike if their hashes are, and only their number counts:
+// what the pass carries beyond the rows there (in History: the current ones) is
+// added. A sweep removes rows beyond what the pass carried; in History it ends
+// them, in Append it leaves them.
 type Tx interface {
 	// Write adds the rows of b to t, creating or widening the table to fit at
 	// Apply. Rows carry [schemas.ColOrdinal]: of two rows with one key the
@@ -68,8 +107,17 @@ type Tx interface {
 // of a table which the pass did not carry.
 type Sweep struct {
 	Table  string    // root table; "" looks for nothing
-	Delete bool      // tombstone them (remove them where the table has no key), else only count them
-	At     time.Time // the tombstone's time
+	Delete bool      // delete them, as the table's mode does; else only count them
+	At     time.Time // when that was; later than the pass's rows were synced
+
+	// List asks for the keys of up to so many missing rows as [Outcome].Keys.
+	List int
+	// Keys, where it is not nil, are the only rows to delete: batches of the key
+	// columns, whose types may be narrower than the table's. They are deleted
+	// whether the pass carried them or not, and those of them that are alive
+	// are what is Missing. Somebody has asked the source for each of them.
+	// Invariant 12
+	Keys []arrow.RecordBatch
 }
 
 // Outcome is what Apply did to the root table's rows.
@@ -81,10 +129,12 @@ type Outcome struct {
 	Deduplicated int64 // the pass had carried the key before; the later row stands
 	Revived      int64 // of Written: rows that had been tombstoned
 
-	Alive   int64 // after a sweep: rows of the table without a tombstone, before it deleted any
+	Alive   int64 // after a sweep: rows of the table that stand, before it deleted any: without a tombstone, in History the current ones
 	Missing int64 // after a sweep: of these, rows the pass did not carry
 	Known   bool  // the sweep could tell; false after a resume which lost what the pass had carried
-	Deleted int64 // tombstoned or removed by this Apply
+	Deleted int64 // tombstoned, ended or removed by this Apply
+
+	Keys []arrow.RecordBatch // where the sweep asked for a List; the caller releases them
 }
 
 // Querier is implemented by destinations that can be asked in SQL.

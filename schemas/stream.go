@@ -35,9 +35,30 @@ const (
 // Readable reports whether a stream may request endpoints of this class.
 func (c Class) Readable() bool { return c != ClassSession && c != ClassWrite }
 
+// Mode says what becomes of a table's older rows when a record has changed or
+// is gone.
+type Mode string
+
+// The modes, as pipelines.yaml names them. The zero value is Merge.
+const (
+	Merge   Mode = "merge"   // a row a key, the latest one; what is gone bears a tombstone
+	Append  Mode = "append"  // a row for each version of a record that was seen; none is changed or removed
+	Replace Mode = "replace" // exactly what the last complete pass found; what is gone is removed
+	History Mode = "history" // a row for each version and when it was valid (SCD2); the current ones have no end
+)
+
+// Or is m, or other where m is not set.
+func (m Mode) Or(other Mode) Mode {
+	if m == "" {
+		return other
+	}
+	return m
+}
+
 // Table is one table of a destination: its name, the columns that identify a
 // row, and the columns themselves. A table without a key is a multiset: two
-// equal rows are two rows.
+// equal rows are two rows. With Append and History the key identifies a record,
+// and each of its versions is a row.
 //
 // Columns holds the source's fields first and penstock's own (`_penstock_*`)
 // last. The metadata of a field says where it came from: see [SourceKey].
@@ -45,6 +66,7 @@ type Table struct {
 	Name    string
 	Key     []string
 	Columns *arrow.Schema
+	Mode    Mode
 }
 
 // Stream is one endpoint of the platform and the table it fills. It is data:
@@ -89,6 +111,9 @@ type Stream struct {
 	// arrays as well: items__unit_price is the column unit_price of the child
 	// table items. A declaration is a hint: what does not fit widens the column.
 	Types map[string]string
+
+	Rules Rules // what becomes of the records
+	Log   bool  // what becomes of each row is kept in a log
 
 	Enabled bool   // part of "*"
 	Reason  string // why not
@@ -147,6 +172,9 @@ const (
 	ColParent = "_penstock_parent" // key of the row this one hangs from
 	ColIndex  = "_penstock_index"  // position in the parent's array, from 0
 	ColRoot   = "_penstock_root"   // key of the record, in tables more than one level down
+
+	ColValidFrom = "_penstock_valid_from" // mode history: when this version was first seen
+	ColValidTo   = "_penstock_valid_to"   // and when the next one was, or that it was gone; null: current
 
 	ColOrdinal = "_penstock_ordinal" // which record of the pass a row came from, int64, rising
 )

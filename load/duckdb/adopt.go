@@ -25,8 +25,15 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 			return load.Plan{}, false
 		}
 	}
-	p := load.Plan{Create: true, Table: schemas.Table{Name: want.Name, Key: want.Key}}
-	for _, f := range want.Columns.Fields() {
+	mode := want.Mode.Or(schemas.Merge)
+	fields := want.Columns.Fields()
+	if _, versions := o.types[schemas.ColValidTo]; versions {
+		fields = append(fields, schemas.Field(schemas.ColValidFrom, schemas.Timestamp, ""), schemas.Field(schemas.ColValidTo, schemas.Timestamp, ""))
+	} else if mode == schemas.History {
+		mode = schemas.Merge // it can turn
+	}
+	p := load.Plan{Create: true, From: mode, Table: schemas.Table{Name: want.Name, Key: want.Key, Mode: mode}}
+	for _, f := range fields {
 		if t, ok := latticeOf(o.types[f.Name]); ok {
 			if schemas.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {
 				t = schemas.JSON

@@ -183,13 +183,18 @@ func measure(b *testing.B, name string, n int, f func()) time.Duration {
 
 // plainDB is an engine of its own with no limits, for baselines.
 func plainDB(tb testing.TB, path string) func(query string) {
+	exec, done := plainSession(tb, path)
+	tb.Cleanup(done)
+	return exec
+}
+
+func plainSession(tb testing.TB, path string) (exec func(query string), done func()) {
 	c, err := duckdb.NewConnector(path, nil)
 	require.NoError(tb, err)
 	conn, err := c.Connect(context.Background())
 	require.NoError(tb, err)
-	tb.Cleanup(func() { conn.Close(); c.Close() })
 	s := &session{conn: conn.(*duckdb.Conn), engine: &engine{}}
-	return func(query string) { require.NoError(tb, s.exec(context.Background(), query), query) }
+	return func(query string) { require.NoError(tb, s.exec(context.Background(), query), query) }, func() { conn.Close(); c.Close() }
 }
 
 func openBench(b *testing.B) *DB {

@@ -48,7 +48,7 @@ func (x *tx) clear(ctx context.Context) error {
 func (m *merge) newCarried(t *target, from string) error {
 	m.db.mu.Lock()
 	m.db.tables++
-	name := fmt.Sprintf("penstock_carried_%d", m.db.tables)
+	name := fmt.Sprintf("_penstock_carried_%d", m.db.tables)
 	m.db.mu.Unlock()
 	c := &carried{table: "temp.main." + name}
 	for _, k := range t.Key {

@@ -20,8 +20,9 @@ import (
 // catalog is what is known of some tables: what penstock made, by its own
 // account, and what the file says.
 type catalog struct {
-	made map[string]schemas.Table
-	live map[string]*object
+	made  map[string]schemas.Table
+	views map[string]bool // names of the views that penstock made
+	live  map[string]*object
 }
 
 // object is a table (or a view) of the file.
@@ -43,6 +44,12 @@ func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*c
 	if c.live[load.Changes.Name] != nil {
 		if changes, err = readChanges(ctx, s, names); err != nil {
 			return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
+		}
+	}
+	c.views = map[string]bool{}
+	for _, change := range changes {
+		if change.Action == load.ActionView {
+			c.views[change.Table] = true
 		}
 	}
 	c.made, err = load.Replay(changes)
@@ -99,12 +106,13 @@ func readObjects(ctx context.Context, s *session) (map[string]*object, error) {
 }
 
 func readChanges(ctx context.Context, s *session, names []string) (changes []load.Change, err error) {
-	query := `SELECT "table", "column", source, action, from_type, to_type FROM ` + place(load.Changes.Name) +
-		" WHERE " + family(`"table"`, names)
+	query := `SELECT "at", "table", "column", source, action, from_type, to_type FROM ` + place(load.Changes.Name) +
+		" WHERE action = " + literal(load.ActionView) + " OR " + family(`"table"`, names)
 	err = s.query(ctx, query, func(v []driver.Value) error {
 		var c load.Change
+		c.At, _ = v[0].(time.Time)
 		for i, p := range []*string{&c.Table, &c.Column, &c.Source, &c.Action, &c.From, &c.To} {
-			*p, _ = v[i].(string)
+			*p, _ = v[i+1].(string)
 		}
 		changes = append(changes, c)
 		return nil
@@ -170,39 +178,50 @@ func (c *catalog) tables() []schemas.Table {
 // table is the table of that name as it stands, with no columns where there is
 // none; an error where somebody has changed it. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
+	t, o := c.made[name], c.live[name]
+	if o == nil {
+		return t, nil // never made, or dropped: made anew as it was
+	}
+	types := map[string]string{}
+	for _, f := range fieldsOf(t) {
+		types[f.Name] = sqlType(schemas.TypeOf(f))
+	}
+	if err := c.usable(name); err != nil {
+		return t, err
+	}
+	return t, load.Compare(name, types, o.types)
+}
+
+func fieldsOf(t schemas.Table) []arrow.Field {
+	if t.Columns == nil {
+		return nil
+	}
+	return t.Columns.Fields()
+}
+
+// usable refuses what rows cannot be written to at all.
+func (c *catalog) usable(name string) error {
 	t, known := c.made[name]
 	o := c.live[name]
 	switch {
-	case o == nil:
-		return t, nil // never made, or dropped: made anew as it was
 	case o.view:
-		return t, &load.ForeignChange{Table: name, Diff: []string{"a view stands in its place"}}
+		return &load.ForeignChange{Table: name, Diff: []string{"a view stands in its place"}}
 	case !known:
-		return t, &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
-	}
-	types := map[string]string{}
-	for _, f := range t.Columns.Fields() {
-		types[f.Name] = sqlType(schemas.TypeOf(f))
-	}
-	if err := load.Compare(name, types, o.types); err != nil {
-		return t, err
+		return &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}
 	for _, column := range o.required {
-		if _, own := types[column]; !own {
-			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
+		if !t.Columns.HasField(column) {
+			return &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
 		}
 	}
-	return t, nil
+	return nil
 }
 
-// carryOut makes a table as planned, and takes it down.
-func carryOut(ctx context.Context, s *session, p load.Plan, run string) error {
+// carryOut makes a table as planned.
+func carryOut(ctx context.Context, s *session, p load.Plan) error {
 	table := place(p.Table.Name)
 	if p.Create {
-		if err := s.exec(ctx, createSQL(p.Table)); err != nil {
-			return err
-		}
-		return record(ctx, s, p.Changes(), run)
+		return s.exec(ctx, createSQL(p.Table))
 	}
 	for _, f := range p.Add {
 		// Never with a default: a function there would break the log's replay.
@@ -218,7 +237,7 @@ func carryOut(ctx context.Context, s *session, p load.Plan, run string) error {
 			return err
 		}
 	}
-	return record(ctx, s, p.Changes(), run)
+	return nil
 }
 
 func createSQL(t schemas.Table) string {
@@ -231,19 +250,43 @@ func createSQL(t schemas.Table) string {
 
 func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(schemas.TypeOf(f)) }
 
-// record notes changes where [readChanges] finds them.
-func record(ctx context.Context, s *session, changes []load.Change, run string) error {
+// account is where one transaction takes down what it does to tables. All of its
+// changes have one time, which is later than that of any before: by their times
+// they are replayed.
+type account struct {
+	s   *session
+	run string
+	at  time.Time
+}
+
+// record notes changes where [readChanges] finds them, and gives them their time.
+func (a *account) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	at := "TIMESTAMPTZ " + literal(time.Now().UTC().Format("2006-01-02 15:04:05.000000+00"))
+	if a.at.IsZero() {
+		if err := a.begin(ctx); err != nil {
+			return err
+		}
+	}
 	rows := make([]string, len(changes))
 	for i, c := range changes {
-		values := []string{at}
-		for _, text := range []string{run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
+		changes[i].At = a.at
+		values := []string{timestamp(a.at)}
+		for _, text := range []string{a.run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
 			values = append(values, literal(text))
 		}
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
 	}
-	return s.exec(ctx, "INSERT INTO "+place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
+	return a.s.exec(ctx, "INSERT INTO "+place(load.Changes.Name)+" VALUES "+strings.Join(rows, ", "))
+}
+
+func (a *account) begin(ctx context.Context) error {
+	a.at = time.Now().UTC().Truncate(time.Microsecond)
+	return a.s.query(ctx, `SELECT max("at") FROM `+place(load.Changes.Name), func(v []driver.Value) error {
+		if last, ok := v[0].(time.Time); ok && !a.at.After(last) {
+			a.at = last.Add(time.Microsecond)
+		}
+		return nil
+	})
 }

@@ -26,7 +26,7 @@ const crashPasses = 5
 
 // crashTables are the shapes of pass p: the second adds a column, the third a
 // child table, the fourth widens both.
-func crashTables(p int) (root, items schemas.Table) {
+func crashTables(mode schemas.Mode, p int) (root, items schemas.Table) {
 	v := schemas.Int64
 	if p >= 4 {
 		v = schemas.Text
@@ -40,8 +40,8 @@ func crashTables(p int) (root, items schemas.Table) {
 	if p >= 2 {
 		columns = append(columns, schemas.Field("v", v, "/v"))
 	}
-	root = schemas.Table{Name: "crm_leads", Key: []string{"id"}, Columns: arrow.NewSchema(append(columns, own...), nil)}
-	items = schemas.Table{Name: "crm_leads__items", Columns: arrow.NewSchema(append([]arrow.Field{
+	root = schemas.Table{Name: "crm_leads", Key: []string{"id"}, Mode: mode, Columns: arrow.NewSchema(append(columns, own...), nil)}
+	items = schemas.Table{Name: "crm_leads__items", Mode: mode, Columns: arrow.NewSchema(append([]arrow.Field{
 		schemas.Field("n", v, "/n"), schemas.Field(schemas.ColParent, schemas.Int64, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""),
 	}, own...), nil)}
 	return root, items
@@ -76,13 +76,13 @@ func crashRows(p int) (root, items []loadtest.Row) {
 }
 
 // crashRun makes the passes that the destination has not got yet.
-func crashRun(t testing.TB, d *DB) {
+func crashRun(t testing.TB, d *DB, mode schemas.Mode) {
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)
 	for p := passOf(c) + 1; p <= crashPasses; p++ {
-		x, err := d.Begin(t.Context(), stream, c, load.Pass{Run: fmt.Sprintf("run%09d", p), Whole: true})
+		x, err := d.Begin(t.Context(), stream, c, load.Pass{Run: fmt.Sprintf("run%09d", p), Whole: true, Log: true})
 		require.NoError(t, err)
-		rootTable, itemTable := crashTables(p)
+		rootTable, itemTable := crashTables(mode, p)
 		root, items := crashRows(p)
 		require.NoError(t, x.Write(t.Context(), rootTable, loadtest.Batch(t, rootTable, root...)))
 		if p >= 3 {
@@ -115,7 +115,7 @@ func crashCheck(t *testing.T, d *DB) state.Cursor {
 	}
 	want := func(rows []loadtest.Row, columns ...string) (out []string) {
 		for _, r := range rows {
-			if _, dead := r[schemas.ColDeletedAt]; dead {
+			if r[schemas.ColDeletedAt]+r[schemas.ColValidTo] != "" {
 				continue
 			}
 			text := ""
@@ -131,22 +131,31 @@ func crashCheck(t *testing.T, d *DB) state.Cursor {
 	return c
 }
 
-// TestCrash kills a process at every step of five passes in turn. Whatever it
+// TestCrash kills a process at every step of five passes in turn, of a table
+// that holds one row a record, and of one that holds all versions. Whatever it
 // leaves must open, hold what its cursor says, and be completed by the next.
 func TestCrash(t *testing.T) {
 	if path := os.Getenv("PENSTOCK_TEST_CRASH"); path != "" {
 		crashChild(t, path)
 		return
 	}
-	dir, stride := t.TempDir(), 1
-	if testing.Short() {
-		stride = 5
+	for mode, stride := range map[schemas.Mode]int{schemas.Merge: 1, schemas.History: 3} {
+		t.Run(string(mode), func(t *testing.T) {
+			if testing.Short() {
+				stride = 5
+			}
+			crashEverywhere(t, mode, stride)
+		})
 	}
+}
+
+func crashEverywhere(t *testing.T, mode schemas.Mode, stride int) {
+	dir := t.TempDir()
 	seen := map[state.Cursor]bool{}
 	for step := 1; ; step += stride {
 		path := filepath.Join(dir, fmt.Sprint(step, ".duckdb"))
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrash$")
-		child.Env = append(os.Environ(), "PENSTOCK_TEST_CRASH="+path, fmt.Sprint("PENSTOCK_TEST_STEP=", step))
+		child.Env = append(os.Environ(), "PENSTOCK_TEST_CRASH="+path, fmt.Sprint("PENSTOCK_TEST_STEP=", step), "PENSTOCK_TEST_MODE="+string(mode), "TMPDIR="+dir)
 		out, err := child.CombinedOutput()
 		d := openTest(t, path, Options{})
 		if err == nil {
@@ -157,7 +166,7 @@ func TestCrash(t *testing.T) {
 		}
 		require.NotContains(t, string(out), "FAIL", "step %d", step)
 		seen[crashCheck(t, d)] = true
-		crashRun(t, d)
+		crashRun(t, d, mode)
 		d = openTest(t, path, Options{})
 		require.EqualValues(t, fmt.Sprint("p", crashPasses), crashCheck(t, d), "step %d", step)
 		require.NoError(t, d.Close())
@@ -180,5 +189,5 @@ func crashChild(t *testing.T, path string) {
 		}
 		return nil
 	}})
-	crashRun(t, d)
+	crashRun(t, d, schemas.Mode(os.Getenv("PENSTOCK_TEST_MODE")))
 }

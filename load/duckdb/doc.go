@@ -4,6 +4,10 @@
 // or looked up, so that others can open it in between. Rows arrive as Arrow
 // batches, which the engine reads in place; a commit deletes the rows that
 // changed and appends them anew, and moves the cursor in the same transaction.
+// Beside each table that keeps rows which do not stand any more there is a view
+// of those that do, <table>_current. [DB.Publish] gives readers a copy of their
+// own.
+//
 // Target tables have neither keys nor indexes: list columns, deletes followed
 // by inserts and the replay of the log break under them, and an index must fit
 // in memory. That keys are unique is this package's doing.

@@ -105,7 +105,7 @@ func TestCarriedKeysAreForgotten(t *testing.T) {
 	var tables int64
 	require.NoError(t, d.look(t.Context(), func(*session) error {
 		return d.window.engine.write.numbers(t.Context(),
-			"SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'penstock_carried_%'", &tables)
+			"SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE '_penstock_carried_%'", &tables)
 	}))
 	require.EqualValues(t, 1, tables)
 }

@@ -127,9 +127,16 @@ func whereKey(k state.Key) string {
 	return "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
 }
 
+// exists reports whether the file is there; one that cannot be seen is left to
+// the engine to complain about.
+func (d *DB) exists() bool {
+	_, err := os.Stat(d.o.Path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // look runs f with the file attached, or not at all where there is no file.
 func (d *DB) look(ctx context.Context, f func(*session) error) error {
-	if _, err := os.Stat(d.o.Path); errors.Is(err, fs.ErrNotExist) {
+	if !d.exists() {
 		return nil
 	}
 	e, release, err := d.hold(ctx, looking)

@@ -31,6 +31,18 @@ func TestConformance(t *testing.T) {
 			return d
 		},
 		Rows: func(t testing.TB, d load.Destination, table string) []loadtest.Row { return rowsOf(t, d.(*DB), table) },
+		Alter: func(t testing.TB, d load.Destination, table, column string, to arrow.DataType) {
+			d.(*DB).detachIdle()
+			path, _ := paths.Load(t)
+			q := "ALTER TABLE " + ident(table) + " DROP COLUMN " + ident(column)
+			if to != nil {
+				q = "ALTER TABLE " + ident(table) + " ALTER " + ident(column) + " TYPE " + sqlType(to)
+			}
+			exec, done := plainSession(t, path.(string))
+			defer done()
+			exec(q)
+		},
+		Views: true,
 	})
 }
 

@@ -10,8 +10,10 @@ import (
 	"io"
 	"math/big"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 )
@@ -60,7 +62,7 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 // settings confine the engine: no file but the destination's, nothing loaded
 // from elsewhere, a bounded share of the machine, and none of it negotiable.
 func settings(o Options, temp string) []string {
-	paths := make([]string, 0, 4)
+	paths := []string{literal(filepath.Join(temp, freshName)), literal(filepath.Join(temp, freshName+".wal"))}
 	for _, suffix := range []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"} {
 		paths = append(paths, literal(o.Path+suffix))
 	}
@@ -173,13 +175,19 @@ func (s *session) numbers(ctx context.Context, query string, into ...*int64) err
 	})
 }
 
-// note remembers errors after which the engine must be started anew.
+// note remembers errors after which the engine must be started anew, and says
+// of a full disk that it is full.
 func (s *session) note(err error) error {
-	if e, ok := errors.AsType[*duckdb.Error](err); ok {
-		fatal := e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal
-		if fatal || strings.Contains(e.Msg, "has been invalidated") {
-			s.engine.broken = true
-		}
+	e, ok := errors.AsType[*duckdb.Error](err)
+	if !ok {
+		return err
+	}
+	fatal := e.Type == duckdb.ErrorTypeFatal || e.Type == duckdb.ErrorTypeInternal
+	if fatal || strings.Contains(e.Msg, "has been invalidated") {
+		s.engine.broken = true
+	}
+	if strings.Contains(e.Msg, "No space left on device") || strings.Contains(e.Msg, "Disk quota exceeded") {
+		return fmt.Errorf("the disk is full: %w: %w", syscall.ENOSPC, err)
 	}
 	return err
 }

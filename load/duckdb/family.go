@@ -73,7 +73,7 @@ func (m *merge) reunite(c *catalog, t *target) error {
 		return m.forget(t.Name, "true")
 	}
 	for _, hanging := range m.children(t) {
-		if err := m.s.exec(m.ctx, "DELETE FROM "+place(hanging.Name)); err != nil {
+		if err := m.change(m.ctx, hanging.Name, "DELETE FROM "+place(hanging.Name)); err != nil {
 			return fmt.Errorf("children %s: %w", hanging.Name, err)
 		}
 	}

@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -14,7 +15,7 @@ import (
 
 // keptRows is the temporary table of how often the transaction, which is the
 // whole pass, has carried each hash h.
-const keptRows = "temp.main.penstock_kept"
+const keptRows = "temp.main._penstock_kept"
 
 // keep makes sure that the table of kept rows is there and this transaction's.
 func (m *merge) keep() error {
@@ -22,7 +23,7 @@ func (m *merge) keep() error {
 		return nil
 	}
 	m.kept = true
-	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE penstock_kept (h VARCHAR, n BIGINT)")
+	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_kept (h VARCHAR, n BIGINT)")
 }
 
 // keyless appends the rows of which the table has fewer than the pass carried.
@@ -34,7 +35,7 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
-		return m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_status AS
+		return m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_status AS
 			SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s) AS s
 			LEFT JOIN (SELECT h, sum(n) AS n FROM %[6]s GROUP BY h) AS k USING (h)
@@ -54,12 +55,19 @@ func (m *merge) keyless(t *target) error {
 	m.out.Written += n.fresh
 	m.out.Inserted += n.fresh
 	m.out.Unchanged += n.handed - n.fresh
+	if err := m.logWritten(t, n); err != nil {
+		return err
+	}
 	return m.insertFamily(t, n)
 }
 
-// stored counts the rows of t by hash.
+// stored counts the rows of t by hash, in History those that stand.
 func stored(t *target) string {
-	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s GROUP BY 1", schemas.ColHash, place(t.Name))
+	where := ""
+	if t.Mode == schemas.History {
+		where = " WHERE " + t.stands("")
+	}
+	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, place(t.Name), where)
 }
 
 // sweepKeyless looks for rows beyond those the pass carried.
@@ -67,14 +75,14 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.keep(); err != nil {
 		return err
 	}
-	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_missing AS
+	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_missing AS
 		SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t
 		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, stored(t), keptRows))
 	if err != nil {
 		return err
 	}
-	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
-		lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
+	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
+		t.stands(""), lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -83,12 +91,9 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 		return nil
 	}
 	m.out.Deleted = m.out.Missing
-	if err := m.trim(t, "1"); err != nil {
-		return err
-	}
-	for _, c := range m.children(t) {
-		if err := m.trim(c, c.link()); err != nil {
-			return fmt.Errorf("children %s: %w", c.Name, err)
+	for _, c := range append(m.children(t), t) {
+		if err := m.trim(c, s); err != nil {
+			return fmt.Errorf("trim %s: %w", c.Name, err)
 		}
 	}
 	return nil
@@ -96,28 +101,51 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 
 // trim takes out all rows of the hashes that have too many, and puts as many of
 // them back as there should be: of a child table, the rows of as many parents.
-// Links of parents that are alike may meet, as ordinals count from the beginning
-// of a pass; their rows are then told apart by counting.
-func (m *merge) trim(t *target, parent string) error {
+// In History it takes the rows that stand, and puts all back: those beyond as
+// ended. Links of parents that are alike may meet, as ordinals count from the
+// beginning of a pass; their rows are then told apart by counting.
+func (m *merge) trim(t *target, s load.Sweep) error {
 	rank, twin := "row_number() OVER (PARTITION BY penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
-	if parent != "1" {
-		rank = "dense_rank() OVER (PARTITION BY penstock_h ORDER BY " + parent + ", penstock_twin)"
-		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, parent, schemas.ColParent, schemas.ColIndex)
+	if child(t.Table) {
+		rank = "dense_rank() OVER (PARTITION BY penstock_h ORDER BY " + t.link() + ", penstock_twin)"
+		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, t.link(), schemas.ColParent, schemas.ColIndex)
 	}
-	columns := idents(t.names())
+	these := "s.h = t." + schemas.ColHash
+	if t.Mode == schemas.History {
+		these += " AND " + t.stands("t.")
+	}
+	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_spare AS SELECT *, %s AS penstock_rank FROM
+		(SELECT t.*, s.h AS penstock_h, s.n AS penstock_n, %s AS penstock_twin FROM %s AS t JOIN %s AS s ON %s)`,
+		rank, twin, place(t.Name), lostKeys, these))
+	if err != nil {
+		return err
+	}
+	if err := m.logSpare(t, s); err != nil {
+		return err
+	}
+	names := t.names()
+	values, back := make([]string, len(names)), " WHERE penstock_rank <= penstock_n"
+	for i, name := range names {
+		values[i] = ident(name)
+		if t.Mode == schemas.History && (name == schemas.ColValidTo || name == schemas.ColDeletedAt) {
+			values[i] = fmt.Sprintf("CASE WHEN penstock_rank > penstock_n THEN greatest(%s, %s) END", timestamp(s.At), schemas.ColValidFrom)
+		}
+	}
+	if t.Mode == schemas.History {
+		back = ""
+	}
 	for _, q := range []string{
-		fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE penstock_spare AS SELECT %s FROM
-			(SELECT *, %s AS penstock_rank FROM
-			(SELECT t.*, s.h AS penstock_h, s.n AS penstock_n, %s AS penstock_twin FROM %s AS t JOIN %s AS s ON s.h = t.%s))
-			WHERE penstock_rank <= penstock_n`,
-			columns, rank, twin, place(t.Name), lostKeys, schemas.ColHash),
-		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.h = t.%s", place(t.Name), lostKeys, schemas.ColHash),
-		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM temp.main.penstock_spare", place(t.Name), columns, columns),
-		"DROP TABLE temp.main.penstock_spare",
+		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s", place(t.Name), lostKeys, these),
+		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s%s", place(t.Name), idents(names), strings.Join(values, ", "), spareRows, back),
+		"DROP TABLE " + spareRows,
 	} {
-		if err := m.s.exec(m.ctx, q); err != nil {
+		if err := m.change(m.ctx, t.Name, q); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// spareRows is the temporary table of the rows of the hashes that have too many;
+// those whose penstock_rank is above penstock_n are the ones beyond.
+const spareRows = "temp.main._penstock_spare"

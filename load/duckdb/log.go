@@ -51,7 +51,7 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 			return errors.Join(cause, err)
 		}
 	}
-	if err := d.window.engine.write.exec(ctx, attachSQL(d.o, m)); err != nil {
+	if err := d.window.engine.write.exec(ctx, attachSQL(d.o.Path, "db", d.o, m)); err != nil {
 		return errors.Join(cause, os.Rename(aside, log))
 	}
 	d.o.Log.Error("log of the database cannot be replayed and was moved aside; what it held is read again by the next run",

@@ -46,116 +46,17 @@ func (t *target) names() []string {
 	return out
 }
 
+// stands is the condition that a row stands as the source has it now, for all
+// that is known; its columns are of the table called so, as in "t.".
+func (t *target) stands(of string) string {
+	if t.Mode == schemas.History {
+		return of + schemas.ColValidTo + " IS NULL"
+	}
+	return of + schemas.ColDeletedAt + " IS NULL"
+}
+
 // has reports whether the table keeps a column of bookkeeping.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
-
-// fit makes the tables so that everything staged finds room. It must come
-// before any row of theirs is touched: the engine cannot alter a table that a
-// transaction has changed.
-func (m *merge) fit(pending []*staged, swept string) error {
-	if err := m.db.step("ddl"); err != nil {
-		return err
-	}
-	if err := m.ownTables(m.ctx); err != nil {
-		return err
-	}
-	names := make([]string, 0, len(pending)+1)
-	for _, p := range pending {
-		names = append(names, p.Name)
-	}
-	if swept != "" {
-		names = append(names, swept)
-	}
-	c, err := readCatalog(m.ctx, m.s, names, m.ddl)
-	if err != nil {
-		return err
-	}
-	m.tables = map[string]*target{}
-	for _, t := range c.tables() {
-		m.tables[t.Name] = &target{Table: t}
-	}
-	if m.tables[swept] != nil {
-		if _, err := c.table(swept); err != nil {
-			return err
-		}
-	}
-	for _, p := range pending {
-		if err := m.fitOne(c, p); err != nil {
-			return err
-		}
-	}
-	for _, p := range pending {
-		if err := m.reunite(c, m.tables[p.Name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *merge) fitOne(c *catalog, p *staged) error {
-	if found, ok := c.adopt(p.Table); ok {
-		if err := record(m.ctx, m.s, found.Changes(), m.of.Run); err != nil {
-			return err
-		}
-		c.made[p.Name] = found.Table
-	}
-	have, err := c.table(p.Name)
-	if err != nil {
-		return err
-	}
-	plan, err := load.Fit(have, p.Table)
-	if err != nil {
-		return err
-	}
-	plan.Create = c.live[p.Name] == nil
-	if err := c.vacant(plan); err != nil {
-		return err
-	}
-	if !plan.Empty() {
-		if err := carryOut(m.ctx, m.s, plan, m.of.Run); err != nil {
-			return fmt.Errorf("change table %s: %w", p.Name, err)
-		}
-		m.ddl = true
-	}
-	m.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, foreign: c.foreign(plan.Table)}
-	for _, w := range plan.Widen {
-		if !w.Exact() {
-			if err := m.forget(p.Name, ident(w.Column.Name)+" IS NOT NULL"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// forget clears the hashes of the records with a row for which the condition
-// holds, in their own table or in that of children, so that they are written
-// again.
-func (m *merge) forget(table, where string) error {
-	root, _, _ := strings.Cut(table, "__")
-	t := m.tables[root]
-	if t == nil || !t.has(schemas.ColHash) {
-		return nil
-	}
-	if root != table && where != "true" {
-		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, place(table), where)
-	}
-	err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s", place(root), schemas.ColHash, where))
-	if err != nil {
-		return fmt.Errorf("clear hashes of %s: %w", root, err)
-	}
-	if len(t.Key) > 0 {
-		return nil
-	}
-	for _, c := range m.children(t) { // they are found by the hash alone
-		err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)",
-			place(c.Name), schemas.ColHash, place(root)))
-		if err != nil {
-			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
-		}
-	}
-	return nil
-}
 
 // rows merges what was staged, each root table together with its children.
 func (m *merge) rows(pending []*staged) error {
@@ -169,7 +70,7 @@ func (m *merge) rows(pending []*staged) error {
 		case len(t.Key) > 0:
 			err = m.keyed(t)
 		case load.Own(t.Name):
-			err = m.insert(t, "")
+			err = m.insert(t, chosen{})
 		default:
 			err = m.keyless(t)
 		}
@@ -185,16 +86,11 @@ func (m *merge) keyed(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
 	}
-	columns := append([]string{}, t.Key...)
-	columns = append(columns, schemas.ColOrdinal)
-	if t.has(schemas.ColHash) {
-		columns = append(columns, schemas.ColHash)
-	}
 	if err := m.recarry(t); err != nil {
 		return err
 	}
-	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, columns, func(from string) error {
-		return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE penstock_status AS "+m.statusSQL(t, from))
+	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, handedColumns(t), func(from string) error {
+		return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_status AS "+m.statusSQL(t, from))
 	})
 	if err != nil {
 		return err
@@ -206,24 +102,53 @@ func (m *merge) keyed(t *target) error {
 	if err := m.carry(t, n.unchanged); err != nil {
 		return err
 	}
-	if n.changed > 0 {
-		if err := m.remove(t); err != nil {
+	if err := m.logWritten(t, n); err != nil {
+		return err
+	}
+	if n.changed+n.next > 0 {
+		if err := m.supersede(t, n); err != nil {
 			return err
 		}
 	}
 	return m.insertFamily(t, n)
 }
 
-// remove deletes the rows that changed, and what hangs from them.
-func (m *merge) remove(t *target) error {
+// supersede makes way for the rows that changed: those before them, and what
+// hangs from these, are deleted or end.
+func (m *merge) supersede(t *target, n counts) error {
 	if err := m.db.step("delete"); err != nil {
 		return err
 	}
-	if err := m.save(t); err != nil {
-		return err
+	if n.changed > 0 {
+		if err := m.save(t); err != nil {
+			return err
+		}
+		if err := m.remove(t); err != nil {
+			return err
+		}
 	}
-	err := m.s.exec(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.st = %s AND %s",
-		place(t.Name), status, isChanged, on("s", t.Key)))
+	if n.next > 0 && t.Mode == schemas.History {
+		return m.end(t)
+	}
+	return nil
+}
+
+// replaced is the further condition, on rows of t (or of a child of it) called
+// so, that they belong to the version of a record which is replaced in place.
+func (m *merge) replaced(t *target, of string) string {
+	switch t.Mode {
+	case schemas.History:
+		return " AND " + of + schemas.ColValidTo + " IS NULL"
+	case schemas.Append:
+		return " AND " + of + schemas.ColRun + " = " + literal(m.of.Run)
+	}
+	return ""
+}
+
+// remove deletes the rows that are replaced, and what hangs from them.
+func (m *merge) remove(t *target) error {
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.st = %s AND %s%s",
+		place(t.Name), status, isChanged, on("s", t.Key), m.replaced(t, "t.")))
 	if err != nil {
 		return err
 	}
@@ -232,8 +157,30 @@ func (m *merge) remove(t *target) error {
 			continue
 		}
 		key, link := linkOf(t, c)
-		err := m.s.exec(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE st = %s) AS s WHERE s.l = %s",
-			place(c.Name), key, status, isChanged, link))
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE st = %s) AS s WHERE s.l = %s%s",
+			place(c.Name), key, status, isChanged, link, m.replaced(t, "t.")))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// end closes the versions that others follow, and what hangs from them.
+func (m *merge) end(t *target) error {
+	set := "SET " + schemas.ColValidTo + " = s.f"
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s",
+		place(t.Name), set, status, isNext, on("s", t.Key), t.stands("t.")))
+	if err != nil {
+		return err
+	}
+	for _, c := range m.children(t) {
+		if c.empty {
+			continue
+		}
+		key, link := linkOf(t, c)
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l, f FROM %s WHERE st = %s) AS s WHERE s.l = %s AND %s",
+			place(c.Name), set, key, status, isNext, link, c.stands("t.")))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -243,9 +190,9 @@ func (m *merge) remove(t *target) error {
 
 // foreignCells is the temporary table of what others have put beside the rows
 // that are about to be replaced; o is the ordinal of the new row.
-const foreignCells = "temp.main.penstock_foreign"
+const foreignCells = "temp.main._penstock_foreign"
 
-// save keeps what others have added to the rows that changed. // Invariant 16
+// save keeps what others have added to the rows that are replaced. // Invariant 16
 func (m *merge) save(t *target) error {
 	if len(t.foreign) == 0 {
 		return nil
@@ -254,8 +201,8 @@ func (m *merge) save(t *target) error {
 	for i, f := range t.foreign {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", ident(f), i)
 	}
-	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE penstock_foreign AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s",
-		strings.Join(columns, ", "), place(t.Name), status, on("s", t.Key), isChanged))
+	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_foreign AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
+		strings.Join(columns, ", "), place(t.Name), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
 // restore puts it beside the new rows.
@@ -263,30 +210,39 @@ func (m *merge) restore(t *target) error {
 	if len(t.foreign) == 0 {
 		return nil
 	}
-	set, key := make([]string, len(t.foreign)), make([]string, len(t.Key))
+	set := make([]string, len(t.foreign))
 	for i, f := range t.foreign {
 		set[i] = fmt.Sprintf("%s = f.f%d", ident(f), i)
 	}
-	for i, k := range t.Key {
-		key[i] = fmt.Sprintf("s.k%d = t.%s", i, ident(k))
-	}
-	return m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s",
-		place(t.Name), strings.Join(set, ", "), status, foreignCells, strings.Join(key, " AND ")))
+	return m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t SET %s FROM %s AS s, %s AS f WHERE f.o = s.o AND %s%s",
+		place(t.Name), strings.Join(set, ", "), status, foreignCells, on("s", t.Key), m.replaced(t, "t.")))
 }
 
-// insertFamily appends the records that are new or changed.
+// chosen says which staged rows an insert is for, and from when they are valid.
+type chosen struct {
+	where     string // after FROM … AS r; "": all
+	validFrom string
+}
+
+// insertFamily appends the records that are written, and what hangs from them.
 func (m *merge) insertFamily(t *target, n counts) error {
-	if n.fresh+n.changed == 0 {
+	if n.written() == 0 {
 		return nil
 	}
-	standing := ""
-	if n.fresh+n.changed < n.handed {
-		standing = fmt.Sprintf(" WHERE %s IN (SELECT o FROM %s WHERE st < %s)", schemas.ColOrdinal, status, isUnchanged)
+	rows := chosen{validFrom: "r." + schemas.ColSyncedAt}
+	switch {
+	case len(t.Key) > 0 && t.Mode == schemas.History && !t.empty:
+		rows = chosen{
+			where:     fmt.Sprintf(" JOIN %s AS s ON s.o = r.%s WHERE s.st < %s", status, schemas.ColOrdinal, isUnchanged),
+			validFrom: "s.f",
+		}
+	case n.written() < n.handed:
+		rows.where = fmt.Sprintf(" WHERE r.%s IN (SELECT o FROM %s WHERE st < %s)", schemas.ColOrdinal, status, isUnchanged)
 	}
 	if err := m.db.step("insert"); err != nil {
 		return err
 	}
-	if err := m.insert(t, standing); err != nil {
+	if err := m.insert(t, rows); err != nil {
 		return err
 	}
 	if n.changed > 0 {
@@ -301,23 +257,29 @@ func (m *merge) insertFamily(t *target, n counts) error {
 		if c.staged == nil || c.staged.rows == 0 {
 			continue
 		}
-		if err := m.insert(c, standing); err != nil {
+		if err := m.insert(c, rows); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
-// insert appends staged rows, all or those that the condition is for.
-func (m *merge) insert(t *target, where string) error {
+// insert appends staged rows.
+func (m *merge) insert(t *target, rows chosen) error {
 	names := t.names()
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = "r." + ident(name)
+		if name == schemas.ColValidFrom && t.Mode == schemas.History {
+			values[i] = rows.validFrom
+		}
+	}
 	scanned := names
-	if where != "" {
+	if rows.where != "" {
 		scanned = append(scanned[:len(scanned):len(scanned)], schemas.ColOrdinal)
 	}
 	return t.staged.scan(m.ctx, m.s.engine, t.Columns, scanned, func(from string) error {
-		columns := idents(names)
-		return m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s%s",
-			place(t.Name), columns, columns, from, where))
+		return m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s AS r%s",
+			place(t.Name), idents(names), strings.Join(values, ", "), from, rows.where))
 	})
 }

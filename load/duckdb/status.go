@@ -13,14 +13,16 @@ import (
 
 // status is the temporary table that says of each record of a merge what
 // becomes of it: k0, k1… its key (or h, its hash), o the ordinal of the row
-// that stands, st one of the following.
-const status = "temp.main.penstock_status"
+// that stands, st one of the following, and in History f when it begins to be
+// valid.
+const status = "temp.main._penstock_status"
 
 // What becomes of a record.
 const (
 	isNew       = "0"
-	isChanged   = "1"
-	isUnchanged = "2"
+	isChanged   = "1" // and takes the place of the row before
+	isNext      = "2" // and follows upon the version before
+	isUnchanged = "3"
 )
 
 // keyColumns are the k0, k1… of the status table, qualified.
@@ -52,6 +54,19 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
+// handedColumns are the staged columns that handedSQL reads.
+func handedColumns(t *target) []string {
+	columns := append([]string{}, t.Key...)
+	columns = append(columns, schemas.ColOrdinal)
+	if t.has(schemas.ColHash) {
+		columns = append(columns, schemas.ColHash)
+	}
+	if t.Mode == schemas.History {
+		columns = append(columns, schemas.ColSyncedAt)
+	}
+	return columns
+}
+
 // handedSQL finds the row that stands of each key among the staged rows.
 func handedSQL(t *target, from string) string {
 	keys := make([]string, len(t.Key))
@@ -64,8 +79,12 @@ func handedSQL(t *target, from string) string {
 	if t.has(schemas.ColHash) {
 		hash = fmt.Sprintf("arg_max(%s, %s)", schemas.ColHash, schemas.ColOrdinal)
 	}
-	return fmt.Sprintf("SELECT %s, max(%s) AS o, %s AS h, count(*) AS n FROM %s GROUP BY %s",
-		strings.Join(keys, ", "), schemas.ColOrdinal, hash, from, strings.Join(group, ", "))
+	synced := ""
+	if t.Mode == schemas.History {
+		synced = fmt.Sprintf(", arg_max(%s, %s) AS y", schemas.ColSyncedAt, schemas.ColOrdinal)
+	}
+	return fmt.Sprintf("SELECT %s, max(%s) AS o, %s AS h, count(*) AS n%s FROM %s GROUP BY %s",
+		strings.Join(keys, ", "), schemas.ColOrdinal, hash, synced, from, strings.Join(group, ", "))
 }
 
 // statusSQL reads the staged rows once, and joins them with the keys and hashes
@@ -74,6 +93,9 @@ func handedSQL(t *target, from string) string {
 // in which the engine puts by the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
 	with := "WITH s AS MATERIALIZED (" + handedSQL(t, from) + ")"
+	if t.Mode == schemas.Append || t.Mode == schemas.History {
+		return with + m.versionsSQL(t)
+	}
 	if t.empty {
 		return with + " SELECT *, " + isNew + " AS st, false AS revived, false AS again FROM s"
 	}
@@ -87,7 +109,7 @@ func (m *merge) statusSQL(t *target, from string) string {
 	with += fmt.Sprintf(", m AS (SELECT %s, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
 		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, place(t.Name), on("s", t.Key))
 	again, carried := "coalesce(m.again, false)", ""
-	if m.carried != nil {
+	if m.carried != nil && t.has(schemas.ColHash) { // not one of penstock's own tables
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
 		again += " OR c.carried IS NOT NULL"
 	}
@@ -95,25 +117,51 @@ func (m *merge) statusSQL(t *target, from string) string {
 		"FROM s LEFT JOIN m ON %s%s", with, isNew, again, equal("m", "s", t.Key), carried)
 }
 
+// versionsSQL is the rest of statusSQL for a table with many rows a record. Of
+// these it finds the last, v.
+func (m *merge) versionsSQL(t *target) string {
+	last := fmt.Sprintf("'r': t.%s, 'y': t.%s, 'h': t.%s, 'c': %s", schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, t.stands("t."))
+	run, from := literal(m.of.Run), ""
+	if t.Mode == schemas.History {
+		last = fmt.Sprintf("'c': %s, 'r': t.%s, 'y': t.%s, 'h': t.%s, 'a': t.%s, 'z': t.%s", t.stands("t."),
+			schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, schemas.ColValidFrom, schemas.ColValidTo)
+		from = ", CASE WHEN m.v.c AND m.v.r = " + run + " THEN m.v.a ELSE greatest(s.y, m.v.a, m.v.z) END AS f"
+	}
+	again, carried := "coalesce(m.v.r >= "+run+", false)", ""
+	if m.carried != nil {
+		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
+		again += " OR c.carried IS NOT NULL"
+	}
+	keys := strings.Join(keyColumns("s.", t.Key), ", ")
+	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, place(t.Name), on("s", t.Key), keys) +
+		" SELECT s.*, CASE WHEN m.v IS NULL THEN " + isNew + " WHEN m.v.c AND m.v.h = s.h THEN " + isUnchanged +
+		" WHEN m.v.c AND m.v.r = " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
+		"coalesce(NOT m.v.c, false) AS revived, " + again + " AS again" + from +
+		" FROM s LEFT JOIN m ON " + equal("m", "s", t.Key) + carried
+}
+
 // counts of a status table's records.
 type counts struct {
-	handed, fresh, changed, unchanged int64
+	handed, fresh, changed, next, unchanged int64
 }
+
+// written are the records of which a row is appended.
+func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 
 func (m *merge) count(t *target) (counts, error) {
 	var n counts
 	var records, again, revived, unchangedAgain int64
 	err := m.s.numbers(m.ctx, `SELECT coalesce(sum(n), 0), count(*), count_if(st = `+isNew+`), count_if(st = `+isChanged+`),
-		count_if(st = `+isUnchanged+`), count_if(again), count_if(revived AND st = `+isChanged+` AND NOT again),
+		count_if(st = `+isNext+`), count_if(st = `+isUnchanged+`), count_if(again), count_if(revived AND st < `+isUnchanged+` AND NOT again),
 		count_if(st = `+isUnchanged+` AND again) FROM `+status,
-		&n.handed, &records, &n.fresh, &n.changed, &n.unchanged, &again, &revived, &unchangedAgain)
+		&n.handed, &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain)
 	if err != nil || load.Own(t.Name) {
 		return n, err
 	}
 	o := m.out
 	o.Deduplicated += n.handed - records + again
 	o.Inserted += n.fresh
-	o.Written += n.fresh + n.changed - (again - unchangedAgain)
+	o.Written += n.written() - (again - unchangedAgain)
 	o.Unchanged += n.unchanged - unchangedAgain
 	o.Revived += revived
 	return n, nil

@@ -16,3 +16,8 @@ type DB struct{ load.Destination }
 func Open(_ context.Context, o Options) (*DB, error) {
 	return nil, fmt.Errorf("open %s: %w", o.Path, ErrNotBuilt)
 }
+
+// Publish returns [ErrNotBuilt].
+func (*DB) Publish(_ context.Context, path string) error {
+	return fmt.Errorf("publish %s: %w", path, ErrNotBuilt)
+}

@@ -3,7 +3,11 @@
 package duckdb
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -23,10 +27,15 @@ func (m *merge) sweep(s load.Sweep) error {
 	switch {
 	case t == nil:
 		m.out.Known = true
-	case len(t.Key) == 0:
-		err = m.sweepKeyless(t, s)
-	default:
+	case t.Mode == schemas.Append: // what was seen, was seen
+		m.out.Known = true
+		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.stands(""), place(t.Name)), &m.out.Alive)
+	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
+	case s.Keys != nil:
+		err = errors.New("its rows have no key by which to name them")
+	default:
+		err = m.sweepKeyless(t, s)
 	}
 	if err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
@@ -34,14 +43,39 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// lostKeys is the temporary table of the keys that the pass did not carry.
-const lostKeys = "temp.main.penstock_missing"
+// lostKeys is the temporary table of the keys, k0, k1…, of rows that stand and
+// that the pass did not carry, or that the sweep names.
+const lostKeys = "temp.main._penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
-	keys := ""
-	for i, k := range t.Key {
-		keys += fmt.Sprintf(", t.%s AS k%d", ident(k), i)
+	find := m.findLost
+	if s.Keys != nil {
+		find = func(t *target) error { return m.findNamed(t, s.Keys) }
 	}
+	if err := find(t); err != nil {
+		return err
+	}
+	err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT count(*) FROM %s) FROM %s",
+		t.stands(""), lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
+	if err != nil {
+		return err
+	}
+	m.out.Known = m.out.Missing == 0 || s.Keys != nil || m.of.Whole && !m.pass.lost
+	if err := m.list(t, s.List); err != nil {
+		return err
+	}
+	if !s.Delete || !m.out.Known || m.out.Missing == 0 {
+		return nil
+	}
+	m.out.Deleted = m.out.Missing
+	if err := m.logLost(t, s); err != nil {
+		return err
+	}
+	return m.bury(t, s)
+}
+
+// findLost finds the rows that the pass did not carry.
+func (m *merge) findLost(t *target) error {
 	carried := ""
 	if m.carried != nil {
 		if err := m.recarry(t); err != nil {
@@ -49,39 +83,85 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 		}
 		carried = fmt.Sprintf(" AND NOT EXISTS (SELECT 1 FROM %s AS c WHERE %s)", m.carried.table, on("c", t.Key))
 	}
-	err := m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE penstock_missing AS SELECT %s FROM %s AS t "+
-		"WHERE t.%s IS NULL AND NOT coalesce(t.%s >= %s, false)%s",
-		keys[2:], place(t.Name), schemas.ColDeletedAt, schemas.ColRun, literal(m.of.Run), carried))
-	if err != nil {
-		return err
-	}
-	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s IS NULL), (SELECT count(*) FROM %s) FROM %s",
-		schemas.ColDeletedAt, lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
-	if err != nil {
-		return err
-	}
-	m.out.Known = m.out.Missing == 0 || m.of.Whole && !m.pass.lost
-	if !s.Delete || !m.out.Known || m.out.Missing == 0 {
-		return nil
-	}
-	m.out.Deleted = m.out.Missing
-	return m.bury(t, s)
+	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
+		"WHERE %s AND NOT coalesce(t.%s >= %s, false)%s",
+		asKeys("t.", t.Key), place(t.Name), t.stands("t."), schemas.ColRun, literal(m.of.Run), carried))
 }
 
-// bury sets the tombstones.
+// findNamed finds the rows with these keys.
+func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
+	named := &staged{Table: schemas.Table{Name: t.Name}}
+	defer named.release()
+	for _, b := range keys {
+		named.add(b)
+	}
+	make := func(from string) error {
+		return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
+			"SEMI JOIN (SELECT %s FROM %s) AS s ON %s WHERE %s",
+			asKeys("t.", t.Key), place(t.Name), asKeys("", t.Key), from, on("s", t.Key), t.stands("t.")))
+	}
+	if len(keys) == 0 {
+		return make("(SELECT * FROM " + place(t.Name) + " LIMIT 0)")
+	}
+	return named.scan(m.ctx, m.s.engine, t.Columns, t.Key, make)
+}
+
+// asKeys are the columns of a key as k0, k1….
+func asKeys(of string, key []string) string {
+	out := make([]string, len(key))
+	for i, k := range key {
+		out[i] = fmt.Sprintf("%s%s AS k%d", of, ident(k), i)
+	}
+	return strings.Join(out, ", ")
+}
+
+// list hands out up to n of the keys that were found.
+func (m *merge) list(t *target, n int) error {
+	if n <= 0 || m.out.Missing == 0 {
+		return nil
+	}
+	fields, err := columnsOf(t.Columns, t.Key)
+	if err != nil {
+		return err
+	}
+	schema := arrow.NewSchema(fields, nil)
+	q := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), lostKeys, n)
+	return m.s.stream(m.ctx, q, func(b arrow.RecordBatch) error {
+		m.out.Keys = append(m.out.Keys, retyped(b, schema))
+		return nil
+	})
+}
+
+// bury deletes what was found in the way of the table's mode.
 func (m *merge) bury(t *target, s load.Sweep) error {
-	set := "SET " + schemas.ColDeletedAt + " = " + timestamp(s.At)
-	err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE %s", place(t.Name), set, lostKeys, on("s", t.Key)))
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s", burial(t, s), lostKeys, on("s", t.Key), t.stands("t.")))
 	if err != nil {
 		return err
 	}
 	for _, c := range m.children(t) {
 		key, link := linkOf(t, c)
-		err := m.s.exec(m.ctx, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l FROM %s) AS s WHERE s.l = %s",
-			place(c.Name), set, key, lostKeys, link))
+		where := ""
+		if t.Mode == schemas.History {
+			where = " AND " + c.stands("t.")
+		}
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", burial(c, s), key, lostKeys, link, where))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
 	return nil
+}
+
+// burial is the beginning of the statement that deletes rows of t, up to what
+// says which.
+func burial(t *target, s load.Sweep) string {
+	at := timestamp(s.At)
+	switch t.Mode {
+	case schemas.Replace:
+		return "DELETE FROM " + place(t.Name) + " AS t USING"
+	case schemas.History:
+		at = "greatest(" + at + ", t." + schemas.ColValidFrom + ")"
+		return fmt.Sprintf("UPDATE %s AS t SET %s = %s, %s = %[3]s FROM", place(t.Name), schemas.ColValidTo, at, schemas.ColDeletedAt)
+	}
+	return fmt.Sprintf("UPDATE %s AS t SET %s = %s FROM", place(t.Name), schemas.ColDeletedAt, at)
 }

@@ -36,8 +36,10 @@ type tx struct {
 	release func()
 	carried *carried // as pass.carried, this transaction's included
 	kept    bool     // the temporary table of kept rows was made
+	account account  // of what it does to tables
 	ddl     bool
-	failed  error // of an Apply: nothing can be committed any more
+	changed map[string]bool // tables of which it has deleted or updated rows
+	failed  error           // of an Apply: nothing can be committed any more
 	over    bool
 }
 
@@ -87,7 +89,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 		}
 	}
 	if s == nil {
-		s = &staged{Table: schemas.Table{Name: t.Name, Key: t.Key}}
+		s = &staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}}
 		x.pending = append(x.pending, s)
 	}
 	if err := s.join(b.Schema()); err != nil {
@@ -98,10 +100,21 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 }
 
 // start takes the file and begins, and finds out early if it is too late.
-func (x *tx) start(ctx context.Context) (err error) {
+func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
 	}
+	if err := x.take(ctx); err != nil {
+		return err
+	}
+	x.db.mu.Lock()
+	x.carried = x.pass.carried
+	x.db.mu.Unlock()
+	return x.unmoved(ctx)
+}
+
+// take waits for the transactions of others, takes the file and begins.
+func (x *tx) take(ctx context.Context) error {
 	select {
 	case x.db.writer <- struct{}{}:
 	case <-ctx.Done():
@@ -113,19 +126,14 @@ func (x *tx) start(ctx context.Context) (err error) {
 		return err
 	}
 	x.s, x.release = e.write, func() { release(); <-x.db.writer }
+	x.account = account{s: e.write, run: x.of.Run}
 	if err := x.clear(ctx); err != nil {
 		return err
 	}
-	x.db.mu.Lock()
-	x.carried = x.pass.carried
-	x.db.mu.Unlock()
 	if err := x.db.step("begin"); err != nil {
 		return err
 	}
-	if err := x.s.exec(ctx, "BEGIN TRANSACTION"); err != nil {
-		return err
-	}
-	return x.unmoved(ctx)
+	return x.s.exec(ctx, "BEGIN TRANSACTION")
 }
 
 // unmoved checks the fence: the stream's position is still the one the
@@ -169,7 +177,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 		return out, nil
 	}
 	m := &merge{tx: x, ctx: ctx, out: &out}
-	if err := m.fit(pending, s.Table); err != nil {
+	if err := m.fit(pending, s); err != nil {
 		return out, err
 	}
 	if err := m.rows(pending); err != nil {

@@ -67,7 +67,8 @@ func (s *staged) release() {
 }
 
 // scan calls use with a FROM item of the columns named, in the types that they
-// have in want. It can be read once.
+// have in want. It can be read once, and all of it must be: the engine reads
+// columns that are left out in the place of others.
 //
 // Registering a view of Arrow batches writes to the current database, and a
 // transaction may write to one alone. So the views are made by another session,
@@ -189,7 +190,8 @@ func (s *staged) join(columns *arrow.Schema) error {
 		s.Columns = columns
 		return nil
 	}
-	p, err := load.Fit(s.Table, schemas.Table{Name: s.Name, Key: s.Key, Columns: columns})
+	have := schemas.Table{Name: s.Name, Key: s.Key, Columns: s.Columns}
+	p, err := load.Fit(have, schemas.Table{Name: s.Name, Key: s.Key, Columns: columns})
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,12 @@ func (d *DB) attach(ctx context.Context, m mode) error {
 }
 
 func (d *DB) attachAs(ctx context.Context, m mode) error {
-	err := d.window.engine.write.exec(ctx, attachSQL(d.o, m))
+	if m == writing && !d.exists() {
+		if err := d.create(ctx); err != nil {
+			return fmt.Errorf("open %s: %w", d.o.Path, err)
+		}
+	}
+	err := d.window.engine.write.exec(ctx, attachSQL(d.o.Path, "db", d.o, m))
 	if err != nil && !locked(err) {
 		err = fmt.Errorf("open %s: %w", d.o.Path, err)
 		if ctx.Err() == nil && unreadableLog(err) {
@@ -186,8 +191,8 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 	return err
 }
 
-func attachSQL(o Options, m mode) string {
-	q := "ATTACH " + literal(o.Path) + " AS db"
+func attachSQL(path, name string, o Options, m mode) string {
+	q := "ATTACH " + literal(path) + " AS " + name
 	switch {
 	case m == looking:
 		q += " (READ_ONLY)"

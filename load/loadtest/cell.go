@@ -2,12 +2,14 @@ package loadtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -30,6 +32,72 @@ func RowsOf(b arrow.RecordBatch) []Row {
 		}
 	}
 	return rows
+}
+
+// batchOf is the inverse of RowsOf.
+func batchOf(s *arrow.Schema, rows []Row) (arrow.RecordBatch, error) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, s)
+	defer b.Release()
+	for _, r := range rows {
+		for i, f := range s.Fields() {
+			text, ok := r[f.Name]
+			if !ok {
+				b.Field(i).AppendNull()
+				continue
+			}
+			if err := appendCell(b.Field(i), text); err != nil {
+				return nil, fmt.Errorf("column %s: %w", f.Name, err)
+			}
+		}
+	}
+	return b.NewRecordBatch(), nil
+}
+
+func appendCell(b array.Builder, text string) error {
+	switch b := b.(type) {
+	case *array.TimestampBuilder:
+		return appendInstant(b, text)
+	case *array.ListBuilder:
+		var items []json.RawMessage
+		if err := json.Unmarshal([]byte(text), &items); err != nil {
+			return err
+		}
+		b.Append(true)
+		for _, item := range items {
+			if err := appendItem(b.ValueBuilder(), item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return b.AppendValueFromString(text)
+}
+
+func appendItem(b array.Builder, item json.RawMessage) error {
+	plain := string(item)
+	if plain == "null" {
+		b.AppendNull()
+		return nil
+	}
+	if plain[0] == '"' {
+		if err := json.Unmarshal(item, &plain); err != nil {
+			return err
+		}
+	}
+	return appendCell(b, plain)
+}
+
+// appendInstant reads years beyond those that time.Parse does: zones lead there.
+func appendInstant(b *array.TimestampBuilder, text string) error {
+	whole, fraction, _ := strings.Cut(strings.TrimSuffix(text, "Z"), ".")
+	var year, month, day, hour, minute, second int
+	if _, err := fmt.Sscanf(whole, "%d-%d-%dT%d:%d:%d", &year, &month, &day, &hour, &minute, &second); err != nil {
+		return fmt.Errorf("read time %q: %w", text, err)
+	}
+	micros, _ := strconv.Atoi((fraction + "000000")[:6])
+	at := time.Date(year, time.Month(month), day, hour, minute, second, 1000*micros, time.UTC)
+	b.Append(arrow.Timestamp(at.UnixMicro()))
+	return nil
 }
 
 // cell is the canonical text of a's value i, a column of the lattice's type t;

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
@@ -55,19 +53,9 @@ func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field)
 // Batch makes a batch of t from rows in canonical text. The caller releases it.
 func Batch(t testing.TB, table schemas.Table, rows ...Row) arrow.RecordBatch {
 	t.Helper()
-	b := array.NewRecordBuilder(memory.DefaultAllocator, table.Columns)
-	defer b.Release()
-	for _, r := range rows {
-		for i, f := range table.Columns.Fields() {
-			text, ok := r[f.Name]
-			if !ok {
-				b.Field(i).AppendNull()
-				continue
-			}
-			require.NoError(t, b.Field(i).AppendValueFromString(text), "column %s", f.Name)
-		}
-	}
-	return b.NewRecordBatch()
+	b, err := batchOf(table.Columns, rows)
+	require.NoError(t, err)
+	return b
 }
 
 // with adds the columns of bookkeeping to the cells of a record.
@@ -76,12 +64,21 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	if r == nil {
 		r = Row{}
 	}
-	r[schemas.ColSyncedAt] = "2026-11-20T08:00:00Z"
+	r[schemas.ColSyncedAt] = instant(morning.Add(time.Duration(number(run)) * time.Minute))
 	r[schemas.ColRun] = run
 	r[schemas.ColHash] = hash
 	r[schemas.ColVia] = "poll"
 	r[schemas.ColOrdinal] = strconv.Itoa(ordinal)
 	return r
+}
+
+// morning is when the runs begin, the n-th of them n minutes later.
+var morning = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+
+// number is the number that the id of a run ends with.
+func number(run string) int {
+	n, _ := strconv.Atoi(run[strings.LastIndexFunc(run, func(r rune) bool { return r < '0' || r > '9' })+1:])
+	return n
 }
 
 // plain are the cells that came from the source.

@@ -33,6 +33,7 @@ type store struct {
 	mu     sync.Mutex
 	tables map[string]*table
 	states map[state.Key]position
+	stamp  time.Time // of the last change that was recorded
 }
 
 var _ load.Destination = (*Memory)(nil)
@@ -47,14 +48,6 @@ type position struct {
 type pass struct {
 	run     string
 	carried map[string]bool
-}
-
-// table is one table; a transaction works on a copy.
-type table struct {
-	schemas.Table
-	rows   []Row
-	index  map[string]int // place of each key in rows; nil until needed
-	counts map[string]int // number of rows by hash; nil until needed
 }
 
 // NewMemory makes an empty destination. Each named step of a commit calls step,
@@ -98,6 +91,42 @@ func (m *Memory) Rows(table string) []Row {
 		return slices.Clone(t.rows)
 	}
 	return nil
+}
+
+// Scan implements [load.Destination].
+func (m *Memory) Scan(_ context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	m.mu.Lock()
+	t := m.tables[table]
+	m.mu.Unlock()
+	if t == nil || len(t.rows) == 0 {
+		return nil
+	}
+	asked, err := choose(t.Columns, columns)
+	if err != nil {
+		return fmt.Errorf("scan %s: %w", table, err)
+	}
+	b, err := batchOf(asked, t.rows)
+	if err != nil {
+		return fmt.Errorf("scan %s: %w", table, err)
+	}
+	defer b.Release()
+	return each(b)
+}
+
+// choose is the schema of some columns of s, or of all.
+func choose(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
+	if columns == nil {
+		return s, nil
+	}
+	fields := make([]arrow.Field, len(columns))
+	for i, name := range columns {
+		found, ok := s.FieldsByName(name)
+		if !ok {
+			return nil, fmt.Errorf("there is no column %q", name)
+		}
+		fields[i] = found[0]
+	}
+	return arrow.NewSchema(fields, nil), nil
 }
 
 // Begin implements [load.Destination].
@@ -149,6 +178,7 @@ type tx struct {
 
 	writes []write
 	tables map[string]*table // copies; nil until the first Apply
+	stamp  time.Time         // of the changes that this transaction records
 	done   bool
 }
 
@@ -157,7 +187,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	if x.done {
 		return errors.New("write: the transaction is over")
 	}
-	w := write{table: schemas.Table{Name: t.Name, Key: t.Key, Columns: b.Schema()}, rows: RowsOf(b)}
+	t.Columns = b.Schema()
+	w := write{table: t, rows: RowsOf(b)}
 	for i, r := range w.rows {
 		for _, k := range t.Key {
 			if _, ok := r[k]; !ok {
@@ -176,18 +207,38 @@ func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
 		return nil
 	}
-	select {
-	case x.m.busy <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := x.m.take(ctx); err != nil {
+		return err
 	}
 	x.m.mu.Lock()
 	defer x.m.mu.Unlock()
 	x.tables = map[string]*table{}
 	for n, t := range x.m.tables {
-		x.tables[n] = &table{Table: t.Table, rows: slices.Clone(t.rows)}
+		x.tables[n] = t.copy()
 	}
+	x.stamp = x.m.later()
 	return nil
+}
+
+// take waits until nobody else changes anything. Whoever took the store gives
+// it back by taking the token out of busy.
+func (s *store) take(ctx context.Context) error {
+	select {
+	case s.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// later is the time, or just after the last change where that is later. s.mu is
+// held.
+func (s *store) later() time.Time {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(s.stamp) {
+		now = s.stamp.Add(time.Microsecond)
+	}
+	return now
 }
 
 // Commit implements [load.Tx].
@@ -209,6 +260,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	x.states(next, p.sequence)
 	x.m.states[x.key] = p
 	x.m.tables = x.tables
+	x.m.stamp = x.stamp
 	maps.Copy(x.carried, x.unchanged)
 	return nil
 }

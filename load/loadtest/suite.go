@@ -8,6 +8,8 @@ package loadtest
 import (
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -19,8 +21,41 @@ type Driver struct {
 	// closes what it opens.
 	Open func(t testing.TB, step func(name string) error) load.Destination
 
-	// Rows reads a table; no rows where there is none.
+	// Rows reads a table, or a view; no rows where there is none.
 	Rows func(t testing.TB, d load.Destination, table string) []Row
+
+	// Alter changes a table by hand, as somebody would who has no penstock: it
+	// drops the column where to is nil, else gives it that type. It may be left
+	// out where nobody can.
+	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
+
+	// Views says that tables have views of the rows that stand.
+	Views bool
+
+	// Escape is how a text with a zero byte reads where none can be stored; the
+	// value is then among the rejects. It may be left out where one can.
+	Escape func(text string) string
+}
+
+// memoryDriver is the driver of the reference.
+func memoryDriver() Driver {
+	opened := map[testing.TB]*Memory{}
+	return Driver{
+		Open: func(t testing.TB, step func(string) error) load.Destination {
+			m, ok := opened[t]
+			if ok {
+				m = m.Reopen(step)
+			} else {
+				m = NewMemory(step)
+			}
+			opened[t] = m
+			return m
+		},
+		Rows: func(_ testing.TB, d load.Destination, table string) []Row { return d.(*Memory).Rows(table) },
+		Alter: func(_ testing.TB, d load.Destination, table, column string, to arrow.DataType) {
+			d.(*Memory).Alter(table, column, to)
+		},
+	}
 }
 
 // Run runs the suite.
@@ -38,7 +73,9 @@ func Run(t *testing.T, d Driver) {
 		{"columns widen twice", testWidenChain},
 		{"batches of several shapes", testShapes},
 		{"inexact widening writes again", testInexact},
-		{"hostile names", testHostileNames},
+		{"a long text", testLongText},
+		{"hostile columns", testHostileColumns},
+		{"hostile tables", testHostileTables},
 		{"hostile values", testHostileValues},
 		{"unchanged rows stay", testUnchanged},
 		{"duplicates in a batch", testDuplicates},
@@ -61,6 +98,23 @@ func Run(t *testing.T, d Driver) {
 		{"keyless children of twins", testKeylessTwins},
 		{"keyless children, inexact widening", testKeylessInexact},
 		{"child tables know their place", testPlace},
+		{"modes", testModes},
+		{"modes without a key", testModesKeyless},
+		{"modes at random", testRandom},
+		{"modes, applied in parts", testParts},
+		{"modes turn", testTurns},
+		{"views of what stands", testViews},
+		{"rows handed in again", testRedelivered},
+		{"sweep lists", testList},
+		{"sweep of named rows", testSweepKeys},
+		{"sweep of rows named in other types", testSweepKeysOfOthers},
+		{"log of rows", testLog},
+		{"log of rows without a key", testLogKeyless},
+		{"log of values", testLogValues},
+		{"scan", testScan},
+		{"scan ends", testScanEnds},
+		{"accept", testAccept},
+		{"accept refuses", testAcceptRefuses},
 		{"own tables", testOwnTables},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},

@@ -93,8 +93,8 @@ func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := time.Now()
 	for i, r := range g.rejects {
 		rows[i] = []any{
-			p.Run, p.Name, p.stream.Name, now, r.Ordinal, r.Key,
-			r.Pointer, r.Wanted, r.Raw, r.Reason, r.Record,
+			p.Run, p.Name, p.stream.Name, p.passes, r.Ordinal, r.Pointer, now,
+			r.Key, r.Wanted, r.Raw, r.Reason, r.Record, nil,
 		}
 	}
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)

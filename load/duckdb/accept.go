@@ -1,0 +1,97 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Accept implements [load.Destination]. The records of the table are written
+// again by the next pass, as what the columns held is not known any more.
+func (d *DB) Accept(ctx context.Context, table string) ([]load.Change, error) {
+	if !d.exists() {
+		return nil, nil
+	}
+	x := &tx{db: d}
+	defer x.Rollback()
+	changes, err := x.accept(ctx, table)
+	if err != nil {
+		return nil, fmt.Errorf("accept %s: %w", table, err)
+	}
+	return changes, nil
+}
+
+func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
+	if err := x.take(ctx); err != nil {
+		return nil, err
+	}
+	c, err := readCatalog(ctx, x.s, ancestors(table), false)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := c.accept(table)
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	m := &merge{tx: x, ctx: ctx, tables: map[string]*target{}}
+	for _, t := range c.tables() {
+		m.tables[t.Name] = &target{Table: t}
+	}
+	for _, step := range []func() error{
+		func() error { return x.account.record(ctx, changes) },
+		func() error { return m.forget(table, "true") },
+		func() error { return x.s.exec(ctx, "COMMIT") },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	x.over = true
+	x.end()
+	return changes, nil
+}
+
+// ancestors are the tables that rows of the table named may hang from, itself
+// included.
+func ancestors(name string) []string {
+	names := []string{name}
+	for i := range name {
+		if strings.HasPrefix(name[i:], "__") {
+			names = append(names, name[:i])
+		}
+	}
+	return names
+}
+
+// accept is what takes the table named for what it is.
+func (c *catalog) accept(name string) ([]load.Change, error) {
+	live := c.live[name]
+	if live == nil {
+		return nil, nil
+	}
+	if err := c.usable(name); err != nil {
+		return nil, err
+	}
+	var changes []load.Change
+	for _, f := range c.made[name].Columns.Fields() {
+		sql, there := live.types[f.Name]
+		if there && sql == sqlType(schemas.TypeOf(f)) {
+			continue
+		}
+		to, known := latticeOf(sql)
+		if there && !known {
+			return nil, fmt.Errorf("column %q is %s, which no value of a source has", f.Name, sql)
+		}
+		change, err := load.Accepted(c.made[name], f, to)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}

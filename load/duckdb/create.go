@@ -1,0 +1,74 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// freshName is the file, in the engine's private folder, in which a database is
+// made before it appears under its own name.
+const freshName = "fresh.duckdb"
+
+// create makes the file of a database without tables. The engine writes such a
+// file in parts, and would never open one of which some are missing, as a crash
+// or a full disk leaves it. So it is made elsewhere, and appears at once.
+func (d *DB) create(ctx context.Context) error {
+	e := d.window.engine
+	fresh := filepath.Join(e.temp, freshName)
+	defer os.Remove(fresh)
+	for _, q := range []string{attachSQL(fresh, "fresh", d.o, writing), "DETACH fresh"} {
+		if err := e.write.exec(ctx, q); err != nil {
+			return err
+		}
+	}
+	return appear(ctx, fresh, d.o.Path)
+}
+
+// appear copies a file to a place where there is none. Should another process
+// be quicker, its file stays.
+func appear(ctx context.Context, from, path string) (err error) {
+	to, err := makeBeside(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = to.Close()
+		_ = os.Remove(to.Name())
+	}()
+	if err := copyFile(ctx, to, from); err != nil {
+		return err
+	}
+	if err := to.Sync(); err != nil {
+		return err
+	}
+	switch err = os.Link(to.Name(), path); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist): // another process is about to, and took this for something left
+		return errInUse
+	case err != nil: // not every file system has links
+		err = os.Rename(to.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// makeBeside makes a file in the folder of path, under a name from which it can
+// be told when a process that was killed has left it: those are removed.
+func makeBeside(path string) (*os.File, error) {
+	dir, pattern := filepath.Dir(path), fmt.Sprintf(".%s.penstock-*", filepath.Base(path))
+	if left, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil {
+		for _, name := range left {
+			_ = os.Remove(name)
+		}
+	}
+	return os.CreateTemp(dir, pattern)
+}

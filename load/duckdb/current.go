@@ -1,0 +1,68 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// showCurrent makes the views of the rows that stand, <table>_current, and makes
+// them anew where columns have changed. They name their columns, so that those
+// which others add do not break them.
+func (f *fitting) showCurrent() error {
+	for _, name := range slices.Sorted(maps.Keys(f.merge.tables)) {
+		if err := f.showOne(f.merge.tables[name]); err != nil {
+			return fmt.Errorf("view of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (f *fitting) showOne(t *target) error {
+	name := t.Name + "_current"
+	there, ours := f.named(name), f.views[name]
+	plan, altered := f.altered[t.Name]
+	switch {
+	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.Own(t.Name):
+		return nil // another's, or none of them
+	case !f.viewed(t):
+		if there == nil || !plan.Turns() {
+			return nil
+		}
+		f.ddl = true
+		return f.s.exec(f.ctx, "DROP VIEW "+place(name))
+	case there != nil && !altered, there == nil && ours && !t.empty:
+		return nil // it is as it should be, or somebody wants none
+	}
+	f.ddl = true
+	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(t.names()), ident(t.Name), t.stands(""))
+	if err := f.s.exec(f.ctx, q); err != nil {
+		return err
+	}
+	if ours {
+		return nil
+	}
+	return f.account.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that stand"}})
+}
+
+// viewed reports whether a table has rows that do not stand any more.
+func (f *fitting) viewed(t *target) bool {
+	root := f.rootOf(t.Name)
+	return t.Mode == schemas.History || t.Mode == schemas.Merge && root != nil && len(root.Key) > 0
+}
+
+// named is the table or view of that name, in upper or lower case.
+func (c *catalog) named(name string) *object {
+	for n, o := range c.live {
+		if strings.EqualFold(n, name) {
+			return o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// fitting is the first part of an Apply: the tables are made such that
+// everything staged finds room.
+type fitting struct {
+	*merge
+	*catalog
+	pending []*staged
+	altered map[string]load.Plan // what was done, by table
+	after   []func() error       // what is to be done to rows
+}
+
+// fit makes all tables before a row of any is touched: the engine cannot commit
+// a table that was altered after rows of it were changed.
+func (m *merge) fit(pending []*staged, s load.Sweep) error {
+	if err := m.db.step("ddl"); err != nil {
+		return err
+	}
+	if err := m.ownTables(m.ctx); err != nil {
+		return err
+	}
+	if m.of.Log {
+		pending = append(pending[:len(pending):len(pending)], &staged{Table: load.RowChanges})
+	}
+	names := make([]string, 0, len(pending)+1)
+	for _, p := range pending {
+		names = append(names, p.Name)
+	}
+	if s.Table != "" {
+		names = append(names, s.Table)
+	}
+	c, err := readCatalog(m.ctx, m.s, names, m.ddl)
+	if err != nil {
+		return err
+	}
+	m.tables = map[string]*target{}
+	for _, t := range c.tables() {
+		m.tables[t.Name] = &target{Table: t}
+	}
+	if m.tables[s.Table] != nil {
+		if _, err := c.table(s.Table); err != nil {
+			return err
+		}
+	}
+	f := &fitting{merge: m, catalog: c, pending: pending, altered: map[string]load.Plan{}}
+	return f.run()
+}
+
+func (f *fitting) run() error {
+	for _, p := range f.pending {
+		if err := f.one(p); err != nil {
+			return err
+		}
+	}
+	if err := f.showCurrent(); err != nil {
+		return err
+	}
+	for _, p := range f.pending {
+		if err := f.reunite(f.catalog, f.merge.tables[p.Name]); err != nil {
+			return err
+		}
+	}
+	for _, adjust := range f.after {
+		if err := adjust(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one makes room for what was staged for one table.
+func (f *fitting) one(p *staged) error {
+	if found, ok := f.adopt(p.Table); ok {
+		if err := f.account.record(f.ctx, found.Changes()); err != nil {
+			return err
+		}
+		f.made[p.Name] = found.Table
+	}
+	if o := f.live[p.Name]; o != nil && o.view && f.views[p.Name] { // one of ours gives way
+		if err := f.s.exec(f.ctx, "DROP VIEW "+place(p.Name)); err != nil {
+			return err
+		}
+		f.live = maps.Clone(f.live) // the engine's are those of what is committed
+		delete(f.live, p.Name)
+	}
+	have, err := f.table(p.Name)
+	if err != nil {
+		return err
+	}
+	plan, err := load.Fit(have, p.Table)
+	if err != nil {
+		return err
+	}
+	plan.Create = f.live[p.Name] == nil
+	if err := f.vacant(plan); err != nil {
+		return err
+	}
+	if err := f.carryOut(plan); err != nil {
+		return err
+	}
+	f.merge.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, foreign: f.foreign(plan.Table)}
+	if plan.Turns() && !child(plan.Table) {
+		return f.turnChildren(plan.Table)
+	}
+	return nil
+}
+
+// turnChildren lets those children of t follow its mode that no rows came for;
+// the others bring it themselves.
+func (f *fitting) turnChildren(t schemas.Table) error {
+	for _, c := range f.children(&target{Table: t}) {
+		if slices.ContainsFunc(f.pending, func(p *staged) bool { return p.Name == c.Name }) {
+			continue
+		}
+		have, err := f.table(c.Name)
+		if err != nil {
+			return err
+		}
+		plan, err := load.Turn(have, t.Mode)
+		if err != nil {
+			return err
+		}
+		if err := f.carryOut(plan); err != nil {
+			return err
+		}
+		c.Table = plan.Table
+	}
+	return nil
+}
+
+// carryOut does to a table what is planned, and takes it down.
+func (f *fitting) carryOut(p load.Plan) error {
+	if p.Empty() {
+		return nil
+	}
+	if err := f.loosen(p); err != nil {
+		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
+	}
+	if err := carryOut(f.ctx, f.s, p); err != nil {
+		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
+	}
+	f.ddl = true
+	f.altered[p.Table.Name] = p
+	for _, w := range p.Widen {
+		if !w.Exact() {
+			f.after = append(f.after, func() error { return f.forget(p.Table.Name, ident(w.Column.Name)+" IS NOT NULL") })
+		}
+	}
+	if p.Turns() && !p.Create {
+		f.after = append(f.after, func() error { return f.turn(p.Table) })
+	}
+	return f.account.record(f.ctx, p.Changes())
+}
+
+// loosen copies a table which is about to be altered although the transaction
+// has changed rows of it, in an earlier Apply: of such a table, the engine
+// would refuse to commit the alteration. The copy takes its place and name.
+func (f *fitting) loosen(p load.Plan) error {
+	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {
+		return nil
+	}
+	const copied = load.Prefix + "copy"
+	for _, q := range []string{
+		"CREATE TABLE " + place(copied) + " AS FROM " + place(p.Table.Name),
+		"DROP TABLE " + place(p.Table.Name),
+		"ALTER TABLE " + place(copied) + " RENAME TO " + ident(p.Table.Name),
+	} {
+		if err := f.s.exec(f.ctx, q); err != nil {
+			return err
+		}
+	}
+	delete(f.changed, p.Table.Name)
+	return nil
+}
+
+// change runs a statement that deletes or updates rows of the table named.
+func (x *tx) change(ctx context.Context, table, q string) error {
+	if x.changed == nil {
+		x.changed = map[string]bool{}
+	}
+	x.changed[table] = true
+	return x.s.exec(ctx, q)
+}
+
+// turn gives the rows of a table what its new mode wants: see [load.Plan.Turns].
+func (m *merge) turn(t schemas.Table) error {
+	q := ""
+	switch t.Mode {
+	case schemas.History:
+		q = fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s", place(t.Name), schemas.ColValidFrom, schemas.ColSyncedAt, schemas.ColValidTo, schemas.ColDeletedAt)
+	case schemas.Replace:
+		q = fmt.Sprintf("DELETE FROM %s WHERE %s IS NOT NULL", place(t.Name), schemas.ColDeletedAt)
+	default:
+		return nil
+	}
+	if err := m.change(m.ctx, t.Name, q); err != nil {
+		return fmt.Errorf("turn %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// rootOf is the table of the records that rows of the table named belong to.
+func (m *merge) rootOf(name string) *target {
+	if t := m.tables[name]; t != nil && !child(t.Table) {
+		return t
+	}
+	for _, t := range m.tables {
+		if strings.HasPrefix(name, t.Name+"__") && !child(t.Table) {
+			return t
+		}
+	}
+	return nil
+}
+
+// forget clears the hashes of the records with a row for which the condition
+// holds, in their own table or in that of children, so that they are written
+// again.
+func (m *merge) forget(table, where string) error {
+	t := m.rootOf(table)
+	if t == nil || !t.has(schemas.ColHash) {
+		return nil
+	}
+	if t.Name != table && where != "true" {
+		where = fmt.Sprintf("%s IN (SELECT %s FROM %s WHERE %s)", schemas.ColHash, schemas.ColHash, place(table), where)
+	}
+	if t.Mode == schemas.History {
+		where = "(" + where + ") AND " + schemas.ColValidTo + " IS NULL"
+	}
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %s", place(t.Name), schemas.ColHash, where))
+	if err != nil {
+		return fmt.Errorf("clear hashes of %s: %w", t.Name, err)
+	}
+	if len(t.Key) > 0 {
+		return nil
+	}
+	for _, c := range m.children(t) { // they are found by the hash alone
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)",
+			place(c.Name), schemas.ColHash, place(t.Name)))
+		if err != nil {
+			return fmt.Errorf("clear hashes of %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}

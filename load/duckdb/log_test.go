@@ -1,0 +1,127 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// withLog is a database at its checkpoint, cursor a, and its log with one more
+// commit, cursor b.
+func withLog(t *testing.T) (file, log []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log.duckdb")
+	d := openTest(t, path, Options{})
+	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))
+	d.detachIdle()
+	require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
+	require.NoError(t, d.Close())
+	return contents(t, path), contents(t, path+".wal")
+}
+
+func contents(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+// recovered opens a database with a damaged log, makes the commit that may be
+// lost, and checks that all is well; it reports whether the log was moved aside.
+func recovered(t *testing.T, file, log []byte) (aside bool) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "damaged.duckdb")
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+	require.NoError(t, os.WriteFile(path+".wal", log, 0o600))
+	var said bytes.Buffer
+	d := openTest(t, path, Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	c, err := d.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	require.Contains(t, []state.Cursor{"a", "b"}, c, "rows and cursor are those of some commit")
+	want := map[state.Cursor]string{"a": "v1", "b": "v2"}[c]
+	for _, r := range rowsOf(t, d, "crm_leads") {
+		require.Equal(t, want, r["name"])
+	}
+	if c == "a" {
+		require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
+	}
+	require.NoError(t, d.Close())
+	require.Equal(t, []string{"v2", "v2", "v2"}, namesOf(t, path))
+	moved, err := filepath.Glob(path + ".wal.unreadable-*")
+	require.NoError(t, err)
+	require.Equal(t, len(moved), strings.Count(said.String(), "level=ERROR"), said.String())
+	if len(moved) == 0 {
+		return false
+	}
+	require.Len(t, moved, 1)
+	require.Equal(t, log, contents(t, moved[0]), "a log that is passed over is kept")
+	require.Contains(t, said.String(), moved[0])
+	return true
+}
+
+func namesOf(t *testing.T, path string) (names []string) {
+	t.Helper()
+	d := openTest(t, path, Options{})
+	for _, r := range rowsOf(t, d, "crm_leads") {
+		names = append(names, r["name"])
+	}
+	require.NoError(t, d.Close())
+	return names
+}
+
+// TestLogBreaksOff cuts the log as a crash in the middle of a write does.
+func TestLogBreaksOff(t *testing.T) {
+	file, log := withLog(t)
+	for i := range 40 {
+		at := len(log) * i / 40
+		if i >= 30 {
+			at = len(log) - (i - 29) // and byte by byte near its end
+		}
+		recovered(t, file, log[:at])
+	}
+}
+
+// TestUnreadableLog flips a bit in every part of the log.
+func TestUnreadableLog(t *testing.T) {
+	file, log := withLog(t)
+	aside := 0
+	for i := range 40 {
+		broken := bytes.Clone(log)
+		broken[i*len(log)/40] ^= 1 << (i % 8)
+		if recovered(t, file, broken) {
+			aside++
+		}
+	}
+	require.Greater(t, aside, 20)
+	recovered(t, file, bytes.Repeat([]byte("no log "), 1000))
+}
+
+// TestLogOfForeignDefault opens what is left where somebody has added a column
+// whose default calls a function, and was killed: older engines could not
+// replay that log.
+func TestLogOfForeignDefault(t *testing.T) {
+	for _, change := range []string{
+		"ALTER TABLE crm_leads ADD COLUMN seen TIMESTAMPTZ DEFAULT current_timestamp",
+		"ALTER TABLE crm_leads ADD COLUMN label VARCHAR DEFAULT lower('X')",
+		"CREATE SEQUENCE theirs; ALTER TABLE crm_leads ADD COLUMN n BIGINT DEFAULT nextval('theirs')",
+	} {
+		path := filepath.Join(t.TempDir(), "default.duckdb")
+		d := openTest(t, path, Options{})
+		require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))
+		require.NoError(t, d.Close())
+		exec, done := plainSession(t, path)
+		exec(change)
+		file, log := contents(t, path), contents(t, path+".wal")
+		done()
+		recovered(t, file, log)
+	}
+}

@@ -1,0 +1,100 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	duckdb "github.com/duckdb/duckdb-go/v2"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// Views is an engine in memory over Parquet files that others have written. It
+// may be asked from any number of goroutines.
+type Views struct{ engine *engine }
+
+var _ load.Querier = (*Views)(nil)
+
+// Over opens an engine in which each name of files is a view over the rows of
+// its files, and each name of views one of a SELECT over those. It reads no
+// other files. Close it after use.
+func Over(ctx context.Context, files map[string][]string, views map[string]string) (v *Views, err error) {
+	v = &Views{engine: &engine{}}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open parquet files: %w", errors.Join(err, v.Close()))
+		}
+	}()
+	if v.engine.temp, err = os.MkdirTemp("", "penstock-duckdb-"); err != nil {
+		return v, err
+	}
+	if v.engine.connector, err = duckdb.NewConnector("", nil); err != nil {
+		return v, err
+	}
+	if v.engine.write, err = v.engine.connect(ctx); err != nil {
+		return v, err
+	}
+	for _, q := range overSQL(files, views, v.engine.temp) {
+		if err := v.engine.write.exec(ctx, q); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// overMemoryLimit is more than a commit gets: what is asked here is whole tables.
+const overMemoryLimit = "1GB"
+
+// overSQL makes the views, and shuts out every other file.
+func overSQL(files map[string][]string, views map[string]string, temp string) []string {
+	q := []string{
+		"SET temp_directory = " + literal(temp),
+		"SET memory_limit = " + literal(overMemoryLimit),
+		"SET autoinstall_known_extensions = false",
+		"SET autoload_known_extensions = false",
+		"SET allow_community_extensions = false",
+		"SET TimeZone = 'UTC'",
+	}
+	var allowed []string
+	for name, paths := range files {
+		list := make([]string, len(paths))
+		for i, p := range paths {
+			list[i] = literal(p)
+		}
+		allowed = append(allowed, list...)
+		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT * FROM read_parquet([%s], union_by_name = true, hive_partitioning = false)",
+			ident(name), strings.Join(list, ", ")))
+	}
+	for name, query := range views {
+		q = append(q, "CREATE VIEW "+ident(name)+" AS "+query)
+	}
+	slices.Sort(allowed)
+	return append(q, "SET allowed_paths = ["+strings.Join(allowed, ", ")+"]",
+		"SET enable_external_access = false", "SET lock_configuration = true")
+}
+
+// Query implements [load.Querier].
+func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) (err error) {
+	s, err := v.engine.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.conn.Close()) }()
+	if err := question(s, sql); err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	if err := s.stream(ctx, sql, each); err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	return nil
+}
+
+// Close ends the engine.
+func (v *Views) Close() error { return v.engine.close() }

@@ -1,0 +1,54 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/stretchr/testify/require"
+)
+
+// Files that were written at different times, with different columns, are one
+// view; no other file can be read.
+func TestOver(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c := filepath.Join(dir, "a'1.parquet"), filepath.Join(dir, "b.parquet"), filepath.Join(dir, "c.parquet")
+	writeParquet(t, a, "SELECT 1 AS id, 'x' AS name")
+	writeParquet(t, b, "SELECT 2 AS id, 1.50::DECIMAL(16,2) AS price, 'y' AS name")
+	writeParquet(t, c, "SELECT 3 AS id")
+	v, err := Over(t.Context(), map[string][]string{"select": {a, b}}, map[string]string{"dear": `SELECT id FROM "select" WHERE price > 1`})
+	require.NoError(t, err)
+	defer v.Close()
+
+	var rows []string
+	require.NoError(t, v.Query(t.Context(), `SELECT id, name, price FROM "select" ORDER BY id`, func(r arrow.RecordBatch) error {
+		for i := range int(r.NumRows()) {
+			rows = append(rows, r.Column(0).ValueStr(i)+" "+r.Column(1).(*array.String).Value(i)+" "+r.Column(2).ValueStr(i))
+		}
+		return nil
+	}))
+	require.Equal(t, []string{"1 x (null)", "2 y 1.5"}, rows)
+	require.NoError(t, v.Query(t.Context(), "FROM dear", func(r arrow.RecordBatch) error {
+		require.EqualValues(t, 1, r.NumRows())
+		return nil
+	}))
+	for _, sql := range []string{
+		"SELECT * FROM read_parquet('" + c + "')", "SELECT * FROM read_csv('/etc/passwd')", "CREATE TABLE t (id INT)",
+		"COPY (SELECT 1) TO '" + filepath.Join(dir, "d.csv") + "'", "SET memory_limit = '8GB'", "SELECT 1; SELECT 2",
+	} {
+		require.Error(t, v.Query(t.Context(), sql, func(arrow.RecordBatch) error { return nil }), sql)
+	}
+}
+
+func writeParquet(t *testing.T, path, query string) {
+	t.Helper()
+	db, err := sql.Open("duckdb", "")
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("COPY (" + query + ") TO " + literal(path))
+	require.NoError(t, err)
+}

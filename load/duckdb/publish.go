@@ -1,0 +1,148 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Publish puts a copy of the file at path, for readers who may keep it open for
+// as long as they like. It takes the place of the copy before by one rename: who
+// has that open goes on reading it, who opens the path next finds the new one
+// whole. // Invariant 7
+//
+// A copy that is still the same is left alone. A log beside path is another's
+// and would be replayed into the copy, so it is refused.
+func (d *DB) Publish(ctx context.Context, path string) error {
+	if err := d.publish(ctx, path); err != nil {
+		return fmt.Errorf("publish %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *DB) publish(ctx context.Context, path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if !d.exists() {
+		return nil // nothing was ever committed
+	}
+	if same, err := d.published(path); same || err != nil {
+		return err
+	}
+	select { // no commit may come in between
+	case d.writer <- struct{}{}:
+		defer func() { <-d.writer }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e, release, err := d.hold(ctx, writing) // nor may another process write the file
+	if err != nil {
+		return err
+	}
+	defer release()
+	if d.logSize() > 0 {
+		if err := e.write.exec(ctx, "CHECKPOINT db"); err != nil {
+			return err
+		}
+		d.window.changed = false
+	}
+	return d.replace(ctx, path)
+}
+
+// published reports whether the copy at path is the file as it is. A copy has
+// the time of its original.
+func (d *DB) published(path string) (same bool, err error) {
+	if _, err := os.Stat(path + ".wal"); err == nil {
+		return false, fmt.Errorf("%s.wal stands beside it: somebody has written to the copy; remove both to have it made anew", path)
+	}
+	original, err := os.Stat(d.o.Path)
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if os.SameFile(original, there) {
+		return false, errors.New("it is the database itself")
+	}
+	return d.logSize() == 0 && original.Size() == there.Size() && original.ModTime().Equal(there.ModTime()), nil
+}
+
+// replace copies the file, which nobody writes meanwhile, and puts the copy in
+// its place once it is durable.
+func (d *DB) replace(ctx context.Context, path string) (err error) {
+	to, err := makeBeside(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = to.Close()
+		if err != nil {
+			_ = os.Remove(to.Name())
+		}
+	}()
+	for _, step := range []func() error{
+		func() error { return d.step("publish") },
+		func() error { return copyFile(ctx, to, d.o.Path) },
+		to.Sync,
+		func() error { return d.step("published") },
+		func() error { _, err := d.published(path); return err }, // a log may have come meanwhile
+		func() error { return os.Rename(to.Name(), path) },
+		func() error { return syncDir(filepath.Dir(path)) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyPart is how much is copied between two looks at whether to go on.
+const copyPart = 256 << 20
+
+// copyFile copies a file with its time and permissions. The kernel does it, and
+// shares the blocks where the file system can.
+func copyFile(ctx context.Context, to *os.File, path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	for n := int64(copyPart); n == copyPart; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if n, err = to.ReadFrom(io.LimitReader(from, copyPart)); err != nil {
+			return err
+		}
+	}
+	if err := to.Chmod(info.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Chtimes(to.Name(), time.Time{}, info.ModTime())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

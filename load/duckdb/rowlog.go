@@ -1,0 +1,134 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// change is a row of [load.RowChanges] as expressions, and what they are taken
+// from.
+type change struct {
+	at, action, key, before, after string
+	from                           string
+}
+
+func (m *merge) note(t *target, c change) error {
+	text := func(s string) string { return "CAST(" + s + " AS VARCHAR)" }
+	values := []string{
+		literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name),
+		c.at, c.action, text(c.key), text(c.before), text(c.after),
+	}
+	err := m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", place(load.RowChanges.Name),
+		idents((&target{Table: load.RowChanges}).names()), strings.Join(values, ", "), c.from))
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	return nil
+}
+
+// logWritten notes the records that are about to be written, and what they were.
+func (m *merge) logWritten(t *target, n counts) error {
+	if !m.of.Log || load.Own(t.Name) || n.written() == 0 {
+		return nil
+	}
+	scanned := []string{schemas.ColOrdinal, schemas.ColSyncedAt}
+	for _, name := range t.names() {
+		if !load.Own(name) {
+			scanned = append(scanned, name)
+		}
+	}
+	if len(t.Key) == 0 {
+		scanned = append(scanned, schemas.ColHash)
+	}
+	return t.staged.scan(m.ctx, m.s.engine, t.Columns, scanned, func(from string) error {
+		c := change{
+			at: "r." + schemas.ColSyncedAt, action: "'insert'", key: "r." + schemas.ColHash, before: "NULL", after: document("r.", t),
+			from: fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", status, from, schemas.ColOrdinal, isUnchanged),
+		}
+		if len(t.Key) > 0 {
+			c.action = "CASE WHEN s.st = " + isNew + " THEN 'insert' WHEN s.revived THEN 'revive' ELSE 'update' END"
+			c.key = keyDocument("r.", t)
+			c.before = "CASE WHEN s.st <> " + isNew + " THEN " + document("t.", t) + " END"
+			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS t ON %s WHERE s.st < %s",
+				status, from, schemas.ColOrdinal, lastRows(t), on("s", t.Key), isUnchanged)
+		}
+		return m.note(t, c)
+	})
+}
+
+// lastRows are the rows that records in the status table have, of each its last
+// version.
+func lastRows(t *target) string {
+	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", place(t.Name), status, on("s", t.Key))
+	if t.Mode != schemas.Append && t.Mode != schemas.History {
+		return q
+	}
+	order := ""
+	if t.Mode == schemas.History {
+		order = t.stands("t.") + " DESC, "
+	}
+	key := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		key[i] = "t." + ident(k)
+	}
+	return fmt.Sprintf("%s QUALIFY row_number() OVER (PARTITION BY %s ORDER BY %st.%s DESC, t.%s DESC) = 1",
+		q, strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt)
+}
+
+// logLost notes the rows that a sweep is about to delete.
+func (m *merge) logLost(t *target, s load.Sweep) error {
+	if !m.of.Log {
+		return nil
+	}
+	return m.note(t, change{
+		at: timestamp(s.At), action: "'delete'", key: keyDocument("t.", t), before: document("t.", t), after: "NULL",
+		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", place(t.Name), lostKeys, on("s", t.Key), t.stands("t.")),
+	})
+}
+
+// logSpare is logLost for rows without a key.
+func (m *merge) logSpare(t *target, s load.Sweep) error {
+	if !m.of.Log || child(t.Table) {
+		return nil
+	}
+	return m.note(t, change{
+		at: timestamp(s.At), action: "'delete'", key: "t." + schemas.ColHash, before: document("t.", t), after: "NULL",
+		from: spareRows + " AS t WHERE t.penstock_rank > t.penstock_n",
+	})
+}
+
+// document is the JSON object of a row's columns but penstock's own.
+func document(of string, t *target) string {
+	parts := []string{"'{'"}
+	for _, f := range t.Columns.Fields() {
+		if strings.HasPrefix(f.Name, load.Prefix) {
+			continue
+		}
+		name, _ := json.Marshal(f.Name)
+		text := string(name) + ":"
+		if len(parts) > 1 {
+			text = "," + text
+		}
+		value := cast(of+ident(f.Name), schemas.TypeOf(f), schemas.JSON)
+		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) { // which may be no JSON at all
+			value = "CASE WHEN json_valid(" + value + ") THEN " + value + " ELSE " + jsonOf(value, schemas.Text) + " END"
+		}
+		parts = append(parts, literal(text), "coalesce("+value+", 'null')")
+	}
+	return "concat(" + strings.Join(append(parts, "'}'"), ", ") + ")"
+}
+
+// keyDocument is the JSON array of the values of a row's key.
+func keyDocument(of string, t *target) string {
+	values := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		values[i] = cast(of+ident(k), lattice(t.Columns, k), schemas.JSON)
+	}
+	return "concat('[', " + strings.Join(values, ", ',', ") + ", ']')"
+}

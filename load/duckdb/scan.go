@@ -1,0 +1,118 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Scan implements [load.Destination].
+func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	err := d.alone(ctx, func(s *session) error {
+		t, ok, err := readTable(ctx, s, table)
+		if err != nil || !ok {
+			return err
+		}
+		if columns == nil {
+			columns = (&target{Table: t}).names()
+		}
+		fields, err := columnsOf(t.Columns, columns)
+		if err != nil {
+			return err
+		}
+		schema := arrow.NewSchema(fields, nil)
+		return s.stream(ctx, "SELECT "+idents(columns)+" FROM "+place(table), func(b arrow.RecordBatch) error {
+			if b.NumRows() == 0 {
+				return nil
+			}
+			b = retyped(b, schema)
+			defer b.Release()
+			return each(b)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("scan %s: %w", table, err)
+	}
+	return nil
+}
+
+// alone is look with a session of its own, as what is done may take long.
+func (d *DB) alone(ctx context.Context, f func(*session) error) error {
+	if !d.exists() {
+		return nil
+	}
+	e, release, err := d.hold(ctx, looking)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.conn.Close())
+}
+
+// readTable is the table of that name, if it is there.
+func readTable(ctx context.Context, s *session, name string) (schemas.Table, bool, error) {
+	c, err := readCatalog(ctx, s, []string{name}, false)
+	if err != nil {
+		return schemas.Table{}, false, err
+	}
+	if c.live[name] == nil {
+		return schemas.Table{}, false, nil
+	}
+	if t, ok := c.made[name]; ok {
+		return t, true, nil
+	}
+	for _, own := range load.OwnTables() {
+		if own.Name == name {
+			return own, true, nil
+		}
+	}
+	return schemas.Table{}, false, errors.New("it was not made by penstock")
+}
+
+// columnsOf are the fields of s with those names.
+func columnsOf(s *arrow.Schema, names []string) ([]arrow.Field, error) {
+	fields := make([]arrow.Field, len(names))
+	for i, name := range names {
+		at := s.FieldIndices(name)
+		if len(at) == 0 {
+			return nil, fmt.Errorf("there is no column %q", name)
+		}
+		fields[i] = s.Field(at[0])
+	}
+	return fields, nil
+}
+
+// retyped is b with the columns of s, whose types the engine names in its own
+// way. The caller releases it.
+func retyped(b arrow.RecordBatch, s *arrow.Schema) arrow.RecordBatch {
+	columns := make([]arrow.Array, b.NumCols())
+	for i, c := range b.Columns() {
+		data := withType(c.Data(), s.Field(i).Type)
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+		defer columns[i].Release()
+	}
+	return array.NewRecordBatch(s, columns, b.NumRows())
+}
+
+func withType(a arrow.ArrayData, t arrow.DataType) arrow.ArrayData {
+	children := slices.Clone(a.Children())
+	if l, ok := t.(*arrow.ListType); ok {
+		children[0] = withType(children[0], l.Elem())
+		defer children[0].Release()
+	}
+	return array.NewData(t, a.Len(), a.Buffers(), children, a.NullN(), a.Offset())
+}

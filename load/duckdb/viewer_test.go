@@ -1,0 +1,48 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// A view is there for whoever opens the file, by whatever name; it is made anew
+// when asked for again, recorded once, and nothing of others is touched.
+func TestView(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "view.duckdb")
+	d := openTest(t, path, Options{})
+	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "1", leadRows("run000000001", "a", 3)))
+	require.NoError(t, d.View(t.Context(), "lead_names", `SELECT name, count(*) AS n FROM (SELECT "name" FROM "crm_leads") l GROUP BY name`))
+	require.NoError(t, d.View(t.Context(), "lead_names", `SELECT name, CAST(count(*) AS VARCHAR) AS n FROM "crm_leads" GROUP BY name`))
+	require.ErrorIs(t, d.View(t.Context(), "CRM_leads", "SELECT 1 AS one"), load.ErrTaken)
+	require.Error(t, d.View(t.Context(), "broken", "SELECT nothing FROM nowhere"))
+	at, err := d.Cursor(t.Context(), stream)
+	require.NoError(t, err, "the session is as it was")
+	require.Equal(t, state.Cursor("1"), at)
+	require.NoError(t, d.Close())
+
+	db, err := sql.Open("duckdb", "")
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("ATTACH " + literal(path) + " AS other")
+	require.NoError(t, err)
+	var name, n string
+	require.NoError(t, db.QueryRow("SELECT name, n FROM other.lead_names").Scan(&name, &n))
+	require.Equal(t, []string{"a", "3"}, []string{name, n})
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM other._penstock_schema WHERE action = 'create_view' AND \"table\" = 'lead_names'").Scan(&n))
+	require.Equal(t, "1", n)
+	_, err = db.Exec("CREATE VIEW other.theirs AS SELECT 42 AS answer")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+
+	d = openTest(t, path, Options{})
+	require.ErrorIs(t, d.View(t.Context(), "theirs", "SELECT 1 AS one"), load.ErrTaken)
+}

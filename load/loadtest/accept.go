@@ -1,0 +1,96 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Alter changes a column by hand, as somebody with SQL would: it drops it where
+// to is nil, else gives it that type. Tests of foreign changes begin with it.
+func (m *Memory) Alter(table, column string, to arrow.DataType) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tables[table].copy()
+	t.hand = maps.Clone(t.hand)
+	if t.hand == nil {
+		t.hand = map[string]arrow.DataType{}
+	}
+	t.hand[column] = to
+	for i, r := range t.rows {
+		if to == nil {
+			t.rows[i] = maps.Clone(r)
+			delete(t.rows[i], column)
+		}
+	}
+	m.tables[table] = t
+}
+
+// Accept implements [load.Destination].
+func (m *Memory) Accept(ctx context.Context, name string) ([]load.Change, error) {
+	if err := m.take(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-m.busy }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tables[name]
+	if t == nil || len(t.hand) == 0 {
+		return nil, nil
+	}
+	var changes []load.Change
+	for _, column := range slices.Sorted(maps.Keys(t.hand)) {
+		f, _ := t.Columns.FieldsByName(column)
+		c, err := load.Accepted(t.Table, f[0], t.hand[column])
+		if err != nil {
+			return nil, fmt.Errorf("accept %s: %w", name, err)
+		}
+		changes = append(changes, c)
+	}
+	x := &tx{m: m, tables: map[string]*table{}, stamp: m.later()}
+	for n, t := range m.tables {
+		x.tables[n] = t.copy()
+	}
+	for i := range changes {
+		changes[i].At = x.stamp
+		x.tables[name].accept(changes[i])
+	}
+	x.forgetAll(name)
+	x.record(changes)
+	m.tables, m.stamp = x.tables, x.stamp
+	return changes, nil
+}
+
+// accept takes a column for what it is.
+func (t *table) accept(c load.Change) {
+	fields := t.Columns.Fields()
+	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })
+	if c.Action == load.ActionForget {
+		fields = slices.Delete(fields, i, i+1)
+	} else {
+		fields[i] = schemas.Field(c.Column, t.hand[c.Column], c.Source)
+	}
+	md := t.Columns.Metadata()
+	t.Columns = arrow.NewSchema(fields, &md)
+	t.hand = maps.Clone(t.hand)
+	delete(t.hand, c.Column)
+}
+
+// forgetAll clears the hashes of all records with a row in the table.
+func (x *tx) forgetAll(name string) {
+	root, _, _ := strings.Cut(name, "__")
+	hashes := map[string]bool{}
+	for _, r := range x.tables[root].rows {
+		hashes[r[schemas.ColHash]] = true
+	}
+	for hash := range hashes {
+		x.forget(root, hash)
+	}
+}

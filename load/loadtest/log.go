@@ -1,0 +1,66 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// What a row of [load.RowChanges] says was done.
+const (
+	actionInsert = "insert"
+	actionUpdate = "update"
+	actionDelete = "delete"
+	actionRevive = "revive"
+)
+
+// log writes down what became of a record: the row it had, and the one it has.
+func (m *merge) log(t *table, action string, before, after Row) {
+	m.logAt(t, action, before, after, after[schemas.ColSyncedAt])
+}
+
+func (m *merge) logDelete(t *table, before Row, at string) {
+	m.logAt(t, actionDelete, before, nil, at)
+}
+
+func (m *merge) logAt(t *table, action string, before, after Row, at string) {
+	if !m.pass.Log {
+		return
+	}
+	r := Row{
+		"run": m.pass.Run, "pipeline": m.key.Pipeline, "stream": m.key.Stream, "table": t.Name, "at": at, "action": action,
+	}
+	some := before
+	if after != nil {
+		some = after
+		r["after"] = t.document(after)
+	}
+	if before != nil {
+		r["before"] = t.document(before)
+	}
+	r["key"] = t.keyJSON(some)
+	if len(t.Key) == 0 {
+		r["key"] = some[schemas.ColHash]
+	}
+	x := m.own(load.RowChanges)
+	x.rows = append(x.rows, r)
+}
+
+// document is the JSON object of a row's columns but penstock's own.
+func (t *table) document(r Row) string {
+	var members []string
+	for _, f := range t.Columns.Fields() {
+		if strings.HasPrefix(f.Name, load.Prefix) {
+			continue
+		}
+		text, ok := r[f.Name]
+		value := jsonOf(text, schemas.TypeOf(f), ok)
+		if !json.Valid([]byte(value)) {
+			value = quote(text) // of a column of JSON, and it is none
+		}
+		members = append(members, quote(f.Name)+":"+value)
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}

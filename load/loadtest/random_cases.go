@@ -1,0 +1,46 @@
+package loadtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testRandom plays stories that chance has written, the same each time, and
+// compares what comes of each step with the reference.
+func testRandom(t *testing.T, d Driver) {
+	for _, mode := range modes {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				f := newFamily(mode, true)
+				b, reference := newBench(t, d), newBench(t, memoryDriver())
+				b.pass.Log, reference.pass.Log = true, true
+				var played []step
+				for run := 1; run <= 6; run++ {
+					for n := 1 + r.IntN(3); n > 0; n-- {
+						s := step{run: run, rows: someRecords(r), sweep: n == 1 && r.IntN(4) > 0, again: n > 1 && r.IntN(8) == 0}
+						played = append(played, s)
+						want, got := reference.tell(f, s), b.tell(f, s)
+						require.Equal(t, comparable(mode, want), comparable(mode, got), "%+v", played)
+						require.Equal(t, reference.told(f), b.told(f), "%+v", played)
+					}
+					require.Equal(t, reference.logged(run), b.logged(run), "%+v", played)
+				}
+				b.chronological(f)
+			})
+		}
+	}
+}
+
+// someRecords are up to eight records, some of which may have one key.
+func someRecords(r *rand.Rand) string {
+	var out []string
+	for i := range r.IntN(8) {
+		out = append(out, fmt.Sprintf("%d:%c#%d", r.IntN(6), 'a'+r.IntN(2), i*7%8))
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,163 @@
+package loadtest
+
+import (
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// sweep counts the rows of a table that the pass did not carry, and deletes
+// them if it shall. // Invariant 12
+func (m *merge) sweep(s load.Sweep) error {
+	if s.Table == "" {
+		return nil
+	}
+	if err := m.m.at("sweep"); err != nil {
+		return err
+	}
+	t := m.tables[s.Table]
+	if t == nil {
+		m.out.Known = true
+		return nil
+	}
+	missing := m.missing(t, s)
+	m.out.Missing = int64(len(missing))
+	m.out.Known = m.out.Missing == 0 || m.pass.Whole || len(t.Key) == 0 || s.Keys != nil
+	if err := m.list(t, missing, s.List); err != nil {
+		return err
+	}
+	if s.Delete && m.out.Known {
+		m.bury(t, missing, s)
+		m.out.Deleted = m.out.Missing
+	}
+	return nil
+}
+
+// missing are the places of the rows that stand and that the pass did not carry
+// or, where the sweep names rows, of those named.
+func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
+	named := map[string]bool{}
+	for _, b := range s.Keys {
+		for _, r := range RowsOf(b) {
+			named[t.id(shape(r, b.Schema(), t.Columns))] = true
+		}
+	}
+	out := map[int]bool{}
+	left := map[string]int{}
+	for i, r := range t.rows {
+		if !t.stands(r) {
+			continue
+		}
+		m.out.Alive++
+		gone := !m.has(t, r, left)
+		if s.Keys != nil {
+			gone = named[t.id(r)]
+		}
+		if gone && t.Mode != schemas.Append {
+			out[i] = true
+		}
+	}
+	return out
+}
+
+// has reports whether the pass carried the row r; left counts the equal rows
+// seen so far of a table without a key.
+func (m *merge) has(t *table, r Row, left map[string]int) bool {
+	if len(t.Key) == 0 {
+		hash := r[schemas.ColHash]
+		left[hash]++
+		return left[hash] <= m.kept[t.Name+hash]
+	}
+	id := t.Name + t.id(r)
+	return r[schemas.ColRun] >= m.pass.Run || m.carried[id] || m.unchanged[id]
+}
+
+// list hands out the keys of up to n of the rows.
+func (m *merge) list(t *table, places map[int]bool, n int) error {
+	if n == 0 || len(places) == 0 || len(t.Key) == 0 {
+		return nil
+	}
+	keys, err := choose(t.Columns, t.Key)
+	if err != nil {
+		return err
+	}
+	var rows []Row
+	for i := range places {
+		if len(rows) < n {
+			rows = append(rows, t.rows[i])
+		}
+	}
+	b, err := batchOf(keys, rows)
+	if err != nil {
+		return err
+	}
+	m.out.Keys = append(m.out.Keys, b)
+	return nil
+}
+
+// bury deletes the rows at some places in the way of the table's mode.
+func (m *merge) bury(t *table, places map[int]bool, s load.Sweep) {
+	at := instant(s.At)
+	gone := map[int]bool{}
+	for i := range t.rows {
+		if !places[i] {
+			continue
+		}
+		r := t.rows[i]
+		m.logDelete(t, r, at)
+		switch {
+		case len(t.Key) == 0:
+			m.buryTwin(t, i, at)
+			gone[i] = t.Mode != schemas.History
+		case t.Mode == schemas.History:
+			m.end(t, i, at, at)
+		case t.Mode == schemas.Replace:
+			m.cut(t, r)
+			gone[i] = true
+		default:
+			for c, j := range m.hanging(t, r) {
+				c.rows[j] = c.rows[j].with(schemas.ColDeletedAt, at)
+			}
+			t.rows[i] = r.with(schemas.ColDeletedAt, at)
+		}
+	}
+	t.remove(gone)
+}
+
+// buryTwin takes out what hangs from one of the rows of t, which has no key, with
+// the hash of that at i: they are all alike. In History it ends, and so does
+// the row.
+func (m *merge) buryTwin(t *table, i int, at string) {
+	hash := t.rows[i][schemas.ColHash]
+	end := func(r Row) Row { return r.with(schemas.ColValidTo, at).with(schemas.ColDeletedAt, at) }
+	for _, c := range m.descendants(t.Name) {
+		last := c.lastLink(hash)
+		places := map[int]bool{}
+		twin := map[[2]string]bool{} // those of another pass may have the same links
+		for j, r := range c.rows {
+			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
+			if !c.stands(r) || r[schemas.ColHash] != hash || r[linkColumn(c.Table)] != last || twin[id] {
+				continue
+			}
+			twin[id] = true
+			if c.Mode == schemas.History {
+				c.rows[j] = end(r)
+			} else {
+				places[j] = true
+			}
+		}
+		c.remove(places)
+	}
+	if t.Mode == schemas.History {
+		t.rows[i] = end(t.rows[i])
+	}
+}
+
+// lastLink is the greatest link of the rows of a child table with this hash.
+func (t *table) lastLink(hash string) (last string) {
+	for _, r := range t.rows {
+		if t.stands(r) && r[schemas.ColHash] == hash {
+			last = max(last, r[linkColumn(t.Table)])
+		}
+	}
+	return last
+}

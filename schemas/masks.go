@@ -1,0 +1,153 @@
+package schemas
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed masks/*.yaml
+var maskFiles embed.FS
+
+// The sets of masks that are compiled in.
+const (
+	PresetCredentials = "credentials" // keys, tokens and passwords, wherever they stand; dropped
+	PresetPersonal    = "personal"    // personal data of people who work somewhere
+)
+
+// Presets are sets of masks by name.
+type Presets struct{ sets map[string][]presetEntry }
+
+// presetEntry is one entry of a file: one mask for several columns.
+type presetEntry struct {
+	Mask     string
+	Encoding string
+	With     string
+	Keep     int
+	To       string
+	Streams  []string // patterns; none: every stream
+	Columns  []string // as in MaskRule.Column
+	Exact    bool
+}
+
+// LoadPresets reads the sets that are compiled in.
+func LoadPresets() (*Presets, error) { return loadPresets(maskFiles) }
+
+func loadPresets(fsys fs.FS) (*Presets, error) {
+	names, err := fs.Glob(fsys, "masks/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list masks: %w", err)
+	}
+	p := &Presets{sets: map[string][]presetEntry{}}
+	for _, name := range names {
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return nil, fmt.Errorf("read masks: %w", err)
+		}
+		var entries []presetEntry
+		if err := yaml.UnmarshalWithOptions(data, &entries, yaml.Strict()); err != nil {
+			return nil, positioned(name, err)
+		}
+		for _, e := range entries {
+			if err := e.check(); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		p.sets[strings.TrimSuffix(path.Base(name), ".yaml")] = entries
+	}
+	return p, nil
+}
+
+// Rules are those of a set for a stream.
+func (p *Presets) Rules(set, stream string) []MaskRule {
+	var rules []MaskRule
+	for _, e := range p.sets[set] {
+		if e.Streams != nil && !slices.ContainsFunc(e.Streams, func(s string) bool { return globs(s, stream) }) {
+			continue
+		}
+		for _, c := range e.Columns {
+			rules = append(rules, MaskRule{Column: c, Exact: e.Exact, Mask: e.mask()})
+		}
+	}
+	return rules
+}
+
+func (e presetEntry) mask() Mask {
+	return Mask{Action: e.Mask, Encoding: e.Encoding, With: e.With, Keep: e.Keep, To: e.To}
+}
+
+func (e presetEntry) check() error {
+	if err := e.mask().Check(); err != nil {
+		return err
+	}
+	for _, c := range e.Columns {
+		if !ColumnPattern(c) {
+			return fmt.Errorf("%q is no column's path", c)
+		}
+	}
+	return nil
+}
+
+var columnPattern = regexp.MustCompile(`^[a-z0-9_*]+$`)
+
+// ColumnPattern reports whether s can name columns: their letters, and *.
+func ColumnPattern(s string) bool { return columnPattern.MatchString(s) }
+
+// MaskActions are the actions there are, in the order of their constants.
+func MaskActions() []string {
+	return []string{MaskKeep, MaskDrop, MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial, MaskRound}
+}
+
+var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
+
+// Check says what is wrong with a mask: an unknown action, or a parameter that
+// is not the action's.
+func (m Mask) Check() error {
+	if !slices.Contains(MaskActions(), m.Action) {
+		return fmt.Errorf("mask %q is none of %s", m.Action, strings.Join(MaskActions(), ", "))
+	}
+	keyed := m.Action == MaskHMAC || m.Action == MaskHash
+	switch {
+	case m.Encoding != "" && !keyed:
+		return fmt.Errorf("mask %s has no encoding", m.Action)
+	case m.Encoding != "" && m.Encoding != "hex" && m.Encoding != "base64url":
+		return fmt.Errorf("mask %s: encoding %q: want hex or base64url", m.Action, m.Encoding)
+	case m.With != "" && m.Action != MaskRedact:
+		return fmt.Errorf("mask %s has no with", m.Action)
+	case m.Keep != 0 && m.Action != MaskPartial:
+		return fmt.Errorf("mask %s has no keep", m.Action)
+	case m.Keep < 0 || m.Keep > 64:
+		return fmt.Errorf("mask %s: keep %d: want 1 to 64", m.Action, m.Keep)
+	case m.To != "" && m.Action != MaskRound:
+		return fmt.Errorf("mask %s has no to", m.Action)
+	case m.To != "" && !powerOfTen.MatchString(m.To) && !slices.Contains([]string{"day", "month", "year"}, m.To):
+		return fmt.Errorf("mask %s: to %q: want a power of ten, day, month or year", m.Action, m.To)
+	}
+	return nil
+}
+
+// Textual reports whether the mask makes text of whatever it is given, so that
+// it is the source's own spelling that it masks.
+func (m Mask) Textual() bool {
+	switch m.Action {
+	case MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial:
+		return true
+	}
+	return false
+}
+
+// Keyable reports whether a table's key may have the mask: equal keys have to
+// stay equal, and different ones different.
+func (m Mask) Keyable() bool {
+	switch m.Action {
+	case "", MaskKeep, MaskHMAC, MaskHash:
+		return true
+	}
+	return false
+}
