@@ -149,7 +149,7 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	if c.kind == kindJSON {
 		return m.opaque(f, i, row)
 	}
-	typ, end := m.elementType(i)
+	typ, end := m.elementType(c, i)
 	if end < 0 {
 		return end
 	}
@@ -174,9 +174,18 @@ func (m *Mapper) anyArray(f *field, i, row int) (end int) {
 	return end
 }
 
-// elementType is the type of the array at i as a list; nil where some element
+// typeOfElement is the least type of a list's elements that holds t. What is
+// declared of the column says nothing about them.
+func (c *column) typeOfElement(t *token) arrow.DataType {
+	if c.verbatim {
+		return schemas.Text
+	}
+	return typeOf(nil, t)
+}
+
+// elementType is the type of the array at i as a list in c; nil where some element
 // is no scalar.
-func (m *Mapper) elementType(i int) (list arrow.DataType, end int) {
+func (m *Mapper) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := m.raw
 	elem := schemas.Null
 	for {
@@ -188,7 +197,7 @@ func (m *Mapper) elementType(i int) (list arrow.DataType, end int) {
 			end = m.nothing(i)
 		default:
 			if end = m.token(i); end > 0 {
-				elem = schemas.Join(elem, typeOf(nil, &m.tok))
+				elem = schemas.Join(elem, c.typeOfElement(&m.tok))
 			}
 		}
 		if end < 0 {

@@ -97,11 +97,13 @@ type column struct {
 	whole    int32          // digits before the point that a decimal holds
 	anyInt   bool           // a decimal that takes integers as they come
 
-	typ    arrow.DataType // a type of the lattice
-	key    bool           // part of the table's key: takes scalars only
-	name   string
-	source string // JSON pointer within the table's row
-	empty  bool   // a list without values came, which the type could not hold
+	typ      arrow.DataType // a type of the lattice
+	key      bool           // part of the table's key: takes scalars only
+	verbatim bool           // scalars are kept as they are spelled
+	name     string
+	source   string // JSON pointer within the table's row
+	scratch  []byte
+	empty    bool // a list without values came, which the type could not hold
 
 	rowHint, byteHint int // what the last batch took
 }

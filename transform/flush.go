@@ -21,7 +21,7 @@ func (m *Mapper) describe(t *table) schemas.Table {
 	if t.parent != nil {
 		key = []string{schemas.ColParent, schemas.ColIndex}
 	}
-	return schemas.Table{Name: t.name, Key: key, Columns: t.schema}
+	return schemas.Table{Name: t.name, Key: key, Columns: t.schema, Mode: m.stream.Mode}
 }
 
 // schemaOf has a column for each field that has a type by now.
@@ -51,7 +51,7 @@ func (m *Mapper) promise() schemas.Table {
 			fields = append(fields, schemas.Field(path, m.declared[path], "/"+path))
 		}
 	}
-	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields)}
+	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields), Mode: m.stream.Mode}
 }
 
 // batches hands the rows of all tables away.

@@ -113,6 +113,17 @@ func (c *column) copyFrom(row int, src *column, from int) {
 	case kindText, kindJSON:
 		c.putBytes(row, src.cell(from))
 		return
+	case kindList:
+		c.at(row)
+		for i := src.offsets[from]; i < src.offsets[from+1]; i++ {
+			if !src.elem.null(int(i)) {
+				c.elem.copyFrom(c.items, src.elem, int(i))
+			}
+			c.items++
+		}
+		c.offsets[row+1] = int32(c.items)
+		c.set(row)
+		return
 	case kindBool:
 		c.putBool(row, src.bits[from>>3]&(1<<(from&7)) != 0)
 		return
@@ -149,10 +160,9 @@ func (m *Mapper) rootKeys() *column {
 	var buf []byte
 	for row := range m.root.rows {
 		if buf = buf[:0]; len(m.key) == 0 {
-			buf = append(append(buf, m.own.hash.cell(row)...), '-')
-			buf = strconv.AppendInt(buf, m.own.ordinal.ints[row], 10)
+			buf = appendKeyless(buf, m.own.hash.cell(row), m.own.ordinal.ints[row])
 		} else {
-			buf = m.appendKey(buf, row)
+			buf = appendKey(buf, m.key, row)
 		}
 		c.putBytes(row, buf)
 	}
@@ -164,15 +174,22 @@ func (m *Mapper) keyOf(row int) string {
 	if len(m.key) == 0 {
 		return ""
 	}
-	if len(m.key) == 1 {
-		return string(m.key[0].appendJSON(nil, row))
+	var values []string
+	for i, c := range m.key {
+		values = append(values, string(m.maskedKey(i, c.appendJSON(nil, row))))
 	}
-	return string(m.appendKey(nil, row))
+	return joinKey(values)
 }
 
-// appendKey appends a key as a JSON array.
-func (m *Mapper) appendKey(dst []byte, row int) []byte {
-	for i, c := range m.key {
+// appendKeyless appends what stands for the key of a row without one.
+func appendKeyless(dst, hash []byte, ordinal int64) []byte {
+	dst = append(append(dst, hash...), '-')
+	return strconv.AppendInt(dst, ordinal, 10)
+}
+
+// appendKey appends a key of several columns as a JSON array.
+func appendKey(dst []byte, key []*column, row int) []byte {
+	for i, c := range key {
 		if i == 0 {
 			dst = append(dst, '[')
 		} else {

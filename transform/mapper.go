@@ -7,6 +7,9 @@
 // until it can be, or it is a [Reject]. Nested objects are flattened, arrays of
 // objects become rows of child tables, everything else is a list or JSON text.
 //
+// A [Shaper] behind the mapper makes of the columns what the stream's rules say:
+// it filters, masks, drops and renames, and holds the schema to its contract.
+//
 // The package knows nothing about where pages come from or batches go.
 package transform
 
@@ -28,6 +31,7 @@ type Mapper struct {
 	known      []schemas.Table
 	declared   map[string]arrow.DataType // by path of column names
 	volatile   map[string]bool
+	rulings    *rulings
 	tableNamer *schemas.Namer
 	mem        memory.Allocator
 
@@ -38,9 +42,15 @@ type Mapper struct {
 	fixed   constants
 	layout  int // changes whenever a table gains a column or a type grows
 
-	raw   []byte // the pages of the batch, each with padding behind it
-	pages []span
-	sum   sum // of the record being read
+	raw     []byte // the pages of the batch, each with padding behind it
+	pages   []span
+	last    flushed
+	sum     sum      // of the record being read
+	cuts    []cut    // of the member being read
+	left    []byte   // of a member that was cut
+	opaqued *field   // whose value was stored as JSON text last
+	inner   redactor // of what is in JSON text
+	patched []byte   // JSON text of the record as the redactor has left it
 
 	changes []change
 	stale   bool // some type grew: what is buffered has to be read again
@@ -51,10 +61,8 @@ type Mapper struct {
 	fetched0 int64 // both as of the beginning of the batch
 	refused0 int64
 
-	walk      walker
-	tok       token
-	unescaped []byte
-	digits    []byte
+	walk walker
+	tokens
 }
 
 // span is a stretch of raw.
@@ -71,6 +79,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 		known:    known,
 		declared: make(map[string]arrow.DataType, len(s.Types)),
 		volatile: make(map[string]bool, len(s.Volatile)),
+		rulings:  newRulings(s),
 		key:      make([]*column, len(s.Key)),
 		mem:      memory.DefaultAllocator,
 	}
@@ -120,6 +129,7 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 // may be reused. An error is a [*SyntaxError] and means that nothing of the
 // page was kept; a record that cannot be kept is a [Reject] and no error.
 func (m *Mapper) Append(records []byte) error {
+	m.last.raw = nil
 	begin := len(m.raw)
 	if begin+len(records) > maxBuffered {
 		return fmt.Errorf("buffer page of %d bytes: more than %d bytes since the last flush", len(records), maxBuffered)
@@ -150,9 +160,13 @@ const maxBuffered = 1 << 30
 // Rows is the number of rows of the root table that are buffered.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes is the size of what is buffered in columns. As much again, at most, is
-// held of the pages.
-func (m *Mapper) Bytes() (n int64) {
+// Bytes is the size of what is buffered in columns and rejects. As much again,
+// at most, is held of the pages.
+func (m *Mapper) Bytes() int64 {
+	var n int64
+	for i := range m.rejects {
+		n += int64(len(m.rejects[i].Raw))
+	}
 	m.root.each(func(t *table) {
 		for _, c := range t.columns {
 			n += c.bytes()
@@ -193,6 +207,7 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if m.root.rows > 0 {
 		batches = m.batches()
 	}
+	m.last = flushed{raw: m.raw, pages: append(m.last.pages[:0], m.pages...), first: m.fetched0}
 	m.fetched0, m.refused0 = m.fetched, m.refused
 	m.clear()
 	m.pages = m.pages[:0]

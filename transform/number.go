@@ -72,6 +72,19 @@ func (n *numeral) shift(exponent []byte) {
 	n.scale -= sign * e
 }
 
+// trim takes away the zeros behind the point that say nothing.
+func (n *numeral) trim() {
+	for n.scale > 0 && len(n.digits) > 0 && n.digits[len(n.digits)-1] == '0' {
+		n.digits = n.digits[:len(n.digits)-1]
+		n.scale--
+	}
+	if len(n.digits) == 0 {
+		n.scale = 0
+	}
+	n.fraction = n.scale > 0
+	n.exponent = n.scale < 0
+}
+
 // integer reports whether n is written, or with its exponent is, a whole
 // number.
 func (n *numeral) integer() bool { return !n.fraction && !n.exponent || n.exponent && n.scale <= 0 }

@@ -36,9 +36,13 @@ type field struct {
 	size       int       // of all of it
 	seen       uint64    // serial of the object in which it was met last
 
-	next     *field // that followed it last
-	column   *column
+	next    *field // that followed it last
+	column  *column
+	special bool // volatile, or with a ruling
+
 	volatile bool
+	ruling   *ruling // nil: loaded as it is
+	inside   *place  // of its JSON text
 
 	object *object
 	rows   *table
@@ -84,11 +88,20 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 		if b[i] <= ' ' {
 			i = space(b, i)
 		}
-		if i = m.value(f, i, row); i < 0 {
+		if f.special {
+			i = m.special(f, begin, i, row)
+		} else {
+			i = m.value(f, i, row)
+		}
+		if i < 0 {
 			return i
 		}
-		if o.root && !f.volatile {
-			m.sum.add(xxh3.Hash(b[begin:i]))
+		if o.root {
+			if len(m.cuts) == 0 {
+				m.sum.add(xxh3.Hash(b[begin:i]))
+			} else {
+				m.pieces(begin, i)
+			}
 		}
 		if b[i] <= ' ' {
 			i = space(b, i)
@@ -144,7 +157,10 @@ func (m *Mapper) learn(o *object, name string) *field {
 	f := &field{name: name, owner: o, next: o.first.next}
 	f.expect(name)
 	f.volatile = o.root && m.volatile[name]
-	f.column = m.columnAt(o.table, o.pointer+"/"+escapePointer(name))
+	pointer := o.pointer + "/" + escapePointer(name)
+	f.ruling = m.rulings.at(o.table.path + pointer)
+	f.special = f.volatile || f.ruling != nil
+	f.column = m.columnAt(o.table, pointer)
 	o.fields[name] = f
 	return f
 }
@@ -212,8 +228,8 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	if c.kind == kindJSON {
 		return m.opaque(f, i, row)
 	}
-	if end = m.token(i); end > 0 {
-		m.put(f, row)
+	if end = m.token(i); end > 0 && !m.put(f, row) {
+		return m.opaque(f, i, row)
 	}
 	return end
 }

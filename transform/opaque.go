@@ -19,6 +19,9 @@ func (m *Mapper) opaque(f *field, i, row int) (end int) {
 	if code := strict(value); code != 0 {
 		return code
 	}
+	if m.rulings.any() {
+		value = m.opaqueRuled(f, i, end)
+	}
 	c := f.column
 	m.widen(c, schemas.JSON)
 	if c.kind == kindStale {

@@ -225,3 +225,14 @@ func TestCountersOutliveAFlush(t *testing.T) {
 	require.EqualValues(t, 3, m.Rejected())
 	require.Equal(t, []int64{0, 2, 3, 5, 6, 8}, ordinals)
 }
+
+func TestModeReachesEveryBatch(t *testing.T) {
+	s := keyedStream
+	s.Mode = schemas.History
+	s.Rules.Rename = map[string]string{"n": "number"}
+	out := shape(t, s, nil, `[{"id":1,"n":1,"i":[{"a":1,"t":[{"b":1}]}]}]`)
+	require.Len(t, out.batches, 3)
+	for _, b := range out.batches {
+		require.Equal(t, schemas.History, b.Table.Mode, b.Table.Name)
+	}
+}

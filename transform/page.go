@@ -1,10 +1,6 @@
 package transform
 
-import (
-	"fmt"
-
-	"github.com/zeebo/xxh3"
-)
+import "fmt"
 
 // SyntaxError is returned for a page that is no JSON array.
 type SyntaxError struct {
@@ -102,7 +98,7 @@ func (m *Mapper) weigh(begin int, long bool) int {
 
 // fill reads the record at i into row.
 func (m *Mapper) fill(i, row int) (end int) {
-	m.sum = sum{}
+	m.sum, m.cuts, m.patched = sum{}, m.cuts[:0], m.patched[:0]
 	switch m.raw[i] {
 	case '{':
 		return m.members(m.root.object, i+1, row)
@@ -118,10 +114,10 @@ func (m *Mapper) fill(i, row int) (end int) {
 // scalar reads a record that is no object: the one value of its row.
 func (m *Mapper) scalar(i, row int) (end int) {
 	if m.scalars == nil {
-		m.scalars = &field{owner: m.root.object, column: m.columnAt(m.root, "")}
+		m.scalars = &field{owner: m.root.object, ruling: m.rulings.at(""), column: m.columnAt(m.root, "")}
 	}
-	if end = m.value(m.scalars, i, row); end > 0 {
-		m.sum.add(xxh3.Hash(m.raw[i:end]))
+	if end = m.special(m.scalars, i, i, row); end > 0 {
+		m.pieces(i, end)
 	}
 	return end
 }

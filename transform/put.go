@@ -8,11 +8,14 @@ import (
 
 // put stores the scalar m.tok as the value of f, whose column's type grows if it
 // must. The one value that no type but text holds, a negative zero, is noted.
-// Invariant 11
-func (m *Mapper) put(f *field, row int) {
+// It reports false where the column has become one of JSON text. // Invariant 11
+func (m *Mapper) put(f *field, row int) bool {
 	c, t := f.column, &m.tok
 	if !c.store(row, t) {
-		m.widen(c, schemas.Join(c.typ, typeOf(c.declared, t)))
+		m.widen(c, schemas.Join(c.typ, c.typeOf(t)))
+		if c.kind == kindJSON {
+			return false
+		}
 		if c.kind != kindStale && !c.store(row, t) {
 			// Not while store and typeOf agree. Text holds anything.
 			m.widen(c, schemas.Join(c.typ, schemas.Text))
@@ -20,12 +23,21 @@ func (m *Mapper) put(f *field, row int) {
 		}
 		if c.kind == kindStale {
 			c.n = row + 1
-			return
+			return true
 		}
 	}
 	if c.flattens(t) {
 		m.rejectValue(f, row, t.raw, minusZero)
 	}
+	return true
+}
+
+// typeOf is the least type of the column that holds t.
+func (c *column) typeOf(t *token) arrow.DataType {
+	if c.verbatim {
+		return schemas.Text
+	}
+	return typeOf(c.declared, t)
 }
 
 // flattens reports whether t, which c stored, is a zero that lost its sign.

@@ -13,8 +13,25 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxRaw is how much of a value a reject keeps.
-const maxRaw = 64 << 10
+// How much a reject keeps of a value, and of a record, which should be whole so
+// that it can be read again.
+const (
+	maxRaw       = 64 << 10
+	maxRawRecord = 1 << 20
+)
+
+// What the reason of a reject ends with if its record is not there as it came,
+// and reading it again would give another one.
+const (
+	lost      = ", and cannot be read again"
+	notMasked = "; kept without what is masked" + lost
+	notWhole  = "; kept in part" + lost
+	notText   = `; kept with \xNN for what is no text` + lost
+)
+
+// Whole reports whether a record-level reject with this reason keeps the record
+// byte for byte, so that appending it to a mapper again can repair it.
+func Whole(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // reasons of refusals, for people.
 var reasons = map[int]string{
@@ -30,36 +47,59 @@ var reasons = map[int]string{
 // rejectRecord notes that the record at begin was left out.
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
-	record := m.raw[begin:end]
+	raw, note := m.shown(m.raw, begin, end)
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
 		Ordinal: m.fetched,
-		Key:     m.keyIn(record),
+		Key:     m.keyIn(m.raw[begin:end]),
 		Wanted:  "record",
-		Raw:     printable(record),
-		Reason:  reasons[code],
+		Raw:     raw,
+		Reason:  reasons[code] + note,
 		Record:  true,
 	})
 }
 
+// shown is the record page[begin:end] as a reject keeps it, and what to say
+// where that is not what came.
+func (m *Mapper) shown(page []byte, begin, end int) (raw, note string) {
+	record, lossy := m.redacted(page, begin, end)
+	raw = printable(record, maxRawRecord)
+	switch {
+	case lossy:
+		note = notMasked
+	case len(record) > maxRawRecord:
+		note = notWhole
+	case raw != string(record):
+		note = notText
+	}
+	return raw, note
+}
+
 // rejectValue notes that the value of f in row could not be stored as it came.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
-	m.rejectAt(f.owner.table.pointer(row)+f.column.source, f.column.typ, raw, reason)
+	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, f.column.typ, raw, reason)
 }
 
 // rejectElement does so for the element of a list that is in m.tok.
 func (m *Mapper) rejectElement(f *field, row, index int) {
 	pointer := f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
-	m.rejectAt(pointer, f.column.elem.typ, m.tok.raw, minusZero)
+	m.rejectAt(f, pointer, f.column.elem.typ, m.tok.raw, minusZero)
 }
 
-func (m *Mapper) rejectAt(pointer string, wanted arrow.DataType, raw []byte, reason string) {
+func (m *Mapper) rejectAt(f *field, pointer string, wanted arrow.DataType, raw []byte, reason string) {
+	if f.ruling != nil && f.ruling.Drop {
+		return // it would not be stored anyway
+	}
+	shown := masked
+	if !f.ruling.hides() {
+		shown = printable(raw, maxRaw)
+	}
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
 		Ordinal: m.fetched,
 		Pointer: pointer,
 		Wanted:  schemas.TypeName(wanted),
-		Raw:     printable(raw),
+		Raw:     shown,
 		Reason:  reason,
 	})
 }
@@ -78,18 +118,39 @@ func (t *table) pointer(row int) string {
 // be found: the first value of each member.
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
-	for i, name := range m.stream.Key {
-		source := "/" + name
-		if c := m.key[i]; c != nil {
-			source = c.source
-		}
-		v := memberIn(record, source)
+	for i := range m.stream.Key {
+		v := memberIn(record, m.keySource(i))
 		if v == nil {
 			return ""
 		}
-		values = append(values, printable(v))
+		values = append(values, printable(m.maskedKey(i, v), maxRaw))
 	}
 	return joinKey(values)
+}
+
+// maskedKey is the value v of the i-th key column, as JSON, as it may be shown.
+func (m *Mapper) maskedKey(i int, v []byte) []byte {
+	k := m.rulings.at(m.keySource(i))
+	if !k.hides() {
+		return v
+	}
+	if k.text == nil {
+		return []byte(`"` + masked + `"`)
+	}
+	text := v
+	if v[0] == '"' {
+		text, _ = jsontext.AppendUnquote(nil, v)
+	}
+	out, _ := jsontext.AppendQuote(nil, k.text.append(nil, text))
+	return out
+}
+
+// keySource is the pointer of the i-th key column, as far as it is known.
+func (m *Mapper) keySource(i int) string {
+	if c := m.key[i]; c != nil {
+		return c.source
+	}
+	return "/" + m.stream.Key[i]
 }
 
 // joinKey is a key of one value, or of several as a JSON array.
@@ -103,15 +164,15 @@ func joinKey(values []string) string {
 	return "[" + strings.Join(values, ",") + "]"
 }
 
-// memberIn is the first value at a pointer of objects in a record, which the
+// memberIn is the first value at a pointer into a record, which the
 // grammar allows; nil where there is none. The record need not be fit for
 // anything else.
 func memberIn(record []byte, pointer string) []byte {
-	names := strings.Split(pointer, "/")[1:]
+	names := namesIn(pointer)
 	d := jsontext.NewDecoder(bytes.NewBuffer(record),
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(names) > 0 {
-		if !enter(d, unescapePointer.Replace(names[0])) {
+		if !enter(d, names[0]) {
 			return nil
 		}
 		names = names[1:]
@@ -125,8 +186,24 @@ func memberIn(record []byte, pointer string) []byte {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// enter goes into the object d stands before, up to the value of a member.
+// namesIn are the steps of a pointer.
+func namesIn(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	names := strings.Split(pointer[1:], "/")
+	for i, name := range names {
+		names[i] = unescapePointer.Replace(name)
+	}
+	return names
+}
+
+// enter goes into the object d stands before, up to the value of a member, or
+// into the array, up to an element.
 func enter(d *jsontext.Decoder, name string) bool {
+	if d.PeekKind() == '[' {
+		return enterArray(d, name)
+	}
 	if d.PeekKind() != '{' {
 		return false
 	}
@@ -148,10 +225,21 @@ func enter(d *jsontext.Decoder, name string) bool {
 	return false
 }
 
-// printable is b as text: bytes that are not UTF-8 as \xNN, cut at maxRaw.
-func printable(b []byte) string {
+func enterArray(d *jsontext.Decoder, name string) bool {
+	if _, err := d.ReadToken(); err != nil {
+		return false
+	}
+	index, err := strconv.Atoi(name)
+	for ; err == nil && index > 0 && d.PeekKind() != ']'; index-- {
+		err = d.SkipValue()
+	}
+	return err == nil && d.PeekKind() != ']'
+}
+
+// printable is b as text: bytes that are not UTF-8 as \xNN, cut at most bytes.
+func printable(b []byte, most int) string {
 	var s strings.Builder
-	for len(b) > 0 && s.Len() < maxRaw {
+	for len(b) > 0 && s.Len() < most {
 		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 {
 			fmt.Fprintf(&s, `\x%02X`, b[0])

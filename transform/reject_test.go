@@ -21,7 +21,7 @@ func TestRejects(t *testing.T) {
 		{"duplicate key", keyedStream, `[{"id":1,"id":2}]`,
 			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"id":2}`, Reason: reasons[refuseDuplicate], Record: true}},
 		{"invalid UTF-8", keyedStream, "[{\"id\":\"k\",\"a\":\"x\xffy\xc3\"}]",
-			Reject{Key: `"k"`, Wanted: "record", Raw: `{"id":"k","a":"x\xFFy\xC3"}`, Reason: reasons[refuseEncoding], Record: true}},
+			Reject{Key: `"k"`, Wanted: "record", Raw: `{"id":"k","a":"x\xFFy\xC3"}`, Reason: reasons[refuseEncoding] + notText, Record: true}},
 		{"lone surrogate in JSON text", keyedStream, `[{"id":1,"a":{"1":"\ud800"}}]`,
 			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"a":{"1":"\ud800"}}`, Reason: reasons[refuseEncoding], Record: true}},
 		{"missing key", keyedStream, `[{"a":1}]`,
@@ -59,10 +59,10 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 	a, _ := out.table("").column("/id")
 	require.Equal(t, "1 3", lines(a))
 	require.Len(t, out.rejects, 1)
-	require.Equal(t, reasons[refuseSize], out.rejects[0].Reason)
+	require.Equal(t, reasons[refuseSize]+notWhole, out.rejects[0].Reason)
 	require.Equal(t, int64(1), out.rejects[0].Ordinal)
 	require.Equal(t, "2", out.rejects[0].Key)
-	require.Len(t, out.rejects[0].Raw, maxRaw)
+	require.Len(t, out.rejects[0].Raw, maxRawRecord)
 }
 
 func TestDeepRecordIsRejectedAlone(t *testing.T) {

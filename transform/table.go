@@ -39,26 +39,49 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
 	t.used = found
-	known := map[string]string{}
-	var taken []string
+	known, names := map[string]arrow.Field{}, map[string]string{}
 	for _, f := range fields {
 		source, ok := sourceOf(f)
-		if !ok {
-			taken = append(taken, f.Name)
+		if !ok || !m.stillNamed(path+source, f, known[source]) {
 			continue
 		}
-		known[source] = f.Name
-		m.addColumn(t, f.Name, source, schemas.TypeOf(f))
+		known[source] = f
+		if names[source] = f.Name; m.renamed(path+source) == f.Name {
+			delete(names, source) // it has its own name here, and that one from the shaper
+		}
 	}
-	t.namer = schemas.NewNamer(known)
-	for _, name := range taken {
-		t.namer.Take(name)
+	t.namer = schemas.NewNamer(names)
+	for _, f := range fields {
+		t.namer.Take(f.Name)
+	}
+	for _, f := range fields {
+		if source, _ := sourceOf(f); known[source].Name == f.Name {
+			m.addColumn(t, t.namer.Name(source), source, schemas.TypeOf(f))
+		}
 	}
 	if parent != nil {
 		t.level = parent.level + 1
 		parent.children = append(parent.children, t)
 	}
 	return t
+}
+
+// renamed is what the stream's rules call a field's column; "" where they do not.
+func (m *Mapper) renamed(pointer string) string {
+	if k := m.rulings.at(pointer); k != nil {
+		return k.Rename
+	}
+	return ""
+}
+
+// stillNamed reports whether f is the column of its field, rather than other,
+// which is one of that field as well: from before it was called otherwise.
+func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
+	name := m.renamed(pointer)
+	if name == "" {
+		name = schemas.Column(schemas.Source(f))
+	}
+	return other.Name == "" || f.Name == name
 }
 
 // childTable makes the table for the objects in the arrays that f holds. Where a
@@ -136,9 +159,15 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 		c.declared = d
 		c.typ = schemas.Join(c.typ, d)
 	}
+	if k := m.rulings.at(t.path + source); k != nil {
+		c.rule(k)
+	}
 	c.settle()
 	t.columns = append(t.columns, c)
 	t.sources[source] = c
+	if m.renamed(t.path+source) != "" {
+		name = schemas.Column(source) // the key names columns as the source does
+	}
 	if i := slices.Index(m.stream.Key, name); i >= 0 && t.parent == nil {
 		m.key[i], c.key = c, true
 	}

@@ -16,9 +16,17 @@ type token struct {
 	what    byte    // '"', '0', 't' or 'f'
 }
 
+// tokens scans scalars one at a time. The token lives until the next one.
+type tokens struct {
+	tok       token
+	unescaped []byte
+	digits    []byte
+}
+
 // token scans the scalar at i into m.tok. A null has no token.
-func (m *Mapper) token(i int) (end int) {
-	b := m.raw
+func (m *Mapper) token(i int) (end int) { return m.scan(m.raw, i) }
+
+func (m *tokens) scan(b []byte, i int) (end int) {
 	t := &m.tok
 	switch c := b[i]; {
 	case c == '"':

@@ -46,11 +46,11 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 
 // mark is a point to which the mapper can go back.
 type mark struct {
-	changes, rejects int
-	stale            bool
+	changes, rejects, cuts int
+	stale                  bool
 }
 
-func (m *Mapper) mark() mark { return mark{len(m.changes), len(m.rejects), m.stale} }
+func (m *Mapper) mark() mark { return mark{len(m.changes), len(m.rejects), len(m.cuts), m.stale} }
 
 // undo takes back what types and rejects have become since k, for row of t and
 // what comes after it.
@@ -68,6 +68,7 @@ func (m *Mapper) undo(k mark, t *table, row int) {
 	}
 	m.changes = m.changes[:k.changes]
 	m.rejects = m.rejects[:k.rejects]
+	m.cuts = m.cuts[:k.cuts]
 	m.stale = k.stale
 	t.truncate(row)
 }

@@ -18,7 +18,8 @@ type Client struct {
 
 // Clients are the clients that reading these streams of a source takes, those
 // for their parents included. What each may request is the routes of its
-// streams and nothing else. // Invariant 9
+// streams, and of those that say whether a record of theirs is still there, and
+// nothing else. // Invariant 9
 func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 	src, _ := c.Source(source)
 	all := c.withParents(streams)
@@ -26,7 +27,7 @@ func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
-		own := routes(all, func(s Stream) bool { return s.Surface == surface && !s.apart() })
+		own := routes(append(c.details(streams), all...), func(s Stream) bool { return s.Surface == surface && !s.apart() })
 		if from == nil || len(own) == 0 {
 			continue
 		}
@@ -72,6 +73,19 @@ func (c *Config) withParents(streams []Stream) []Stream {
 			continue
 		}
 		if s, ok := c.Stream(up); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// details are the streams that say of one record of a list whether it is there:
+// a run asks them about rows that the list lacks.
+func (c *Config) details(lists []Stream) []Stream {
+	var all []Stream
+	for _, s := range c.Streams {
+		isParent := func(l Stream) bool { return l.Name == s.Parent && l.Surface == s.Surface }
+		if s.Class == schemas.ClassDetail && s.Method == "GET" && s.Enabled && slices.ContainsFunc(lists, isParent) {
 			all = append(all, s)
 		}
 	}

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
@@ -34,6 +35,8 @@ type Config struct {
 	Streams      []Stream      // the catalogue, overridden, then the file's own
 	Serve        Serve
 	State        State
+
+	presets *schemas.Presets
 }
 
 // Default values of what a file leaves out.
@@ -56,10 +59,15 @@ type Serve struct {
 	Token  wire.Secret // of the dashboard
 }
 
-// Parse reads a whole configuration. Its error is [Faults].
+// Parse reads a whole configuration. Its error is [Faults], unless the program
+// itself is broken.
 func Parse(data []byte, in Input) (*Config, error) {
 	r := &reader{Input: in}
 	c := &Config{File: in.File, State: State{Dir: DefaultState}, Serve: Serve{Listen: DefaultListen}}
+	var err error
+	if c.presets, err = schemas.LoadPresets(); err != nil {
+		return nil, fmt.Errorf("parse %s: %w", in.File, err)
+	}
 	if root := r.document(data); root != nil {
 		r.root(c, root)
 	}

@@ -23,6 +23,7 @@ func input() Input {
 		"PENSTOCK_SIGNING_SECRET":  "whsec_hush",
 		"PENSTOCK_DASHBOARD_TOKEN": "dash_hush",
 		"DATABASE_URL":             "postgres://me:hush@db.example.com/x?sslmode=require",
+		"PENSTOCK_MASK_KEY":        "hush hush hush hush",
 		"EMPTY":                    "",
 	}
 	files := map[string]string{"key": "sk_file\r\n", "blank": "\n"}
@@ -100,6 +101,7 @@ pipelines:
     mode: merge                          # merge | append | replace | history
     schema: {tables: evolve, columns: evolve, types: evolve}   # evolve | freeze | discard_row | discard_value
     mask: {"*.email": hmac, "hr.employees.account_number": drop}
+    mask_key: "${PENSTOCK_MASK_KEY}"     # of hmac
 streams:                                 # overrides and additions
   crm.leads: {records: /data/items, key: [id], pagination: {type: page, page: page, size: per_page, limit: 100}}
   blog.posts: {path: "https://blog.example/wp-json/wp/v2/posts"}      # one of the user's own; the rest is negotiated
@@ -136,7 +138,7 @@ func TestParseContractExample(t *testing.T) {
 	require.Equal(t, "Europe/Berlin", p.Schedule.Zone.String())
 	require.Equal(t, "merge", p.Mode.Text)
 	require.Len(t, p.Mask, 2)
-	require.Equal(t, Mask{At: Pos{25, 29}, Stream: "hr.employees", Column: "account_number", Action: "drop"}, p.Mask[1])
+	require.Equal(t, Mask{At: Pos{25, 29}, Stream: "hr.employees", Column: "account_number", Mask: schemas.Mask{Action: "drop"}}, p.Mask[1])
 	require.Equal(t, ".penstock", c.State.Dir)
 	require.Equal(t, "dash_hush", c.Serve.Token.Reveal())
 
@@ -158,7 +160,7 @@ func TestParseFaults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
 		{"typo at the top", with("pipelines:", "pipelnes:"), `6:1: unknown key "pipelnes" in the configuration; did you mean "pipelines"?`},
 		{"typo in a pipeline", with("to: warehouse", "to: warehouse, shcedule: {}"), `7:40: unknown key "shcedule" in pipeline nightly; did you mean "schedule"?`},
-		{"key of no likeness", with("to: warehouse", "to: warehouse, zzz: 1"), `7:40: unknown key "zzz" in pipeline nightly; want from, mask, mode, schedule, schema, streams or to`},
+		{"key of no likeness", with("to: warehouse", "to: warehouse, zzz: 1"), `7:40: unknown key "zzz" in pipeline nightly; want changes, from, mask, mask_key, mode, schedule, schema, streams or to`},
 		{"duplicate key", minimal + "version: 1\n", `8:1: key "version" stands twice in the configuration, first in line 1`},
 		{"tab", "version: 1\n\tsources: {}\n", "2:1: a tab; YAML is indented with spaces"},
 		{"not YAML", "version: [1\n", "1:10: not YAML"},
@@ -220,8 +222,25 @@ func TestParseFaults(t *testing.T) {
 		{"cron every nothing", with("to: warehouse", `to: warehouse, schedule: {cron: "@every 0s"}`), "want a duration of a second or more"},
 		{"cron word", with("to: warehouse", `to: warehouse, schedule: {cron: "@dayly"}`), `did you mean "@daily"?`},
 		{"zone", with("to: warehouse", `to: warehouse, schedule: {cron: "@daily", zone: Mars/Base}`), `zone "Mars/Base" is unknown`},
-		{"mask of no column", with("to: warehouse", `to: warehouse, mask: {email: drop}`), `"email": want stream.column`},
+		{"mask of no column", with("to: warehouse", `to: warehouse, mask: {email: drop}`), `7:47: pipeline nightly mask "email": want stream.column`},
 		{"mask of no stream", with("to: warehouse", `to: warehouse, mask: {"hr.employes.email": drop}`), `did you mean "hr.employees"?`},
+		{"mask of a strange column", with("to: warehouse", `to: warehouse, mask: {"hr.employees.E-Mail": drop}`), `7:47: pipeline nightly mask "hr.employees.E-Mail": "E-Mail" names no column; want its path in lower case`},
+		{"mask unknown", with("to: warehouse", `to: warehouse, mask: {"*.email": hmca}`), `7:58: pipeline nightly mask *.email "hmca" is unknown; did you mean "hmac"?`},
+		{"mask personal with a column", with("to: warehouse", `to: warehouse, mask: {"hr.employees.name": personal}`), `7:47: pipeline nightly mask "hr.employees.name": no stream "hr.employees.name"; did you mean "hr.employees"?`},
+		{"mask without an action", with("to: warehouse", `to: warehouse, mask: {"*.email": {keep: 4}}`), `7:58: pipeline nightly mask *.email has no mask`},
+		{"mask parameter", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: email, keep: 4}}`), `7:58: pipeline nightly mask *.email: mask email has no keep`},
+		{"mask parameter unknown", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: partial, kepe: 4}}`), `7:74: unknown key "kepe" in pipeline nightly mask *.email; did you mean "keep"?`},
+		{"mask round to what", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: round, to: 500}}`), `mask round: to "500": want a power of ten, day, month or year`},
+		{"mask without its key", with("to: warehouse", `to: warehouse, mask: {"*.email": hmac}`), `7:47: pipeline nightly masks with a key here and has none; add mask_key: "${PENSTOCK_MASK_KEY}"`},
+		{"preset without its key", with("to: warehouse", `to: warehouse, mask: {"hr.*": personal}`), `7:47: pipeline nightly masks with a key here and has none`},
+		{"stream's mask without its key", minimal + "streams: {crm.leads: {columns: {email: hmac}}}\n", `8:33: pipeline nightly carries crm.leads, which is masked with a key here, and has none`},
+		{"short mask key", with("to: warehouse", `to: warehouse, mask_key: "hush"`), `7:50: pipeline nightly mask_key is shorter than 16 characters`},
+		{"key dropped", with("to: warehouse", `to: warehouse, mask: {"*.id": drop}`) + "streams: {crm.leads: {key: id}, hr.employees: {key: id}}\n",
+			`7:47: pipeline nightly mask would drop id, the key of crm.leads; a key can have hmac, hash or keep`},
+		{"key rounded", minimal + "streams: {crm.leads: {key: [a, b], columns: {b: round}}}\n", `8:46: stream crm.leads columns would mask (round) b, the key of crm.leads`},
+		{"key within what is dropped", minimal + "streams: {crm.leads: {key: a__b, columns: {a: drop}}}\n", `8:44: stream crm.leads columns would drop a__b, the key of crm.leads`},
+		{"key that is a credential", minimal + "streams: {crm.leads: {key: token}}\n", `8:11: stream crm.leads never loads credentials, such as token, the key of crm.leads`},
+		{"changes", with("to: warehouse", `to: warehouse, changes: maybe`), `7:49: pipeline nightly changes "maybe" is unknown; want true or false`},
 		{"two pipelines, one table", minimal + "  hourly: {from: main, to: warehouse, streams: crm.leads}\n", "8:28: pipelines nightly and hourly would both write crm_leads into warehouse"},
 
 		{"stream key", minimal + "streams: {crm.leads: {record: /data}}\n", `8:23: unknown key "record" in stream crm.leads; did you mean "records"?`},
@@ -237,7 +256,22 @@ func TestParseFaults(t *testing.T) {
 		{"from without a parent", minimal + "streams: {my.a: {path: /a, params: {x: {from: /id}}}}\n", "takes parameters from a parent and names none"},
 		{"table taken", minimal + "streams: {crm_leads.x: {path: /a}, crm.leads_x: {path: /b}}\n", "would share the table crm_leads_x with"},
 		{"name", minimal + "streams: {Leads: {path: /a}}\n", `stream "Leads": want module.resource in lower case`},
-		{"column type", minimal + "streams: {crm.leads: {columns: {x: float}}}\n", `no type "float"`},
+		{"column type", minimal + "streams: {crm.leads: {columns: {x: float}}}\n", `8:36: stream crm.leads columns x: "float" is neither a type nor a mask; want bool, int64`},
+		{"column path", minimal + "streams: {crm.leads: {columns: {E-Mail: drop}}}\n", `8:33: stream crm.leads columns E-Mail: no column has such a path`},
+		{"column mapping", minimal + "streams: {crm.leads: {columns: {x: {typ: text}}}}\n", `8:37: unknown key "typ" in stream crm.leads columns x; did you mean "type"?`},
+		{"column mask and type", minimal + "streams: {crm.leads: {columns: {x: {mask: hash, type: date}}}}\n", `8:55: stream crm.leads columns x: mask hash makes text, whatever the type; leave type out`},
+		{"column parameter alone", minimal + "streams: {crm.leads: {columns: {x: {keep: 3}}}}\n", `8:36: stream crm.leads columns x has no mask`},
+		{"rename to what", minimal + "streams: {crm.leads: {columns: {x: {rename: My Name}}}}\n", `8:45: stream crm.leads columns x rename "My Name": want lower-case letters`},
+		{"rename to penstock's own", minimal + "streams: {crm.leads: {columns: {x: {rename: _penstock_run}}}}\n", `no name of penstock's own`},
+		{"rename twice", minimal + "streams: {crm.leads: {columns: {x: {rename: z}, y: {rename: z}}}}\n", `8:61: stream crm.leads columns y rename: x is called "z" as well`},
+		{"select nothing", minimal + "streams: {crm.leads: {select: []}}\n", `8:31: stream crm.leads select is empty`},
+		{"select twice", minimal + "streams: {crm.leads: {select: [a, a]}}\n", `8:35: stream crm.leads select names "a" twice`},
+		{"filter without a test", minimal + "streams: {crm.leads: {filter: [{column: a}]}}\n", `8:32: stream crm.leads filter has 0 tests for one column; want one of`},
+		{"filter with two", minimal + "streams: {crm.leads: {filter: [{column: a, min: 1, max: 2}]}}\n", `8:32: stream crm.leads filter has 2 tests`},
+		{"filter without a column", minimal + "streams: {crm.leads: {filter: [{min: 1}]}}\n", `8:32: stream crm.leads filter has no column`},
+		{"filter's slip", minimal + "streams: {crm.leads: {filter: [{column: a, mni: 1}]}}\n", `8:44: unknown key "mni" in stream crm.leads filter; did you mean "min"?`},
+		{"filter of nothing", minimal + "streams: {crm.leads: {filter: {column: a, in: []}}}\n", `8:47: stream crm.leads filter in is empty`},
+		{"stream's schema", minimal + "streams: {crm.leads: {schema: {tables: frozen}}}\n", `8:40: stream crm.leads schema tables "frozen" is unknown`},
 		{"pointer", minimal + "streams: {crm.leads: {records: data}}\n", `"data": want a JSON pointer`},
 		{"page limit", minimal + "streams: {crm.leads: {pagination: {limit: 0}}}\n", "want a whole number from 1 to 100000"},
 
@@ -358,6 +392,7 @@ func TestParseBombs(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(contract))
 	f.Add([]byte(minimal))
+	f.Add([]byte(minimal + "streams: {crm.leads: {select: [a], filter: [{column: a, in: [1_0]}], schema: {types: freeze}, columns: {a: hash, b: {mask: partial, keep: 3, rename: c}, d: date}}}\n"))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Add([]byte(strings.Replace(minimal, "token: t", `token: "${file:key}"`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {

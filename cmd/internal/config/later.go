@@ -3,8 +3,8 @@ package config
 import "fmt"
 
 // Buildable faults, with its place in the file, whatever a pipeline asks for
-// that this release reads but cannot do yet: better no run than one that leaves
-// a column unmasked. The error is [Faults].
+// that this release reads but cannot do yet: better no run than one that does
+// something else. The error is [Faults].
 func (c *Config) Buildable(p Pipeline, streams []Stream) error {
 	var faults Faults
 	say := func(at Pos, format string, args ...any) {
@@ -13,28 +13,11 @@ func (c *Config) Buildable(p Pipeline, streams []Stream) error {
 	if len(p.From) > 1 {
 		say(p.From[1].At, "pipeline %s: a second source", p.Name)
 	}
-	if p.Mode.Text != "merge" {
-		say(p.Mode.At, "pipeline %s: mode %s", p.Name, p.Mode.Text)
-	}
-	if s := p.Schema; s.Tables != "evolve" || s.Columns != "evolve" || s.Types != "evolve" {
-		say(s.At, "pipeline %s: a schema that is not to evolve", p.Name)
-	}
-	if len(p.Mask) > 0 {
-		say(p.Mask[0].At, "pipeline %s: mask", p.Name)
-	}
 	if c.State.URL != "" {
 		say(c.State.At, "state in a database")
 	}
-	for _, to := range p.To {
-		if d, _ := c.Destination(to.Text); d.Publish != "" {
-			say(d.At, "destination %s: publish", d.Name)
-		}
-	}
 	for _, s := range streams {
-		switch {
-		case s.Mode != "" && s.Mode != "merge":
-			say(s.At, "stream %s: mode %s", s.Name, s.Mode)
-		case s.Incremental != nil:
+		if s.Incremental != nil {
 			say(s.At, "stream %s: incremental", s.Name)
 		}
 	}

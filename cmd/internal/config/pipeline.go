@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Pipeline says what goes where, and when.
@@ -20,6 +23,8 @@ type Pipeline struct {
 	Mode     Ref // merge where the file is silent
 	Schema   Contract
 	Mask     []Mask
+	MaskKey  wire.Secret // of masks with a key
+	Changes  bool        // what becomes of each row is kept in a log
 }
 
 // Ref is a word of the file and where it stands.
@@ -36,24 +41,16 @@ type Schedule struct {
 	CatchUp string // once: a missed slot is run when possible; skip: it is not
 }
 
-// Contract is what may happen to a table's schema; each part is evolve,
-// freeze, discard_row or discard_value.
+// Contract is what may happen to a table's schema. A part that is not set is
+// evolve, in a stream the pipeline's.
 type Contract struct {
-	At                     Pos
-	Tables, Columns, Types string
-}
-
-// Mask is what happens to a column before it is stored.
-type Mask struct {
-	At     Pos
-	Stream string // pattern
-	Column string
-	Action string // hmac or drop
+	At Pos
+	schemas.Contract
 }
 
 func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
 	return named(r, n, "pipelines", func(e entry) Pipeline {
-		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}, Schema: Contract{Tables: "evolve", Columns: "evolve", Types: "evolve"}}
+		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
 		what := "pipeline " + e.key
 		ok := r.mapping(e.value, what, fields{
 			"from":     func(n ast.Node) { p.From = r.refs(n, what+" from", "source", sourceNames(c)) },
@@ -62,7 +59,9 @@ func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
 			"schedule": func(n ast.Node) { p.Schedule = r.schedule(n, what+" schedule") },
 			"mode":     func(n ast.Node) { p.Mode = Ref{posOf(n), r.choice(n, what+" mode", modes...)} },
 			"schema":   func(n ast.Node) { p.Schema = r.contract(n, what+" schema") },
-			"mask":     func(n ast.Node) { p.Mask = r.mask(n, what+" mask", c.Streams) },
+			"mask":     func(n ast.Node) { p.Mask = r.masks(n, what+" mask", c.Streams) },
+			"mask_key": func(n ast.Node) { p.MaskKey = r.maskKey(n, what+" mask_key") },
+			"changes":  func(n ast.Node) { p.Changes = r.flagged(n, what+" changes") },
 		})
 		if ok {
 			r.require(e.value, what, "from", "to")
@@ -169,10 +168,10 @@ func (r *reader) cron(n ast.Node, what string) string {
 }
 
 func (r *reader) contract(n ast.Node, what string) Contract {
-	c := Contract{At: posOf(n), Tables: "evolve", Columns: "evolve", Types: "evolve"}
-	part := func(to *string, key string) func(ast.Node) {
+	c := Contract{At: posOf(n)}
+	part := func(to *schemas.Policy, key string) func(ast.Node) {
 		return func(n ast.Node) {
-			*to = r.choice(n, what+" "+key, "evolve", "freeze", "discard_row", "discard_value")
+			*to = schemas.Policy(r.choice(n, what+" "+key, "evolve", "freeze", "discard_row", "discard_value"))
 		}
 	}
 	r.mapping(n, what, fields{
@@ -181,27 +180,6 @@ func (r *reader) contract(n ast.Node, what string) Contract {
 		"types":   part(&c.Types, "types"),
 	})
 	return c
-}
-
-// mask reads module.resource.column or *.column to an action.
-func (r *reader) mask(n ast.Node, what string, all []Stream) []Mask {
-	var masks []Mask
-	es, _ := r.entries(n, what)
-	for _, e := range es {
-		m := Mask{At: e.at, Action: r.choice(e.value, what+" "+e.key, "hmac", "drop")}
-		i := strings.LastIndexByte(e.key, '.')
-		if i < 1 || i == len(e.key)-1 {
-			r.fault(e.at, "%s %q: want stream.column, such as *.email", what, e.key)
-			continue
-		}
-		m.Stream, m.Column = e.key[:i], e.key[i+1:]
-		if bad := badPattern(m.Stream, all); bad != "" {
-			r.fault(e.at, "%s %q: %s", what, e.key, bad)
-			continue
-		}
-		masks = append(masks, m)
-	}
-	return masks
 }
 
 // collisions faults two pipelines that would write one table of one place.

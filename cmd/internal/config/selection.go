@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -14,7 +15,8 @@ import (
 // name chooses its stream even where "*" would not; a pattern with * chooses
 // the enabled ones that the source has a surface for; of several patterns that
 // match a stream the last decides. With only, patterns of the command line, the
-// choice is narrowed to them. The error is [Faults].
+// choice is narrowed to them. Each stream has the mode and the rules that the
+// pipeline gives it. The error is [Faults].
 func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 	var faults Faults
 	chosen := c.choose(p, p.Streams, &faults)
@@ -35,10 +37,33 @@ func (c *Config) Select(p Pipeline, only []string) ([]Stream, error) {
 			faults = append(faults, Fault{Message: fmt.Sprintf("pipeline %s carries no stream %s", p.Name, few(only))})
 		}
 	}
+	for i := range chosen {
+		chosen[i] = c.ruled(p, chosen[i])
+	}
+	c.checkMasks(p, chosen, func(at Pos, format string, args ...any) {
+		faults = append(faults, Fault{File: c.File, Pos: at, Message: fmt.Sprintf(format, args...)})
+	})
 	if len(faults) > 0 {
-		return nil, faults
+		return nil, faults.sorted()
 	}
 	return parentsFirst(chosen), nil
+}
+
+// ruled is a stream as this pipeline loads it.
+func (c *Config) ruled(p Pipeline, s Stream) Stream {
+	s.Table.Mode = s.Mode.Or(schemas.Mode(p.Mode.Text))
+	s.Rules.Contract = schemas.Contract{
+		Tables:  cmp.Or(s.Schema.Tables, p.Schema.Tables, schemas.Evolve),
+		Columns: cmp.Or(s.Schema.Columns, p.Schema.Columns, schemas.Evolve),
+		Types:   cmp.Or(s.Schema.Types, p.Schema.Types, schemas.Evolve),
+	}
+	s.Rules.Masks = c.masksFor(p, s)
+	s.Rules.MaskKey = schemas.MaskKey(p.MaskKey.Reveal())
+	s.Log = p.Changes
+	if s.Changes != nil {
+		s.Log = *s.Changes
+	}
+	return s
 }
 
 // choose applies patterns to the streams. Patterns that only take away start

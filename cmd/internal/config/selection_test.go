@@ -190,16 +190,6 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 }
 
 func TestBuildable(t *testing.T) {
-	for add, want := range map[string]string{
-		"mode: append":            "8:42: pipeline all: mode append cannot be used in this release",
-		"schema: {types: freeze}": "pipeline all: a schema that is not to evolve cannot be used",
-		`mask: {"*.email": drop}`: "pipeline all: mask cannot be used",
-	} {
-		c := parsed(t, strings.Replace(both, "to: warehouse", "to: warehouse, "+add, 1))
-		streams, err := c.Select(c.Pipelines[0], nil)
-		require.NoError(t, err)
-		require.ErrorContains(t, c.Buildable(c.Pipelines[0], streams), want)
-	}
 	c := parsed(t, both+"streams: {crm.leads: {incremental: {column: updated_at}}}\nstate: postgres://u:hush@db/x\n")
 	streams, err := c.Select(c.Pipelines[0], nil)
 	require.NoError(t, err)

@@ -19,7 +19,10 @@ type Stream struct {
 	At          Pos               // where the file speaks of it; zero where it does not
 	Origin      string            // scheme://host of an absolute path; "" for the surface's own
 	Credential  Auth              // the stream's own credential, if any
-	Mode        string            // merge, append, replace or history; "" for the pipeline's
+	Mode        schemas.Mode      // "" for the pipeline's
+	Schema      Contract          // over the pipeline's
+	Changes     *bool             // nil for the pipeline's
+	Columns     []ColumnMask      // ditto, the weightiest masks
 	Incremental map[string]string // as written; nil for none
 }
 
@@ -108,8 +111,12 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 				s.Parent = v.value
 			}
 		},
-		"columns": func(n ast.Node) { s.Types = r.columns(s.Types, n, what+" columns") },
-		"mode":    func(n ast.Node) { s.Mode = r.choice(n, what+" mode", modes...) },
+		"columns": func(n ast.Node) { r.columns(s, n, what+" columns") },
+		"select":  func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
+		"filter":  func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
+		"mode":    func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
+		"schema":  func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
+		"changes": func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
 		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
 	})
 	if ok && !known && !pathSet {
@@ -215,25 +222,6 @@ func (r *reader) words(n ast.Node, what string) map[string]string {
 		if s, ok := r.scalar(e.value, what+" "+e.key); ok {
 			all[e.key] = s.value
 		}
-	}
-	return all
-}
-
-// columns adds declared types to those of the catalogue.
-func (r *reader) columns(types map[string]string, n ast.Node, what string) map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, types)
-	es, _ := r.entries(n, what)
-	for _, e := range es {
-		s, ok := r.text(e.value, what+" "+e.key)
-		if !ok {
-			continue
-		}
-		if _, err := schemas.ParseType(s.value); err != nil {
-			r.fault(s.at, "%s %s: no type %q; want bool, int64, float64, decimal(p,s), date, timestamp, text or json", what, e.key, s.raw)
-			continue
-		}
-		all[e.key] = s.value
 	}
 	return all
 }

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Mask is what a pipeline stores in place of a column's values.
+type Mask struct {
+	At     Pos
+	Stream string // pattern
+	Column string // pattern; "" with a preset
+	Preset string // a set of masks; "" with Mask
+	Mask   schemas.Mask
+}
+
+func (m Mask) rule() schemas.MaskRule {
+	return schemas.MaskRule{Column: m.Column, Exact: !strings.Contains(m.Stream+m.Column, "*"), Mask: m.Mask}
+}
+
+// shortestKey is how long a key must be that nobody is to guess.
+const shortestKey = 16
+
+// masks reads `stream.column: mask`, either with *, and `stream: personal`. An
+// entry without any * means one column of one stream; others mean the columns
+// within objects and lists as well.
+func (r *reader) masks(n ast.Node, what string, all []Stream) []Mask {
+	var masks []Mask
+	es, _ := r.entries(n, what)
+	for _, e := range es {
+		m := Mask{At: e.at, Stream: e.key}
+		if s, ok := r.resolve(e.value).(ast.ScalarNode); ok && fmt.Sprint(s.GetValue()) == schemas.PresetPersonal {
+			m.Preset = schemas.PresetPersonal
+		} else {
+			m.Mask = r.mask(e.value, what+" "+e.key, schemas.PresetPersonal)
+			i := strings.LastIndexByte(e.key, '.')
+			if i < 1 || i == len(e.key)-1 {
+				r.fault(e.at, "%s %q: want stream.column, such as *.email", what, e.key)
+				continue
+			}
+			m.Stream, m.Column = e.key[:i], e.key[i+1:]
+			if !schemas.ColumnPattern(m.Column) {
+				r.fault(e.at, "%s %q: %q names no column; want its path in lower case, * for any letters", what, e.key, m.Column)
+				continue
+			}
+		}
+		if bad := badPattern(m.Stream, all); bad != "" {
+			r.fault(e.at, "%s %q: %s", what, e.key, bad)
+			continue
+		}
+		masks = append(masks, m)
+	}
+	return masks
+}
+
+// mask reads an action, or a mapping of one and its parameters. also is what
+// else could have been meant.
+func (r *reader) mask(n ast.Node, what string, also ...string) schemas.Mask {
+	var m schemas.Mask
+	if _, block := r.resolve(n).(ast.MapNode); !block {
+		m.Action = r.choice(n, what, append(schemas.MaskActions(), also...)...)
+		return m
+	}
+	if r.mapping(n, what, r.maskFields(&m, what)) {
+		r.require(n, what, "mask")
+	}
+	r.checkMask(m, posOf(n), what)
+	return m
+}
+
+// maskFields are the keys of a mask with parameters.
+func (r *reader) maskFields(m *schemas.Mask, what string) fields {
+	word := func(to *string, key string) func(ast.Node) {
+		return func(n ast.Node) {
+			if s, ok := r.text(n, what+" "+key); ok {
+				*to = s.value
+			}
+		}
+	}
+	return fields{
+		"mask":     func(n ast.Node) { m.Action = r.choice(n, what+" mask", schemas.MaskActions()...) },
+		"encoding": word(&m.Encoding, "encoding"),
+		"with":     word(&m.With, "with"),
+		"keep":     func(n ast.Node) { m.Keep = r.number(n, what+" keep", 1, 64) },
+		"to":       func(n ast.Node) { word(&m.To, "to")(n); m.To = strings.ReplaceAll(m.To, "_", "") },
+	}
+}
+
+func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
+	if m.Action == "" {
+		return // a fault of its own
+	}
+	if err := m.Check(); err != nil {
+		r.fault(at, "%s: %v", what, err)
+	}
+}
+
+func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
+	s, ok := r.text(n, what)
+	if ok && len(s.value) < shortestKey {
+		r.fault(s.at, "%s is shorter than %d characters", what, shortestKey)
+	}
+	return wire.Secret(s.value)
+}
+
+// masksFor are the masks of a stream in a pipeline, the weightiest last: sets,
+// patterns of columns, what is never loaded unless it is named, columns by name,
+// columns of one stream by name, and what the stream itself says.
+func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
+	var sets, patterns, names, exact []schemas.MaskRule
+	for _, m := range p.Mask {
+		if !matches(m.Stream, s.Name) {
+			continue
+		}
+		rule := m.rule()
+		switch {
+		case m.Preset != "":
+			sets = append(sets, c.presets.Rules(m.Preset, s.Name)...)
+		case strings.Contains(m.Column, "*"):
+			patterns = append(patterns, rule)
+		case strings.Contains(m.Stream, "*"):
+			names = append(names, rule)
+		default:
+			exact = append(exact, rule)
+		}
+	}
+	never := c.presets.Rules(schemas.PresetCredentials, s.Name)
+	own := make([]schemas.MaskRule, len(s.Columns))
+	for i, m := range s.Columns {
+		own[i] = schemas.MaskRule{Column: m.Column, Exact: true, Mask: m.Mask}
+	}
+	return slices.Concat(sets, patterns, never, names, exact, own)
+}
+
+// checkMasks faults masks that a key cannot have, and ones that want a key to
+// mask with where there is none.
+func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
+	said := map[Pos]bool{}
+	for _, s := range streams {
+		for _, name := range s.Key {
+			if v := s.Verdict(schemas.PathPointer(name)); v.Drop || !v.Mask.Keyable() {
+				at, by := c.blame(p, s, name)
+				if !said[at] {
+					say(at, "%s %s, the key of %s; a key can have hmac, hash or keep", by, name, s.Name)
+				}
+				said[at] = true
+			}
+		}
+	}
+	if p.MaskKey == "" {
+		c.checkMaskKey(p, streams, say)
+	}
+}
+
+// checkMaskKey faults what masks with the key that p does not have.
+func (c *Config) checkMaskKey(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
+	for _, m := range p.Mask {
+		if m.Mask.Action == schemas.MaskHMAC || m.Preset != "" && slices.ContainsFunc(streams, func(s Stream) bool {
+			return matches(m.Stream, s.Name) && slices.ContainsFunc(c.presets.Rules(m.Preset, s.Name), keyed)
+		}) {
+			say(m.At, "pipeline %s masks with a key here and has none; add mask_key: \"${PENSTOCK_MASK_KEY}\"", p.Name)
+		}
+	}
+	for _, s := range streams {
+		for _, m := range s.Columns {
+			if m.Mask.Action == schemas.MaskHMAC {
+				say(m.At, "pipeline %s carries %s, which is masked with a key here, and has none; add mask_key: \"${PENSTOCK_MASK_KEY}\"", p.Name, s.Name)
+			}
+		}
+	}
+}
+
+func keyed(r schemas.MaskRule) bool { return r.Mask.Action == schemas.MaskHMAC }
+
+// blame finds what in the file does to a key column what cannot be done.
+func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {
+	unfit := func(rules ...schemas.MaskRule) bool {
+		alone := s.Stream
+		alone.Rules = schemas.Rules{Masks: rules}
+		v := alone.Verdict(schemas.PathPointer(key))
+		return v.Drop || !v.Mask.Keyable()
+	}
+	for _, m := range slices.Backward(s.Columns) {
+		if unfit(schemas.MaskRule{Column: m.Column, Exact: true, Mask: m.Mask}) {
+			return m.At, "stream " + s.Name + " columns would " + verb(m.Mask)
+		}
+	}
+	for _, m := range slices.Backward(p.Mask) {
+		if !matches(m.Stream, s.Name) {
+			continue
+		}
+		what := "pipeline " + p.Name + " mask "
+		if m.Preset != "" && unfit(c.presets.Rules(m.Preset, s.Name)...) {
+			return m.At, what + m.Preset + " would mask"
+		}
+		if m.Preset == "" && unfit(m.rule()) {
+			return m.At, what + "would " + verb(m.Mask)
+		}
+	}
+	return s.At, "stream " + s.Name + " never loads credentials, such as"
+}
+
+func verb(m schemas.Mask) string {
+	if m.Action == schemas.MaskDrop {
+		return "drop"
+	}
+	return "mask (" + m.Action + ")"
+}
+
+// flagged reads true or false.
+func (r *reader) flagged(n ast.Node, what string) bool {
+	v, _ := strconv.ParseBool(r.choice(n, what, "true", "false"))
+	return v
+}

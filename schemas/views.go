@@ -1,0 +1,175 @@
+package schemas
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed views/*.yaml
+var viewFiles embed.FS
+
+// View answers a question that is asked of many workspaces, in one SELECT over
+// the rows that stand.
+type View struct {
+	Name  string // of the file it stands in
+	Title string // what it answers
+	Needs map[string]map[string]Kind
+	SQL   string // in words that DuckDB and Postgres share; {table} for the rows of a table that stand
+}
+
+// Kind is what a view asks of a column's type, so that it works in every
+// workspace that has it.
+type Kind string
+
+// The kinds of columns.
+const (
+	KindAny       Kind = "any"
+	KindText      Kind = "text"
+	KindNumber    Kind = "number"
+	KindDate      Kind = "date"
+	KindTimestamp Kind = "timestamp"
+)
+
+// Fits reports whether a column of type t is of kind k.
+func (k Kind) Fits(t arrow.DataType) bool {
+	switch k {
+	case KindText:
+		return SameType(t, Text)
+	case KindNumber:
+		return arrow.IsInteger(t.ID()) || arrow.IsDecimal(t.ID())
+	case KindDate:
+		return t.ID() == arrow.DATE32
+	case KindTimestamp:
+		return t.ID() == arrow.TIMESTAMP
+	}
+	return k == KindAny
+}
+
+// Views are those compiled in, by name.
+func Views() ([]View, error) { return loadViews(viewFiles) }
+
+func loadViews(fsys fs.FS) ([]View, error) {
+	names, err := fs.Glob(fsys, "views/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list views: %w", err)
+	}
+	var views []View
+	var faults []error
+	for _, name := range names {
+		v, err := readView(fsys, name)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+		views = append(views, v)
+	}
+	return views, errors.Join(faults...)
+}
+
+func readView(fsys fs.FS, name string) (View, error) {
+	v := View{Name: strings.TrimSuffix(strings.TrimPrefix(name, "views/"), ".yaml")}
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return v, err
+	}
+	var file struct {
+		Title string
+		Needs map[string]map[string]Kind
+		SQL   string
+	}
+	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
+		return v, err
+	}
+	v.Title, v.Needs, v.SQL = file.Title, file.Needs, strings.TrimSpace(file.SQL)
+	return v, v.validate()
+}
+
+// viewTable is where a view's SELECT names a table.
+var viewTable = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
+
+func (v View) validate() error {
+	if v.Title == "" || v.SQL == "" {
+		return errors.New("no title or no sql")
+	}
+	used := map[string]bool{}
+	for _, m := range viewTable.FindAllStringSubmatch(v.SQL, -1) {
+		if used[m[1]] = true; v.Needs[m[1]] == nil {
+			return fmt.Errorf("sql reads {%s}, which is not among needs", m[1])
+		}
+	}
+	for table, columns := range v.Needs {
+		if !used[table] || len(columns) == 0 {
+			return fmt.Errorf("needs %s, of which nothing is read", table)
+		}
+		for column, k := range columns {
+			if !slices.Contains([]Kind{KindAny, KindText, KindNumber, KindDate, KindTimestamp}, k) {
+				return fmt.Errorf("needs %s.%s of kind %q", table, column, k)
+			}
+		}
+	}
+	return nil
+}
+
+// Lacks says what the view needs and tables do not have; nothing where it can
+// be made.
+func (v View) Lacks(tables map[string]Table) []string {
+	var lacks []string
+	for table, columns := range v.Needs {
+		t, ok := tables[table]
+		if !ok {
+			lacks = append(lacks, "table "+table)
+			continue
+		}
+		for column, k := range columns {
+			switch i := t.Columns.FieldIndices(column); {
+			case len(i) == 0:
+				lacks = append(lacks, fmt.Sprintf("column %s.%s", table, column))
+			case !k.Fits(TypeOf(t.Columns.Field(i[0]))):
+				lacks = append(lacks, fmt.Sprintf("%s.%s as a %s, it is %s", table, column, k, TypeName(TypeOf(t.Columns.Field(i[0])))))
+			}
+		}
+	}
+	slices.Sort(lacks)
+	return lacks
+}
+
+// Query is the view's SELECT over tables, of each only the rows that stand and
+// the columns that it needs.
+func (v View) Query(tables map[string]Table) string {
+	return viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
+		name := place[1 : len(place)-1]
+		return standing(tables[name], v.Needs[name])
+	})
+}
+
+// standing selects the rows of a table which the source last had.
+func standing(t Table, needs map[string]Kind) string {
+	var columns []string
+	for name := range needs {
+		columns = append(columns, quote(name))
+	}
+	slices.Sort(columns)
+	list, from, alive := strings.Join(columns, ", "), quote(t.Name), quote(ColDeletedAt)+" IS NULL"
+	switch {
+	case t.Mode == History:
+		alive = quote(ColValidTo) + " IS NULL"
+	case t.Mode == Append && len(t.Key) > 0:
+		var key []string
+		for _, k := range t.Key {
+			key = append(key, quote(k))
+		}
+		from = fmt.Sprintf("(SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %s DESC, %s DESC) AS penstock_newest FROM %s) v",
+			list, strings.Join(key, ", "), quote(ColRun), quote(ColSyncedAt), from)
+		alive = "penstock_newest = 1"
+	}
+	return "(SELECT " + list + " FROM " + from + " WHERE " + alive + ")"
+}
+
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

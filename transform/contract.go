@@ -1,0 +1,189 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// note is a reject in the making: what a contract keeps out.
+type note struct {
+	row     int    // of the root table
+	pointer string // "" where it is the whole record
+	wanted  string
+	reason  string
+	hidden  bool // its value must not be seen
+}
+
+// hold holds the batches against the contract. Nothing but a frozen one is an
+// error.
+func (w *work) hold() error {
+	var diff []string
+	for _, t := range w.sheets {
+		if t.fresh {
+			diff = append(diff, w.holdTable(t)...)
+			continue
+		}
+		for _, st := range t.steps {
+			if st.fresh {
+				diff = append(diff, w.holdColumn(t, st)...)
+			}
+			if st.known != nil {
+				diff = append(diff, w.holdType(t, st)...)
+			}
+		}
+	}
+	if diff != nil {
+		return &ContractError{Stream: w.m.stream.Name, Diff: diff}
+	}
+	return nil
+}
+
+// holdTable deals with a table that would be one more. Of the root table no
+// record can be loaded; of a child table none of its rows.
+func (w *work) holdTable(t *sheet) (diff []string) {
+	rows := w.standing(t, nil)
+	if len(rows) == 0 {
+		return nil
+	}
+	policy := w.m.stream.Rules.Contract.Tables
+	reason := "a contract keeps out the new table " + t.table.Name
+	if policy == schemas.Freeze {
+		return []string{"table " + t.table.Name + " is new"}
+	}
+	t.gone = make([]bool, t.rows)
+	for _, row := range rows {
+		if t == w.root {
+			w.refuse(row, "", reason)
+			continue
+		}
+		t.gone[row] = true
+		if w.within(t) {
+			continue // what it hangs from says it
+		}
+		w.add(t, row, xxh3.HashString("without "+t.table.Name)^w.position(t, row))
+		pointer := w.pointer(t, row)
+		if policy == schemas.DiscardValue {
+			if t.place.ints[row] > 0 {
+				continue // its array is noted
+			}
+			pointer = pointer[:len(pointer)-len("/0")]
+		}
+		w.noted = append(w.noted, note{row: t.recordOf(row), pointer: pointer, wanted: "nothing", reason: reason})
+	}
+	return nil
+}
+
+// within reports whether t hangs from a table that is kept out itself.
+func (w *work) within(t *sheet) bool {
+	return slices.ContainsFunc(w.sheets, func(o *sheet) bool { return o.fresh && o.node == t.node.parent })
+}
+
+// holdColumn deals with a column that would be one more. One that nobody has a
+// value in is no violation, and is not made either.
+func (w *work) holdColumn(t *sheet, st step) (diff []string) {
+	typ := schemas.TypeName(schemas.TypeOf(st.field))
+	reason := fmt.Sprintf("a contract keeps out the new column %s of %s", st.field.Name, t.table.Name)
+	rows := w.standing(t, w.view(t, st.column))
+	policy := w.m.stream.Rules.Contract.Columns
+	if len(rows) > 0 && policy == schemas.Freeze {
+		return []string{fmt.Sprintf("column %s of %s is new: %s", st.field.Name, t.table.Name, typ)}
+	}
+	w.keepOut(t, st, rows, policy, note{wanted: "nothing", reason: reason, hidden: st.ruling.hides()})
+	t.arrays[st.column] = nil
+	return nil
+}
+
+// holdType deals with a column whose type has grown: the values that its table
+// can hold go on, in the type that it has there.
+func (w *work) holdType(t *sheet, st step) (diff []string) {
+	policy := w.m.stream.Rules.Contract.Types
+	narrowed := w.narrow(t, st)
+	wide, want := schemas.TypeName(schemas.TypeOf(st.field)), schemas.TypeName(st.known)
+	rows := slices.DeleteFunc(w.standing(t, nil), func(row int) bool { return !narrowed.misfit[row] })
+	if len(rows) > 0 && policy == schemas.Freeze {
+		narrowed.array.Release()
+		return []string{fmt.Sprintf("column %s of %s would become %s, is %s", st.field.Name, t.table.Name, wide, want)}
+	}
+	if slices.Contains(t.keys, st.column) && t == w.root {
+		policy, w.keyed = schemas.DiscardRow, true
+	}
+	reason := fmt.Sprintf("a contract keeps the column %s of %s %s", st.field.Name, t.table.Name, want)
+	w.keepOut(t, st, rows, policy, note{wanted: want, reason: reason, hidden: st.ruling.hides()})
+	for _, row := range narrowed.flat {
+		w.noted = append(w.noted, note{row: t.recordOf(int(row)), pointer: w.pointer(t, int(row)) + schemas.Source(st.field), wanted: want, reason: minusZero})
+	}
+	t.types[st.column] = st.known
+	t.put(st.column, narrowed.array)
+	return nil
+}
+
+// keepOut leaves out records, or only their values in one column.
+func (w *work) keepOut(t *sheet, st step, rows []int, policy schemas.Policy, n note) {
+	h := xxh3.HashString("without " + st.path)
+	for _, row := range rows {
+		if policy == schemas.DiscardRow {
+			w.refuse(t.recordOf(row), n.wanted, n.reason)
+			continue
+		}
+		// A row that has lost a value is another one once it is allowed it.
+		w.add(t, row, h^w.position(t, row))
+		n.row, n.pointer = t.recordOf(row), w.pointer(t, row)+schemas.Source(st.field)
+		w.noted = append(w.noted, n)
+	}
+}
+
+// refuse leaves out a record.
+func (w *work) refuse(row int, wanted, reason string) {
+	if w.gone[row] {
+		return
+	}
+	if wanted == "" || wanted == "nothing" {
+		wanted = "record"
+	}
+	w.gone[row] = true
+	w.refused++
+	w.noted = append(w.noted, note{row: row, wanted: wanted, reason: reason})
+}
+
+// standing are the rows of t that are still to be loaded and have a value in
+// src, if that is given.
+func (w *work) standing(t *sheet, src *column) (rows []int) {
+	for row := range t.rows {
+		if !w.gone[t.recordOf(row)] && (src == nil || !src.nothing(row)) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// pointer is the JSON pointer from the record to what a row of t was made of.
+func (w *work) pointer(t *sheet, row int) string {
+	if t.node.parent == nil {
+		return ""
+	}
+	path := string(t.parents(row)) + "/" + strconv.FormatInt(t.place.ints[row], 10)
+	return spread(t.node, path)
+}
+
+// spread puts the members between the positions of a path.
+func spread(t *table, path string) string {
+	if t.parent == nil {
+		return ""
+	}
+	at := lastSlash(path)
+	return spread(t.parent, path[:at]) + t.within + path[at:]
+}
+
+func lastSlash(s string) int {
+	for i := len(s) - 1; i > 0; i-- {
+		if s[i] == '/' {
+			return i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,190 @@
+package transform
+
+import (
+	"bytes"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// narrowed is a column in the type that its table has.
+type narrowed struct {
+	array  arrow.Array
+	misfit []bool  // rows whose value that type does not hold: they are null
+	flat   []int32 // rows whose zero has lost its sign
+}
+
+// narrow stores each value of a column in the narrower type, if it is one of
+// that type's. How a number is spelled does not matter, and not whether it came
+// in quotes, so that the outcome is the same whatever type the values around it
+// have led to. // Invariant 8
+func (w *work) narrow(t *sheet, st step) narrowed {
+	src := w.view(t, st.column)
+	dst := ownColumn(w.m.mem, st.known)
+	if c := t.node.sources[schemas.Source(st.field)]; c != nil {
+		dst.declared = c.declared
+	}
+	out := narrowed{misfit: make([]bool, t.rows)}
+	var n narrower
+	for row := range t.rows {
+		if src.null(row) {
+			continue
+		}
+		n.flat = false
+		out.misfit[row] = !n.store(dst, row, src, row)
+		if n.flat {
+			out.flat = append(out.flat, int32(row))
+		}
+	}
+	out.array = dst.finish(t.rows)
+	return out
+}
+
+// narrower moves values into narrower columns, one at a time.
+type narrower struct {
+	padded []byte
+	text   []byte
+	flat   bool
+}
+
+// store stores what src has in from; it reports whether dst holds it. A list
+// without values is nothing where dst is no list.
+func (n *narrower) store(dst *column, row int, src *column, from int) bool {
+	switch src.kind {
+	case kindList:
+		begin, end := int(src.offsets[from]), int(src.offsets[from+1])
+		return n.list(dst, row, end-begin, func(i int) bool {
+			return src.elem.null(begin+i) || n.store(dst.elem, dst.items, src.elem, begin+i)
+		})
+	case kindJSON:
+		return n.json(dst, row, src.cell(from))
+	}
+	n.text = src.appendText(n.text[:0], from)
+	return n.scalar(dst, row, n.text)
+}
+
+// list stores a list, element by element.
+func (n *narrower) list(dst *column, row, size int, element func(i int) bool) bool {
+	if dst.kind != kindList {
+		return size == 0
+	}
+	dst.at(row)
+	first := dst.items
+	for i := range size {
+		if !element(i) {
+			dst.items = first
+			dst.elem.truncate(first)
+			return false
+		}
+		dst.items++
+	}
+	dst.offsets[row+1] = int32(dst.items)
+	dst.set(row)
+	return true
+}
+
+// json stores the value of a cell of JSON text.
+func (n *narrower) json(dst *column, row int, cell jsontext.Value) bool {
+	switch cell.Kind() {
+	case '{':
+		return false
+	case '"':
+		n.text, _ = jsontext.AppendUnquote(n.text[:0], cell)
+		return n.scalar(dst, row, n.text)
+	case '[':
+		items := itemsOf(cell)
+		return n.list(dst, row, len(items), func(i int) bool {
+			return items[i].Kind() == 'n' || items[i].Kind() != '[' && n.json(dst.elem, dst.items, items[i])
+		})
+	}
+	return n.scalar(dst, row, bytes.TrimSpace(cell))
+}
+
+func itemsOf(array jsontext.Value) (items []jsontext.Value) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(array))
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != ']' {
+		var v jsontext.Value
+		if v, err = d.ReadValue(); err == nil {
+			items = append(items, v.Clone())
+		}
+	}
+	return items
+}
+
+// scalar stores what a text spells.
+func (n *narrower) scalar(dst *column, row int, text []byte) bool {
+	n.padded = append(append(n.padded[:0], text...), zeros[:]...)
+	switch dst.kind {
+	case kindText:
+		dst.putBytes(row, text)
+		return true
+	case kindBool:
+		return n.bool(dst, row, text)
+	case kindDate:
+		v, ok := parseDate(n.padded)
+		if ok = ok && len(text) == len("2006-01-02"); ok {
+			dst.at(row)
+			dst.dates[row] = v
+			dst.set(row)
+		}
+		return ok
+	case kindTime:
+		v, size := parseTime(n.padded)
+		if size > 0 && size == len(text) {
+			dst.at(row)
+			dst.ints[row] = v
+			dst.set(row)
+			return true
+		}
+	case kindInt, kindDecimal, kindFloat:
+		return len(text) > 0 && number(n.padded, 0) == len(text) && n.number(dst, row, text)
+	}
+	return false
+}
+
+func (n *narrower) bool(dst *column, row int, text []byte) bool {
+	v, ok := string(text) == "true", string(text) == "true" || string(text) == "false"
+	if !ok && dst.declared != nil && dst.declared.ID() == arrow.BOOL {
+		v, ok = flag(text)
+	}
+	if ok {
+		dst.putBool(row, v)
+	}
+	return ok
+}
+
+// number stores a number by its value.
+func (n *narrower) number(dst *column, row int, text []byte) bool {
+	v := parseNumeral(text, nil)
+	v.trim()
+	switch dst.kind {
+	case kindInt:
+		i, ok := v.int64()
+		if ok {
+			dst.at(row)
+			dst.ints[row] = i
+			dst.set(row)
+		}
+		n.flat = n.flat || ok && v.minusZero()
+		return ok
+	case kindFloat:
+		f, ok := v.float()
+		if ok {
+			dst.at(row)
+			dst.floats[row] = f
+			dst.set(row)
+		}
+		return ok
+	}
+	if v.scale > int(dst.scale) || v.whole() > int(dst.whole) {
+		return false
+	}
+	dst.at(row)
+	dst.decimals[row] = v.decimal(dst.scale)
+	dst.set(row)
+	n.flat = n.flat || v.minusZero()
+	return true
+}

@@ -1,0 +1,147 @@
+package transform
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// plan is what is to be done with the batches of one table, as long as they have
+// one schema.
+type plan struct {
+	schema *arrow.Schema // it was made for
+	node   *table
+	types  []arrow.DataType
+	index  map[string]int // of penstock's own columns
+	steps  []step         // what there is to do, in the order of the columns
+	keys   []int          // of the root table's key in the batch
+	fresh  bool           // a contract says something of this table, which is not there yet
+}
+
+// step is what is to be done with one column.
+type step struct {
+	column int
+	field  arrow.Field
+	path   string
+	ruling *ruling
+	known  arrow.DataType // what a contract holds the values to; nil: nothing
+	fresh  bool           // a contract says something of this column, which is not there yet
+}
+
+func (p *plan) idle() bool { return len(p.steps) == 0 && !p.fresh }
+
+// planFor is the plan for t, made anew when the mapper has learned more.
+func (s *Shaper) planFor(t schemas.Table) *plan {
+	if p := s.plans[t.Name]; p != nil && p.schema == t.Columns {
+		return p
+	}
+	p := &plan{schema: t.Columns, node: s.m.tableNamed(t.Name), index: map[string]int{}}
+	have, known := s.known(t.Name)
+	contract := s.m.stream.Rules.Contract
+	p.fresh = !known && s.newTable(p.node) && evolves(contract.Tables)
+	for i, f := range t.Columns.Fields() {
+		p.types = append(p.types, schemas.TypeOf(f))
+		source, ok := sourceOf(f)
+		if !ok {
+			p.index[f.Name] = i
+			continue
+		}
+		st := step{column: i, field: f, path: schemas.Column(p.node.path + source), ruling: s.m.rulings.at(p.node.path + source)}
+		if known {
+			st.held(have, contract)
+		}
+		if st.ruling != nil || st.known != nil || st.fresh {
+			p.steps = append(p.steps, st)
+		}
+	}
+	for _, name := range s.m.stream.Key {
+		if p.node.parent == nil {
+			p.keys = append(p.keys, s.m.keyColumn(t.Columns, name))
+		}
+	}
+	s.plans[t.Name] = p
+	return p
+}
+
+// evolves reports whether a policy asks for anything.
+func evolves(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
+
+// held notes what the contract says of a column of a table that is there.
+func (st *step) held(have schemas.Table, contract schemas.Contract) {
+	if st.ruling != nil && st.ruling.Drop {
+		return
+	}
+	fields := have.Columns.Fields()
+	i := slices.IndexFunc(fields, func(f arrow.Field) bool {
+		source, ok := sourceOf(f)
+		return ok && (f.Name == st.field.Name || source == schemas.Source(st.field))
+	})
+	switch {
+	case i < 0:
+		st.fresh = evolves(contract.Columns)
+	case evolves(contract.Types) && !st.ruling.verbatim():
+		from, to := schemas.TypeOf(fields[i]), schemas.TypeOf(st.field)
+		if !schemas.SameType(schemas.Join(from, to), from) {
+			st.known = from
+		}
+	}
+}
+
+// known is a table as the destination has it.
+func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
+	i := slices.IndexFunc(s.m.known, func(t schemas.Table) bool { return t.Name == name })
+	if i < 0 || s.m.known[i].Columns == nil {
+		return t, false
+	}
+	return s.m.known[i], true
+}
+
+// newTable reports whether a table that the destination does not have is one
+// more, rather than one of the first that are loaded.
+func (s *Shaper) newTable(t *table) bool {
+	if t.parent == nil {
+		return s.settled
+	}
+	_, known := s.known(s.m.root.name)
+	return known
+}
+
+func (m *Mapper) tableNamed(name string) (found *table) {
+	m.root.each(func(t *table) {
+		if t.name == name {
+			found = t
+		}
+	})
+	return found
+}
+
+// keyColumn is where a column of the key stands in the root table's batch.
+func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
+	i := slices.Index(m.stream.Key, name)
+	if c := m.key[i]; c != nil {
+		return s.FieldIndices(c.name)[0]
+	}
+	return -1 // no record had one; there are no rows either
+}
+
+// rename gives the columns of t the names they have in their table.
+func (t *sheet) rename() error {
+	t.names = make([]string, len(t.arrays))
+	for i, f := range t.table.Columns.Fields() {
+		t.names[i] = f.Name
+	}
+	for _, st := range t.steps {
+		if st.ruling == nil || st.ruling.Rename == "" {
+			continue
+		}
+		name := st.ruling.Rename
+		if i := slices.Index(t.names, name); i >= 0 && t.arrays[i] != nil && i != st.column {
+			return fmt.Errorf("rename column %s of %s: there is a column %s already", st.field.Name, t.table.Name, name)
+		}
+		t.names[st.column] = name
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package transform
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// place is a field within JSON text, where no column stands for it.
+type place struct {
+	pointer string
+	ruling  *ruling
+	members map[string]*place
+}
+
+// maxPlaces bounds the places that are remembered: names can be data.
+const maxPlaces = 4 << 10
+
+func (r *rulings) place(pointer string) *place {
+	return &place{pointer: pointer, ruling: r.at(pointer)}
+}
+
+// onlyDigits reports whether name is that of an element of a map.
+func onlyDigits(name []byte) bool {
+	for _, c := range name {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// member is the place of a member of the object at p. Maps have as many names
+// as there are numbers; they are one place.
+func (r *rulings) member(p *place, name []byte) *place {
+	if onlyDigits(name) {
+		name = name[:0]
+	}
+	if c, ok := p.members[string(name)]; ok {
+		return c
+	}
+	c := &place{pointer: p.pointer}
+	if len(name) > 0 {
+		c.pointer += "/" + escapePointer(string(name))
+	}
+	if r.places >= maxPlaces {
+		c.ruling = r.make(c.pointer)
+		return c
+	}
+	r.places++
+	c.ruling = r.at(c.pointer)
+	if p.members == nil {
+		p.members = map[string]*place{}
+	}
+	p.members[string(name)] = c
+	return c
+}
+
+// redactor writes JSON text anew as the rulings of what is in it demand. The
+// text is one that the grammar allows.
+type redactor struct {
+	rulings *rulings
+	reject  bool // say only that something was masked
+	touched bool
+	walk    walker
+	name    []byte
+	text    []byte
+}
+
+// value appends the value at i, which stands at p.
+func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
+	switch {
+	case depth > maxLevels:
+		x.touched = true
+		end, _, _ = x.walk.value(b, i)
+		return append(dst, `"`+masked+`"`...), end
+	case b[i] == '{':
+		return x.object(dst, b, i, p, depth)
+	case b[i] == '[':
+		return x.array(dst, b, i, p, depth)
+	}
+	end, _ = x.walk.scalar(b, i)
+	if !p.ruling.hides() || b[i] == 'n' {
+		return append(dst, b[i:end]...), end
+	}
+	x.touched = true
+	return x.scalar(dst, b, i, end, p.ruling), end
+}
+
+// scalar appends what stands for the scalar b[i:end].
+func (x *redactor) scalar(dst, b []byte, i, end int, k *ruling) []byte {
+	if x.reject || k.Drop {
+		return append(dst, `"`+masked+`"`...)
+	}
+	text := b[i:end]
+	if b[i] == '"' {
+		text = x.plain(b, i, end)
+	}
+	out, ok := k.maskText(x.text[:0], text)
+	if !ok {
+		return append(dst, "null"...)
+	}
+	x.text = out
+	if k.round != nil && b[i] != '"' {
+		return append(dst, out...)
+	}
+	dst, _ = jsontext.AppendQuote(dst, out)
+	return dst
+}
+
+func (x *redactor) array(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
+	dst = append(dst, '[')
+	for i = space(b, i+1); b[i] != ']'; {
+		if b[i] == ',' {
+			dst = append(dst, ',')
+			i = space(b, i+1)
+		}
+		dst, i = x.value(dst, b, i, p, depth+1)
+		i = space(b, i)
+	}
+	return append(dst, ']'), i + 1
+}
+
+func (x *redactor) object(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
+	dst = append(dst, '{')
+	first := true
+	for i = space(b, i+1); b[i] != '}'; {
+		if b[i] == ',' {
+			i = space(b, i+1)
+		}
+		begin := i
+		i, _ = looseText(b, i+1)
+		named := b[begin:i]
+		c := x.rulings.member(p, x.plain(b, begin, i))
+		i = space(b, space(b, i)+1)
+		if k := c.ruling; k != nil && k.Drop && !k.Outer {
+			x.touched = true
+			i, _, _ = x.walk.value(b, i)
+		} else {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = append(append(dst, named...), ':')
+			dst, i = x.value(dst, b, i, c, depth+1)
+		}
+		i = space(b, i)
+	}
+	return append(dst, '}'), i + 1
+}
+
+// plain is what the string b[begin:end] stands for.
+func (x *redactor) plain(b []byte, begin, end int) []byte {
+	if bytes.IndexByte(b[begin:end], '\\') < 0 {
+		return b[begin+1 : end-1]
+	}
+	x.name = unescape(x.name[:0], b, begin+1)
+	return x.name
+}
+
+// opaqueRuled is what is stored of the JSON text raw[i:end], a value of f. What
+// is in it is masked here, what it is itself by the [Shaper].
+func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
+	value := m.raw[i:end]
+	m.opaqued = f
+	if f.ruling.hides() {
+		return value
+	}
+	if f.inside == nil {
+		f.inside = m.rulings.place(f.pointerOf())
+	}
+	x := &m.inner
+	x.rulings, x.touched = m.rulings, false
+	from := len(m.patched)
+	out, _ := x.value(m.patched, m.raw, i, f.inside, 0)
+	if !x.touched {
+		m.patched = out[:from]
+		return value
+	}
+	m.patched = out
+	m.cut(i, end, out[from:])
+	return out[from:]
+}
+
+// redacted is the record raw[begin:end] as a reject may show it, and whether
+// anything of it had to be left out.
+func (m *Mapper) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
+	if !m.rulings.any() {
+		return raw[begin:end], false
+	}
+	x := redactor{rulings: m.rulings, reject: true}
+	out, _ := x.value(nil, raw, begin, m.rulings.below, 0)
+	if !x.touched {
+		return raw[begin:end], false
+	}
+	return out, true
+}

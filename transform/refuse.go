@@ -1,0 +1,73 @@
+package transform
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// rejects makes rejects of what was noted, with the records as they came.
+// Values of a record that is left out as a whole are in there.
+func (w *work) rejects() []Reject {
+	if len(w.noted) == 0 {
+		return nil
+	}
+	w.noted = slices.DeleteFunc(w.noted, func(n note) bool { return n.pointer != "" && w.gone[n.row] })
+	slices.SortStableFunc(w.noted, func(a, b note) int { return cmp.Compare(a.row, b.row) })
+	of := w.root.own(schemas.ColOrdinal).ints
+	var ordinals []int64
+	for _, n := range w.noted {
+		if o := of[n.row]; len(ordinals) == 0 || ordinals[len(ordinals)-1] != o {
+			ordinals = append(ordinals, o)
+		}
+	}
+	var out []Reject
+	left := w.noted
+	w.m.last.records(ordinals, &w.m.walk, func(ordinal int64, begin, end int) {
+		for len(left) > 0 && of[left[0].row] == ordinal {
+			out = append(out, w.reject(left[0], ordinal, begin, end))
+			left = left[1:]
+		}
+	})
+	return out
+}
+
+func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
+	m := w.m
+	page := m.last.raw
+	r := Reject{
+		Stream: m.stream.Name, Ordinal: ordinal, Key: m.keyIn(page[begin:end]),
+		Pointer: n.pointer, Wanted: n.wanted, Reason: n.reason, Record: n.pointer == "",
+	}
+	switch {
+	case r.Record:
+		var note string
+		r.Raw, note = m.shown(page, begin, end)
+		r.Reason += note
+	case n.hidden:
+		r.Raw = masked
+	default:
+		r.Raw = m.shownValue(page[begin:end], n.pointer)
+	}
+	return r
+}
+
+// shownValue is the value at a pointer into a record as a reject keeps it.
+func (m *Mapper) shownValue(record []byte, pointer string) string {
+	v := memberIn(record, pointer)
+	padded := append(slices.Clone([]byte(v)), zeros[:]...)
+	x := redactor{rulings: m.rulings, reject: true}
+	at := m.rulings.below
+	for _, name := range namesIn(pointer) {
+		at = m.rulings.member(at, []byte(name))
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	out, _ := x.value(nil, padded, 0, at, 0)
+	if !x.touched {
+		out = v
+	}
+	return printable(out, maxRaw)
+}

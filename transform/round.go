@@ -1,0 +1,155 @@
+package transform
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+)
+
+// rounding makes numbers multiples of a power of ten, halves away from zero,
+// and takes dates and instants back to the beginning of their day, month or
+// year in UTC.
+type rounding struct {
+	zeros int // the power of ten
+	span  string
+}
+
+func newRounding(to string) *rounding {
+	r := &rounding{zeros: 2, span: "month"}
+	switch {
+	case to == "":
+	case to[0] == '1':
+		r.zeros = len(to) - 1
+	default:
+		r.span = to
+	}
+	return r
+}
+
+// int64 rounds down where the multiple above is out of range.
+func (r *rounding) int64(v int64) int64 {
+	unit := pow10[r.zeros]
+	down := v - v%unit
+	switch rest := v % unit; {
+	case rest >= unit/2 && down <= math.MaxInt64-unit:
+		return down + unit
+	case rest <= -unit/2 && down >= math.MinInt64+unit:
+		return down - unit
+	}
+	return down
+}
+
+// decimal does so with a number of this many digits.
+func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
+	places := int(scale) + r.zeros
+	if places > 38 {
+		return decimal128.Num{} // less than half a unit, whatever it is
+	}
+	unit := decimal128.GetScaleMultiplier(places)
+	_, rest := v.Div(unit)
+	down := v.Sub(rest)
+	if rest.Abs().Cmp(unit.Sub(rest.Abs())) < 0 {
+		return down
+	}
+	up := down.Add(unit)
+	if v.Sign() < 0 {
+		up = down.Sub(unit)
+	}
+	if !up.FitsInPrecision(precision) {
+		return down
+	}
+	return up
+}
+
+func (r *rounding) float64(v float64) float64 {
+	unit := float64(pow10[r.zeros])
+	return math.Round(v/unit)*unit + 0 // no negative zero
+}
+
+func (r *rounding) time(t time.Time) time.Time {
+	t = t.UTC()
+	y, m, d := t.Date()
+	switch r.span {
+	case "year":
+		m, d = time.January, 1
+	case "month":
+		d = 1
+	}
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+}
+
+func (r *rounding) micros(v int64) int64 { return r.time(time.UnixMicro(v)).UnixMicro() }
+
+func (r *rounding) days(v int32) int32 {
+	return int32(r.time(time.Unix(int64(v)*86400, 0)).Unix() / 86400)
+}
+
+// appendText rounds what a text spells; ok is false where that is neither a
+// number nor a date nor an instant.
+func (r *rounding) appendText(dst, text []byte) (out []byte, ok bool) {
+	padded := append(slices.Clone(text), zeros[:]...)
+	if len(text) <= 64 && number(padded, 0) == len(text) {
+		n := parseNumeral(text, nil)
+		return r.appendNumeral(dst, &n), true
+	}
+	if len(text) == len(time.DateOnly) {
+		if v, ok := parseDate(padded); ok {
+			return time.Unix(int64(r.days(v))*86400, 0).UTC().AppendFormat(dst, time.DateOnly), true
+		}
+	}
+	if v, n := parseTime(padded); n > 0 && n == len(text) {
+		return time.UnixMicro(r.micros(v)).UTC().AppendFormat(dst, time.RFC3339Nano), true
+	}
+	return dst, false
+}
+
+// maxZeros is how many zeros an exponent may stand for.
+const maxZeros = 400
+
+func (n *numeral) sign(dst []byte) []byte {
+	if n.negative && len(n.digits) > 0 {
+		return append(dst, '-')
+	}
+	return dst
+}
+
+// appendNumeral works on the digits, of which there may be more than any type
+// holds.
+func (r *rounding) appendNumeral(dst []byte, n *numeral) []byte {
+	gone := n.scale + r.zeros // digits at the end
+	kept := []byte{}
+	if gone <= 0 && n.scale < -maxZeros {
+		return append(dst, n.raw...)
+	}
+	if gone <= 0 {
+		dst = n.sign(dst)
+		return append(append(dst, n.digits...), bytes.Repeat([]byte{'0'}, -n.scale)...)
+	}
+	up := gone <= len(n.digits) && n.digits[len(n.digits)-gone] >= '5'
+	if gone < len(n.digits) {
+		kept = slices.Clone(n.digits[:len(n.digits)-gone])
+	}
+	if up {
+		kept = increment(kept)
+	}
+	if len(kept) == 0 {
+		return append(dst, '0')
+	}
+	dst = n.sign(dst)
+	return append(append(dst, kept...), bytes.Repeat([]byte{'0'}, r.zeros)...)
+}
+
+// increment adds one to a number of digits.
+func increment(digits []byte) []byte {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] < '9' {
+			digits[i]++
+			return digits
+		}
+		digits[i] = '0'
+	}
+	return append([]byte{'1'}, digits...)
+}

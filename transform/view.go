@@ -1,0 +1,35 @@
+package transform
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// viewOf is a column that reads an array of type typ, as this package makes
+// them: from its first element, in one of the kinds that columns have. It is for
+// reading only, and as long as the array lives.
+func viewOf(a arrow.Array, typ arrow.DataType, mem memory.Allocator) *column {
+	return viewData(a.Data(), typ, mem)
+}
+
+func viewData(d arrow.ArrayData, typ arrow.DataType, mem memory.Allocator) *column {
+	c := &column{mem: mem, typ: typ, kind: kindOf(typ), n: d.Len()}
+	b := d.Buffers()
+	if d.NullN() != 0 && b[0] != nil {
+		c.valid = b[0].Bytes()
+	}
+	if len(b) > 1 && b[1] != nil {
+		c.fixed = b[1].Bytes()
+	}
+	if len(b) > 2 && b[2] != nil {
+		c.data = b[2].Bytes()
+	}
+	switch t := typ.(type) {
+	case *arrow.Decimal128Type:
+		c.scale, c.whole = t.Scale, t.Precision-t.Scale
+	case *arrow.ListType:
+		c.elem = viewData(d.Children()[0], t.Elem(), mem)
+	}
+	c.view()
+	return c
+}
