@@ -20,6 +20,7 @@ type witnesses struct {
 	FirstTotal *int64 `json:"total_first,omitempty"`
 	LastTotal  *int64 `json:"total_last,omitempty"`
 	Distinct   int64  `json:"distinct"`
+	Filtered   int64  `json:"filtered,omitempty"` // records that the stream's filter left out
 	Duplicates int64  `json:"duplicates"`
 	Reread     bool   `json:"reread"`
 	Round      bool   `json:"round"`
@@ -31,11 +32,17 @@ type witnesses struct {
 	Parent     string `json:"parent,omitempty"` // verdict of the parents' list
 	Alive      int64  `json:"alive"`
 	Missing    int64  `json:"missing"`
+	Asked      int64  `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
+	NotFound   int64  `json:"not_found,omitempty"` // of these, those it said are gone
 	Held       string `json:"held,omitempty"`
 	Note       string `json:"note,omitempty"`
 }
 
 func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
+	found := findings{}
+	if e.found != nil {
+		found = *e.found
+	}
 	return witnesses{
 		verdict:    e.verdict,
 		counts:     e.counts,
@@ -44,6 +51,7 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		FirstTotal: known(e.end.FirstTotal),
 		LastTotal:  known(e.end.LastTotal),
 		Distinct:   e.distinct(),
+		Filtered:   e.filtered,
 		Duplicates: e.counts.Deduplicated,
 		Reread:     e.end.Reread,
 		Round:      e.end.Round,
@@ -55,9 +63,19 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Parent:     string(e.parent),
 		Alive:      e.outcome.Alive,
 		Missing:    e.outcome.Missing,
+		Asked:      found.asked,
+		NotFound:   found.gone,
 		Held:       d.held,
-		Note:       e.end.Note,
+		Note:       notes(e.end.Note, found.note),
 	}
+}
+
+// notes is what there is of both.
+func notes(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
 }
 
 // known is nil for a total that was not stated.
@@ -90,12 +108,8 @@ func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
 		return nil
 	}
 	rows := make([][]any, len(g.rejects))
-	now := time.Now()
 	for i, r := range g.rejects {
-		rows[i] = []any{
-			p.Run, p.Name, p.stream.Name, p.passes, r.Ordinal, r.Pointer, now,
-			r.Key, r.Wanted, r.Raw, r.Reason, r.Record, nil,
-		}
+		rows[i] = rejectRow(p.run, p.stream.Name, p.passes, r)
 	}
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/transform"
 )
 
 // classify says how a stream ended that met err, and for a parked one when it
@@ -22,6 +24,8 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 		return StatusComplete, time.Time{}
 	case stopped(ctx, err):
 		return StatusStopped, time.Time{}
+	case advice(err) != "":
+		return StatusHeld, time.Time{}
 	case errors.Is(err, state.ErrLocked):
 		return StatusParked, time.Time{}
 	case !asked:
@@ -35,6 +39,19 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 	default:
 		return StatusFailed, time.Time{}
 	}
+}
+
+// advice is the next step of a person whose tables are not what they were, or
+// not to become what the source asks for; "" where err is about neither.
+// Invariant 16
+func advice(err error) string {
+	if e, ok := errors.AsType[*load.ForeignChange](err); ok {
+		return fmt.Sprintf("undo that, or go on with the table as it is: penstock schema accept %s", e.Table)
+	}
+	if _, ok := errors.AsType[*transform.ContractError](err); ok {
+		return "let the contract under schema in the configuration allow it, or leave the columns out"
+	}
+	return ""
 }
 
 // stopped reports whether err is what the end of ctx made of an operation.

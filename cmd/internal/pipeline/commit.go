@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // commitAll takes the groups one after the other. Once ctx is done, or no sink
@@ -15,19 +17,13 @@ import (
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := withGrace(ctx, commitGrace)
 	defer release()
-	for _, k := range p.sinks {
-		k.counts, k.sealed, k.inserted = Counts{}, Counts{}, 0
-		if !p.resumes {
-			k.whole++
-		}
-	}
 	for g := range groups {
 		if ctx.Err() == nil && !p.commit(late, g) {
 			cancel(errCommit)
 		}
 		p.kept += g.held
 		g.held = 0
-		if p.keyed() || g.spill {
+		if p.parts() || g.spill {
 			p.forgo()
 		}
 		p.drop(g)
@@ -35,6 +31,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	}
 	for _, k := range p.sinks {
 		k.rollback()
+		k.found.release()
 		k.leave(p)
 	}
 	p.forgo()
@@ -46,74 +43,136 @@ func (p *pass) forgo() {
 	p.kept = 0
 }
 
-// commit hands g to each sink that is still in; it reports whether any is left.
-func (p *pass) commit(ctx context.Context, g *group) bool {
-	left := false
-	for _, k := range p.sinks {
-		if k.finished {
+// commit hands g to the sinks that are in the pass, all at once, and reports
+// whether any is left. One that the others have to wait for drops out.
+//
+// A group that is applied in a transaction which stays open goes to one after
+// the other: streams that held on to one destination each, and waited for the
+// other's, would wait for ever.
+func (p *pass) commit(ctx context.Context, g *group) (left bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var first sync.Once
+	var patience *time.Timer
+	errs := make([]error, len(p.sinks))
+	var sinks sync.WaitGroup
+	for i, k := range p.sinks {
+		if k.out {
 			continue
 		}
-		if err := guard("commit", func() error { return k.commit(ctx, p, g) }); err != nil {
-			k.rollback()
-			k.fail(err)
-			continue
+		sinks.Go(func() {
+			errs[i] = guard("commit", func() error { return k.commit(ctx, p, g) })
+			if errs[i] == nil {
+				first.Do(func() { patience = time.AfterFunc(p.limits.patience, func() { cancel(errSlow) }) })
+			}
+		})
+		if g.spill {
+			sinks.Wait()
 		}
-		left = true
-		if k.tx != nil {
-			continue // the pass is one transaction, and goes on
+	}
+	sinks.Wait()
+	if patience != nil {
+		patience.Stop()
+	}
+	for i, k := range p.sinks {
+		switch {
+		case k.out:
+		case errs[i] != nil && context.Cause(ctx) == errSlow && errors.Is(errs[i], context.Canceled):
+			k.drop(p, errSlow)
+		case errs[i] != nil:
+			k.drop(p, errs[i])
+		default:
+			p.committed(k)
+			left = true
 		}
-		p.tell(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
 	}
 	return left
 }
 
-// sweep is what the end of a pass asks: which rows did it not carry?
-func (p *pass) sweep(g *group) load.Sweep {
+// committed tells of a sink's commit, and the other streams of a pass's end.
+func (p *pass) committed(k *sink) {
+	if k.ended != nil {
+		p.prove(k.dest.Name, *k.ended)
+		k.ended = nil
+	}
+	if k.tx == nil { // else the pass is one transaction, and goes on
+		p.tell(Event{Kind: EventCommit, Stream: p.stream.Name, Total: -1, Counts: k.sealed})
+	}
+}
+
+// sweep is what the end of a pass asks: which rows did it not carry? Some of
+// them by name, if somebody can be asked for them yet, or if they may be records
+// that were rejected.
+func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil {
 		return load.Sweep{}
 	}
-	return load.Sweep{Table: p.stream.Table.Name, At: time.Now().UTC()}
+	s := load.Sweep{Table: p.stream.Table.Name, At: time.Now().UTC()}
+	if p.inquest != nil && names || g.total.rejected > 0 {
+		s.List = maxAsked
+	}
+	return s
 }
 
 // conclude ends a pass: it weighs what was found, deletes what is proven to be
-// gone and writes the certificate, all in the transaction of the last group.
-// It reports true where that was given up instead.
-func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (gaveUp bool, err error) {
-	r := &reading{end: *g.end, whole: !p.resumes, counts: k.counts, digest: g.digest, most: k.most, missed: out.Missing, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
-	e := ending{
-		reading: *r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted, keyed: p.keyed(),
-		last: k.whole >= maxPasses, confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window,
-	}
+// gone and writes the certificate, all in the transaction of the last group. It
+// returns what was decided. Of ask and giveUp nothing is done yet, and the
+// transaction must not be committed.
+func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (verb, error) {
+	e := k.ending(p, g, out)
+	defer releaseAll(e.others)
 	d := e.decide()
-	if d.verb == remove {
-		swept, err := k.apply(ctx, load.Sweep{Table: p.stream.Table.Name, Delete: true, At: time.Now().UTC()})
+	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: time.Now().UTC()}
+	switch d.verb {
+	case ask:
+		return ask, nil
+	case bury, remove:
+		s.Keys = d.keys
+		swept, err := k.apply(ctx, s)
 		if err != nil {
-			return false, err
+			return d.verb, err
 		}
 		e.counts.Deleted = swept.Deleted
 	}
 	twice := e.same(k.before)
-	k.settle(p, e, d, twice)
-	if !p.keyed() && out.Missing > 0 && d.verb != remove {
-		// Beside the rows it should replace, a new row would be one too many.
-		k.rollback()
-		return true, nil
+	k.settle(e, d, twice)
+	if e.mixed(d) {
+		return giveUp, nil
 	}
-	return false, k.writeCertificate(ctx, p, g, e.witnesses(p, d, twice))
+	return d.verb, k.writeCertificate(ctx, p, g, e.witnesses(p, d, twice))
+}
+
+// ending is what k knows at the end of p.
+func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
+	r := reading{
+		end: *g.end, whole: !p.resumes, counts: k.counts, filtered: g.total.filtered, digest: g.digest,
+		most: k.most, missed: out.Missing, parent: p.proofOf(k.dest.Name, p.stream.Parent),
+	}
+	e := ending{
+		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
+		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
+		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
+		last: k.whole >= maxPasses, confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window,
+	}
+	if e.counts.Rejected > 0 {
+		var there int64
+		there, e.others, e.sorted = g.refused.sort(out)
+		e.outcome.Missing -= there
+	}
+	return e
 }
 
 // settle takes note of how a pass ended.
-func (k *sink) settle(p *pass, e ending, d decision, twice bool) {
+func (k *sink) settle(e ending, d decision, twice bool) {
 	k.report.Verdict = e.verdict
-	k.report.Missing = e.outcome.Missing - e.counts.Deleted
-	if e.window {
+	if k.report.Missing = e.outcome.Missing - e.counts.Deleted; e.window || e.adds {
 		k.report.Missing = 0 // they are where they should be
 	}
 	other := k.before != nil && k.before.whole && !twice
-	p.prove(k.dest.Name, e.verdict, other || e.window, d.held != "")
+	k.ended = &claim{verdict: e.verdict, doubtful: other || e.window, held: d.held != ""}
 	k.before = &e.reading
 	if e.whole {
-		k.most = max(k.most, e.distinct())
+		k.most = max(k.most, e.listed())
 	}
 	if d.verb == repeat {
 		return
@@ -122,7 +181,7 @@ func (k *sink) settle(p *pass, e ending, d decision, twice bool) {
 	k.report.Status = StatusComplete
 	if d.held != "" {
 		k.report.Status = StatusHeld
-		k.report.Err = fmt.Errorf("%s: %w", p.stream.Name, errors.New(d.held))
+		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, errors.New(d.held))
 	}
 }
 
@@ -134,4 +193,7 @@ func (k *sink) leave(p *pass) {
 	r.Pages += p.total.pages
 	r.Requests += p.total.requests
 	r.Bytes += p.total.bytes
+	if p.inquest != nil {
+		r.Requests += p.inquest.requests
+	}
 }

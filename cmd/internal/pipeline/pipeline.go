@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,12 @@ type Config struct {
 	Source       Source
 	Destinations []Destination
 	Streams      []schemas.Stream // a parent before its children
+	Log          map[string]bool  // streams, by name, whose row changes are kept in _penstock_changes
+
+	// Catalogue is where the stream is found that gives one record of a list,
+	// for a Source that is an Asker: with it, the rows that a list lacks can be
+	// deleted although the list proves nothing. It may be nil.
+	Catalogue []schemas.Stream
 
 	Workers    int   // streams read at once; 0: DefaultWorkers
 	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
@@ -101,8 +108,11 @@ type run struct {
 
 	reports []StreamReport // in the order of Streams and Destinations
 
-	mu    sync.Mutex
-	proof lists // see proofOf
+	mu      sync.Mutex
+	proof   lists            // see proofOf
+	down    map[string]error // destinations that did not take the run's row
+	settled map[string]bool  // destinations that a run has come to its end with before
+	lost    map[string]bool  // see hopeless
 }
 
 func newRun(c Config) (*run, error) {
@@ -114,12 +124,18 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed()}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, settled: map[string]bool{}, lost: map[string]bool{}}
+	r.Streams = slices.Clone(c.Streams)
+	for i := range r.Streams {
+		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)
+	}
 	r.proof = lists{verdict: map[string]Verdict{}, held: map[[2]string]bool{}}
 	r.Run = cmp.Or(c.Run, NewRunID(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
 	r.limits = cmp.Or(c.limits, defaultLimits)
+	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
+	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
 	r.gates = newGates(c.Streams)
 	return r, nil
 }

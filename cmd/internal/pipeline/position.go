@@ -16,13 +16,17 @@ import (
 //	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41}
 //
 // where end says that the pass was finished there, and most how many records the
-// longest whole pass so far has found. The zero position is the beginning,
-// stored as "".
+// longest whole pass so far has found. Of the runs themselves, most counts those
+// that have ended. The zero position is the beginning, stored as "".
+//
+// A position may have been touched since, by a run that did not read: "by" is
+// its id. It is the same place, but not the same cursor.
 type position struct {
 	pass string
 	at   state.Cursor
 	end  bool
 	most int64
+	by   string
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -44,6 +48,9 @@ func (p position) encode() state.Cursor {
 	if p.most > 0 {
 		fmt.Fprintf(&b, `,"most":%d`, p.most)
 	}
+	if p.by != "" {
+		b.WriteString(`,"by":` + quote(p.by))
+	}
 	b.WriteString("}")
 	return state.Cursor(b.String())
 }
@@ -64,14 +71,15 @@ func decodePosition(c state.Cursor) (position, error) {
 		At   json.RawMessage `json:"at"`
 		End  bool            `json:"end"`
 		Most int64           `json:"most"`
+		By   string          `json:"by"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
 	}
-	if stored.Pass == "" || len(stored.At) == 0 {
+	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most)}
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

@@ -7,6 +7,13 @@ type lists struct {
 	held    map[[2]string]bool // waits for a person, by stream and destination
 }
 
+// claim is what the end of a pass says for the streams below it.
+type claim struct {
+	verdict  Verdict
+	doubtful bool // it may not be about the list that they take their parents from
+	held     bool
+}
+
 // proofOf is the verdict on the last pass over a stream in this run, as far as
 // it counts in the destination; "" where there was none, or not yet.
 func (r *run) proofOf(destination, stream string) Verdict {
@@ -24,12 +31,12 @@ func (r *run) proofOf(destination, stream string) Verdict {
 // waits for a person, in that destination, nor where it is doubtful: not that
 // of the pass before, which is the one a source hands to the children, or not
 // all of the list.
-func (p *pass) prove(destination string, v Verdict, doubtful, held bool) {
-	if doubtful && v == Proven {
-		v = Consistent
+func (p *pass) prove(destination string, c claim) {
+	if c.doubtful && c.verdict == Proven {
+		c.verdict = Consistent
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proof.verdict[p.stream.Name] = v
-	p.proof.held[[2]string{p.stream.Name, destination}] = held
+	p.proof.verdict[p.stream.Name] = c.verdict
+	p.proof.held[[2]string{p.stream.Name, destination}] = c.held
 }

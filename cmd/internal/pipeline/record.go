@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,31 +22,41 @@ const runStream = "_run"
 type runRow struct {
 	dest   Destination
 	stored state.Cursor
+	ended  int64 // runs before that came to their end
 }
 
-// open writes the run's row, as running, to every destination.
+// open writes the run's row, as running, to every destination. One that does not
+// take it is left out of the run; it is an error only where none does.
 func (r *run) open(ctx context.Context) error {
 	if r.Options.DryRun {
 		return nil
 	}
-	rows := make([]*runRow, len(r.Destinations))
-	for i, d := range r.Destinations {
+	var rows []*runRow
+	for _, d := range r.Destinations {
 		stored, err := d.Cursor(ctx, r.key(runStream))
 		if err != nil {
-			return fmt.Errorf("destination %s: %w", d.Name, err)
+			r.down[d.Name] = fmt.Errorf("destination %s: %w", d.Name, err)
+			continue
 		}
-		rows[i] = &runRow{dest: d, stored: stored}
+		row := &runRow{dest: d, stored: stored}
 		if p, err := decodePosition(stored); err == nil {
 			r.Run = laterRunID(r.Run, p.pass)
+			row.ended = p.most
+			r.settled[d.Name] = p.most > 0
 		}
+		rows = append(rows, row)
 	}
 	for _, row := range rows {
 		if err := row.write(ctx, r, Report{Status: StatusRunning}); err != nil {
-			return err
+			r.down[row.dest.Name] = err
+			continue
 		}
 		r.runs = append(r.runs, row)
 	}
-	return nil
+	if len(r.runs) > 0 {
+		return nil
+	}
+	return errors.Join(slices.Collect(maps.Values(r.down))...)
 }
 
 // write commits the run's row as it stands in rep.
@@ -62,7 +74,11 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	if err := writeOwn(ctx, tx, load.Runs, rows...); err != nil {
 		return err
 	}
-	next := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning}.encode()
+	pos := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning, most: w.ended}
+	if pos.end {
+		pos.most++
+	}
+	next := pos.encode()
 	if err := tx.Commit(ctx, next); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
@@ -151,11 +167,16 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	if ctx.Err() == nil {
 		late = ctx
 	}
+	var errs []error
 	for _, w := range r.runs {
-		if werr := w.write(late, r, rep); werr != nil {
-			rep.Err = errors.Join(rep.Err, fmt.Errorf("end run: %w", werr))
-			rep.summarise()
+		if err := w.write(late, r, rep); err != nil {
+			errs = append(errs, fmt.Errorf("end run: %w", err))
 		}
+	}
+	if len(errs) > 0 {
+		rep.partial = rep.Err == nil && len(errs) < len(r.runs)
+		rep.Err = errors.Join(append([]error{rep.Err}, errs...)...)
+		rep.summarise()
 	}
 	return rep, rep.Err
 }

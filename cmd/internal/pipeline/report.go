@@ -15,9 +15,10 @@ type Status string
 // How a stream ends. A run is running, complete, partial, failed or stopped.
 const (
 	StatusComplete    Status = "complete"    // read to its end, everything committed
-	StatusHeld        Status = "held"        // rows are in, but rows which the source no longer shows were kept
+	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed
 	StatusUnavailable Status = "unavailable" // the source does not give it: not entitled, switched off, gone
 	StatusParked      Status = "parked"      // put off until NotBefore, or until a lock is free
+	StatusLagging     Status = "lagging"     // this destination did not take what others have; a later run catches up
 	StatusFailed      Status = "failed"
 	StatusStopped     Status = "stopped" // by a signal, before its end
 
@@ -84,7 +85,8 @@ type Report struct {
 	Streams  []StreamReport `json:"streams"`
 	Err      error          `json:"-"` // the run's own trouble, nil where only streams had any
 
-	cause error // of a stop
+	cause   error // of a stop
+	partial bool  // Err is about some of the destinations
 }
 
 // Totals sums the streams up.
@@ -131,8 +133,8 @@ func (r *Report) summarise() {
 	r.Status = StatusComplete
 	if r.Err != nil {
 		r.Status = StatusFailed
-		if errors.Is(r.Err, state.ErrLocked) {
-			r.Status = StatusPartial // nothing was touched, and nothing keeps a later run from doing it
+		if r.partial || errors.Is(r.Err, state.ErrLocked) {
+			r.Status = StatusPartial // nothing keeps a later run from doing what is left
 		}
 	}
 	if r.cause != nil {

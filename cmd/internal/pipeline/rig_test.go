@@ -65,6 +65,7 @@ type list struct {
 	records []record
 	size    int         // of a page
 	total   bool        // the pages state it
+	numbers bool        // the records have a size: a number, or their name where that is not empty
 	end     extract.End // Rule, Reread, Round, Parents, Gone; the rest is filled in
 
 	pages func(pass int) []record    // instead of records: what the pass'th reading finds
@@ -142,6 +143,9 @@ func (f *fakeSource) Pages(ctx context.Context, s schemas.Stream, from state.Cur
 
 func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, n int) extract.Page {
 	body, _ := json.Marshal(append([]record{}, parts[i]...))
+	if l.numbers {
+		body = sized(parts[i])
+	}
 	total := int64(-1)
 	if l.total {
 		total = int64(n)
@@ -158,6 +162,20 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 		p.End = &end
 	}
 	return p
+}
+
+// sized are records with a size in place of a name.
+func sized(rs []record) []byte {
+	out := []map[string]any{}
+	for _, r := range rs {
+		var size any = r.ID
+		if r.Name != "" {
+			size = r.Name
+		}
+		out = append(out, map[string]any{"id": r.ID, "size": size})
+	}
+	body, _ := json.Marshal(out)
+	return body
 }
 
 // rig is a pipeline with a fake source and the reference destination.

@@ -134,14 +134,18 @@ func (p *platform) aliveRows(table string) int {
 func (p *platform) equal(rep Report) {
 	p.t.Helper()
 	for i, s := range rep.Streams {
-		if s.Status != StatusComplete {
-			p.t.Errorf("%s: %s: %v", s.Stream, s.Status, s.Err)
-			continue
-		}
-		stream := p.config.Streams[i]
-		if got, want := p.aliveRows(s.Table), p.distinct(stream); got < want || got > want && !stream.Window {
-			p.t.Errorf("%s: %d rows, want %d (%s, %+v)", s.Stream, got, want, s.Verdict, s.Counts)
-		}
+		p.equalOne(p.config.Streams[i], s)
+	}
+}
+
+func (p *platform) equalOne(stream schemas.Stream, s StreamReport) {
+	p.t.Helper()
+	if s.Status != StatusComplete {
+		p.t.Errorf("%s: %s: %v", s.Stream, s.Status, s.Err)
+		return
+	}
+	if got, want := p.aliveRows(s.Table), p.distinct(stream); got < want || got > want && !stream.Window {
+		p.t.Errorf("%s: %d rows, want %d (%s, %+v)", s.Stream, got, want, s.Verdict, s.Counts)
 	}
 }
 
@@ -253,7 +257,8 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 	p.config.limits = perPage
 	for n := 1; ; n++ {
 		require.Less(t, n, 200, "runs")
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*4*time.Millisecond)
+		late := max(0, n-60) // where it takes longer than anyone thinks
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(4*n+late*late)*time.Millisecond)
 		rep, err := p.run(ctx)
 		cancel()
 		if err == nil && rep.Status == StatusComplete {
@@ -267,7 +272,8 @@ func TestSandboxStoppedOverAndOver(t *testing.T) {
 }
 
 // Rows come and go while lists are read: none is deleted that is still there,
-// and once it ends one run has the truth.
+// and once it ends one run has the truth. It may keep what a list lacks that is
+// by chance as long as lists are cut at: then it says so.
 func TestSandboxDrift(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 2}, func(s schemas.Stream) bool {
 		return s.Class == schemas.ClassList && s.Parent == "" && len(s.Key) > 0
@@ -286,5 +292,22 @@ func TestSandboxDrift(t *testing.T) {
 	}
 	require.NoError(t, p.sandbox.SetFaults())
 	p.config.Options.ConfirmShrink = true // some short lists have lost all they had
-	p.equal(p.must(StatusComplete))
+	rep, err := p.run(context.Background())
+	require.NoError(t, err)
+	for i, s := range rep.Streams {
+		if s.Status == StatusHeld && p.round(s.Stream) {
+			require.Equal(t, p.distinct(p.config.Streams[i])+int(s.Missing), p.aliveRows(s.Table), s.Stream)
+			continue
+		}
+		p.equalOne(p.config.Streams[i], s)
+	}
+}
+
+// round reports whether a stream's last list may have been cut where it ended.
+func (p *platform) round(stream string) bool {
+	p.t.Helper()
+	certs := p.certificates(stream)
+	var w witnesses
+	require.NoError(p.t, json.Unmarshal([]byte(certs[len(certs)-1]["witnesses"]), &w))
+	return w.Round
 }

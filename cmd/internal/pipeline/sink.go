@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -22,14 +24,22 @@ type sink struct {
 	stored state.Cursor // what the destination has
 	pos    position     // where the next pass starts
 
-	tx       load.Tx // open between two groups only where the table has no key
-	counts   Counts  // of the pass so far
-	sealed   Counts  // of what of the pass is committed
+	tx       load.Tx      // open between two groups only where a pass is one transaction
+	tried    state.Cursor // of the last commit, whether it has come off or not
+	found    *findings    // about rows that the pass did not carry; nil until somebody asked
+	counts   Counts       // of the pass so far
+	sealed   Counts       // of what of the pass is committed
 	inserted int64
-	before   *reading // the pass just before this one
+	before   *reading // the last pass that has ended
+	prior    *reading // before as it was when the pass at hand began
 	whole    int      // passes from the beginning, this one included
 	most     int64    // records that the longest whole pass so far has found
 	wanted   bool     // streams that were loaded before hang from this one
+	ended    *claim   // by the pass at hand
+	out      bool     // dropped out of the pass at hand
+	trouble  error    // why; until it goes on alone
+	lagged   error    // why it had to go on alone; once
+	broken   bool     // ended by its destination
 	finished bool     // wants no further pass
 	report   StreamReport
 }
@@ -41,16 +51,20 @@ func newSinks(r *run, s schemas.Stream) []*sink {
 	}
 	sinks := make([]*sink, len(dests))
 	for i, d := range dests {
-		sinks[i] = &sink{dest: d, key: r.key(s.Name), report: StreamReport{
+		k := &sink{dest: d, key: r.key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name,
 		}}
+		if err := r.down[d.Name]; err != nil {
+			k.fail(err)
+		}
+		sinks[i] = k
 	}
 	return sinks
 }
 
 // open finds out where k stands. A full reading begins at the beginning,
-// wherever the last one was left.
-func (k *sink) open(ctx context.Context, r *run) error {
+// wherever the last one was left, and so does one that has to be made at once.
+func (k *sink) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
 	}
@@ -59,12 +73,12 @@ func (k *sink) open(ctx context.Context, r *run) error {
 		return err
 	}
 	k.stored = stored
-	if k.wanted, err = k.children(ctx, r); err != nil {
+	if k.wanted, err = k.children(ctx, st.run); err != nil {
 		return err
 	}
 	pos, err := decodePosition(stored)
 	k.most = pos.most
-	if r.Options.Full {
+	if st.Options.Full || pos.midPass() && !st.parts() {
 		return nil
 	}
 	k.pos = pos
@@ -92,7 +106,7 @@ func (k *sink) children(ctx context.Context, r *run) (bool, error) {
 // fail ends k with an error of its own. Whatever the pass had come to was not
 // committed.
 func (k *sink) fail(err error) {
-	k.finished = true
+	k.finished, k.broken = true, true
 	k.report.Status, k.report.Err = "", fmt.Errorf("%s to %s: %w", k.key.Stream, k.dest.Name, err)
 }
 
@@ -103,9 +117,15 @@ func (k *sink) close(ctx context.Context, err error, d time.Duration) StreamRepo
 	r.Duration = d
 	if r.Err == nil && !k.finished {
 		r.Err = err
+		if k.lagged != nil {
+			r.Err = errors.Join(err, k.lagged)
+		}
 	}
 	if r.Status == "" {
 		r.Status, r.NotBefore = classify(ctx, r.Err)
+	}
+	if next := advice(r.Err); next != "" {
+		r.Err = fmt.Errorf("%w; %s", r.Err, next)
 	}
 	return r
 }
@@ -117,6 +137,19 @@ func (k *sink) rollback() {
 	}
 }
 
+// enter readies k for a pass and returns the stream's tables as they are.
+func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
+	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
+	k.prior, k.found = k.before, nil
+	if !p.resumes {
+		k.whole++
+	}
+	if k.dest.Destination == nil {
+		return nil, nil
+	}
+	return k.dest.Tables(ctx, p.stream.Table.Name)
+}
+
 // commit makes g durable together with the position after it. // Invariant 2
 func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 	if k.dest.Destination == nil {
@@ -126,28 +159,47 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 	if err := k.write(ctx, p, g); err != nil {
 		return err
 	}
-	if g.end == nil && !p.keyed() && !g.spill {
+	if g.end == nil && !p.parts() && !g.spill {
 		return nil // the transaction stays open until the pass is complete
 	}
-	out, err := k.apply(ctx, p.sweep(g))
-	if err != nil || g.end == nil && !p.keyed() {
+	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
+	defer releaseAll(out.Keys)
+	if err != nil || g.end == nil && !p.parts() {
 		return err
 	}
 	if err := k.balance(g); err != nil {
 		return err
 	}
-	if g.end != nil {
-		if done, err := k.conclude(ctx, p, g, out); done || err != nil {
-			return err
-		}
+	if g.end == nil {
+		return k.seal(ctx, g)
+	}
+	switch verb, err := k.conclude(ctx, p, g, out); {
+	case err != nil:
+		return err
+	case verb == ask:
+		k.ask(ctx, p, g, out.Keys)
+		return k.commit(ctx, p, g)
+	case verb == giveUp:
+		k.rollback()
+		return nil
 	}
 	return k.seal(ctx, g)
+}
+
+// ask asks the source for the rows that are missing, one by one. That may take
+// long, so it gives the transaction up; the group is written again with what
+// was found.
+func (k *sink) ask(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
+	k.rollback()
+	k.counts = k.sealed
+	p.inquest.hear(ctx, g.control, keysOf(missing))
+	k.found = p.inquest.findings(missing)
 }
 
 // write opens the transaction, if need be, and puts the group's rows into it.
 func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, load.Pass{Run: p.id, Whole: !p.resumes})
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, load.Pass{Run: p.id, Whole: !p.resumes, Log: p.Log[p.stream.Name]})
 		if err != nil {
 			return err
 		}
@@ -192,6 +244,7 @@ func (k *sink) seal(ctx context.Context, g *group) error {
 	pos := g.next
 	pos.most = k.most
 	next := pos.encode()
+	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
 		return err
 	}
@@ -206,6 +259,6 @@ func (k *sink) rehearse(p *pass, g *group) {
 	if g.end == nil {
 		return
 	}
-	r := reading{end: *g.end, whole: true, counts: k.counts, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
-	k.settle(p, ending{reading: r, verdict: r.verdict(nil)}, decision{}, false)
+	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
+	k.settle(ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window}, decision{}, false)
 }

@@ -25,6 +25,14 @@ type streamRun struct {
 	restarted bool
 }
 
+// parts reports whether a pass may be committed in parts, and carried on where
+// one was interrupted. A table without a key cannot tell the rows of a pass from
+// those before, and one in mode replace shows either all of a pass or nothing:
+// there a pass is one transaction.
+func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
+
+func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
+
 // stream reads s for every destination and reports on each. Nothing that
 // happens to it reaches beyond it.
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
@@ -35,6 +43,9 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	reports := make([]StreamReport, len(st.sinks))
 	for i, k := range st.sinks {
 		reports[i] = k.close(ctx, err, time.Since(started))
+	}
+	behind(st.sinks, reports)
+	for i := range reports {
 		r.tell(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
 	return reports
@@ -51,11 +62,14 @@ func (st *streamRun) sync(ctx context.Context) error {
 		return err
 	}
 	for _, k := range st.sinks {
-		if err := k.open(ctx, st.run); err != nil {
+		if k.finished {
+			continue
+		}
+		if err := k.open(ctx, st); err != nil {
 			k.fail(err)
 		}
 	}
-	for p := st.nextPass(); p != nil; p = st.nextPass() {
+	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
 		if err != nil && !st.restart(p, err) {
@@ -79,13 +93,25 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// nextPass gathers the sinks that stand at the same place and want to be read
+// nextPass is the next reading that sinks want, nil when none does. Those that
+// have dropped out of an earlier one come last.
+func (st *streamRun) nextPass(ctx context.Context) *pass {
+	if p := st.inStep(); p != nil {
+		return p
+	}
+	for _, k := range st.sinks {
+		k.rejoin(ctx, st.run)
+	}
+	return st.inStep()
+}
+
+// inStep gathers the sinks that stand at the same place and want to be read
 // for: they share one reading of the source. It returns nil when no sink does.
-func (st *streamRun) nextPass() *pass {
+func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.sinks {
 		switch {
-		case k.finished:
+		case k.finished, k.trouble != nil:
 		case p == nil:
 			p = st.passFor(k)
 		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at):

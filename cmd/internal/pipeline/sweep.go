@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -18,8 +20,11 @@ type verb int
 
 const (
 	keep   verb = iota // there are none, or nothing may be done about them
-	remove             // tombstone them
+	remove             // delete them
 	repeat             // read the stream again: that may prove that they are gone
+	ask                // ask the source for each of them
+	bury               // delete those that the source says are gone
+	giveUp             // nothing of the pass is kept
 )
 
 // decision is the end of a pass: what happens to the missing rows, and why
@@ -27,6 +32,7 @@ const (
 type decision struct {
 	verb verb
 	held string
+	keys []arrow.RecordBatch // the only rows to delete; nil: all that are missing
 }
 
 // ending is all that a decision depends on.
@@ -37,7 +43,13 @@ type ending struct {
 	outcome  load.Outcome // of the counting sweep
 	inserted int64        // rows the whole pass added
 	keyed    bool
-	last     bool // no further pass in this run
+	atOnce   bool // the pass is one transaction
+	adds     bool // mode append: nothing is ever missing
+	askable  bool // single records can be asked for
+	found    *findings
+	sorted   bool                // of the missing rows, those whose records were rejected are known, and count as missing no more
+	others   []arrow.RecordBatch // the keys of the others
+	last     bool                // no further pass in this run
 	confirm  bool
 	wanted   bool // streams that hang from this one need its proof
 	window   bool // the list shows some of its records: see schemas.Stream
@@ -47,7 +59,7 @@ type ending struct {
 // is gone, and much at once waits for a person. // Invariant 12
 func (e ending) decide() decision {
 	again := !e.last && e.worthRepeating(e.verdict)
-	if e.window {
+	if e.window || e.adds {
 		e.outcome.Missing, e.outcome.Known = 0, true
 	}
 	switch {
@@ -64,18 +76,44 @@ func (e ending) decide() decision {
 	case e.outcome.Missing == 0:
 		return decision{}
 	case e.verdict != Proven:
-		return decision{held: fmt.Sprintf("%d rows are missing from a reading that is only %s; they were kept", e.outcome.Missing, e.verdict)}
+		return e.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s", e.outcome.Missing, e.verdict))
 	case !e.confirmed(e.before) && !e.last:
 		return decision{verb: repeat}
 	case !e.confirmed(e.before):
-		return decision{held: fmt.Sprintf("%d rows are missing, and %d were in the reading before: the list is changing; they were kept", e.missed, e.before.missed)}
-	case e.counts.Rejected > 0:
-		return decision{held: fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same; the rows were kept", e.outcome.Missing, e.counts.Rejected)}
+		return e.hold(fmt.Sprintf("%d rows are missing, and not as many were in the reading before: the list is changing", e.missed))
+	case e.counts.Rejected > 0 && !e.sorted:
+		return e.hold(fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same", e.outcome.Missing, e.counts.Rejected))
 	case e.braked() && !e.confirm:
 		return decision{held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", e.outcome.Missing, e.outcome.Alive)}
 	default:
-		return decision{verb: remove}
+		return decision{verb: remove, keys: e.others}
 	}
+}
+
+// hold keeps the missing rows for a reason, but for those that the source itself
+// says are gone when it is asked for them. Many at once it is not asked for:
+// they wait for a person in any case. // Invariant 12
+func (e ending) hold(reason string) decision {
+	f := e.found
+	switch {
+	case f == nil && e.askable && !e.braked():
+		return decision{verb: ask}
+	case f == nil || f.asked == 0:
+		return decision{held: reason + "; they were kept"}
+	case f.gone == e.outcome.Missing:
+		return decision{verb: bury, keys: f.keys}
+	}
+	d := decision{held: fmt.Sprintf("%s; asked for %d of them, the source says that %d are gone and has the others; those were kept", reason, f.asked, f.gone)}
+	if f.gone > 0 {
+		d.verb, d.keys = bury, f.keys
+	}
+	return d
+}
+
+// mixed reports whether the table would have rows of this pass beside others
+// which they should have replaced: a pass of one transaction is given up then.
+func (e ending) mixed(d decision) bool {
+	return e.atOnce && e.outcome.Missing > 0 && d.verb != remove && !e.adds && !(e.keyed && e.window)
 }
 
 // met reports whether a resumed pass has led to as many rows as the list has by
@@ -93,7 +131,7 @@ func (e ending) doubt() string {
 		return fmt.Sprintf("%d records came on two pages each: the list changed while it was read; nothing was deleted", e.counts.Deduplicated)
 	}
 	return fmt.Sprintf("the list states a total of %d (%d at first) and gave %d records; nothing was deleted",
-		e.end.LastTotal, e.end.FirstTotal, e.distinct())
+		e.end.LastTotal, e.end.FirstTotal, e.listed())
 }
 
 // braked reports whether the table would shrink suspiciously: by more than 100

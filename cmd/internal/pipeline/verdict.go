@@ -17,18 +17,23 @@ const (
 
 // reading is what is known about a pass once all its rows are applied.
 type reading struct {
-	end    extract.End
-	whole  bool // made by this process from its beginning to its end
-	counts Counts
-	digest digest
-	most   int64   // records that the longest whole pass before has found
-	missed int64   // rows of the table that the pass did not carry
-	parent Verdict // of the parent's pass in this run; "" where it had none
+	end      extract.End
+	whole    bool // made by this process from its beginning to its end
+	counts   Counts
+	filtered int64 // records that the stream's filter left out
+	digest   digest
+	most     int64   // records that the longest whole pass before has found
+	missed   int64   // rows of the table that the pass did not carry
+	parent   Verdict // of the parent's pass in this run; "" where it had none
 }
 
 // distinct is how many records of the pass are different ones; those no table
 // could take count as such.
 func (r reading) distinct() int64 { return r.counts.Fetched - r.counts.Deduplicated }
+
+// listed is how many records the list has shown, as far as can be told: nobody
+// knows which of those left out are the same.
+func (r reading) listed() int64 { return r.distinct() + r.filtered }
 
 // fanOut reports whether the pass asked the parents one by one. Then its
 // completeness is that of the parent's list: reading again would ask the same
@@ -42,7 +47,7 @@ func (r reading) contradicted() bool {
 	if first >= 0 && last >= 0 && first != last {
 		return true
 	}
-	return r.whole && last >= 0 && last != r.distinct()
+	return r.whole && last >= 0 && last != r.listed()
 }
 
 // repeated reports whether a record came on two pages, as happens when the list
@@ -59,7 +64,7 @@ func (r reading) same(before *reading) bool {
 // cut reports whether the list may have been cut where it ended: then it is the
 // same however often it is read, and that proves nothing. A list that was
 // longer once is not cut at this length.
-func (r reading) cut() bool { return r.end.Round && r.end.LastTotal < 0 && r.most <= r.distinct() }
+func (r reading) cut() bool { return r.end.Round && r.end.LastTotal < 0 && r.most <= r.listed() }
 
 // verdict weighs the witnesses. before is the reading made just before this one
 // in the same run, nil for none. // Invariant 12
@@ -98,7 +103,7 @@ func (r reading) selfEvident() bool {
 	case r.fanOut():
 		// Were every parent gone, the module and not the parents would be.
 		return r.parent == Proven && e.Short == 0 && (e.Gone < e.Parents || e.Parents == 0)
-	case e.LastTotal >= 0:
+	case e.LastTotal >= 0 && r.filtered == 0:
 		return true // it is the number of distinct records, else the pass were contradicted
 	default:
 		return e.Reread && !r.cut()

@@ -1,0 +1,47 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// keyText is a row's key as text: the value, or a JSON array of several.
+func keyText(key []arrow.Array, row int) string {
+	if len(key) == 1 {
+		return cellText(key[0], row)
+	}
+	values := make([]string, len(key))
+	for i, a := range key {
+		values[i] = cellText(a, row)
+	}
+	b, _ := json.Marshal(values) // texts always marshal
+	return string(b)
+}
+
+// cellText is a value as text that does not depend on the type of its column, as
+// long as that holds the value exactly.
+func cellText(a arrow.Array, row int) string {
+	if a.IsNull(row) {
+		return ""
+	}
+	switch a := a.(type) {
+	case *array.String:
+		return strings.Clone(a.Value(row)) // the batch's memory ends with it
+	case *array.Int64:
+		return strconv.FormatInt(a.Value(row), 10)
+	case *array.Decimal128:
+		text := a.Value(row).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
+		if strings.Contains(text, ".") {
+			text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+		}
+		return text
+	case *array.Timestamp:
+		return time.UnixMicro(int64(a.Value(row))).UTC().Format(time.RFC3339Nano)
+	}
+	return a.ValueStr(row)
+}

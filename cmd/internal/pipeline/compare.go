@@ -1,0 +1,203 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// comparison is one table of a destination held against the book.
+type comparison struct {
+	*book
+	have   schemas.Table
+	key    []string
+	at     int  // of the table in the book; -1 where the source has no rows for it
+	extras bool // rows that the source does not have are a difference
+	parts  uint64
+	out    *Verified
+	most   int // differences to list
+}
+
+// entry is a row of the book, and what the destination has for it.
+type entry struct {
+	hash  uint64
+	place int64 // in the book, to find the key again
+	want  int32 // how often: more than once only without a key
+	got   int32
+
+	version // in mode append
+}
+
+// version is a row of a record that has several.
+type version struct {
+	hash   uint64
+	run    string
+	synced int64
+}
+
+// compare adds to out how a destination's table differs from the book. A table of
+// more rows than may be in memory is compared in parts. // Invariant 6
+func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *book, out *Verified) error {
+	c := &comparison{book: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
+	c.extras = have.Mode != schemas.Append
+	if c.at >= 0 {
+		c.key = b.tables[c.at].key
+		c.parts += uint64(b.tables[c.at].rows / v.limits.compared)
+	} else if len(c.key) == 0 {
+		c.key = []string{schemas.ColHash}
+	}
+	for part := range c.parts {
+		if err := c.part(ctx, d, part); err != nil {
+			return fmt.Errorf("%s in %s: %w", have.Name, out.Destination, err)
+		}
+	}
+	slices.SortStableFunc(out.List, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Key, b.Key))
+	})
+	return nil
+}
+
+// part compares the rows whose fingerprints fall into one part.
+func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) error {
+	entries, err := c.load(part)
+	if err != nil {
+		return err
+	}
+	if c.have.Columns != nil {
+		err := d.Scan(ctx, c.have.Name, c.columns(), func(b arrow.RecordBatch) error { return c.scan(entries, part, b) })
+		if err != nil {
+			return err
+		}
+	}
+	return c.settle(entries)
+}
+
+// load takes one part of the book's rows into memory. Of a key that came twice
+// the later row counts, as it does in a run.
+func (c *comparison) load(part uint64) (map[print]*entry, error) {
+	entries := map[print]*entry{}
+	err := c.each(c.at, func(at int64, key, hash string) error {
+		p := c.print(key)
+		if p[0]%c.parts != part {
+			return nil
+		}
+		e := entries[p]
+		if e == nil {
+			e = &entry{place: at}
+			entries[p] = e
+		}
+		e.hash = c.sum(hash)
+		if e.want++; !c.counts() {
+			e.want = 1
+		}
+		return nil
+	})
+	return entries, err
+}
+
+func (c *comparison) sum(hash string) uint64 { return maphash.String(c.seeds[0], hash) }
+
+// counts reports whether the table's rows are a multiset.
+func (c *comparison) counts() bool { return c.key[0] == schemas.ColHash }
+
+// columns are those that a comparison needs, the key's first, then the hash and
+// what says whether the row stands.
+func (c *comparison) columns() []string {
+	columns := append(slices.Clone(c.key), schemas.ColHash)
+	switch {
+	case c.have.Mode == schemas.Append:
+		return append(columns, schemas.ColRun, schemas.ColSyncedAt)
+	case c.have.Mode == schemas.History:
+		return append(columns, schemas.ColValidTo)
+	}
+	return append(columns, schemas.ColDeletedAt)
+}
+
+// scan holds the destination's rows against the entries.
+func (c *comparison) scan(entries map[print]*entry, part uint64, b arrow.RecordBatch) error {
+	key, rest := b.Columns()[:len(c.key)], b.Columns()[len(c.key):]
+	for row := range int(b.NumRows()) {
+		if c.have.Mode != schemas.Append && !rest[1].IsNull(row) {
+			continue // gone, or an earlier version
+		}
+		text := keyText(key, row)
+		p := c.print(text)
+		if p[0]%c.parts != part {
+			continue
+		}
+		e := entries[p]
+		hash := c.sum(cellText(rest[0], row))
+		switch {
+		case e != nil && c.have.Mode == schemas.Append && !c.counts():
+			e.later(hash, rest[1:], row)
+		case e != nil && e.got < e.want:
+			e.got++
+			c.out.Rows++
+			if e.hash != hash {
+				c.out.Differing++
+				c.list(RowDiffers, text)
+			}
+		case c.extras:
+			c.out.Rows++
+			c.out.Extra++
+			c.list(RowExtra, text)
+		}
+	}
+	return nil
+}
+
+// later keeps the version at row, if it is later than the one before.
+func (e *entry) later(hash uint64, at []arrow.Array, row int) {
+	v := version{hash: hash, run: cellText(at[0], row)}
+	if synced, ok := at[1].(*array.Timestamp); ok {
+		v.synced = int64(synced.Value(row))
+	}
+	if e.got > 0 && (v.run < e.run || v.run == e.run && v.synced < e.synced) {
+		return
+	}
+	e.got, e.version = 1, v
+}
+
+// settle counts what the destination did not have, or not in this version.
+func (c *comparison) settle(entries map[print]*entry) error {
+	for _, e := range entries {
+		latest := e.got > 0 && e.run != ""
+		kind := RowMissing
+		switch {
+		case latest:
+			c.out.Rows++
+			if e.version.hash == e.hash {
+				continue
+			}
+			c.out.Differing++
+			kind = RowDiffers
+		case e.got == e.want:
+			continue
+		default:
+			c.out.Missing += int64(e.want - e.got)
+		}
+		if len(c.out.List) >= c.most {
+			continue
+		}
+		key, err := c.keyAt(e.place)
+		if err != nil {
+			return err
+		}
+		c.list(kind, key)
+	}
+	return nil
+}
+
+func (c *comparison) list(kind DifferenceKind, key string) {
+	if len(c.out.List) < c.most {
+		c.out.List = append(c.out.List, Difference{Kind: kind, Table: c.have.Name, Key: key})
+	}
+}

@@ -1,0 +1,258 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// askable is a fake source that can be asked for single records.
+type askable struct {
+	*fakeSource
+	present func(id int) (bool, error)
+
+	mu    sync.Mutex
+	asked []int
+}
+
+func (a *askable) Present(_ context.Context, _ schemas.Stream, values map[string][]byte) (bool, int, error) {
+	id, err := strconv.Atoi(string(values["id"]))
+	if err != nil {
+		return false, 0, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, id)
+	there, err := a.present(id)
+	return there, 1, err
+}
+
+// detail is the stream that gives one record of the tests' lists.
+func detail() schemas.Stream {
+	return schemas.Stream{
+		Name: "crm_lead", Class: schemas.ClassDetail, Method: "GET", Parent: "crm_leads", Enabled: true,
+		Params: []schemas.Param{{Name: "id", In: "path", From: "/id"}},
+	}
+}
+
+// Rows are missing from lists that prove nothing. What the source says of each
+// decides; whatever is no plain answer keeps the row.
+func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
+	gone := func(ids ...int) func(int) (bool, error) {
+		return func(id int) (bool, error) { return !slices.Contains(ids, id), nil }
+	}
+	tests := []struct {
+		name    string
+		present func(id int) (bool, error)
+		alive   []record
+		status  Status
+		asked   int // at most, beside the record it is tried with
+		held    string
+	}{
+		{"all are gone", gone(0, 1, 2), records(3, 28), StatusComplete, 3, ""},
+		{"some are there", gone(0, 2), slices.Insert(records(3, 28), 0, record{1, "n1"}), StatusPartial, 3, "the source says that 2 are gone"},
+		{"all are there", gone(), records(0, 28), StatusPartial, 3, "the source says that 0 are gone"},
+		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, records(0, 28), StatusPartial, 0, "3 rows are missing"},
+		{"not entitled", func(id int) (bool, error) {
+			return id > 2, whenBelow(id, 3, &wire.Error{Class: wire.NotEntitled, Status: 403})
+		}, records(0, 28), StatusPartial, 3, "3 rows are missing"},
+		{"the detail is broken", func(id int) (bool, error) {
+			return true, whenBelow(id, 3, &wire.Error{Class: wire.Malformed, Status: 200})
+		}, records(0, 28), StatusPartial, 3, "3 rows are missing"},
+		{"one answer is broken", func(id int) (bool, error) {
+			return id > 2, whenBelow(id, 1, errors.New("an answer without the record"))
+		}, slices.Insert(records(3, 28), 0, record{0, "n0"}), StatusPartial, 3, "the source says that 2 are gone"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := &list{records: records(0, 25), size: 10, end: extract.End{Round: true}}
+			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			source := &askable{fakeSource: r.source, present: tt.present}
+			r.config.Source, r.config.Catalogue = source, []schemas.Stream{stream("crm_leads"), detail()}
+			r.must(StatusComplete)
+			require.Empty(t, source.asked)
+			l.records = records(3, 28) // as long as ever
+			r.restart(nil)
+			rep := r.must(tt.status)
+			require.Equal(t, tt.alive, r.alive("crm_leads"))
+			below := 0
+			for _, id := range source.asked {
+				if id < 3 {
+					below++
+				}
+			}
+			require.LessOrEqual(t, below, tt.asked, "asked for %v", source.asked)
+			s := rep.Streams[0]
+			require.EqualValues(t, 28-len(tt.alive), s.Counts.Deleted)
+			require.EqualValues(t, len(tt.alive)-25, s.Missing)
+			require.Equal(t, 3+len(source.asked), s.Requests)
+			require.Equal(t, 25, int(s.Counts.Fetched), "the group is written twice, and counted once")
+			if tt.held != "" {
+				require.ErrorContains(t, s.Err, tt.held)
+			}
+			certs := r.certificates("crm_leads")
+			var w witnesses
+			require.NoError(t, json.Unmarshal([]byte(certs[len(certs)-1]["witnesses"]), &w))
+			require.EqualValues(t, 28-len(tt.alive), w.NotFound)
+		})
+	}
+}
+
+func whenBelow(id, below int, err error) error {
+	if id < below {
+		return err
+	}
+	return nil
+}
+
+// What is asked for is bounded, and what the brake holds is not asked for.
+func TestAskingIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		rows, left   int
+		asked, alive int
+	}{
+		{5000, 4850, maxAsked + 2, 5050},
+		{400, 250, 0, 550},
+		{400, 0, 0, 400},
+	} {
+		l := &list{records: records(0, tt.rows), size: 10_000, end: extract.End{Round: true}}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		source := &askable{fakeSource: r.source, present: func(id int) (bool, error) { return id < tt.left || id >= tt.rows, nil }}
+		r.config.Source, r.config.Catalogue = source, []schemas.Stream{detail()}
+		r.must(StatusComplete)
+		if l.records = records(0, tt.left); tt.left > 0 {
+			l.records = append(l.records, records(tt.rows, 2*tt.rows-tt.left)...) // as many are new
+		}
+		r.restart(nil)
+		r.must(StatusPartial)
+		require.Len(t, source.asked, tt.asked)
+		require.Len(t, r.alive("crm_leads"), tt.alive)
+	}
+}
+
+// Two destinations miss the same rows: each is asked for once.
+func TestDestinationsShareWhatWasAsked(t *testing.T) {
+	x := newTrio(t)
+	source := &askable{fakeSource: x.source, present: func(id int) (bool, error) { return id > 4, nil }}
+	x.config.Source, x.config.Catalogue = source, []schemas.Stream{detail()}
+	x.truth = records(5, 30)
+	x.source.lists["crm_leads"] = &list{records: x.truth, size: 10, end: extract.End{Round: true}}
+	x.into(nil, 0)
+	x.must(StatusComplete)
+	require.Len(t, source.asked, 7)
+	for i := range 3 {
+		x.equal(i)
+	}
+}
+
+func TestOtherStreamsAreNotAsked(t *testing.T) {
+	for name, change := range map[string]func(*schemas.Stream, *schemas.Stream){
+		"two keys":        func(s, _ *schemas.Stream) { s.Key = []string{"id", "name"} },
+		"another's child": func(_, d *schemas.Stream) { d.Parent = "crm_deals" },
+		"two parameters": func(_, d *schemas.Stream) {
+			d.Params = append(d.Params, schemas.Param{Name: "name", In: "path", From: "/name"})
+		},
+		"another field": func(_, d *schemas.Stream) { d.Params[0].From = "/name" },
+		"a POST":        func(_, d *schemas.Stream) { d.Method = "POST" },
+		"switched off":  func(_, d *schemas.Stream) { d.Enabled = false },
+		"masked key": func(s, _ *schemas.Stream) {
+			s.Rules.Masks = []schemas.MaskRule{{Column: "id", Mask: schemas.Mask{Action: schemas.MaskHash}}}
+		},
+	} {
+		s, d := stream("crm_leads"), detail()
+		_, ok := detailOf(s, []schemas.Stream{d})
+		require.True(t, ok)
+		change(&s, &d)
+		_, ok = detailOf(s, []schemas.Stream{d})
+		require.False(t, ok, name)
+	}
+}
+
+// dim is a source whose lists say nothing of their length. Each reading of one
+// lacks another of its first records.
+type dim struct {
+	*extract.Client
+	mu       sync.Mutex
+	readings map[string]int
+}
+
+func newDim(s Source) *dim { return &dim{Client: s.(*extract.Client), readings: map[string]int{}} }
+
+func (d *dim) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
+	d.mu.Lock()
+	d.readings[s.Name]++
+	hidden := d.readings[s.Name]
+	d.mu.Unlock()
+	return func(yield func(extract.Page, error) bool) {
+		for page, err := range d.Client.Pages(ctx, s, from) {
+			var all []json.RawMessage
+			if err == nil {
+				err = json.Unmarshal(page.Records, &all)
+			}
+			if len(all) > hidden && hidden > 0 {
+				page.Records, _ = json.Marshal(slices.Delete(all, hidden, hidden+1))
+				hidden = 0
+			}
+			if page.Total = -1; page.End != nil {
+				end := *page.End
+				end.FirstTotal, end.LastTotal, end.Reread = -1, -1, false
+				page.End = &end
+			}
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestSandboxDeletionsUnderUnprovenLists(t *testing.T) {
+	lists := []string{"v2.contacts", "projects.projects", "products.products", "crm.deals"}
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, func(s schemas.Stream) bool { return slices.Contains(lists, s.Name) })
+	catalogue, err := schemas.Load()
+	require.NoError(t, err)
+	p.config.Catalogue = catalogue.Streams()
+	p.must(StatusComplete)
+	last := func(table string, i int) string {
+		rows := p.memory.Rows(table)
+		return rows[len(rows)-1-i]["id"]
+	}
+	for i := range 2 {
+		p.do("DELETE", "/v2/contacts/"+last("v2_contacts", i))
+		p.do("DELETE", "/api/project/delete/"+last("projects_projects", i))
+		p.do("DELETE", "/api/product/delete/"+last("products_products", i))
+		p.do("DELETE", "/api/deal/delete/"+last("crm_deals", i))
+	}
+	p.again()
+	p.config.Source = newDim(p.config.Source)
+	for _, s := range p.must(StatusPartial).Streams {
+		require.Equal(t, Consistent, s.Verdict, s.Stream)
+		require.Equal(t, StatusHeld, s.Status)
+		require.EqualValues(t, 2, s.Counts.Deleted, "%s: %v", s.Stream, s.Err)
+		require.EqualValues(t, 1, s.Missing, s.Stream)
+		require.Zero(t, p.falsely(s.Stream, s.Table))
+	}
+	p.again()
+	p.equal(p.must(StatusComplete))
+
+	// A detail that is not there for anyone says nothing of the records.
+	require.NoError(t, p.sandbox.SetFaults(sandbox.Fault{Match: "products.product", Kind: sandbox.FaultModuleOff}))
+	p.do("DELETE", "/api/product/delete/"+last("products_products", 4))
+	p.again()
+	p.config.Source = newDim(p.config.Source)
+	for _, s := range p.must(StatusPartial).Streams {
+		require.Zero(t, s.Counts.Deleted, s.Stream)
+	}
+}

@@ -1,0 +1,159 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// gather reads pages into groups and sends each on when it is full.
+func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
+	for page, err := range p.Source.Pages(ctx, p.stream, p.from) {
+		if err == nil && p.group.end != nil {
+			err = errors.New("a page came after the last one")
+		}
+		if err != nil {
+			p.salvage(ctx, groups)
+			return p.readError(ctx, err)
+		}
+		if err := p.take(ctx, groups, page); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.group.end != nil:
+		return p.send(ctx, groups)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return fmt.Errorf("%s: the pages stopped before their end", p.stream.Name)
+	}
+}
+
+// readError is a source's error as the run reports it: that of a cancelled
+// context gives way to the reason of the cancelling.
+func (p *pass) readError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%s: page %d: %w", p.stream.Name, p.total.pages+1, err)
+}
+
+// salvage sends on what was gathered before the source failed, so that the
+// next run need not read it again.
+func (p *pass) salvage(ctx context.Context, groups chan<- *group) {
+	if ctx.Err() == nil && p.parts() && p.group.end == nil {
+		_ = p.send(ctx, groups) // fails only if ctx is done by now
+	}
+}
+
+// take adds a page to the group.
+func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page) error {
+	if err := p.reserve(ctx, groups, len(page.Records)); err != nil {
+		return err
+	}
+	if err := p.mapper.Append(page.Records); err != nil {
+		return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
+	}
+	g := p.group
+	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
+	g.end = page.End
+	p.count(page)
+	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	if g.end == nil && p.full() {
+		return p.send(ctx, groups)
+	}
+	return nil
+}
+
+// full reports whether the group is what one commit holds.
+func (p *pass) full() bool {
+	g := p.group
+	return g.rows+int64(p.mapper.Rows()) >= int64(p.limits.groupRows) ||
+		g.bytes+p.mapper.Bytes() >= p.limits.groupBytes ||
+		time.Since(g.begun) >= p.limits.groupAge
+}
+
+// reserve takes a page's bytes from the budget. Where there are none left, those
+// of the group being committed come back by themselves. Is that not enough, the
+// group at hand goes out as it is, so that nobody waits while holding what
+// others need.
+//
+// A pass in one transaction holds on to what it has sent. Rather than wait with
+// it, it has the transaction applied from then on, group by group, which makes
+// the rows the destination's concern, and does without the budget: only one
+// transaction can be in that state, and nothing it needs waits for the budget.
+func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
+	cost := p.budget.cost(n)
+	if p.spills {
+		return nil
+	}
+	if p.budget.try(cost) {
+		p.group.held += cost
+		return nil
+	}
+	p.open.Wait()
+	if !p.budget.try(cost) {
+		p.spills = !p.parts() && p.total.pages > 0
+		if err := p.send(ctx, groups); err != nil || p.spills {
+			return err
+		}
+		if err := p.budget.wait(ctx, cost); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+	p.group.held += cost
+	return nil
+}
+
+func (p *pass) count(page extract.Page) {
+	fetched := p.mapper.Fetched()
+	e := Event{Kind: EventPage, Stream: p.stream.Name, Records: fetched - p.read0,
+		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total}
+	p.read0 = fetched
+	p.total.pages++
+	p.total.requests += page.Requests
+	p.total.bytes += page.Bytes
+	if p.stream.Auth == schemas.AuthBearer {
+		p.gates[p.stream.Surface].answered()
+	}
+	p.tell(e)
+}
+
+// send hands the group over and begins the next one.
+func (p *pass) send(ctx context.Context, groups chan<- *group) error {
+	if err := p.flush(); err != nil {
+		return err
+	}
+	g := p.group
+	if g.next == (position{}) && !p.spills {
+		return nil // no page yet
+	}
+	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
+	p.open.Add(1)
+	select {
+	case groups <- g:
+		p.group = &group{begun: time.Now()}
+		return nil
+	case <-ctx.Done():
+		p.open.Done()
+		return context.Cause(ctx)
+	}
+}
+
+// drop lets go of a group's batches and of its share in the budget.
+func (p *pass) drop(g *group) {
+	for _, b := range g.batches {
+		b.Batch.Release()
+	}
+	p.budget.release(g.held)
+	*g = group{}
+}

@@ -1,0 +1,320 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// flaky is a destination that asks before each operation whether it fails, and
+// after each commit whether its answer is lost.
+type flaky struct {
+	load.Destination
+	at func(op string) error
+}
+
+func (d *flaky) op(k state.Key, name string) error {
+	if k.Stream == runStream {
+		name = "run " + name
+	}
+	return d.at(name)
+}
+
+func (d *flaky) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	if err := d.op(k, "cursor"); err != nil {
+		return "", err
+	}
+	return d.Destination.Cursor(ctx, k)
+}
+
+func (d *flaky) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
+	if err := d.at("tables"); err != nil {
+		return nil, err
+	}
+	return d.Destination.Tables(ctx, name)
+}
+
+func (d *flaky) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	if err := d.op(k, "begin"); err != nil {
+		return nil, err
+	}
+	tx, err := d.Destination.Begin(ctx, k, from, p)
+	return &flakyTx{Tx: tx, d: d, key: k}, err
+}
+
+type flakyTx struct {
+	load.Tx
+	d   *flaky
+	key state.Key
+}
+
+func (x *flakyTx) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if err := x.d.op(x.key, "write"); err != nil {
+		return err
+	}
+	return x.Tx.Write(ctx, t, b)
+}
+
+func (x *flakyTx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
+	if err := x.d.op(x.key, "apply"); err != nil {
+		return load.Outcome{}, err
+	}
+	return x.Tx.Apply(ctx, s)
+}
+
+func (x *flakyTx) Commit(ctx context.Context, next state.Cursor) error {
+	if err := x.d.op(x.key, "commit"); err != nil {
+		return err
+	}
+	return errors.Join(x.Tx.Commit(ctx, next), x.d.op(x.key, "committed"))
+}
+
+// trio is a pipeline into three destinations, the tables of which were filled
+// by an earlier run; the list has changed since.
+type trio struct {
+	*rig
+	memories []*loadtest.Memory
+	truth    []record
+}
+
+func newTrio(t *testing.T) *trio {
+	x := &trio{rig: newRig(t, map[string]*list{"crm_leads": {records: records(0, 25), size: 10, total: true}}, stream("crm_leads"))}
+	for range 3 {
+		x.memories = append(x.memories, loadtest.NewMemory(nil))
+	}
+	x.into(nil, 0)
+	x.must(StatusComplete)
+	x.truth = append(records(2, 20), records(30, 42)...)
+	x.source.lists["crm_leads"].records = x.truth
+	return x
+}
+
+// into makes the destinations those of a new process; the one at which asks at.
+func (x *trio) into(at func(op string) error, which int) {
+	x.config.Destinations = nil
+	for i, m := range x.memories {
+		x.memories[i] = m.Reopen(nil)
+		d := Destination{Name: fmt.Sprint("d", i), Destination: x.memories[i]}
+		if at != nil && i == which {
+			d.Destination = &flaky{d.Destination, at}
+		}
+		x.config.Destinations = append(x.config.Destinations, d)
+	}
+}
+
+func (x *trio) equal(which int) {
+	x.t.Helper()
+	x.memory = x.memories[which]
+	require.Equal(x.t, x.truth, x.alive("crm_leads"), "destination %d", which)
+}
+
+// steps are the operations of one run on one destination, in their order.
+func (x *trio) steps() []string {
+	var ops []string
+	var mu sync.Mutex
+	x.into(func(op string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ops = append(ops, op)
+		return nil
+	}, 1)
+	x.must(StatusComplete)
+	return ops
+}
+
+// One of three destinations fails once, at every operation of a run: the others
+// go on, it catches up in the same run where that can be, and in the next at
+// the latest.
+func TestOneOfThreeFailsOnce(t *testing.T) {
+	broken := errors.New("connection lost")
+	steps := newTrio(t).steps()
+	t.Logf("%d steps: %v", len(steps), steps)
+	for which := range 3 {
+		for n, at := range steps {
+			x := newTrio(t)
+			left := n + 1
+			x.into(func(string) error {
+				if left--; left == 0 {
+					return broken
+				}
+				return nil
+			}, which)
+			name := fmt.Sprintf("destination %d at step %d (%s)", which, n, at)
+			rep, err := x.run(context.Background())
+			require.Contains(t, []int{0, 75}, rep.ExitCode(), "%s: %v", name, err)
+			for i, s := range rep.Streams {
+				c := s.Counts
+				require.Equal(t, c.Fetched, c.Written+c.Unchanged+c.Deduplicated+c.Rejected, name)
+				if i != which {
+					require.Equal(t, StatusComplete, s.Status, name)
+					require.Equal(t, Counts{Fetched: 60, Written: 12, Unchanged: 48, Deleted: 7}, c, name)
+					x.equal(i)
+				}
+			}
+			if !strings.HasPrefix(at, "run ") && at != "cursor" { // it was there when the stream began
+				require.Equal(t, StatusComplete, rep.Streams[which].Status, "%s: %v", name, rep.Streams[which].Err)
+				x.equal(which)
+			}
+			x.into(nil, 0)
+			x.must(StatusComplete)
+			for i := range 3 {
+				x.equal(i)
+			}
+		}
+	}
+}
+
+// One of three fails for good: it lags, and the run says so; the source is read
+// for it alone once at most.
+func TestOneOfThreeFailsForGood(t *testing.T) {
+	broken := errors.New("disk full")
+	steps := newTrio(t).steps()
+	for which := range 3 {
+		for n, at := range steps {
+			x := newTrio(t)
+			left := n + 1
+			x.into(func(string) error {
+				if left--; left <= 0 {
+					return broken
+				}
+				return nil
+			}, which)
+			name := fmt.Sprintf("destination %d from step %d (%s) on", which, n, at)
+			before := x.source.pages
+			rep, _ := x.run(context.Background())
+			require.Equal(t, StatusPartial, rep.Status, name)
+			require.Equal(t, 75, rep.ExitCode(), name)
+			require.LessOrEqual(t, x.source.pages-before, 12, "%s: pages", name)
+			for i, s := range rep.Streams {
+				switch {
+				case i != which:
+					require.Equal(t, StatusComplete, s.Status, name)
+					x.equal(i)
+				case s.Status != StatusComplete: // else it was the run's own row
+					require.Equal(t, StatusLagging, s.Status, name)
+					require.ErrorIs(t, s.Err, broken, name)
+					require.ErrorContains(t, s.Err, fmt.Sprint("d", which), name)
+				}
+			}
+			x.into(nil, 0)
+			x.must(StatusComplete)
+			for i := range 3 {
+				x.equal(i)
+			}
+		}
+	}
+}
+
+func TestAllOfThreeFail(t *testing.T) {
+	x := newTrio(t)
+	for i := range x.config.Destinations {
+		writes := 0
+		x.config.Destinations[i].Destination = &flaky{x.memories[i], func(op string) error {
+			if op != "write" {
+				return nil
+			}
+			if writes++; writes > 1 {
+				return errors.New("disk full")
+			}
+			return nil
+		}}
+	}
+	rep, err := x.run(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 1, rep.ExitCode(), "nobody has what the others lack")
+	for _, s := range rep.Streams {
+		require.Equal(t, StatusFailed, s.Status)
+	}
+}
+
+// One that takes too long drops out, and then has all the time it needs.
+func TestSlowDestinationHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTrio(t)
+		x.into(nil, 0)
+		x.config.Destinations[0].Destination = &slowDestination{x.memories[0], time.Hour}
+		var done time.Duration
+		began := time.Now()
+		x.config.Progress = func(e Event) {
+			if e.Kind == EventCommit && e.Counts.Deleted == 7 {
+				done = cmp.Or(done, time.Since(began))
+			}
+		}
+		rep := x.must(StatusComplete)
+		require.Less(t, done, 10*time.Minute, "until the first was through")
+		require.Equal(t, 3, rep.Streams[0].Passes, "one that it dropped out of")
+		require.Equal(t, 2, rep.Streams[1].Passes)
+		for i := range 3 {
+			x.equal(i)
+		}
+	})
+}
+
+// A run that is stopped leaves no destination but where the next can go on.
+func TestStopWithSeveralDestinations(t *testing.T) {
+	for after := time.Duration(0); after < 5*time.Second; after += 500 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			x := newTrio(t)
+			x.into(nil, 0)
+			for i, d := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute} {
+				x.config.Destinations[i].Destination = &slowDestination{x.memories[i], d}
+			}
+			rep, late := x.stopAfter(after+250*time.Millisecond, Stop(syscall.SIGTERM))
+			require.Equal(t, 143, rep.ExitCode())
+			require.Less(t, late, 10*time.Second)
+			for _, s := range rep.Streams {
+				require.Equal(t, StatusStopped, s.Status, "%v", s.Err)
+			}
+			x.into(nil, 0)
+			x.must(StatusComplete)
+			for i := range 3 {
+				x.equal(i)
+			}
+		})
+	}
+}
+
+// A destination that was left behind in the middle of a pass goes on from there.
+func TestLaggingDestinationGoesOnWhereItStands(t *testing.T) {
+	x := newTrio(t)
+	x.into(nil, 0)
+	commits := 0
+	x.config.Destinations[2].Destination = &flaky{x.memories[2], func(op string) error {
+		if op != "commit" {
+			return nil
+		}
+		if commits++; commits < 3 {
+			return nil
+		}
+		return errors.New("disk full")
+	}}
+	rep, err := x.run(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, []Status{StatusComplete, StatusComplete, StatusLagging}, []Status{rep.Streams[0].Status, rep.Streams[1].Status, rep.Streams[2].Status})
+	require.EqualValues(t, 20, rep.Streams[2].Counts.Fetched, "what it has committed")
+
+	x.truth = append(records(2, 20), records(31, 42)...)
+	x.source.lists["crm_leads"].records = x.truth
+	x.into(nil, 0)
+	rep = x.must(StatusComplete)
+	require.Equal(t, 2, rep.Streams[0].Passes)
+	require.Equal(t, 3, rep.Streams[2].Passes, "the rest of the old one first")
+	for i := range 3 {
+		x.equal(i)
+	}
+}

@@ -1,0 +1,311 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// rows are all rows of a table that keep holds of, as records.
+func (r *rig) rows(table string, keep func(loadtest.Row) bool) []record {
+	r.t.Helper()
+	var out []record
+	for _, row := range r.memory.Rows(table) {
+		if !keep(row) {
+			continue
+		}
+		id, err := strconv.Atoi(row["id"])
+		require.NoError(r.t, err)
+		out = append(out, record{id, row["name"]})
+	}
+	slices.SortStableFunc(out, func(a, b record) int { return a.ID - b.ID })
+	return out
+}
+
+func every(loadtest.Row) bool { return true }
+
+func current(row loadtest.Row) bool { return row[schemas.ColValidTo] == "" }
+
+// failingAt is a list that breaks at a page.
+func failingAt(l *list, page int) {
+	l.fail = func(p int) error {
+		if p == page {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+}
+
+// mode gives all streams that have none a mode.
+func (r *rig) mode(m schemas.Mode) {
+	for i := range r.config.Streams {
+		t := &r.config.Streams[i].Table
+		t.Mode = t.Mode.Or(m)
+	}
+}
+
+func TestStreamsHaveModesOfTheirOwn(t *testing.T) {
+	own := stream("crm_deals")
+	own.Table.Mode = schemas.Append
+	r := newRig(t, map[string]*list{
+		"crm_leads": {records: records(0, 3), size: 10, total: true},
+		"crm_deals": {records: records(0, 3), size: 10, total: true},
+	}, stream("crm_leads"), own)
+	r.mode(schemas.History)
+	r.must(StatusComplete)
+	for table, want := range map[string]schemas.Mode{"crm_leads": schemas.History, "crm_deals": schemas.Append} {
+		tables, err := r.memory.Tables(context.Background(), table)
+		require.NoError(t, err)
+		require.Equal(t, want, tables[0].Mode)
+	}
+}
+
+// Whoever reads a table in mode replace sees the old one or the new one, never
+// less and never a mixture, wherever the pass is interrupted.
+func TestReplaceIsAllOrNothing(t *testing.T) {
+	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
+	for k := 1; k <= 6; k++ {
+		l := &list{records: before, size: 10, total: true}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.mode(schemas.Replace)
+		r.must(StatusComplete)
+
+		l.records = after
+		failingAt(l, k)
+		l.wait = func(context.Context, int) {
+			require.Equal(t, before, r.rows("crm_leads", every), "seen while the list was read")
+		}
+		r.restart(nil)
+		if k <= 5 {
+			r.must(StatusFailed)
+			require.Equal(t, before, r.rows("crm_leads", every), "interrupted at page %d", k)
+			l.fail = nil
+			r.restart(nil)
+		}
+		rep := r.must(StatusComplete)
+		require.Equal(t, after, r.rows("crm_leads", every))
+		require.EqualValues(t, 10, rep.Streams[0].Counts.Deleted)
+		for _, row := range r.memory.Rows("crm_leads") {
+			require.NotContains(t, row, schemas.ColDeletedAt)
+		}
+	}
+}
+
+// Readers loop while a pass in mode replace is committed, and at each of its
+// steps that fails.
+func TestReplaceFailsAtEveryStep(t *testing.T) {
+	before, after := records(0, 50), append(records(5, 45), records(60, 70)...)
+	prepare := func() *rig {
+		l := &list{records: before, size: 10, total: true}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.mode(schemas.Replace)
+		r.must(StatusComplete)
+		l.records = after
+		return r
+	}
+	r, steps := prepare(), 0
+	r.restart(func(string) error { steps++; return nil })
+	r.must(StatusComplete)
+	for n := 1; n <= steps; n++ {
+		r := prepare()
+		left := n
+		r.restart(func(string) error {
+			if left--; left == 0 {
+				return errors.New("disk full")
+			}
+			return nil
+		})
+		reader := r.read(before, after)
+		_, _ = r.run(context.Background())
+		reader()
+		r.restart(nil)
+		r.must(StatusComplete)
+		require.Equal(t, after, r.rows("crm_leads", every))
+	}
+}
+
+// read looks at the table over and over, until the function that it returns is
+// called, and wants to see one of two.
+func (r *rig) read(before, after []record) (stop func()) {
+	done := make(chan struct{})
+	var reader sync.WaitGroup
+	memory := r.memory
+	reader.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			rows := (&rig{t: r.t, memory: memory}).rows("crm_leads", every)
+			if !slices.Equal(rows, before) && !slices.Equal(rows, after) {
+				r.t.Errorf("a reader saw %d rows that are neither the old table nor the new", len(rows))
+				return
+			}
+		}
+	})
+	return func() { close(done); reader.Wait() }
+}
+
+func TestReplaceThatProvesNothingChangesNothing(t *testing.T) {
+	l := &list{records: records(0, 30), size: 10}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.mode(schemas.Replace)
+	r.must(StatusComplete)
+	l.pages = func(pass int) []record { return records(pass, 30+pass) }
+	require.Equal(t, StatusHeld, r.must(StatusPartial).Streams[0].Status)
+	require.Equal(t, records(0, 30), r.rows("crm_leads", every))
+	l.pages, l.records = nil, records(9, 40)
+	r.must(StatusComplete)
+	require.Equal(t, l.records, r.rows("crm_leads", every))
+}
+
+// An interrupted pass in parts cannot be carried on as one transaction.
+func TestReplaceBeginsAnewAfterAnInterruptedPass(t *testing.T) {
+	l := &list{records: records(0, 50), size: 10, total: true}
+	failingAt(l, 3)
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusFailed)
+	l.fail = nil
+	r.mode(schemas.Replace)
+	r.restart(nil)
+	before := r.source.pages
+	r.must(StatusComplete)
+	require.Equal(t, 5, r.source.pages-before)
+	require.Equal(t, l.records, r.rows("crm_leads", every))
+}
+
+func TestAppendKeepsEveryVersion(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10} // nothing proves it; nothing has to
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.mode(schemas.Append)
+	r.must(StatusComplete)
+	l.records = records(5, 27)
+	l.records[3].Name = "changed"
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.Equal(t, Counts{Fetched: 22, Written: 3, Unchanged: 19}, rep.Streams[0].Counts)
+	require.Zero(t, rep.Streams[0].Missing)
+	require.Equal(t, 1, rep.Streams[0].Passes)
+	want := slices.Insert(records(0, 27), 9, record{8, "changed"})
+	require.Equal(t, want, r.rows("crm_leads", every))
+	r.restart(nil)
+	require.Zero(t, r.must(StatusComplete).Totals().Counts.Written)
+}
+
+func TestAppendWithoutAKeyAddsWhatIsNew(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10}
+	r := newRig(t, map[string]*list{"hr_report": l}, keyless("hr_report"))
+	r.mode(schemas.Append)
+	r.must(StatusComplete)
+	l.records = append(records(20, 26), records(25, 26)...)
+	rep := r.must(StatusComplete)
+	require.Equal(t, Counts{Fetched: 7, Written: 2, Unchanged: 5}, rep.Streams[0].Counts)
+	require.Len(t, r.memory.Rows("hr_report"), 27)
+}
+
+func TestHistoryEndsWhatIsProvenToBeGone(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.mode(schemas.History)
+	r.must(StatusComplete)
+	l.records = records(2, 25)
+	l.records[0].Name = "changed"
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
+	require.Equal(t, l.records, r.rows("crm_leads", current))
+	require.Len(t, r.memory.Rows("crm_leads"), 26)
+	for _, row := range r.memory.Rows("crm_leads") {
+		if !current(row) {
+			require.LessOrEqual(t, row[schemas.ColValidFrom], row[schemas.ColValidTo])
+		}
+	}
+
+	l.records = nil
+	r.restart(nil)
+	rep = r.must(StatusPartial)
+	require.Equal(t, StatusHeld, rep.Streams[0].Status, "the brake holds in every mode")
+	require.Len(t, r.rows("crm_leads", current), 23)
+}
+
+// Each step of each commit fails once, in each mode; the run after it leaves what
+// one without a fault would have left.
+func TestCommitFailsAtEveryStepInEveryMode(t *testing.T) {
+	changed := records(2, 20)
+	changed[4].Name = "changed"
+	prepare := func(mode schemas.Mode, s schemas.Stream) *rig {
+		l := &list{records: records(0, 25), size: 10, total: true}
+		r := newRig(t, map[string]*list{s.Name: l}, s)
+		r.mode(mode)
+		r.must(StatusComplete)
+		l.records = changed
+		return r
+	}
+	state := func(r *rig) [][]record {
+		return [][]record{r.rows("crm_leads", every), r.rows("crm_leads", current), r.alive("crm_leads")}
+	}
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
+		for _, s := range []schemas.Stream{stream("crm_leads"), keyless("crm_leads")} {
+			r, steps := prepare(mode, s), 0
+			r.restart(func(string) error { steps++; return nil })
+			r.must(StatusComplete)
+			want := state(r)
+			for n := 1; n <= steps; n++ {
+				r := prepare(mode, s)
+				left := n
+				r.restart(func(string) error {
+					if left--; left == 0 {
+						return errors.New("disk full")
+					}
+					return nil
+				})
+				_, _ = r.run(context.Background())
+				r.restart(nil)
+				r.must(StatusComplete)
+				require.Equal(t, want, state(r), "mode %s, key %v, step %d", mode, s.Key, n)
+			}
+		}
+	}
+}
+
+func TestRowChangesAreLoggedWhereAskedFor(t *testing.T) {
+	leads := &list{records: records(0, 5), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": leads, "crm_deals": {records: records(0, 5), size: 10, total: true}}, stream("crm_leads"), stream("crm_deals"))
+	r.config.Log = map[string]bool{"crm_leads": true}
+	r.must(StatusComplete)
+	leads.records = records(1, 6)
+	leads.records[0].Name = "changed"
+	r.restart(nil)
+	r.must(StatusComplete)
+	actions := map[string]int{}
+	for _, row := range r.memory.Rows(load.RowChanges.Name) {
+		require.Equal(t, "crm_leads", row["stream"])
+		actions[row["action"]]++
+	}
+	require.Equal(t, map[string]int{"insert": 6, "update": 1, "delete": 1}, actions)
+}
+
+func TestModeThatATableCannotTurnToStopsItsStreamOnly(t *testing.T) {
+	deals := stream("crm_deals")
+	r := newRig(t, map[string]*list{
+		"crm_leads": {records: records(0, 5), size: 10, total: true}, "crm_deals": {records: records(0, 5), size: 10, total: true},
+	}, stream("crm_leads"), deals)
+	r.config.Streams[0].Table.Mode = schemas.Append
+	r.must(StatusComplete)
+	r.config.Streams[0].Table.Mode = schemas.Merge
+	r.restart(nil)
+	rep := r.must(StatusFailed)
+	require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("cannot turn to mode %s", schemas.Merge))
+	require.Equal(t, StatusComplete, rep.Streams[1].Status)
+}

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// refused are the keys of the records of a pass that were rejected, where each
+// has one: their rows are not missing, their records have come.
+type refused struct {
+	keys    map[string]bool
+	words   bool // some are no integers
+	unknown bool // some have no key that can be told, or there are too many
+}
+
+const maxRefused = 10_000
+
+// add takes note of the records among rejects.
+func (r *refused) add(rejects []transform.Reject) {
+	for _, j := range rejects {
+		if !j.Record || r.unknown {
+			continue
+		}
+		key, ok := plainKey(j.Key)
+		if r.unknown = !ok || len(r.keys) == maxRefused; r.unknown {
+			continue
+		}
+		if r.keys == nil {
+			r.keys = map[string]bool{}
+		}
+		r.keys[key] = true
+		r.words = r.words || !integer(key)
+	}
+}
+
+// plainKey is a key of one column, given as JSON, as cellText would give it: a
+// text, or an integer as it is written in any case.
+func plainKey(text string) (key string, ok bool) {
+	if strings.HasPrefix(text, `"`) {
+		return key, json.Unmarshal([]byte(text), &key) == nil
+	}
+	return text, integer(text)
+}
+
+func integer(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && strconv.FormatInt(n, 10) == text
+}
+
+// sort tells, of the rows that a sweep has listed as missing, those whose
+// records were rejected from the others; ok is false where it cannot tell for
+// each of them. // Invariant 12
+func (r *refused) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
+	var listed int64
+	for _, b := range out.Keys {
+		listed += b.NumRows()
+	}
+	if r.unknown || listed != out.Missing {
+		return 0, nil, false
+	}
+	others = []arrow.RecordBatch{}
+	for _, b := range out.Keys {
+		key := b.Column(0)
+		if id := key.DataType().ID(); b.NumCols() != 1 || id != arrow.STRING && (id != arrow.INT64 || r.words) {
+			releaseAll(others)
+			return 0, nil, false
+		}
+		for i := range b.NumRows() {
+			if r.keys[cellText(key, int(i))] {
+				there++
+				continue
+			}
+			others = append(others, b.NewSlice(i, i+1))
+		}
+	}
+	return there, others, true
+}

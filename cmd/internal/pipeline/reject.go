@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// reject is a row of _penstock_rejects that is not resolved.
+type reject struct {
+	run, pipeline, stream    string
+	pass, ordinal            int64
+	pointer                  string
+	at                       time.Time
+	key, wanted, raw, reason string
+	record                   bool
+	resolved                 bool   // by now
+	why                      string // it is not
+}
+
+// row is j as the table has it, resolved at a time.
+func (j *reject) row(resolved time.Time) []any {
+	return []any{
+		j.run, j.pipeline, j.stream, j.pass, j.ordinal, j.pointer, j.at,
+		j.key, j.wanted, j.raw, j.reason, j.record, resolved,
+	}
+}
+
+// rejectRow is the row for a new reject.
+func rejectRow(r *run, stream string, pass int, j transform.Reject) []any {
+	return []any{
+		r.Run, r.Name, stream, pass, j.Ordinal, j.Pointer, time.Now(),
+		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil,
+	}
+}
+
+// passID is the id of the pass that made j.
+func (j *reject) passID() string {
+	if j.pass > 1 {
+		return fmt.Sprintf("%s#%d", j.run, j.pass)
+	}
+	return j.run
+}
+
+// streamsWithRejects are the streams of the pipeline with rejects that are not
+// resolved.
+func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string]bool, error) {
+	found := map[string]bool{}
+	columns := []string{"pipeline", "stream", "resolved_at"}
+	err := d.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			if cellText(b.Column(0), i) == r.Name && b.Column(2).IsNull(i) {
+				found[cellText(b.Column(1), i)] = true
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// rejects are those of the stream that are not resolved, as many as fit in
+// memory; the others are counted.
+func (t *retrial) rejects(ctx context.Context) ([]*reject, error) {
+	var all []*reject
+	bytes := 0
+	columns := make([]string, load.Rejects.Columns.NumFields())
+	for i := range columns {
+		columns[i] = load.Rejects.Columns.Field(i).Name
+	}
+	err := t.dest.Scan(ctx, load.Rejects.Name, columns, func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			j := rejectAt(b, i)
+			switch {
+			case j.pipeline != t.Name || j.stream != t.stream.Name || j.resolved:
+			case len(all) >= retryRecords || bytes >= retryBytes:
+				t.done.Left++
+			default:
+				all = append(all, j)
+				bytes += len(j.raw)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// rejectAt is the row i of a batch of all columns.
+func rejectAt(b arrow.RecordBatch, i int) *reject {
+	text := func(c int) string { return cellText(b.Column(c), i) }
+	j := &reject{
+		run: text(0), pipeline: text(1), stream: text(2), pass: number(b.Column(3), i), ordinal: number(b.Column(4), i), pointer: text(5),
+		key: text(7), wanted: text(8), raw: text(9), reason: text(10), resolved: !b.Column(12).IsNull(i),
+	}
+	if at, ok := b.Column(6).(*array.Timestamp); ok && at.IsValid(i) {
+		j.at = time.UnixMicro(int64(at.Value(i)))
+	}
+	if record, ok := b.Column(11).(*array.Boolean); ok && record.IsValid(i) {
+		j.record = record.Value(i)
+	}
+	return j
+}
+
+func number(a arrow.Array, i int) int64 {
+	if n, ok := a.(*array.Int64); ok && n.IsValid(i) {
+		return n.Value(i)
+	}
+	return 0
+}
+
+// sort tells the rejects that are to be tried again from those on which a later
+// pass has the last word: it has gone over the same records, and rejected them
+// once more if it had to. While it has not come to its end, nobody knows.
+func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
+	for _, j := range all {
+		switch later := cmp.Compare(j.passID(), pos.pass) < 0; {
+		case later && pos.end && !t.stream.Window:
+			j.resolved = true
+			t.done.Superseded++
+		case !j.record:
+			t.done.Waiting++
+		case later && pos.midPass():
+			t.reject(j, "a later pass over the stream is not finished; sync first")
+		default:
+			open = append(open, j)
+		}
+	}
+	slices.SortFunc(open, func(a, b *reject) int { // of two with one key, the later one stands
+		return cmp.Or(cmp.Compare(a.passID(), b.passID()), cmp.Compare(a.ordinal, b.ordinal))
+	})
+	return open
+}
+
+// reject notes that j remains one.
+func (t *retrial) reject(j *reject, why string) {
+	j.why = why
+	t.done.Retried++
+	t.done.Rejected++
+	if len(t.done.Still) < stillListed {
+		t.done.Still = append(t.done.Still, StillRejected{Run: j.run, Ordinal: j.ordinal, Key: j.key, Reason: why})
+	}
+}
+
+// resolve notes that j is one no more.
+func (t *retrial) resolve(j *reject) {
+	j.resolved = true
+	t.done.Retried++
+	t.done.Resolved++
+}

@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// RetryOptions say which rejects are tried again.
+type RetryOptions struct {
+	Streams []string // by name, of Config.Streams; nil: all that have rejects
+}
+
+// Retried is what became of one stream's rejects in one destination.
+type Retried struct {
+	Stream      string `json:"stream"`
+	Destination string `json:"destination"`
+	Retried     int64  `json:"retried"`    // records that were tried again
+	Resolved    int64  `json:"resolved"`   // of these, those the tables hold now
+	Superseded  int64  `json:"superseded"` // rejects, beside them, that a later pass has gone over
+	Rejected    int64  `json:"rejected"`   // of those retried, still rejected
+	Waiting     int64  `json:"waiting"`    // values; their records are in the tables, and the next run writes those that fit by then
+	Left        int64  `json:"left"`       // records not tried: there are too many at once
+
+	Still []StillRejected `json:"still,omitempty"` // some of Rejected
+	Err   error           `json:"-"`
+}
+
+// StillRejected is a record that cannot be loaded yet, and why.
+type StillRejected struct {
+	Run     string `json:"run"`
+	Ordinal int64  `json:"ordinal"` // which record of that run's pass
+	Key     string `json:"key,omitempty"`
+	Reason  string `json:"reason"`
+}
+
+// RetryReport is the outcome of a RetryRejects. Nothing was done, and there is
+// no run, where Streams is empty.
+type RetryReport struct {
+	Run     string    `json:"run"`
+	Streams []Retried `json:"streams"`
+}
+
+// ExitCode is 0 where no record is rejected any more, 75 where some are and 1
+// where a destination failed.
+func (r RetryReport) ExitCode() int {
+	code := exitComplete
+	for _, s := range r.Streams {
+		switch {
+		case s.Err != nil:
+			return exitFailed
+		case s.Rejected+s.Left > 0:
+			code = exitPartial
+		}
+	}
+	return code
+}
+
+// Bounds of what one call takes up for one stream and destination. // Invariant 6
+const (
+	retryRecords = 10_000
+	retryBytes   = 32 << 20
+	stillListed  = 20
+)
+
+// RetryRejects takes up again the records that the destinations of c keep as
+// rejects, with the rules and the tables as they are by now: those which fit are
+// written, and are rejects no more, in one transaction a stream. The source is
+// not asked; what a later pass has seen of a record stands. // Invariant 8
+//
+// A value that was rejected while its record was loaded is not taken up. The
+// next run does so: it reads the record, and finds it changed if the stream's
+// rules are.
+func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryReport, err error) {
+	r, err := newRun(c)
+	if err != nil {
+		return rep, err
+	}
+	for _, name := range o.Streams {
+		if !slices.ContainsFunc(r.Streams, func(s schemas.Stream) bool { return s.Name == name }) {
+			return rep, fmt.Errorf("retry rejects of %s: no stream %q in it", c.Name, name)
+		}
+	}
+	work, err := r.rejected(ctx, o.Streams)
+	if err != nil || len(work) == 0 {
+		return rep, err
+	}
+	if err := r.open(ctx); err != nil {
+		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
+		return rep, err
+	}
+	rep.Run = r.Run
+	for _, w := range work {
+		if w.done.Err = r.down[w.dest.Name]; w.done.Err == nil {
+			w.done.Err = guard(w.stream.Name, func() error { return w.retry(ctx) })
+		}
+		if w.done.Err != nil {
+			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
+		}
+		rep.Streams = append(rep.Streams, w.done)
+		r.reports = append(r.reports, w.report(ctx))
+	}
+	_, err = r.finish(ctx, nil)
+	return rep, err
+}
+
+// retrial is the rejects of one stream in one destination, taken up again.
+type retrial struct {
+	*run
+	stream schemas.Stream
+	dest   Destination
+	done   Retried
+	counts Counts
+}
+
+// rejected are the streams that have rejects to take up, each with its
+// destination.
+func (r *run) rejected(ctx context.Context, only []string) ([]*retrial, error) {
+	var all []*retrial
+	for _, d := range r.Destinations {
+		waiting, err := r.streamsWithRejects(ctx, d)
+		if err != nil {
+			return nil, fmt.Errorf("read rejects of %s: %w", d.Name, err)
+		}
+		for _, s := range r.Streams {
+			if waiting[s.Name] && (only == nil || slices.Contains(only, s.Name)) {
+				all = append(all, &retrial{run: r, stream: s, dest: d, done: Retried{Stream: s.Name, Destination: d.Name}})
+			}
+		}
+	}
+	return all, nil
+}
+
+// retry takes the rejects up.
+func (t *retrial) retry(ctx context.Context) error {
+	key := t.key(t.stream.Name)
+	stored, err := t.dest.Cursor(ctx, key)
+	if err != nil {
+		return err
+	}
+	pos, err := decodePosition(stored)
+	if err != nil {
+		return err
+	}
+	all, err := t.rejects(ctx)
+	if err != nil {
+		return err
+	}
+	open := t.sort(all, pos)
+	m, err := t.mend(ctx, open)
+	if err != nil {
+		return err
+	}
+	defer m.release()
+	var rows [][]any
+	now := time.Now()
+	for _, j := range all {
+		if j.resolved {
+			rows = append(rows, j.row(now))
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return t.commit(ctx, key, stored, pos, m, rows)
+}
+
+// commit writes what fits by now and marks its rejects, at the place where the
+// stream stands: nothing was read.
+func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *mended, rows [][]any) error {
+	tx, err := t.dest.Begin(ctx, key, stored, load.Pass{Run: t.Run, Whole: true, Log: t.Log[t.stream.Name]})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for _, b := range m.batches {
+		if err := tx.Write(ctx, b.Table, b.Batch); err != nil {
+			return err
+		}
+	}
+	for _, r := range m.rejects {
+		rows = append(rows, rejectRow(t.run, t.stream.Name, 1, r))
+	}
+	out, err := tx.Apply(ctx, load.Sweep{})
+	if err != nil {
+		return err
+	}
+	t.counts.Written, t.counts.Unchanged, t.counts.Deduplicated = out.Written, out.Unchanged, out.Deduplicated
+	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
+		return err
+	}
+	pos.by = t.Run // another cursor, and the same place
+	return tx.Commit(ctx, pos.encode())
+}
+
+// report is what the run's row tells of t.
+func (t *retrial) report(ctx context.Context) StreamReport {
+	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.done.Err}
+	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated
+	if s.Status, _ = classify(ctx, s.Err); s.Err == nil && t.done.Rejected+t.done.Left > 0 {
+		s.Status = StatusPartial
+	}
+	return s
+}

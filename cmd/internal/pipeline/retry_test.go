@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// retry takes up the rejects in r's destination.
+func (r *rig) retry() RetryReport {
+	r.t.Helper()
+	c := r.config
+	if c.Destinations == nil {
+		c.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
+	}
+	rep, err := RetryRejects(context.Background(), c, RetryOptions{})
+	require.NoError(r.t, err)
+	return rep
+}
+
+// unresolved are the rejects that wait.
+func (r *rig) unresolved() []loadtest.Row {
+	var out []loadtest.Row
+	for _, row := range r.memory.Rows(load.Rejects.Name) {
+		if row["resolved_at"] == "" {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// strict lets no column of a stream change its type.
+func strict(s schemas.Stream) schemas.Stream {
+	s.Rules.Contract.Types = schemas.DiscardRow
+	return s
+}
+
+// newStrictRig is a pipeline whose table has numbers in size; two records of its
+// second run have words there.
+func newStrictRig(t *testing.T, mode schemas.Mode) *rig {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true}}, strict(stream("crm_leads")))
+	r.mode(mode)
+	sizes := func(words ...int) {
+		for i := range r.source.lists["crm_leads"].records {
+			r.source.lists["crm_leads"].records[i].Name = ""
+		}
+		for _, i := range words {
+			r.source.lists["crm_leads"].records[i].Name = "many"
+		}
+	}
+	r.source.lists["crm_leads"].numbers = true
+	sizes()
+	r.must(StatusComplete)
+	sizes(4, 6)
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
+	require.Len(t, r.unresolved(), 2)
+	return r
+}
+
+// evolve lets the columns change their types.
+func (r *rig) evolve() {
+	r.config.Streams[0].Rules = schemas.Rules{}
+	r.restart(nil)
+}
+
+func TestRetryWritesWhatFitsByNow(t *testing.T) {
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newStrictRig(t, mode)
+			rep := r.retry()
+			require.Equal(t, 75, rep.ExitCode())
+			require.EqualValues(t, 2, rep.Streams[0].Rejected)
+			require.Len(t, rep.Streams[0].Still, 2)
+			require.Len(t, r.unresolved(), 2)
+
+			r.evolve()
+			before := r.cursor("crm_leads")
+			pages := r.source.pages
+			rep = r.retry()
+			require.Equal(t, []Retried{{Stream: "crm_leads", Destination: "warehouse", Retried: 2, Resolved: 2}}, rep.Streams)
+			require.Equal(t, 0, rep.ExitCode())
+			require.Equal(t, pages, r.source.pages, "the source is not asked")
+			require.Empty(t, r.unresolved())
+			require.NotEqual(t, before, r.cursor("crm_leads"))
+			rows := map[string]string{}
+			for _, row := range r.memory.Rows("crm_leads") {
+				if current(row) && (mode != schemas.Append || row["size"] == "many") {
+					rows[row["id"]] = row["size"]
+				}
+			}
+			require.Equal(t, "many", rows["4"])
+			require.Equal(t, "many", rows["6"])
+
+			require.Empty(t, r.retry().Streams)
+			r.restart(nil)
+			after := r.must(StatusComplete)
+			require.EqualValues(t, 0, after.Streams[0].Counts.Rejected)
+			require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
+		})
+	}
+}
+
+// What a later pass has seen of a record stands, whether it wrote it or not.
+func TestRetryDoesNotBringBackThePast(t *testing.T) {
+	for _, name := range []string{"7", ""} { // the source has another value by now, or the one before again
+		r := newStrictRig(t, schemas.Merge)
+		for i := range r.source.lists["crm_leads"].records {
+			r.source.lists["crm_leads"].records[i].Name = name
+		}
+		r.restart(nil)
+		r.must(StatusComplete)
+		before := r.memory.Rows("crm_leads")
+		r.evolve()
+		rep := r.retry()
+		require.Equal(t, []Retried{{Stream: "crm_leads", Destination: "warehouse", Superseded: 2}}, rep.Streams)
+		require.Equal(t, before, r.memory.Rows("crm_leads"))
+		require.Empty(t, r.unresolved())
+	}
+}
+
+// A pass that was interrupted may have seen the records or not: nothing is
+// decided before it ends.
+func TestRetryDuringAPassUnderWay(t *testing.T) {
+	r := newStrictRig(t, schemas.Merge)
+	failingAt(r.source.lists["crm_leads"], 2)
+	r.restart(nil)
+	r.must(StatusFailed)
+	r.evolve()
+	rep := r.retry()
+	require.EqualValues(t, 2, rep.Streams[0].Rejected)
+	require.Contains(t, rep.Streams[0].Still[0].Reason, "sync first")
+	require.Len(t, r.unresolved(), 2)
+	r.source.lists["crm_leads"].fail = nil
+	r.restart(nil)
+	pages := r.source.pages
+	r.must(StatusComplete)
+	require.Equal(t, 2+3, r.source.pages-pages, "the pass goes on where it was; a whole one knows what it has forgotten")
+}
+
+// A pass that goes on after a retry finds its place, though the cursor is another.
+func TestPassGoesOnAfterARetry(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, strict(stream("crm_leads")))
+	l := r.source.lists["crm_leads"]
+	for i := range l.records {
+		l.records[i].Name = ""
+	}
+	r.must(StatusComplete)
+	l.records[1].Name = "many"
+	failingAt(l, 3)
+	r.restart(nil)
+	r.must(StatusFailed)
+	r.evolve()
+	require.EqualValues(t, 1, r.retry().Streams[0].Resolved, "it is of the pass under way")
+	l.fail = nil
+	r.restart(nil)
+	pages := r.source.pages
+	r.must(StatusComplete)
+	require.Equal(t, 1+3, r.source.pages-pages)
+	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
+}
+
+// Every step of a retry fails once; nothing is half done.
+func TestRetryFailsAtEveryStep(t *testing.T) {
+	r, steps := newStrictRig(t, schemas.Merge), 0
+	r.evolve()
+	r.restart(func(string) error { steps++; return nil })
+	r.retry()
+	for n := 1; n <= steps; n++ {
+		r := newStrictRig(t, schemas.Merge)
+		r.evolve()
+		left := n
+		r.restart(func(string) error {
+			if left--; left == 0 {
+				return state.ErrLocked
+			}
+			return nil
+		})
+		rep, err := RetryRejects(context.Background(), Config{
+			Name: r.config.Name, Source: r.source, Streams: r.config.Streams, Destinations: []Destination{{"warehouse", r.memory}},
+		}, RetryOptions{})
+		require.True(t, err != nil || rep.ExitCode() == 1, "step %d", n)
+		for _, s := range rep.Streams {
+			require.True(t, s.Err == nil || s.Resolved == 0, "step %d", n)
+		}
+		left2 := len(r.unresolved())
+		written := 0
+		for _, row := range r.memory.Rows("crm_leads") {
+			if row["size"] == "many" {
+				written++
+			}
+		}
+		require.Equal(t, 2, left2+written, "step %d", n)
+		r.restart(nil)
+		r.retry()
+		require.Empty(t, r.unresolved())
+	}
+}
+
+func TestRetryOfValuesIsTheNextRuns(t *testing.T) {
+	s := stream("crm_leads")
+	s.Rules.Contract.Types = schemas.DiscardValue
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 9), size: 3, total: true, numbers: true}}, s)
+	l := r.source.lists["crm_leads"]
+	for i := range l.records {
+		l.records[i].Name = ""
+	}
+	r.must(StatusComplete)
+	l.records[4].Name = "many"
+	r.restart(nil)
+	r.must(StatusComplete)
+	require.Len(t, r.unresolved(), 1)
+	r.evolve()
+	require.EqualValues(t, 1, r.retry().Streams[0].Waiting)
+	r.must(StatusComplete)
+	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
+	require.EqualValues(t, 1, r.retry().Streams[0].Superseded)
+	require.Empty(t, r.unresolved())
+}

@@ -1,0 +1,56 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// flush moves what the mapper has buffered into the group, in the shape that
+// the stream's rules give it. What a pass has found is told by the records as
+// they came: a filter makes no list shorter.
+func (p *pass) flush() error {
+	g := p.group
+	g.bytes += p.mapper.Bytes()
+	batches, rejects := p.mapper.Flush()
+	for _, b := range batches {
+		if b.Table.Name == p.stream.Table.Name {
+			p.hasher.add(&p.digest, b.Table, b.Batch)
+			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))
+		}
+	}
+	batches, kept, err := p.shaper.Shape(batches)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.stream.Name, err)
+	}
+	for _, b := range batches {
+		share(b.Batch)
+		if b.Table.Name == p.stream.Table.Name {
+			g.rows += b.Batch.NumRows()
+		}
+	}
+	g.batches = append(g.batches, batches...)
+	g.rejects = append(append(g.rejects, rejects...), kept...)
+	p.refused.add(rejects)
+	p.refused.add(kept)
+	p.total.filtered = p.shaper.Filtered()
+	p.total.fetched = p.mapper.Fetched() - p.total.filtered
+	p.total.rejected = p.mapper.Rejected() + p.shaper.Rejected()
+	return nil
+}
+
+// share readies a batch for several destinations at once: arrays count their
+// nulls when they are first asked for them.
+func share(b arrow.RecordBatch) {
+	for _, a := range b.Columns() {
+		for a.NullN() >= 0 {
+			l, ok := a.(*array.List)
+			if !ok {
+				break
+			}
+			a = l.ListValues()
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// What a filter leaves out is counted apart, and the total of the list is no
+// proof any more: nobody knows which of those left out came twice.
+func TestFilterIsToldInTheCertificate(t *testing.T) {
+	s := stream("crm_leads")
+	least := "10"
+	s.Rules.Filter = []schemas.Condition{{Column: "id", Min: &least}}
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, s)
+	rep := r.must(StatusComplete)
+	require.Equal(t, Counts{Fetched: 15, Written: 15}, rep.Streams[0].Counts)
+	require.Equal(t, records(10, 25), r.alive("crm_leads"))
+	certs := r.certificates("crm_leads")
+	require.Equal(t, []Verdict{Consistent}, verdicts(certs))
+	var w witnesses
+	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
+	require.EqualValues(t, 10, w.Filtered)
+	require.EqualValues(t, 25, *w.LastTotal)
+
+	l.records = records(0, 22)
+	r.restart(nil)
+	rep = r.must(StatusComplete)
+	require.Equal(t, 2, rep.Streams[0].Passes)
+	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Equal(t, records(10, 22), r.alive("crm_leads"))
+
+	most := "20" // what is not wanted any more goes
+	s.Rules.Filter = append(s.Rules.Filter, schemas.Condition{Column: "id", Max: &most})
+	r.config.Streams = []schemas.Stream{s}
+	r.restart(nil)
+	r.must(StatusComplete)
+	require.Equal(t, records(10, 21), r.alive("crm_leads"))
+	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
+}
+
+// A frozen contract stops its stream alone, with the difference and the way out.
+func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
+	frozen := stream("crm_leads")
+	frozen.Rules.Contract.Types = schemas.Freeze
+	l := &list{records: records(0, 9), size: 3, total: true, numbers: true}
+	for i := range l.records {
+		l.records[i].Name = ""
+	}
+	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 9), size: 3, total: true}}, frozen, stream("crm_deals"))
+	r.must(StatusComplete)
+	before := r.memory.Rows("crm_leads")
+	l.records[7].Name = "many"
+	r.source.lists["crm_deals"].records = records(0, 10)
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, 75, rep.ExitCode())
+	require.Equal(t, StatusHeld, rep.Streams[0].Status)
+	_, ok := errors.AsType[*transform.ContractError](rep.Streams[0].Err)
+	require.True(t, ok, "%v", rep.Streams[0].Err)
+	require.ErrorContains(t, rep.Streams[0].Err, "size")
+	require.ErrorContains(t, rep.Streams[0].Err, "contract under schema")
+	require.Equal(t, before, r.memory.Rows("crm_leads"))
+	require.Equal(t, StatusComplete, rep.Streams[1].Status)
+	require.Len(t, r.alive("crm_deals"), 10)
+}
+
+// A record that a contract keeps out is not missing: its row stays as it was,
+// while what is gone goes.
+func TestRejectedRecordsAreNotMissing(t *testing.T) {
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Replace, schemas.History} {
+		r := newStrictRig(t, mode)
+		l := r.source.lists["crm_leads"]
+		l.records, l.size = l.records[1:], 20
+		r.restart(nil)
+		rep := r.must(StatusComplete)
+		require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted, mode)
+		require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected, mode)
+		require.Zero(t, rep.Streams[0].Missing)
+		var left []string
+		for _, row := range r.memory.Rows("crm_leads") {
+			if row[schemas.ColDeletedAt] == "" && current(row) {
+				left = append(left, row["id"])
+			}
+		}
+		require.ElementsMatch(t, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, left, mode)
+	}
+}
+
+// Records without a key may be any of the rows.
+func TestRejectedRecordsWithoutAKeyKeepTheRows(t *testing.T) {
+	l := &list{records: records(0, 9), size: 3, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records[4].ID = -1
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusHeld, rep.Streams[0].Status)
+	require.Len(t, r.alive("crm_leads"), 9)
+}
+
+// A table that somebody has changed stops its stream in that destination, and
+// nothing else; it is not tried again.
+func TestForeignChangeStopsItsStreamInItsDestination(t *testing.T) {
+	x := newTrio(t)
+	x.into(nil, 0)
+	foreign := &load.ForeignChange{Table: "crm_leads", Diff: []string{`column "name" is gone`}}
+	applied := 0
+	x.config.Destinations[1].Destination = &flaky{x.memories[1], func(op string) error {
+		if op != "apply" {
+			return nil
+		}
+		applied++
+		return foreign
+	}}
+	rep := x.must(StatusPartial)
+	require.Equal(t, 1, applied)
+	require.Equal(t, StatusHeld, rep.Streams[1].Status)
+	require.ErrorContains(t, rep.Streams[1].Err, `column "name" is gone`)
+	require.ErrorContains(t, rep.Streams[1].Err, "penstock schema accept crm_leads")
+	x.equal(0)
+	x.equal(2)
+}
+
+// Types are those of all destinations together, whichever is named first.
+func TestTypesDoNotDependOnTheOrderOfDestinations(t *testing.T) {
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		words, numbers := loadtest.NewMemory(nil), loadtest.NewMemory(nil)
+		l := &list{records: records(0, 4), size: 10, total: true, numbers: true}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.config.Destinations = []Destination{{"words", words}}
+		r.must(StatusComplete)
+		for i := range l.records {
+			l.records[i].Name = ""
+		}
+		r.config.Destinations = []Destination{{"numbers", numbers}}
+		r.must(StatusComplete)
+		both := []Destination{{"words", words}, {"numbers", numbers}}
+		r.config.Destinations = []Destination{both[order[0]], both[order[1]]}
+		l.records[0].ID = 7
+		r.must(StatusComplete)
+		for _, d := range both {
+			tables, err := d.Tables(context.Background(), "crm_leads")
+			require.NoError(t, err)
+			f, _ := tables[0].Columns.FieldsByName("size")
+			require.Equal(t, "text", schemas.TypeName(schemas.TypeOf(f[0])), d.Name)
+		}
+	}
+}
