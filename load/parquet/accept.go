@@ -1,0 +1,261 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Accept implements [load.Destination]. Files that are gone are forgotten, and
+// their rows loaded again by the next pass; files that were written anew are
+// taken for what they hold.
+func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
+	changes, err := l.accept(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("accept %s: %w", name, err)
+	}
+	return changes, nil
+}
+
+func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
+	folders, err := l.folders()
+	if err != nil {
+		return nil, err
+	}
+	var changes []load.Change
+	for _, f := range folders {
+		m, err := f.manifest()
+		if err != nil {
+			return nil, err
+		}
+		if m == nil || m.table(name) == nil {
+			continue
+		}
+		some, err := l.acceptIn(ctx, f, m, name)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, some...)
+	}
+	return changes, nil
+}
+
+// acceptIn accepts what one stream holds of a table.
+func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
+	x := &tx{
+		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, own: map[string]*staged{},
+		pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}},
+	}
+	defer func() { err = errors.Join(err, x.Rollback()) }()
+	for _, step := range []func() error{
+		func() error { return x.take(ctx) },
+		func() error { return l.recover(f) },
+		x.unmoved,
+		x.open,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	t := x.next.table(name)
+	c, err := x.next.condition(t)
+	if err != nil || c.dropped || c.diff() == nil {
+		return nil, err
+	}
+	if len(c.foreign) > 0 {
+		return nil, fmt.Errorf("move %s out of the table's folder: its rows are nobody's", c.foreign[0])
+	}
+	changes, err = x.digest(ctx, t, c)
+	if err != nil {
+		return nil, err
+	}
+	return changes, x.commit(ctx, x.from)
+}
+
+// digest takes the files of a table for what they are.
+func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, error) {
+	var changes []load.Change
+	for name := range c.lost {
+		changes = append(changes, load.Change{Table: t.Name, Action: load.ActionForget, Reason: "the file " + name + " is gone, and its rows are loaded again"})
+	}
+	if err := x.lose(ctx, t, c); err != nil {
+		return nil, err
+	}
+	live, err := x.live(t)
+	if err != nil {
+		return nil, err
+	}
+	columns, err := t.compare(live)
+	if err != nil {
+		return nil, err
+	}
+	for i := range columns {
+		columns[i].At = x.stamp
+	}
+	if err := x.record(columns); err != nil {
+		return nil, err
+	}
+	if err := x.adopt(ctx, t, live, columns, c); err != nil {
+		return nil, err
+	}
+	return append(columns, changes...), nil
+}
+
+// lose forgets files that are gone.
+func (x *tx) lose(ctx context.Context, t *table, c condition) error {
+	root := x.next.table(x.next.rootOf(t))
+	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
+		switch {
+		case !c.lost[s.Files[t.Name].Name]:
+			return s, nil
+		case t.child():
+			return x.forgetIn(ctx, root, s.with(t.Name, nil), nil)
+		}
+		return nil, nil
+	})
+}
+
+// live is the table as its files have it; they must agree.
+func (x *tx) live(t *table) (*table, error) {
+	var out *table
+	for _, f := range x.next.files(t) {
+		if _, err := os.Lstat(f.path()); gone(err) {
+			continue
+		}
+		one, err := f.columns(t)
+		if err != nil {
+			return nil, err
+		}
+		if out != nil && !slices.Equal(out.Columns, one.Columns) {
+			return nil, fmt.Errorf("its files have different columns: see %s", f.path())
+		}
+		out = one
+	}
+	if out == nil {
+		return t, nil
+	}
+	return out, nil
+}
+
+// columns is the table as a file has it.
+func (f *file) columns(t *table) (*table, error) {
+	r, err := pqfile.OpenParquetFile(f.path(), false)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.path(), err)
+	}
+	defer r.Close()
+	pq, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := pq.Schema()
+	if err != nil {
+		return nil, err
+	}
+	fields := make([]arrow.Field, schema.NumFields())
+	for i, have := range schema.Fields() {
+		typ, source := lattice(have.Type), ""
+		if at := t.column(have.Name); at >= 0 {
+			source = t.Columns[at].Source
+			if was := schemas.TypeOf(t.schema.Field(at)); schemas.SameType(was, schemas.JSON) && have.Type.ID() == arrow.STRING {
+				typ = was
+			}
+		}
+		if typ == nil {
+			return nil, fmt.Errorf("column %q is %s, a type that penstock does not write", have.Name, have.Type)
+		}
+		fields[i] = schemas.Field(have.Name, typ, source)
+	}
+	f.Rows = r.NumRows()
+	out := *t
+	out.become(schemas.Table{Key: t.Key, Mode: t.Mode, Columns: arrow.NewSchema(fields, nil)})
+	return &out, nil
+}
+
+// lattice is the type of the lattice that a file's column has; nil where it has
+// none.
+func lattice(t arrow.DataType) arrow.DataType {
+	switch t := t.(type) {
+	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:
+		return t
+	case *arrow.TimestampType:
+		if t.Unit == arrow.Microsecond && t.TimeZone == "UTC" {
+			return schemas.Timestamp
+		}
+	case *arrow.ListType:
+		if elem := lattice(t.Elem()); elem != nil && elem.ID() != arrow.LIST {
+			return arrow.ListOf(elem)
+		}
+	}
+	return nil
+}
+
+// compare are the changes by which the table becomes what its files have.
+func (t *table) compare(live *table) ([]load.Change, error) {
+	var out []load.Change
+	for i, f := range t.schema.Fields() {
+		var to arrow.DataType
+		if at := live.column(f.Name); at >= 0 {
+			to = schemas.TypeOf(live.schema.Field(at))
+			if schemas.SameType(to, schemas.TypeOf(t.schema.Field(i))) {
+				continue
+			}
+		}
+		c, err := load.Accepted(t.as(), f, to)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	for _, c := range live.Columns {
+		if t.column(c.Name) < 0 {
+			return nil, fmt.Errorf("column %q is not penstock's, and it would not outlive the next commit: take it out", c.Name)
+		}
+	}
+	return out, nil
+}
+
+// adopt writes the files of a table as penstock would have, and clears the
+// hashes of its records: they are to get back what they have lost.
+func (x *tx) adopt(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
+	var fields []arrow.Field
+	for _, f := range t.schema.Fields() {
+		if at := live.column(f.Name); at >= 0 {
+			fields = append(fields, schemas.Field(f.Name, schemas.TypeOf(live.schema.Field(at)), schemas.Source(f)))
+		}
+	}
+	md := t.schema.Metadata()
+	to := t.as()
+	to.Columns = arrow.NewSchema(fields, &md)
+	t.become(to)
+	t.Empty = nil
+	err := x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
+		f := s.Files[t.Name]
+		if len(changes) == 0 && !c.changed[f.Name] {
+			return s, nil
+		}
+		fresh, err := x.rewrite(ctx, live, t, f, filepath.Dir(f.Name), false)
+		if err != nil {
+			return nil, err
+		}
+		return s.with(t.Name, fresh), nil
+	})
+	if err != nil || len(changes) == 0 && len(c.changed) == 0 {
+		return err
+	}
+	root := x.next.table(x.next.rootOf(t))
+	return x.each(ctx, root, func(ctx context.Context, s *segment) (*segment, error) {
+		return x.forgetIn(ctx, root, s, nil)
+	})
+}

@@ -1,0 +1,88 @@
+package parquet
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// bounds are what the manifest tells about a file's rows.
+type bounds struct {
+	key, ended, run int // columns; -1 where the table has none
+	dead            int64
+	last            string // greatest run
+	lowInt, highInt int64
+	low, high       string
+	text            bool // of these two pairs, which
+	rows            bool
+	open            bool // the key has values that no bound is kept of
+}
+
+// longestBound is how long a text may be that stands as a bound.
+const longestBound = 64
+
+func newBounds(t *table) bounds {
+	b := bounds{key: -1, ended: t.column(t.ended()), run: t.column(schemas.ColRun)}
+	if len(t.Key) > 0 {
+		b.key = t.column(t.Key[0])
+	}
+	return b
+}
+
+func (b *bounds) add(columns []arrow.Array, rows int) {
+	if b.ended >= 0 {
+		b.dead += int64(rows - columns[b.ended].NullN())
+	}
+	if b.run >= 0 {
+		if a, ok := columns[b.run].(*array.String); ok {
+			for i := range rows {
+				if v := a.Value(i); v > b.last {
+					b.last = strings.Clone(v)
+				}
+			}
+		}
+	}
+	if b.key < 0 {
+		return
+	}
+	switch a := columns[b.key].(type) {
+	case *array.Int64:
+		for _, v := range a.Int64Values() {
+			if !b.rows {
+				b.rows, b.lowInt, b.highInt = true, v, v
+			}
+			b.lowInt, b.highInt = min(b.lowInt, v), max(b.highInt, v)
+		}
+	case *array.String:
+		for i := range rows {
+			v := a.Value(i)
+			switch {
+			case len(v) > longestBound:
+				b.open = true
+			case !b.rows:
+				b.rows, b.text, b.low, b.high = true, true, strings.Clone(v), strings.Clone(v)
+			case v < b.low:
+				b.low = strings.Clone(v)
+			case v > b.high:
+				b.high = strings.Clone(v)
+			}
+		}
+	default:
+		b.open = true
+	}
+}
+
+func (b *bounds) into(f *file) {
+	f.Dead, f.Run = b.dead, b.last
+	if !b.rows || b.open {
+		return
+	}
+	if !b.text {
+		b.low, b.high = strconv.FormatInt(b.lowInt, 10), strconv.FormatInt(b.highInt, 10)
+	}
+	f.Min, f.Max = &b.low, &b.high
+}

@@ -1,0 +1,177 @@
+package parquet
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// What a row of [load.RowChanges] says was done.
+const (
+	actionInsert = "insert"
+	actionUpdate = "update"
+	actionDelete = "delete"
+	actionRevive = "revive"
+)
+
+// logRows is how many rows of the log are gathered before they are written.
+const logRows = 16 << 10
+
+// changeLog gathers rows of [load.RowChanges].
+type changeLog struct {
+	mu  sync.Mutex
+	b   *array.RecordBuilder
+	buf []byte
+}
+
+// rowAt is a row of a batch of columns.
+type rowAt struct {
+	columns []arrow.Array
+	row     int
+}
+
+// logInserts writes down the rows that are inserted and that no row is edited
+// for.
+func (m *merge) logInserts(f *family, plots []*plot) error {
+	if !m.of.Log || load.Own(f.t.Name) {
+		return nil
+	}
+	for _, p := range plots {
+		for _, i := range p.rows {
+			r := &f.hand.rows[i]
+			if r.seg != nil {
+				continue // with the row that it follows
+			}
+			after := &rowAt{f.staged.columns[r.ref.batch], int(r.ref.row)}
+			if err := m.logRow(f.t, actionInsert, nil, after, f.syncedAt(r)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *family) syncedAt(r *handed) int64 {
+	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
+}
+
+// logEdits writes down what becomes of rows, before it does.
+func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
+	if !m.of.Log || load.Own(f.t.Name) {
+		return nil
+	}
+	for _, e := range edits {
+		before := &rowAt{columns, int(int64(e.row) - first)}
+		action, at := actionDelete, e.at
+		var after *rowAt
+		if e.by >= 0 {
+			r := &f.hand.rows[e.by]
+			after = &rowAt{f.staged.columns[r.ref.batch], int(r.ref.row)}
+			action, at = actionUpdate, f.syncedAt(r)
+			if r.have&deadMark != 0 {
+				action = actionRevive
+			}
+		}
+		if err := m.logRow(f.t, action, before, after, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) error {
+	if x.log == nil {
+		return nil
+	}
+	l := x.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.b == nil {
+		l.b = array.NewRecordBuilder(memory.DefaultAllocator, load.RowChanges.Columns)
+	}
+	some := after
+	if some == nil {
+		some = before
+	}
+	for i, v := range []string{x.of.Run, x.key.Pipeline, x.key.Stream, t.Name} {
+		l.b.Field(i).(*array.StringBuilder).Append(v)
+	}
+	l.b.Field(4).(*array.TimestampBuilder).Append(arrow.Timestamp(at))
+	l.b.Field(5).(*array.StringBuilder).Append(action)
+	l.buf = t.appendKey(l.buf[:0], some)
+	l.b.Field(6).(*array.StringBuilder).BinaryBuilder.Append(l.buf)
+	for i, r := range []*rowAt{before, after} {
+		b := l.b.Field(7 + i).(*array.StringBuilder)
+		if r == nil {
+			b.AppendNull()
+			continue
+		}
+		l.buf = t.appendDocument(l.buf[:0], r)
+		b.BinaryBuilder.Append(l.buf)
+	}
+	if l.b.Field(0).Len() < logRows {
+		return nil
+	}
+	return x.flushLog()
+}
+
+// flushLog hands on the rows gathered so far. l.mu is held, or nobody else is at
+// work.
+func (x *tx) flushLog() error {
+	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
+		return nil
+	}
+	b := x.log.b.NewRecordBatch()
+	defer b.Release()
+	s := &staged{Table: load.RowChanges}
+	if err := s.add(b); err != nil {
+		return err
+	}
+	defer s.release()
+	if err := x.append(s); err != nil {
+		return err
+	}
+	if x.own[load.RowChanges.Name].rows < 4*logRows {
+		return nil
+	}
+	return x.flushOwn(load.RowChanges.Name)
+}
+
+// appendKey appends the JSON array of the values of a row's key; its hash where
+// it has none.
+func (t *table) appendKey(dst []byte, r *rowAt) []byte {
+	if len(t.Key) == 0 {
+		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
+	}
+	dst = append(dst, '[')
+	for i, k := range t.Key {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendJSON(dst, r.columns[t.column(k)], t.typeOf(k), r.row)
+	}
+	return append(dst, ']')
+}
+
+// appendDocument appends the JSON object of a row's columns but penstock's own.
+func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	for i, f := range t.schema.Fields() {
+		if strings.HasPrefix(f.Name, load.Prefix) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(appendQuoted(dst, f.Name), ':')
+		dst = appendValid(dst, r.columns[i], schemas.TypeOf(f), r.row)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,125 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// disk is how files become durable and generations current. Tests put faults
+// into it.
+type disk struct {
+	sync    func(*os.File) error                // nil: (*os.File).Sync
+	link    func(oldname, newname string) error // nil: os.Link
+	symlink func(oldname, newname string) error // nil: os.Symlink
+}
+
+// flush makes a file durable. An error is final: the kernel may have dropped
+// what it could not write, and would call a second try a success. The file is
+// given up, never synced again.
+func (d *disk) flush(f *os.File) error {
+	sync := d.sync
+	if sync == nil {
+		sync = (*os.File).Sync
+	}
+	if err := sync(f); err != nil {
+		return fmt.Errorf("sync %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// flushDir makes a folder's entries durable. Windows has no call for that, and
+// does it by itself.
+func (d *disk) flushDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.flush(f), f.Close())
+}
+
+// makeAll makes a folder and those above it that are missing, durably.
+func (d *disk) makeAll(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := d.makeAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return d.flushDir(parent)
+}
+
+// place puts a file of an older generation into a new one: by a hard link, or
+// as a copy on file systems that have none.
+func (d *disk) place(from, to string) (copied bool, err error) {
+	link := d.link
+	if link == nil {
+		link = os.Link
+	}
+	err = link(from, to)
+	if err == nil || !unlinkable(err) {
+		return false, err
+	}
+	return true, d.copy(from, to)
+}
+
+// point makes a symbolic link.
+func (d *disk) point(to, link string) error {
+	if d.symlink != nil {
+		return d.symlink(to, link)
+	}
+	return os.Symlink(to, link)
+}
+
+// unlinkable reports whether the file system has no hard links, or not so many
+// of one file.
+func unlinkable(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EXDEV, syscall.EMLINK, syscall.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *disk) copy(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	if err == nil {
+		err = d.flush(dst)
+	}
+	return errors.Join(err, dst.Close())
+}
+
+// write makes a small file, durably.
+func (d *disk) write(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil {
+		err = d.flush(f)
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,169 @@
+//go:build cgo && duckdb_arrow && unix
+
+package parquet
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	duckdb "github.com/duckdb/duckdb-go/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+)
+
+// engine is a DuckDB that knows of penstock only where the files are.
+type engine struct{ arrow *duckdb.Arrow }
+
+func newEngine(t testing.TB) *engine {
+	c, err := duckdb.NewConnector("", nil)
+	require.NoError(t, err)
+	conn, err := c.Connect(t.Context())
+	require.NoError(t, err)
+	a, err := duckdb.NewArrowFromConn(conn)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = c.Close()
+	})
+	return &engine{a}
+}
+
+// ask runs a query.
+func (e *engine) ask(ctx context.Context, query string) (rows []loadtest.Row, err error) {
+	r, err := e.arrow.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	for r.Next() {
+		rows = append(rows, loadtest.RowsOf(r.RecordBatch())...)
+	}
+	return rows, r.Err()
+}
+
+// read reads a table through the links.
+func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest.Row {
+	t.Helper()
+	tables, err := d.Tables(t.Context(), table)
+	require.NoError(t, err)
+	if len(tables) == 0 || tables[0].Name != table {
+		return nil
+	}
+	rows, err := e.ask(t.Context(), "FROM read_parquet("+pattern(d.(*Lake), "*", current, folderOf(table), "*"+suffix)+")")
+	require.NoError(t, err)
+	return rows
+}
+
+// pattern is one of files in the lake, whose own name is none.
+func pattern(l *Lake, elem ...string) string {
+	root := strings.ReplaceAll(l.o.Path, "[", "[[]")
+	return "'" + strings.ReplaceAll(filepath.Join(append([]string{root}, elem...)...), "'", "''") + "'"
+}
+
+// TestConformance holds the lake to the contract as DuckDB sees it.
+func TestConformance(t *testing.T) {
+	loadtest.Run(t, driver(newEngine(t).read))
+}
+
+// TestDuckDBPartitions reads a partitioned table: the folders' names are one
+// more column, and the row's own stays what it is.
+func TestDuckDBPartitions(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
+	at := must(t, l, 1, "", before...)
+	must(t, l, 2, at, after...)
+	e := newEngine(t)
+	rows, err := e.ask(t.Context(), `SELECT id, "on", on_month FROM read_parquet(`+pattern(l, "crm.leads", current, leads.Name, "**", "*"+suffix)+
+		`, hive_types_autocast = false) WHERE _penstock_deleted_at IS NULL`)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []loadtest.Row{
+		{"id": "1", "on": "2026-01-05", "on_month": "2026-01"}, {"id": "2", "on": "2026-03-01", "on_month": "2026-03"}, {"id": "4", "on": "2026-03-02", "on_month": "2026-03"},
+	}, rows)
+}
+
+// TestDuckDBReaders has DuckDB read through the link while commits replace all
+// rows: it finds one of them whole, or a file gone.
+func TestDuckDBReaders(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
+	l.disk.sync = func(*os.File) error { return nil }
+	records := func(n int) (out []lead) {
+		for i := range 30 {
+			out = append(out, lead{id: i, name: fmt.Sprint("v", n, ".", i)})
+		}
+		return out
+	}
+	at := must(t, l, 1, "", records(1)...)
+	e := newEngine(t)
+	query := "SELECT count(*) AS n, count(DISTINCT batch) AS batches FROM read_parquet(" + pattern(l, "crm.leads", current, leads.Name, "*"+suffix) + ")"
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	whole, missed := 0, 0
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			rows, err := e.ask(t.Context(), query)
+			if err != nil {
+				missed++
+				if !strings.Contains(err.Error(), "No such file") && !strings.Contains(err.Error(), "No files found") {
+					t.Errorf("read: %v", err)
+				}
+				continue
+			}
+			whole++
+			if fmt.Sprint(rows) != "[map[batches:1 n:30]]" {
+				t.Errorf("half a commit: %v", rows)
+			}
+		}
+	})
+	for n := range 80 {
+		at = must(t, l, 2+n, at, records(2+n)...)
+	}
+	close(stop)
+	wg.Wait()
+	t.Logf("%d whole reads, %d found a file gone", whole, missed)
+	require.Positive(t, whole)
+}
+
+// baseline lets DuckDB turn the same rows from its own JSON into Parquet, with
+// two threads.
+func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
+	dir := b.TempDir()
+	db, err := sql.Open("duckdb", "")
+	require.NoError(b, err)
+	defer db.Close()
+	run := func(query string) {
+		_, err := db.ExecContext(b.Context(), query)
+		require.NoError(b, err, query)
+	}
+	path, err := l.Path(b.Context(), "v2_contacts")
+	require.NoError(b, err)
+	run("SET threads = 2")
+	run("COPY (SELECT * EXCLUDE (_penstock_deleted_at) FROM read_parquet('" + path + "/*.parquet')) TO '" + dir + "/rows.json' (FORMAT json)")
+	columns := []string{}
+	rows, err := db.QueryContext(b.Context(), "DESCRIBE SELECT * EXCLUDE (_penstock_deleted_at) FROM read_parquet('"+path+"/*.parquet')")
+	require.NoError(b, err)
+	for rows.Next() {
+		var name, typ string
+		var rest [4]any
+		require.NoError(b, rows.Scan(&name, &typ, &rest[0], &rest[1], &rest[2], &rest[3]))
+		columns = append(columns, fmt.Sprintf("%s: '%s'", name, typ))
+	}
+	require.NoError(b, rows.Close())
+	took := measure(b, "read_json", n, func() {
+		run("COPY (SELECT * FROM read_json('" + dir + "/rows.json', format = 'newline_delimited', columns = {" + strings.Join(columns, ", ") +
+			"})) TO '" + dir + "/rows.parquet' (FORMAT parquet, COMPRESSION zstd)")
+	})
+	b.ReportMetric(took.Seconds()/first.Seconds(), "times-read_json")
+}

@@ -1,0 +1,180 @@
+package parquet
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// effects are what the edits of a segment's root rows mean for what hangs from
+// them.
+type effects struct {
+	m *merge
+	f *family
+
+	batches []affected
+	twins   map[uint64][]edit // by the mark of the hash, where records have no key
+}
+
+// affected are some edits and the keys of their rows.
+type affected struct {
+	keys  []arrow.Array
+	edits []edit
+}
+
+// take notes the keys of edited rows, and writes them down in the log.
+func (x *effects) take(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
+	if err := x.m.logEdits(x.f, first, columns, edits); err != nil {
+		return err
+	}
+	if len(x.f.children) == 0 {
+		return nil
+	}
+	var a affected
+	var refs []ref
+	for _, e := range edits {
+		if e.kind != look {
+			a.edits = append(a.edits, e)
+			refs = append(refs, ref{row: int32(int64(e.row) - first)})
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	places, err := x.f.t.places(x.f.t.identity())
+	if err != nil {
+		return err
+	}
+	if a.keys, err = gather(ctx, pick(columns, places), refs); err != nil {
+		return err
+	}
+	x.batches = append(x.batches, a)
+	return nil
+}
+
+func (x *effects) release() {
+	for _, a := range x.batches {
+		release(a.keys)
+	}
+}
+
+// on are the edits that follow for the rows of a child table's file.
+func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
+	if len(x.batches) == 0 {
+		return nil, nil
+	}
+	if len(x.f.t.Key) == 0 {
+		return x.onTwins(ctx, c, old)
+	}
+	types, link := x.f.t.keyTypes(), c.typeOf(c.link())
+	causes := map[fingerprint]edit{}
+	for _, a := range x.batches {
+		prints, of := links(a.keys, types, link, len(a.edits))
+		for i, p := range prints {
+			causes[p] = a.edits[of[i]]
+		}
+	}
+	var out []edit
+	columns := []string{c.link(), schemas.ColRun, c.ended()}
+	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
+		run, _ := b[1].(*array.String)
+		for i, p := range linkPrints(b[0], link, types, rows) {
+			cause, ok := causes[p]
+			switch {
+			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) != x.m.of.Run:
+				continue // of another record, or another version
+			}
+			out = append(out, cause.hanging(first, i))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// hanging is what an edit means for a row that hangs from the edited one.
+func (e edit) hanging(first int64, i int) edit {
+	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
+	if e.kind == replace {
+		out.kind = remove
+	}
+	return out
+}
+
+// onTwins is on for records without a key, of which several may have one hash.
+// They are all alike, so what hangs from as many of them as were edited is
+// edited: from those with the last links.
+func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, error) {
+	if x.twins == nil {
+		x.twins = map[uint64][]edit{}
+		for _, a := range x.batches {
+			for i, e := range a.edits {
+				mark := markAt(a.keys, i)
+				x.twins[mark] = append(x.twins[mark], e)
+			}
+		}
+	}
+	rows, err := x.hangingTwins(ctx, c, old)
+	if err != nil {
+		return nil, err
+	}
+	var out []edit
+	for mark, all := range rows {
+		twins := slices.SortedFunc(maps.Keys(all), func(a, b twin) int {
+			return cmp.Or(cmp.Compare(b.link, a.link), cmp.Compare(a.count, b.count))
+		})
+		for i, t := range twins[:min(len(twins), len(x.twins[mark]))] {
+			for _, row := range all[t] {
+				out = append(out, x.twins[mark][i].hanging(int64(row), 0))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b edit) int { return cmp.Compare(a.row, b.row) })
+	return out, nil
+}
+
+// twin is one of the records with a hash: by the link of what hangs from it,
+// and, as ordinals count from the beginning of each pass, which of those with
+// that link.
+type twin struct {
+	link  string
+	count int
+}
+
+// hangingTwins are the rows that hang from records with the hashes that were
+// edited.
+func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[uint64]map[twin][]uint32, error) {
+	type place struct {
+		mark         uint64
+		link, parent string
+		index        int64
+	}
+	out, seen := map[uint64]map[twin][]uint32{}, map[place]int{}
+	columns := []string{schemas.ColHash, c.link(), schemas.ColParent, schemas.ColIndex, c.ended()}
+	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
+		link, _ := b[1].(*array.String)
+		parent, _ := b[2].(*array.String)
+		index, _ := b[3].(*array.Int64)
+		for i := range rows {
+			mark := markAt(b[:1], i)
+			if x.twins[mark] == nil || c.Mode == schemas.History && b[4].IsValid(i) {
+				continue
+			}
+			p := place{mark, strings.Clone(link.Value(i)), strings.Clone(parent.Value(i)), index.Value(i)}
+			t := twin{p.link, seen[p]}
+			seen[p]++
+			if out[mark] == nil {
+				out[mark] = map[twin][]uint32{}
+			}
+			out[mark][t] = append(out[mark][t], uint32(first)+uint32(i))
+		}
+		return nil
+	})
+	return out, err
+}

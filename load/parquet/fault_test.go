@@ -1,0 +1,336 @@
+//go:build unix
+
+package parquet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// TestSyncFails lets the n-th sync of a commit fail, for all n: the commit
+// fails or was made, nothing is synced again that failed, and the next attempt
+// goes through.
+func TestSyncFails(t *testing.T) {
+	for n := 1; ; n++ {
+		path := filepath.Join(t.TempDir(), "lake")
+		l := openLake(t, path, Options{})
+		at := must(t, l, 1, "", before...)
+		count := 0
+		var failed *os.File
+		l.disk.sync = func(f *os.File) error {
+			require.NotSame(t, failed, f, "a file is synced again after it has failed")
+			if count++; count == n {
+				failed = f
+				return syscall.EIO
+			}
+			return f.Sync()
+		}
+		_, err := put(t.Context(), t, l, 2, at, after...)
+		if err == nil {
+			require.Less(t, count, n)
+			require.Greater(t, n, 8)
+			return
+		}
+		require.ErrorIs(t, err, syscall.EIO)
+		l.disk.sync = nil
+		now, err := l.Cursor(t.Context(), stream)
+		require.NoError(t, err)
+		if now == at { // else it was the last sync, after which all is there
+			require.Equal(t, wanted(before...), names(t, l))
+			must(t, l, 2, at, after...)
+		}
+		require.Equal(t, wanted(after...), names(t, l), "sync %d", n)
+		require.NoError(t, l.Close())
+	}
+}
+
+// TestDiskFull fills the disk to each size in turn, so that it is full at every
+// stage of a commit.
+func TestDiskFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small file system")
+	}
+	path := t.TempDir()
+	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(path, 0) })
+	made, refused := 0, 0
+	for free := 0; free <= 96<<10; free += 4 << 10 {
+		root := filepath.Join(path, fmt.Sprint("lake", free))
+		l := openLake(t, root, Options{TempDir: os.TempDir()})
+		at := must(t, l, 1, "", before...)
+		filler := filepath.Join(path, "filler")
+		fillBut(t, filler, path, free)
+		_, err := put(t.Context(), t, l, 2, at, after...)
+		require.NoError(t, os.Remove(filler))
+		if err == nil {
+			made++
+		} else {
+			refused++
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			require.Equal(t, wanted(before...), names(t, l))
+			require.Equal(t, []string{current, genName(1)}, entriesButTrash(t, l), "nothing is left behind")
+			must(t, l, 2, at, after...)
+		}
+		require.Equal(t, wanted(after...), names(t, l))
+		require.NoError(t, l.Close())
+		require.NoError(t, os.RemoveAll(root))
+	}
+	require.Positive(t, made)
+	require.Greater(t, refused, 5)
+}
+
+func entriesButTrash(t *testing.T, l *Lake) (out []string) {
+	for _, e := range entries(t, l) {
+		if e == current || e[:4] == genPrefix {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// fillBut writes a file until so many bytes are free.
+func fillBut(t *testing.T, name, path string, free int) {
+	var s syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(path, &s))
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	n := int64(s.Bavail)*int64(s.Bsize) - int64(free)
+	if n > 0 {
+		_, err = f.Write(make([]byte, n))
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+}
+
+// platter models what a power cut leaves: contents of files that were synced,
+// and of each folder the entries it had when it was last synced; of those that
+// changed since, any may be there or not.
+type platter struct {
+	root    string
+	synced  map[uint64]bool              // files, by inode
+	entries map[uint64]map[string]string // folders: what each name led to
+}
+
+// inode identifies a file or folder across renames.
+func inode(t testing.TB, path string) uint64 {
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// list is what the names in a folder lead to: the path of what is there now.
+func list(t testing.TB, dir string) map[string]string {
+	out := map[string]string{}
+	all, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range all {
+		out[e.Name()] = filepath.Join(dir, e.Name())
+	}
+	return out
+}
+
+func (p *platter) sync(t testing.TB, f *os.File) {
+	info, err := f.Stat()
+	require.NoError(t, err)
+	ino := info.Sys().(*syscall.Stat_t).Ino
+	if !info.IsDir() {
+		p.synced[ino] = true
+		return
+	}
+	p.entries[ino] = map[string]string{}
+	for name, path := range list(t, f.Name()) {
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		what := fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino)
+		if info.Mode()&os.ModeSymlink != 0 {
+			what, err = os.Readlink(path)
+			require.NoError(t, err)
+			what = "->" + what
+		}
+		p.entries[ino][name] = what
+	}
+}
+
+// crash rebuilds in to what is left of the lake if the power is cut now.
+func (p *platter) crash(t testing.TB, to string) {
+	paths := map[string]string{} // by inode, where each file and folder is now
+	require.NoError(t, filepath.WalkDir(p.root, func(path string, e os.DirEntry, err error) error {
+		paths[fmt.Sprint(inode(t, path))] = path
+		return err
+	}))
+	p.rebuild(t, p.root, to, paths)
+}
+
+func (p *platter) rebuild(t testing.TB, dir, to string, paths map[string]string) {
+	require.NoError(t, os.MkdirAll(to, 0o755))
+	was := p.entries[inode(t, dir)]
+	now := map[string]string{}
+	for name, path := range list(t, dir) {
+		if target, err := os.Readlink(path); err == nil {
+			now[name] = "->" + target
+		} else {
+			now[name] = fmt.Sprint(inode(t, path))
+		}
+	}
+	names := map[string]bool{}
+	for n := range was {
+		names[n] = true
+	}
+	for n := range now {
+		names[n] = true
+	}
+	for name := range names {
+		what, ok := was[name]
+		if rand.IntN(2) == 0 {
+			what, ok = now[name], now[name] != ""
+		}
+		if ok {
+			p.restore(t, what, filepath.Join(to, name), paths)
+		}
+	}
+}
+
+func (p *platter) restore(t testing.TB, what, to string, paths map[string]string) {
+	if what[0] == '-' {
+		require.NoError(t, os.Symlink(what[2:], to))
+		return
+	}
+	path := paths[what]
+	if path == "" {
+		return // removed since: its blocks are gone
+	}
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	switch {
+	case info.IsDir():
+		p.rebuild(t, path, to, paths)
+	case p.synced[inode(t, path)]:
+		require.NoError(t, os.Link(path, to))
+	default:
+		require.NoError(t, os.WriteFile(to, nil, 0o644))
+	}
+}
+
+// TestPowerCut cuts the power at every sync of two commits, several times each.
+// What is left is the state before or after, and the next pass goes through.
+func TestPowerCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lake")
+	l := openLake(t, path, Options{KeepFor: -1})
+	p := &platter{root: path, synced: map[uint64]bool{}, entries: map[uint64]map[string]string{}}
+	states, stage := 0, 0
+	trials := 4
+	if s := os.Getenv("PENSTOCK_TEST_TRIALS"); s != "" {
+		trials, _ = strconv.Atoi(s)
+	}
+	l.disk.sync = func(f *os.File) error {
+		for range trials {
+			p.check(t, stage, filepath.Join(t.TempDir(), "left"))
+			states++
+		}
+		p.sync(t, f)
+		return nil
+	}
+	at := must(t, l, 1, "", before...)
+	stage = 1
+	at = must(t, l, 2, at, after...)
+	stage = 2
+	for i := range 3 {
+		at = must(t, l, 3+i, at, after...)
+	}
+	for range trials {
+		p.check(t, stage, filepath.Join(t.TempDir(), "left"))
+	}
+	t.Logf("%d states", states)
+}
+
+// check cuts the power and opens what is left. stage says how many of the two
+// contents are known to have been committed.
+func (p *platter) check(t *testing.T, stage int, left string) {
+	if _, err := os.Lstat(p.root); err != nil {
+		return
+	}
+	p.crash(t, left)
+	l, err := Open(t.Context(), Options{Path: left})
+	require.NoError(t, err)
+	defer l.Close()
+	l.disk.sync = func(*os.File) error { return nil }
+	at, err := l.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	contents := []map[string]bool{{}, wanted(before...), wanted(after...)}
+	require.Contains(t, contents[stage:min(len(contents), stage+2)], names(t, l))
+	_, err = put(t.Context(), t, l, 99, at, after...)
+	require.NoError(t, err)
+	require.Equal(t, contents[2], names(t, l))
+	require.NoError(t, os.RemoveAll(left))
+}
+
+// TestKilledAtEveryStep copies the lake at each named step of a commit, as a
+// process that is killed there leaves it, and opens the copy.
+func TestKilledAtEveryStep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lake")
+	steps := 0
+	var check func(name string) error
+	l := openLake(t, path, Options{Step: func(name string) error { return check(name) }})
+	check = func(string) error { return nil }
+	at := must(t, l, 1, "", before...)
+	check = func(name string) error {
+		steps++
+		left := filepath.Join(t.TempDir(), "left")
+		require.NoError(t, os.CopyFS(left, linksToo{os.DirFS(path), path}))
+		k := openLake(t, left, Options{})
+		require.Contains(t, []map[string]bool{wanted(before...), wanted(after...)}, names(t, k), name)
+		for _, e := range entries(t, k) {
+			require.NotContains(t, e, tmpPrefix, "left over at step %s", name)
+		}
+		now, err := k.Cursor(t.Context(), stream)
+		require.NoError(t, err)
+		must(t, k, 3, now, after...)
+		require.Equal(t, wanted(after...), names(t, k), name)
+		return nil
+	}
+	must(t, l, 2, at, after...)
+	check = func(string) error { return nil }
+	require.Greater(t, steps, 9)
+}
+
+func TestNoHardLinks(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
+	l.disk.link = func(string, string) error { return &os.LinkError{Op: "link", Err: syscall.EPERM} }
+	at := must(t, l, 1, "", before...)
+	at = must(t, l, 2, at, before...)
+	must(t, l, 3, at, after...)
+	require.Equal(t, wanted(after...), names(t, l))
+}
+
+func TestNoSymbolicLinks(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
+	l.disk.symlink = func(string, string) error { return syscall.EPERM }
+	_, err := put(t.Context(), t, l, 1, "", before...)
+	require.ErrorContains(t, err, "has no symbolic links, which commits are made with")
+	require.Empty(t, names(t, l))
+}
+
+func TestLinkRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lake")
+	l := openLake(t, path, Options{})
+	at := must(t, l, 1, "", before...)
+	must(t, l, 2, at, after...)
+	require.NoError(t, os.Remove(filepath.Join(path, "crm.leads", current)))
+	_, err := put(t.Context(), t, l, 3, "", before...)
+	require.ErrorIs(t, err, load.ErrForeignChange)
+	require.ErrorContains(t, err, "point it at the generation that counts")
+	require.Contains(t, entries(t, l), genName(2), "nothing was removed")
+	require.NoError(t, os.Symlink(genName(2), filepath.Join(path, "crm.leads", current)))
+	require.Equal(t, wanted(after...), names(t, l))
+}

@@ -1,0 +1,217 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// fit makes the tables so that everything staged finds room. A table that
+// changes has all its files written anew, so that they all have its columns.
+func (m *merge) fit(ctx context.Context, pending []*staged, swept string) error {
+	if err := m.lake.step("ddl"); err != nil {
+		return err
+	}
+	if m.of.Log && m.log == nil {
+		m.ownTable(load.RowChanges)
+		m.log = &changeLog{}
+	}
+	for _, p := range pending {
+		if err := m.fitOne(ctx, p.Table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
+	have := schemas.Table{Name: want.Name}
+	t := m.next.table(want.Name)
+	if t != nil {
+		have = t.as()
+	}
+	plan, err := load.Fit(have, want)
+	if err != nil || plan.Empty() {
+		return err
+	}
+	if t == nil {
+		if err := m.lake.vacant(want.Name, m.folder); err != nil {
+			return err
+		}
+	}
+	if err := m.carryOut(ctx, t, plan); err != nil {
+		return fmt.Errorf("change table %s: %w", want.Name, err)
+	}
+	if !plan.Turns() || t == nil || t.child() {
+		return nil
+	}
+	for _, c := range m.next.children(t.Name) {
+		plan, err := load.Turn(c.as(), plan.Table.Mode)
+		if err == nil {
+			err = m.carryOut(ctx, c, plan)
+		}
+		if err != nil {
+			return fmt.Errorf("change table %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// carryOut makes a table as planned; t is nil where it is new.
+func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
+	if p.Empty() {
+		return nil
+	}
+	if !load.Own(p.Table.Name) {
+		if err := x.record(p.Changes()); err != nil {
+			return err
+		}
+	}
+	if t == nil {
+		x.next.Tables = append(x.next.Tables, newTable(p.Table, x.lake.partitioned(p.Table)))
+		return nil
+	}
+	old := *t
+	t.become(p.Table)
+	t.Empty = nil
+	if err := x.reshape(ctx, &old, t); err != nil {
+		return err
+	}
+	for _, w := range p.Widen {
+		if !w.Exact() {
+			if err := x.forget(ctx, t, w.Column.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// each runs f for every segment that has a file of the table, several at once,
+// and puts what it returns in the segment's place.
+func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(x.lake.o.Writers)
+	for i, s := range x.next.Segments {
+		if s.Files[t.Name] == nil {
+			continue
+		}
+		work.Go(func() (err error) {
+			x.next.Segments[i], err = f(ctx, s)
+			return err
+		})
+	}
+	err := work.Wait()
+	kept := x.next.Segments[:0:0]
+	for _, s := range x.next.Segments {
+		if s != nil && s.root() != nil {
+			kept = append(kept, s)
+		}
+	}
+	x.next.Segments = kept
+	return err
+}
+
+// reshape writes all files of a table with its new columns. In a mode that
+// knows no tombstones rows that bear one go.
+func (x *tx) reshape(ctx context.Context, old, t *table) error {
+	part := func(*segment) string { return "" }
+	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
+		part = func(s *segment) string { return s.Part }
+	} else {
+		t.Partition = ""
+	}
+	bury := t.Mode == schemas.Replace && old.Mode != schemas.Replace && t.has(schemas.ColDeletedAt)
+	before := x.next.Segments
+	err := x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
+		f, err := x.rewrite(ctx, old, t, s.Files[t.Name], part(s), bury)
+		if err != nil {
+			return nil, err
+		}
+		out := s.with(t.Name, f)
+		if s.Table == t.Name {
+			out.Part = part(s)
+		}
+		return out, nil
+	})
+	if err == nil && bury && !t.child() {
+		x.recount(before)
+	}
+	return err
+}
+
+// recount numbers segments anew that have lost rows.
+func (x *tx) recount(before []*segment) {
+	old := map[int64]*segment{}
+	for _, s := range before {
+		old[s.ID] = s
+	}
+	for _, s := range x.next.Segments {
+		was := old[s.ID]
+		if was.root().Rows == s.root().Rows {
+			continue
+		}
+		// The turn is the first thing a pass does: it has carried nothing yet
+		// that could be lost with the old number.
+		x.next.Counter++
+		s.ID = x.next.Counter
+	}
+}
+
+func columnOf(t *table) string {
+	name, _ := partitionColumn(t.Partition)
+	return name
+}
+
+// rewrite copies a file into the new columns of its table.
+func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
+	w, err := x.create(t, part)
+	if err != nil {
+		return nil, err
+	}
+	err = f.read(ctx, old, nil, func(_ int64, columns []arrow.Array, rows int) error {
+		if bury {
+			stand := standing(columns[old.column(schemas.ColDeletedAt)])
+			if len(stand) == 0 {
+				return nil
+			}
+			var err error
+			if columns, err = gather(ctx, columns, stand); err != nil {
+				return err
+			}
+			defer release(columns)
+			rows = len(stand)
+		}
+		out, err := t.shape(columns, old.schema, rows)
+		if err != nil {
+			return err
+		}
+		defer release(out)
+		return w.add(out, rows)
+	})
+	if err != nil {
+		w.abandon()
+		return nil, err
+	}
+	fresh, err := w.finish(&x.lake.disk)
+	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
+		return nil, nil // it holds nothing any more, and goes with the work folder's other spoils
+	}
+	return fresh, err
+}
+
+// standing are the rows in which a column is null.
+func standing(a arrow.Array) []ref {
+	var out []ref
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			out = append(out, ref{row: int32(i)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+package parquet
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// forget clears the hashes of the records with a row in which the column, of
+// their own table or of one that hangs from it, is not null, so that they are
+// written again. Where records have no key, what hangs from them is found by
+// the hash alone.
+func (x *tx) forget(ctx context.Context, t *table, column string) error {
+	root := x.next.table(x.next.rootOf(t))
+	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
+		return nil
+	}
+	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
+		marks, err := marksOf(ctx, t, s.Files[t.Name], column)
+		if err != nil || len(marks) == 0 {
+			return s, err
+		}
+		return x.forgetIn(ctx, root, s, marks)
+	})
+}
+
+// forgetIn clears hashes of records of one segment, all where marks is nil.
+func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
+	tables := []*table{root}
+	if len(root.Key) == 0 {
+		tables = append(tables, x.next.children(root.Name)...)
+	}
+	for _, c := range tables {
+		f := s.Files[c.Name]
+		if f == nil {
+			continue
+		}
+		part := ""
+		if c == root {
+			part = s.Part
+		}
+		f, err := x.clear(ctx, c, f, part, marks)
+		if err != nil {
+			return nil, err
+		}
+		s = s.with(c.Name, f)
+	}
+	return s, nil
+}
+
+// marksOf are the hashes of the rows that stand and in which the column is not
+// null.
+func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]bool, error) {
+	out := map[uint64]bool{}
+	columns := []string{schemas.ColHash, t.ended(), column}
+	err := f.read(ctx, t, columns, func(_ int64, b []arrow.Array, rows int) error {
+		for i := range rows {
+			if !t.versioned(b[1], i) && b[2].IsValid(i) {
+				out[markAt(b[:1], i)] = true
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// versioned reports whether row i is a version that has ended: those keep their
+// hashes, by which what hangs from them is found.
+func (t *table) versioned(ended arrow.Array, i int) bool {
+	return t.Mode == schemas.History && ended.IsValid(i)
+}
+
+// clear copies a file without some of its hashes; without all where marks is
+// nil.
+func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
+	w, err := x.create(t, part)
+	if err != nil {
+		return nil, err
+	}
+	hash, ended := t.column(schemas.ColHash), t.column(t.ended())
+	err = f.read(ctx, t, nil, func(_ int64, columns []arrow.Array, rows int) error {
+		cleared := render(columns[hash], func(dst []byte, i int) []byte {
+			if (marks == nil || marks[markAt(columns[hash:hash+1], i)]) && !t.versioned(columns[ended], i) {
+				return dst
+			}
+			return append(dst, columns[hash].(*array.String).Value(i)...)
+		})
+		defer cleared.Release()
+		out := append([]arrow.Array{}, columns...)
+		out[hash] = cleared
+		return w.add(out, rows)
+	})
+	if err != nil {
+		w.abandon()
+		return nil, err
+	}
+	return w.finish(&x.lake.disk)
+}

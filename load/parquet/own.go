@@ -1,0 +1,113 @@
+package parquet
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// ownTable makes one of penstock's own tables, where it is not there yet.
+func (x *tx) ownTable(t schemas.Table) *table {
+	if have := x.next.table(t.Name); have != nil {
+		return have
+	}
+	made := newTable(t, "")
+	x.next.Tables = append(x.next.Tables, made)
+	return made
+}
+
+// record notes changes where [Replay] and people find them.
+func (x *tx) record(changes []load.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	rows := make([][]any, len(changes))
+	for i, c := range changes {
+		rows[i] = []any{x.stamp, x.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason}
+	}
+	x.next.Changed = x.stamp
+	return x.appendOwn(load.Changes, rows...)
+}
+
+func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
+	b, err := load.Rows(t, rows...)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	x.ownTable(t)
+	s := &staged{Table: t}
+	if err := s.add(b); err != nil {
+		return err
+	}
+	defer s.release()
+	return x.append(s)
+}
+
+// flushOwn writes the rows of one of penstock's own tables to a file.
+func (x *tx) flushOwn(name string) error {
+	s := x.own[name]
+	delete(x.own, name)
+	defer s.release()
+	t := x.next.table(name)
+	if err := s.shape(t); err != nil {
+		return err
+	}
+	var refs []ref
+	for i, o := range s.ordinals {
+		for j := range o.Len() {
+			refs = append(refs, ref{int32(i), int32(j)})
+		}
+	}
+	f, err := x.compose(context.Background(), t, "", s, refs)
+	if err != nil {
+		return err
+	}
+	x.next.Counter++
+	x.next.Segments = append(x.next.Segments, &segment{ID: x.next.Counter, Table: name, Files: map[string]*file{name: f}})
+	return nil
+}
+
+// writeOwn writes what was gathered for penstock's own tables, the cursor's row
+// last.
+func (x *tx) writeOwn(next string) error {
+	if err := x.flushLog(); err != nil {
+		return err
+	}
+	x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == load.State.Name })
+	x.ownTable(load.Changes)
+	if err := x.appendOwn(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, time.Now()}); err != nil {
+		return err
+	}
+	for _, t := range x.next.Tables {
+		if x.own[t.Name] != nil {
+			if err := x.flushOwn(t.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeEmpty gives tables without rows the one file that readers' patterns want.
+func (x *tx) writeEmpty() error {
+	for _, t := range x.next.Tables {
+		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })
+		switch {
+		case has:
+			t.Empty = nil
+		case t.Empty == nil:
+			w, err := x.create(t, t.emptyPart())
+			if err != nil {
+				return err
+			}
+			if t.Empty, err = w.finish(&x.lake.disk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

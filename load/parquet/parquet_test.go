@@ -1,0 +1,84 @@
+package parquet
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// driver is a lake under test, whose tables are read by rows.
+func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) loadtest.Driver {
+	var paths sync.Map
+	return loadtest.Driver{
+		Open: func(t testing.TB, step func(string) error) load.Destination {
+			path, ok := paths.Load(t)
+			if !ok {
+				path = filepath.Join(t.TempDir(), "it's a [lake]")
+				paths.Store(t, path)
+			}
+			l, err := Open(t.Context(), Options{Path: path.(string), TempDir: t.TempDir(), Step: step})
+			require.NoError(t, err)
+			l.disk.sync = func(*os.File) error { return nil } // for speed; others test what is durable
+			return l
+		},
+		Rows:  rows,
+		Alter: alter,
+	}
+}
+
+// alter writes all files of a table anew, as somebody would who has only the
+// files: without a column, or with another type for it.
+func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
+	t.Helper()
+	all, err := d.(*Lake).manifests()
+	require.NoError(t, err)
+	for _, m := range all {
+		old := m.table(name)
+		if old == nil {
+			continue
+		}
+		var fields []arrow.Field
+		for _, f := range old.schema.Fields() {
+			switch {
+			case f.Name != column:
+				fields = append(fields, f)
+			case to != nil:
+				fields = append(fields, schemas.Field(column, to, ""))
+			}
+		}
+		altered := *old
+		altered.become(schemas.Table{Columns: arrow.NewSchema(fields, nil)})
+		for _, f := range m.files(old) {
+			w, err := d.(*Lake).create(&altered, t.TempDir(), "altered.parquet")
+			require.NoError(t, err)
+			require.NoError(t, f.read(t.Context(), old, nil, func(_ int64, c []arrow.Array, rows int) error {
+				out, err := altered.shape(c, old.schema, rows)
+				require.NoError(t, err)
+				defer release(out)
+				return w.add(out, rows)
+			}))
+			fresh, err := w.finish(&disk{})
+			require.NoError(t, err)
+			require.NoError(t, os.Rename(fresh.path(), f.path()))
+		}
+	}
+}
+
+// scanned reads a table with penstock's own eyes.
+func scanned(t testing.TB, d load.Destination, table string) (rows []loadtest.Row) {
+	t.Helper()
+	err := d.Scan(t.Context(), table, nil, func(b arrow.RecordBatch) error {
+		rows = append(rows, loadtest.RowsOf(b)...)
+		return nil
+	})
+	require.NoError(t, err)
+	return rows
+}

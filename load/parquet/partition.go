@@ -1,0 +1,119 @@
+package parquet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// nowhere is the partition of rows that have no date, by the name that readers
+// of such folders know.
+const nowhere = "__HIVE_DEFAULT_PARTITION__"
+
+// partitioned is how a new table is divided: "" where it is not.
+func (l *Lake) partitioned(t schemas.Table) string {
+	column, _ := partitionColumn(l.o.PartitionBy)
+	f, ok := t.Columns.FieldsByName(column)
+	if column == "" || !ok || t.Columns.HasField(schemas.ColParent) || load.Own(t.Name) || !dated(schemas.TypeOf(f[0])) {
+		return ""
+	}
+	return l.o.PartitionBy
+}
+
+// partitionColumn takes "issued_on:month" apart.
+func partitionColumn(spec string) (column string, month bool) {
+	if column, ok := strings.CutSuffix(spec, ":month"); ok {
+		return column, true
+	}
+	return strings.TrimSuffix(spec, ":day"), false
+}
+
+func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
+
+// parts are the folders of a table's partitions that rows belong into; nil where
+// it has none. The folder is not named like the column, which readers would
+// take for its value.
+func (t *table) parts(columns []arrow.Array, rows int) []string {
+	if t.Partition == "" {
+		return nil
+	}
+	name, month := partitionColumn(t.Partition)
+	column, out := columns[t.column(name)], make([]string, rows)
+	unit, layout := "day", time.DateOnly
+	if month {
+		unit, layout = "month", "2006-01"
+	}
+	prefix := folderOf(name) + "_" + unit + "="
+	last, folder := int64(-1<<63), ""
+	for i := range out {
+		day, ok := dayOf(column, i)
+		switch {
+		case !ok:
+			out[i] = prefix + nowhere
+			continue
+		case day != last || folder == "":
+			last, folder = day, prefix+time.Unix(day*86400, 0).UTC().Format(layout)
+		}
+		out[i] = folder
+	}
+	return out
+}
+
+// dayOf is the day since 1970 of a date or a time.
+func dayOf(a arrow.Array, i int) (day int64, ok bool) {
+	if a.IsNull(i) {
+		return 0, false
+	}
+	switch a := a.(type) {
+	case *array.Date32:
+		return int64(a.Value(i)), true
+	case *array.Timestamp:
+		const micros = 86_400_000_000
+		day = int64(a.Value(i)) / micros
+		if int64(a.Value(i))%micros < 0 {
+			day--
+		}
+		return day, true
+	}
+	return 0, false
+}
+
+// moveParts makes rows whose date has changed leave their partition for the
+// new one.
+func (m *merge) moveParts(f *family) {
+	if f.t.Partition == "" {
+		return
+	}
+	parts := make([][]string, len(f.staged.columns))
+	for i := range f.hand.rows {
+		r := &f.hand.rows[i]
+		if r.fate != replacing {
+			continue
+		}
+		if b := r.ref.batch; parts[b] == nil {
+			parts[b] = f.t.parts(f.staged.columns[b], f.staged.ordinals[b].Len())
+		}
+		if parts[r.ref.batch][r.ref.row] != r.seg.Part {
+			r.fate = inserted
+			f.edit(r.seg, edit{row: r.row, kind: remove, by: int32(i)})
+		}
+	}
+}
+
+// emptyPart is the partition of the file without rows of a table.
+func (t *table) emptyPart() string {
+	if t.Partition == "" {
+		return ""
+	}
+	name, month := partitionColumn(t.Partition)
+	if month {
+		return fmt.Sprintf("%s_month=%s", folderOf(name), nowhere)
+	}
+	return fmt.Sprintf("%s_day=%s", folderOf(name), nowhere)
+}

@@ -1,0 +1,135 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+)
+
+const (
+	readRows  = 8 << 10
+	readBytes = 16 << 20 // of the rows that are read at once, about
+)
+
+// read hands the rows of a file to each, in order, with the place of the first:
+// the named columns of the table in their order, all where columns is nil. A
+// batch is the callee's until it returns.
+func (f *file) read(ctx context.Context, t *table, columns []string, each func(first int64, b []arrow.Array, rows int) error) error {
+	if f.Rows == 0 {
+		return nil
+	}
+	r, err := pqfile.OpenParquetFile(f.path(), false)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.path(), err)
+	}
+	defer r.Close()
+	if err := f.readFrom(ctx, r, t, columns, each); err != nil {
+		return fmt.Errorf("read %s: %w", f.path(), err)
+	}
+	return nil
+}
+
+func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns []string, each func(int64, []arrow.Array, int) error) error {
+	if n := r.MetaData().Schema.NumColumns(); n != len(t.Columns) {
+		return fmt.Errorf("it has %d columns, not %d", n, len(t.Columns))
+	}
+	places, err := t.places(columns)
+	if err != nil {
+		return err
+	}
+	sorted := slices.Clone(places) // columns come in the file's order, each once
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	props := pqarrow.ArrowReadProperties{BatchSize: batchRows(r)}
+	pq, err := pqarrow.NewFileReader(r, props, memory.DefaultAllocator)
+	if err != nil {
+		return err
+	}
+	batches, err := pq.GetRecordReader(ctx, sorted, nil)
+	if err != nil {
+		return err
+	}
+	defer batches.Release()
+	first := int64(0)
+	for batches.Next() {
+		b := batches.RecordBatch()
+		out := make([]arrow.Array, len(places))
+		for i, p := range places {
+			at, _ := slices.BinarySearch(sorted, p)
+			out[i] = retyped(b.Column(at), t.schema.Field(p).Type)
+		}
+		err := each(first, out, int(b.NumRows()))
+		release(out)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		first += b.NumRows()
+	}
+	if err := batches.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if first != f.Rows {
+		return fmt.Errorf("it has %d rows, not %d", first, f.Rows)
+	}
+	return nil
+}
+
+// batchRows is how many rows of a file fit into memory comfortably.
+func batchRows(r *pqfile.Reader) int64 {
+	var bytes, rows int64
+	for i := range r.NumRowGroups() {
+		g := r.MetaData().RowGroup(i)
+		bytes, rows = bytes+g.TotalByteSize(), rows+g.NumRows()
+	}
+	each := bytes/max(1, rows) + 1
+	return min(readRows, max(16, readBytes/each))
+}
+
+// places are where the named columns stand among the table's.
+func (t *table) places(columns []string) ([]int, error) {
+	var out []int
+	if columns == nil {
+		for i := range t.Columns {
+			out = append(out, i)
+		}
+		return out, nil
+	}
+	for _, name := range columns {
+		i := t.column(name)
+		if i < 0 {
+			return nil, fmt.Errorf("table %s has no column %q", t.Name, name)
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// retyped is the array under the name that its type has here: the elements of
+// lists are called otherwise in files.
+func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
+	if t.ID() != arrow.LIST {
+		a.Retain()
+		return a
+	}
+	d := a.Data()
+	data := array.NewData(t, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
+	defer data.Release()
+	return array.MakeFromData(data)
+}
+
+func release(columns []arrow.Array) {
+	for _, c := range columns {
+		c.Release()
+	}
+}

@@ -1,0 +1,287 @@
+package parquet
+
+import (
+	"context"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// rework writes the files of a segment anew in which an edit changes
+// something. It is nil where no row is left.
+func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[string][]ref) (*segment, error) {
+	fx := &effects{m: m, f: f}
+	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.take}
+	p.by = func(e edit) ref { return f.hand.rows[e.by].ref }
+	root, err := m.patch(ctx, g.seg.root(), g.seg.Part, p)
+	if err != nil {
+		return nil, err
+	}
+	defer fx.release()
+	s := g.seg
+	if root != s.root() {
+		s = s.with(f.t.Name, root)
+	}
+	for _, b := range f.children {
+		old := s.Files[b.t.Name]
+		var edits []edit
+		if old != nil {
+			if edits, err = fx.on(ctx, b.t, old); err != nil {
+				return nil, err
+			}
+		}
+		fresh, err := m.patch(ctx, old, "", &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name]})
+		if err != nil {
+			return nil, err
+		}
+		if fresh != old {
+			s = s.with(b.t.Name, fresh)
+		}
+	}
+	return s, nil
+}
+
+// patch is what happens to a file.
+type patch struct {
+	t      *table
+	edits  []edit // in the order of the rows
+	staged *staged
+	by     func(edit) ref // the staged row that takes a place
+	adds   []ref          // staged rows that are added
+	// seen is told the rows to be edited, before they are.
+	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
+}
+
+// idle reports whether nothing happens.
+func (p *patch) idle() bool {
+	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != look })
+}
+
+// patch writes a file with changes; it returns the old one where there are none,
+// and nil where no row is left.
+func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
+	if len(p.edits) == 0 && len(p.adds) == 0 {
+		return old, nil
+	}
+	var w *writer
+	add := func(columns []arrow.Array, rows int) (err error) {
+		if w == nil && rows > 0 {
+			w, err = x.create(p.t, part)
+		}
+		if err != nil || rows == 0 {
+			return err
+		}
+		return w.add(columns, rows)
+	}
+	if p.idle() {
+		add = func([]arrow.Array, int) error { return nil }
+	}
+	err := p.run(ctx, old, add)
+	switch {
+	case p.idle():
+		return old, err
+	case w == nil:
+		return nil, err
+	case err != nil:
+		w.abandon()
+		return nil, err
+	}
+	return w.finish(&x.lake.disk)
+}
+
+func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int) error) error {
+	edits := p.edits
+	if old != nil {
+		err := old.read(ctx, p.t, nil, func(first int64, columns []arrow.Array, rows int) error {
+			n := 0
+			for n < len(edits) && int64(edits[n].row) < first+int64(rows) {
+				n++
+			}
+			here := edits[:n]
+			edits = edits[n:]
+			if n == 0 {
+				return add(columns, rows)
+			}
+			if p.seen != nil {
+				if err := p.seen(ctx, first, columns, here); err != nil {
+					return err
+				}
+			}
+			out, rows, err := p.apply(ctx, first, columns, rows, here)
+			if err != nil {
+				return err
+			}
+			defer release(out)
+			return add(out, rows)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(p.adds) == 0 {
+		return nil
+	}
+	return p.staged.pieces(ctx, p.adds, add)
+}
+
+// apply makes the edits to a batch of rows.
+func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, rows int, edits []edit) ([]arrow.Array, int, error) {
+	out := make([]arrow.Array, len(columns))
+	moved := slices.ContainsFunc(edits, func(e edit) bool { return e.kind == replace || e.kind == remove })
+	if !moved {
+		for i, c := range columns {
+			c.Retain()
+			out[i] = c
+		}
+		return p.stamp(out, first, edits, func(row int) int { return row }), rows, nil
+	}
+	order := p.order(rows, first, edits)
+	index := array.NewInt32Builder(memory.DefaultAllocator)
+	defer index.Release()
+	index.AppendValues(order.rows, nil)
+	places := index.NewArray()
+	defer places.Release()
+	for c := range columns {
+		a, err := p.column(ctx, c, columns[c], order, places)
+		if err != nil {
+			release(out[:c])
+			return nil, 0, err
+		}
+		out[c] = a
+	}
+	return p.stamp(out, first, edits, order.place), len(order.rows), nil
+}
+
+// order is where the rows of an edited batch come from: below n from the batch,
+// beyond from the staged rows, which are listed by their batch.
+type order struct {
+	n       int
+	rows    []int32
+	removed []int32
+	refs    map[int32][]ref
+	batches []int32
+}
+
+// place is where a row of the batch is once others are removed.
+func (o *order) place(row int) int {
+	gone, _ := slices.BinarySearch(o.removed, int32(row))
+	return row - gone
+}
+
+func (p *patch) order(rows int, first int64, edits []edit) *order {
+	o := &order{n: rows, refs: map[int32][]ref{}}
+	for _, e := range edits {
+		if e.kind == replace {
+			r := p.by(e)
+			if o.refs[r.batch] == nil {
+				o.batches = append(o.batches, r.batch)
+			}
+			o.refs[r.batch] = append(o.refs[r.batch], r)
+		}
+	}
+	next := map[int32]int32{} // of the staged rows of each batch, which comes next
+	offset := int32(rows)
+	for _, b := range o.batches {
+		next[b] = offset
+		offset += int32(len(o.refs[b]))
+	}
+	for row := range rows {
+		for len(edits) > 0 && int64(edits[0].row)-first < int64(row) {
+			edits = edits[1:]
+		}
+		if len(edits) == 0 || int64(edits[0].row)-first != int64(row) {
+			o.rows = append(o.rows, int32(row))
+			continue
+		}
+		switch e := edits[0]; e.kind {
+		case remove:
+			o.removed = append(o.removed, int32(row))
+		case replace:
+			b := p.by(e).batch
+			o.rows = append(o.rows, next[b])
+			next[b]++
+		default:
+			o.rows = append(o.rows, int32(row))
+		}
+	}
+	return o
+}
+
+// column is one column of an edited batch.
+func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, places arrow.Array) (arrow.Array, error) {
+	all := []arrow.Array{old}
+	for _, b := range o.batches {
+		fresh, err := gather(ctx, p.staged.columns[b][c:c+1], o.refs[b])
+		if err != nil {
+			return nil, err
+		}
+		defer fresh[0].Release()
+		all = append(all, fresh[0])
+	}
+	joined := old
+	if len(all) > 1 {
+		var err error
+		if joined, err = array.Concatenate(all, memory.DefaultAllocator); err != nil {
+			return nil, err
+		}
+		defer joined.Release()
+	}
+	out, err := take(ctx, []arrow.Array{joined}, places, make([]arrow.Array, 1))
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// stamp writes the times at which rows end into their columns.
+func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
+	deleted, ended := map[int]int64{}, map[int]int64{}
+	begin := p.t.column(schemas.ColValidFrom)
+	for _, e := range edits {
+		if e.kind != end && e.kind != bury {
+			continue
+		}
+		i := place(int(int64(e.row) - first))
+		at := e.at
+		if p.t.Mode == schemas.History {
+			at = max(at, instantAt(columns[begin], i)) // no version ends before it begins
+			ended[i] = at
+		}
+		if e.kind == bury {
+			deleted[i] = at
+		}
+	}
+	set := func(column string, values map[int]int64) {
+		if c := p.t.column(column); c >= 0 && len(values) > 0 {
+			old := columns[c]
+			columns[c] = stamped(old, values)
+			old.Release()
+		}
+	}
+	set(schemas.ColDeletedAt, deleted)
+	set(schemas.ColValidTo, ended)
+	return columns
+}
+
+// stamped is a column of times with others in some rows.
+func stamped(a arrow.Array, values map[int]int64) arrow.Array {
+	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
+	defer b.Release()
+	b.Reserve(a.Len())
+	old, _ := a.(*array.Timestamp)
+	for i := range a.Len() {
+		switch at, ok := values[i]; {
+		case ok:
+			b.Append(arrow.Timestamp(at))
+		case a.IsNull(i):
+			b.AppendNull()
+		default:
+			b.Append(old.Value(i))
+		}
+	}
+	return b.NewArray()
+}

@@ -1,0 +1,202 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// sweep counts the rows that the pass did not carry, and deletes them if it
+// shall. // Invariant 12
+func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
+	if s.Table == "" {
+		return nil
+	}
+	if err := m.lake.step("sweep"); err != nil {
+		return err
+	}
+	t := m.next.table(s.Table)
+	if t == nil {
+		m.out.Known = true
+		return nil
+	}
+	f := &family{t: t, edits: map[int64]*editing{}}
+	for _, c := range m.next.children(t.Name) {
+		f.children = append(f.children, &branch{t: c})
+	}
+	if err := m.miss(ctx, f, s); err != nil {
+		return fmt.Errorf("sweep %s: %w", s.Table, err)
+	}
+	m.out.Known = m.out.Missing == 0 || m.of.Whole && !m.pass.lost || len(t.Key) == 0 || s.Keys != nil
+	if err := m.list(ctx, f, s.List); err != nil {
+		return fmt.Errorf("sweep %s: %w", s.Table, err)
+	}
+	if !s.Delete || !m.out.Known || m.out.Missing == 0 {
+		return nil
+	}
+	m.out.Deleted = m.out.Missing
+	if err := m.bury(ctx, f); err != nil {
+		return fmt.Errorf("sweep %s: %w", s.Table, err)
+	}
+	return nil
+}
+
+// miss counts, and notes the rows that stand and that the pass did not carry
+// or, where the sweep names rows, those named.
+func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
+	kind := bury
+	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
+		kind = remove
+	}
+	note := func(seg *segment, row uint32) {
+		m.out.Missing++
+		f.edit(seg, edit{row: row, kind: kind, by: -1, at: s.At.UnixMicro()})
+	}
+	for _, seg := range m.next.of(f.t.Name) {
+		m.out.Alive += seg.root().Rows - seg.root().Dead
+	}
+	if f.t.Mode == schemas.Append {
+		return nil
+	}
+	if s.Keys != nil {
+		return m.named(ctx, f.t, s.Keys, note)
+	}
+	for _, seg := range m.next.of(f.t.Name) {
+		full, err := m.full(ctx, seg)
+		if err != nil {
+			return err
+		}
+		if !full {
+			if err := m.missIn(ctx, f.t, seg, note); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *merge) missIn(ctx context.Context, t *table, s *segment, note func(*segment, uint32)) error {
+	carried, err := m.carried(ctx, s)
+	if err != nil {
+		return err
+	}
+	keys, err := m.keysOf(ctx, t, s.root())
+	if err != nil {
+		return err
+	}
+	buf := make([]uint64, chunkRows*wordsRow)
+	for first := 0; first < keys.rows; first += chunkRows {
+		words, err := keys.chunk(first, buf)
+		if err != nil {
+			return err
+		}
+		for i := range len(words) / wordsRow {
+			if row := uint32(first + i); words[i*wordsRow+2]&deadMark == 0 && !carried.has(row) {
+				note(s, row)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// named notes the rows with the given keys.
+func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
+	if len(t.Key) == 0 {
+		return nil
+	}
+	keys := &table{Name: t.Name, Key: t.Key, schema: t.schema}
+	for _, k := range t.Key {
+		keys.Columns = append(keys.Columns, t.Columns[t.column(k)])
+	}
+	keys.schema = arrow.NewSchema(keyFields(t), nil)
+	h := &hand{}
+	for i, b := range batches {
+		columns, err := keys.shape(b.Columns(), b.Schema(), int(b.NumRows()))
+		if err != nil {
+			return err
+		}
+		ordinals := ordinalsOf(b)
+		h.take(i, columns, columns, -1, ordinals)
+		ordinals.Release()
+		release(columns)
+	}
+	h.index()
+	h.dedupe()
+	if err := m.meet(ctx, t, h); err != nil {
+		return err
+	}
+	for _, r := range h.rows {
+		if r.seg != nil && r.have&deadMark == 0 {
+			note(r.seg, r.row)
+		}
+	}
+	return nil
+}
+
+func keyFields(t *table) []arrow.Field {
+	var out []arrow.Field
+	for _, k := range t.Key {
+		out = append(out, t.schema.Field(t.column(k)))
+	}
+	return out
+}
+
+// list hands out the keys of up to n of the rows that were noted.
+func (m *merge) list(ctx context.Context, f *family, n int) error {
+	if len(f.t.Key) == 0 || n == 0 {
+		return nil
+	}
+	schema := arrow.NewSchema(keyFields(f.t), nil)
+	for _, g := range f.sorted() {
+		edits := g.edits[:min(n, len(g.edits))]
+		n -= len(edits)
+		if len(edits) == 0 {
+			continue
+		}
+		err := g.seg.root().read(ctx, f.t, f.t.Key, func(first int64, columns []arrow.Array, rows int) error {
+			var refs []ref
+			for len(edits) > 0 && int64(edits[0].row) < first+int64(rows) {
+				refs = append(refs, ref{row: int32(int64(edits[0].row) - first)})
+				edits = edits[1:]
+			}
+			if len(refs) == 0 {
+				return nil
+			}
+			keys, err := gather(ctx, columns, refs)
+			if err != nil {
+				return err
+			}
+			defer release(keys)
+			m.out.Keys = append(m.out.Keys, array.NewRecordBatch(schema, keys, int64(len(refs))))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bury deletes the rows that were noted, in the way of the table's mode.
+func (m *merge) bury(ctx context.Context, f *family) error {
+	edits := f.sorted()
+	results := make([]*segment, len(edits))
+	work, working := errgroup.WithContext(ctx)
+	work.SetLimit(m.lake.o.Writers)
+	for i, g := range edits {
+		work.Go(func() (err error) {
+			results[i], err = m.rework(working, f, g, nil)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	return m.settle(ctx, f, nil, edits, results)
+}

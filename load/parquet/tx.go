@@ -1,0 +1,246 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// tx gathers batches, and from its first Apply on holds the stream's folder and
+// builds the next generation in one of its own.
+type tx struct {
+	lake   *Lake
+	folder *folder
+	key    state.Key
+	from   state.Cursor
+	base   *manifest // when the transaction began; nil: nothing was committed yet
+	of     load.Pass
+	pass   *pass
+
+	pending []*staged // in the order of their first batch
+	next    *manifest // nil before the first Apply
+	work    string    // the folder that becomes the next generation
+	lock    *state.Lock
+	bits    map[int64]bitset // rows carried, where this transaction has looked
+	stamp   time.Time        // of the changes to tables that it records
+	log     *changeLog
+	own     map[string]*staged // rows for penstock's own tables without a key
+	failed  error              // of an Apply: nothing can be committed any more
+	over    bool
+}
+
+// Begin implements [load.Destination].
+func (l *Lake) Begin(_ context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	f := l.folder(k)
+	m, err := f.of(k)
+	if err != nil {
+		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
+	}
+	return &tx{lake: l, folder: f, key: k, from: from, base: m, of: p, bits: map[int64]bitset{}, own: map[string]*staged{}}, nil
+}
+
+// Write implements [load.Tx].
+func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if x.over {
+		return fmt.Errorf("write %s: transaction is over", t.Name)
+	}
+	for _, k := range t.Key {
+		i := b.Schema().FieldIndices(k)
+		if len(i) == 0 {
+			return fmt.Errorf("write %s: no key column %s", t.Name, k)
+		}
+		if n := b.Column(i[0]).NullN(); n > 0 && !load.Own(t.Name) {
+			return fmt.Errorf("write %s: key column %s is null in %d rows", t.Name, k, n)
+		}
+	}
+	i := slices.IndexFunc(x.pending, func(s *staged) bool { return s.Name == t.Name })
+	if i < 0 {
+		i = len(x.pending)
+		x.pending = append(x.pending, &staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}})
+	}
+	return x.pending[i].add(b)
+}
+
+// start takes the folder for this transaction, and finds out early if it is
+// too late.
+func (x *tx) start(ctx context.Context) error {
+	if x.next != nil {
+		return nil
+	}
+	for _, step := range []func() error{
+		func() error { return x.take(ctx) },
+		func() error { return x.lake.step("begin") },
+		func() error { return x.lake.usable(x.folder) },
+		func() error { return x.lake.recover(x.folder) },
+		x.unmoved,
+		ctx.Err,
+		x.open,
+		func() error { return x.sound(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	x.pass = x.folder.passOf(x.of.Run)
+	return nil
+}
+
+// take waits until nobody else, in this process or another, changes the folder.
+func (x *tx) take(ctx context.Context) error {
+	select {
+	case x.folder.writer <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	lock, err := x.lake.lock(ctx, x.folder)
+	if err != nil {
+		<-x.folder.writer
+		return err
+	}
+	x.lock = lock
+	return nil
+}
+
+// unmoved checks the fence: the folder's generation is still the one that the
+// transaction began from. // Invariant 13
+func (x *tx) unmoved() error {
+	now, err := x.folder.of(x.key)
+	if err != nil {
+		return err
+	}
+	if sequenceOf(now) != sequenceOf(x.base) || cursorOf(now) != x.from {
+		return state.ErrMoved
+	}
+	x.base = now
+	return nil
+}
+
+func sequenceOf(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Sequence
+}
+
+func cursorOf(m *manifest) state.Cursor {
+	if m == nil {
+		return ""
+	}
+	return state.Cursor(m.Cursor)
+}
+
+// open begins the next generation as a copy of the one there is.
+func (x *tx) open() error {
+	next := &manifest{Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream}
+	if x.base != nil {
+		next = x.base.clone()
+		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At})
+	}
+	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
+	x.stamp = time.Now().UTC().Truncate(time.Microsecond)
+	if !x.stamp.After(next.Changed) {
+		x.stamp = next.Changed.Add(time.Microsecond)
+	}
+	work := filepath.Join(x.folder.path, tmpPrefix+randomName())
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return err
+	}
+	x.next, x.work = next, work
+	return nil
+}
+
+// Apply implements [load.Tx].
+func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
+	switch {
+	case x.over:
+		return out, fmt.Errorf("apply %s: transaction is over", x.key.Stream)
+	case x.failed != nil:
+		return out, x.failed
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("apply %s: %w", x.key.Stream, err)
+			x.failed = err
+		}
+	}()
+	if err := x.start(ctx); err != nil {
+		return out, err
+	}
+	pending := x.pending
+	x.pending = nil
+	defer func() {
+		for _, p := range pending {
+			p.release()
+		}
+	}()
+	if len(pending) == 0 && s.Table == "" {
+		return out, nil
+	}
+	m := &merge{tx: x, out: &out}
+	if err := m.fit(ctx, pending, s.Table); err != nil {
+		return out, err
+	}
+	if err := m.rows(ctx, pending); err != nil {
+		return out, err
+	}
+	return out, m.sweep(ctx, s)
+}
+
+// Commit implements [load.Tx].
+func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	if x.over {
+		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
+	}
+	defer x.Rollback()
+	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := x.commit(ctx, next); err != nil {
+		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
+	}
+	return nil
+}
+
+// Rollback implements [load.Tx].
+func (x *tx) Rollback() error {
+	if x.over {
+		return nil
+	}
+	x.over = true
+	for _, p := range x.pending {
+		p.release()
+	}
+	x.pending = nil
+	for _, s := range x.own {
+		s.release()
+	}
+	if x.lock == nil {
+		return nil
+	}
+	var err error
+	if x.work != "" {
+		err = os.RemoveAll(x.work)
+	}
+	x.folder.keys.prune(x.base)
+	if err = errors.Join(err, x.end()); err != nil {
+		return fmt.Errorf("roll back %s: %w", x.key.Stream, err)
+	}
+	return nil
+}
+
+// end lets go of the folder.
+func (x *tx) end() error {
+	err := x.lock.Release()
+	<-x.folder.writer
+	return err
+}

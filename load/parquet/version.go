@@ -1,0 +1,80 @@
+package parquet
+
+import (
+	"context"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// follow lets rows handed in come after the versions that they meet. What this
+// pass itself has written gives way instead: a reading leaves one version.
+func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
+	slices.SortFunc(versions, func(a, b int32) int { // segment by segment
+		x, y := &f.hand.rows[a], &f.hand.rows[b]
+		if x.seg.ID != y.seg.ID {
+			return int(x.seg.ID - y.seg.ID)
+		}
+		return int(int64(x.row) - int64(y.row))
+	})
+	for len(versions) > 0 {
+		seg := f.hand.rows[versions[0]].seg
+		n := 1
+		for n < len(versions) && f.hand.rows[versions[n]].seg == seg {
+			n++
+		}
+		if err := m.followIn(ctx, f, seg, versions[:n]); err != nil {
+			return err
+		}
+		versions = versions[n:]
+	}
+	return nil
+}
+
+// followIn does so in one segment; versions are in the order of its rows.
+func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []int32) error {
+	columns := []string{schemas.ColRun}
+	if f.t.Mode == schemas.History {
+		columns = append(columns, schemas.ColValidFrom, schemas.ColValidTo)
+	}
+	return s.root().read(ctx, f.t, columns, func(first int64, c []arrow.Array, rows int) error {
+		for len(versions) > 0 && int64(f.hand.rows[versions[0]].row) < first+int64(rows) {
+			i := versions[0]
+			versions = versions[1:]
+			r := &f.hand.rows[i]
+			at := int(int64(r.row) - first)
+			run, _ := c[0].(*array.String)
+			stands := r.have&deadMark == 0
+			if stands && run.IsValid(at) && run.Value(at) == m.of.Run {
+				r.fate = replacing
+				if len(c) > 1 {
+					r.begin = instantAt(c[1], at)
+				}
+				continue
+			}
+			r.fate = inserted
+			e := edit{row: r.row, kind: look, by: i}
+			if f.t.Mode == schemas.History {
+				r.begin = max(r.begin, instantAt(c[1], at), instantAt(c[2], at))
+				if stands {
+					e.kind, e.at = end, r.begin
+				}
+			}
+			if e.kind == end || m.of.Log {
+				f.edit(s, e)
+			}
+		}
+		return nil
+	})
+}
+
+// instantAt is a time in microseconds; one before all where it is null.
+func instantAt(a arrow.Array, i int) int64 {
+	if t, ok := a.(*array.Timestamp); ok && t.IsValid(i) {
+		return int64(t.Value(i))
+	}
+	return -1 << 63
+}

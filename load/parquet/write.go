@@ -1,0 +1,257 @@
+package parquet
+
+import (
+	"context"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// splitRows is how many rows a file must at least have for a transaction's
+// rows to be spread over several, which are encoded at once.
+const splitRows = 32 << 10
+
+// plot is a segment in the making: rows of the root table that are inserted,
+// and what hangs from them.
+type plot struct {
+	part string
+	rows []int32 // of those handed in
+	refs map[string][]ref
+	seg  *segment
+}
+
+// write makes the files that a family's fates ask for, several at once.
+func (m *merge) write(ctx context.Context, f *family) error {
+	plots := m.plots(f)
+	if len(plots) == 0 && len(f.edits) == 0 {
+		return nil
+	}
+	if err := m.lake.step("insert"); err != nil {
+		return err
+	}
+	adds := f.assign(plots)
+	if err := m.lake.step("children"); err != nil {
+		return err
+	}
+	if err := m.logInserts(f, plots); err != nil {
+		return err
+	}
+	work, working := errgroup.WithContext(ctx)
+	work.SetLimit(m.lake.o.Writers)
+	for _, p := range plots {
+		m.next.Counter++
+		p.seg = &segment{ID: m.next.Counter, Table: f.t.Name, Part: p.part, Files: map[string]*file{}}
+		m.build(working, work, f, p)
+	}
+	edits := f.sorted()
+	results := make([]*segment, len(edits))
+	for i, g := range edits {
+		work.Go(func() (err error) {
+			results[i], err = m.rework(working, f, g, adds[g.seg.ID])
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	return m.settle(ctx, f, plots, edits, results)
+}
+
+// sorted are the edits by segment, in the order in which those were made.
+func (f *family) sorted() []*editing {
+	var out []*editing
+	for _, g := range f.edits {
+		g.sort()
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b *editing) int { return int(a.seg.ID - b.seg.ID) })
+	return out
+}
+
+// plots divides the rows that are inserted into segments: one a partition, or
+// as many as can be encoded at once.
+func (m *merge) plots(f *family) []*plot {
+	var out []*plot
+	parts := map[string]*plot{}
+	folders := make([][]string, len(f.staged.columns))
+	for i := range f.hand.rows {
+		r := &f.hand.rows[i]
+		if r.fate != inserted {
+			continue
+		}
+		part := ""
+		if f.t.Partition != "" {
+			b := r.ref.batch
+			if folders[b] == nil {
+				folders[b] = f.t.parts(f.staged.columns[b], f.staged.ordinals[b].Len())
+			}
+			part = folders[b][r.ref.row]
+		}
+		p := parts[part]
+		if p == nil {
+			p = &plot{part: part, refs: map[string][]ref{}}
+			parts[part] = p
+			out = append(out, p)
+		}
+		p.rows = append(p.rows, int32(i))
+	}
+	if len(out) == 1 {
+		out = out[0].split(m.lake.o.Writers)
+	}
+	for i, p := range out {
+		for _, j := range p.rows {
+			f.hand.rows[j].plot = int32(i)
+		}
+	}
+	return out
+}
+
+func (p *plot) split(most int) []*plot {
+	n := min(most, len(p.rows)/splitRows)
+	if n < 2 {
+		return []*plot{p}
+	}
+	var out []*plot
+	for i := range n {
+		rows := p.rows[len(p.rows)*i/n : len(p.rows)*(i+1)/n]
+		out = append(out, &plot{part: p.part, rows: rows, refs: map[string][]ref{}})
+	}
+	return out
+}
+
+// assign sends the rows of child tables after their records: into plots, or to
+// the segments that the records have their place in, which it returns by
+// segment and table.
+func (f *family) assign(plots []*plot) map[int64]map[string][]ref {
+	standing := make(map[int64]int32, len(f.hand.rows))
+	for i := range f.hand.rows {
+		r := &f.hand.rows[i]
+		if r.fate == dropped {
+			continue
+		}
+		standing[r.ordinal] = int32(i)
+		if f.staged.begins != nil {
+			f.staged.begins[r.ref.batch][r.ref.row] = r.begin
+		}
+	}
+	f.staged.settle(f.t)
+	adds := map[int64]map[string][]ref{}
+	for _, b := range f.children {
+		if b.staged != nil {
+			f.assignBranch(b, plots, standing, adds)
+			b.staged.settle(b.t)
+		}
+	}
+	return adds
+}
+
+func (f *family) assignBranch(b *branch, plots []*plot, standing map[int64]int32, adds map[int64]map[string][]ref) {
+	for i, ordinals := range b.staged.ordinals {
+		for j, ordinal := range ordinals.Int64Values() {
+			at, ok := standing[ordinal]
+			if !ok {
+				continue
+			}
+			r := &f.hand.rows[at]
+			if b.staged.begins != nil {
+				b.staged.begins[i][j] = r.begin
+			}
+			refs := map[string][]ref(nil)
+			if r.fate == inserted {
+				refs = plots[r.plot].refs
+			} else if refs = adds[r.seg.ID]; refs == nil {
+				refs = map[string][]ref{}
+				adds[r.seg.ID] = refs
+			}
+			refs[b.t.Name] = append(refs[b.t.Name], ref{int32(i), int32(j)})
+		}
+	}
+}
+
+// build has the files of a plot written.
+func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *plot) {
+	files := make([]*file, 1+len(f.children))
+	write := func(i int, t *table, s *staged, refs []ref) {
+		if len(refs) == 0 {
+			return
+		}
+		part := ""
+		if i == 0 {
+			part = p.part
+		}
+		fresh := &file{}
+		p.seg.Files[t.Name] = fresh // the map is filled before anyone else reads it
+		work.Go(func() (err error) {
+			files[i], err = m.compose(ctx, t, part, s, refs)
+			if err == nil {
+				*fresh = *files[i]
+			}
+			return err
+		})
+	}
+	refs := make([]ref, len(p.rows))
+	for i, j := range p.rows {
+		refs[i] = f.hand.rows[j].ref
+	}
+	write(0, f.t, f.staged, refs)
+	for i, b := range f.children {
+		write(i+1, b.t, b.staged, p.refs[b.t.Name])
+	}
+}
+
+// settle puts what was written into the next generation.
+func (m *merge) settle(ctx context.Context, f *family, plots []*plot, edits []*editing, results []*segment) error {
+	for i, g := range edits {
+		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
+			return err
+		}
+	}
+	for _, p := range plots {
+		m.next.Segments = append(m.next.Segments, p.seg)
+		words := make([]uint64, 0, wordsRow*len(p.rows))
+		for _, i := range p.rows {
+			r := &f.hand.rows[i]
+			words = append(words, r.print.Hi, r.print.Lo, r.mark)
+		}
+		if _, err := m.keep(p.seg.root(), words); err != nil {
+			return err
+		}
+		m.bits[p.seg.ID] = newBitset(p.seg.root().Rows).all(p.seg.root().Rows)
+	}
+	return nil
+}
+
+// exchange puts a segment in the place of the one that was edited.
+func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) error {
+	at := slices.Index(m.next.Segments, g.seg)
+	if s == nil || s.root() == nil {
+		m.next.Segments = slices.Delete(slices.Clone(m.next.Segments), at, at+1)
+		delete(m.bits, g.seg.ID)
+		return nil
+	}
+	m.next.Segments[at] = s
+	removed := map[uint32]bool{}
+	for _, e := range g.edits {
+		if e.kind == remove {
+			removed[e.row] = true
+		}
+	}
+	if len(removed) > 0 {
+		return m.renumber(ctx, g.seg, s, func(row uint32) bool { return removed[row] })
+	}
+	if load.Own(t.Name) {
+		return nil
+	}
+	carried, err := m.carried(ctx, g.seg)
+	if err != nil {
+		return err
+	}
+	for _, e := range g.edits {
+		if e.kind == replace {
+			carried.set(e.row)
+		}
+	}
+	return nil
+}

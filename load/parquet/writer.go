@@ -1,0 +1,234 @@
+package parquet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/zeebo/xxh3"
+)
+
+const (
+	rowGroupRows  = 128 << 10
+	rowGroupBytes = 64 << 20
+	pageBytes     = 256 << 10 // of each column one is held uncompressed while a row group is written
+
+	// Of so many rows of a column, so many may differ for it to be encoded by a
+	// dictionary. One that turns out too large costs half as much again, and
+	// makes the file larger.
+	sampleRows     = 2048
+	sampleDistinct = sampleRows / 4
+)
+
+// writer writes one file of a table.
+type writer struct {
+	t    *table
+	bare *arrow.Schema // of the table, without the metadata that readers have no use for
+	f    *os.File
+	out  *bufio.Writer
+	sum  *xxh3.Hasher
+	pq   *pqarrow.FileWriter // nil before the first batch
+	file *file
+	low  bounds
+}
+
+// create begins the file name of a table in its folder dir.
+func (l *Lake) create(t *table, dir, name string) (*writer, error) {
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{t: t, bare: bare(t.schema), f: f, sum: xxh3.New(), file: &file{Name: name, dir: dir}}
+	w.out = bufio.NewWriterSize(w, 64<<10)
+	w.low = newBounds(t)
+	return w, nil
+}
+
+// bare is the schema without metadata.
+func bare(s *arrow.Schema) *arrow.Schema {
+	fields := make([]arrow.Field, s.NumFields())
+	for i, f := range s.Fields() {
+		fields[i] = arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+// Write puts encoded bytes into the file.
+func (w *writer) Write(b []byte) (int, error) {
+	_, _ = w.sum.Write(b) // never fails
+	return w.f.Write(b)
+}
+
+// begin chooses the encodings by the first rows there are.
+func (w *writer) begin(columns []arrow.Array) (err error) {
+	props := []parquet.WriterProperty{
+		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
+		parquet.WithDictionaryDefault(false), parquet.WithDataPageVersion(parquet.DataPageV1),
+		parquet.WithMaxRowGroupLength(rowGroupRows), parquet.WithDataPageSize(pageBytes), parquet.WithCreatedBy("penstock"),
+	}
+	for i, f := range w.bare.Fields() {
+		path := parquet.ColumnPath{f.Name}
+		if f.Type.ID() == arrow.LIST {
+			path = append(path, "list", "element")
+		}
+		if i < len(columns) && repeats(columns[i]) {
+			props = append(props, parquet.WithDictionaryPath(path, true))
+		}
+	}
+	w.pq, err = pqarrow.NewFileWriter(w.bare, sink{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties())
+	return err
+}
+
+// sink keeps the encoder from closing the file, which is to be synced first.
+type sink struct{ *bufio.Writer }
+
+// repeats reports whether few values make up the beginning of a column.
+func repeats(a arrow.Array) bool {
+	if l, ok := a.(*array.List); ok {
+		from, to := int64(0), int64(0)
+		if l.Len() > 0 {
+			from, _ = l.ValueOffsets(0)
+			_, to = l.ValueOffsets(l.Len() - 1)
+		}
+		values := array.NewSlice(l.ListValues(), from, to)
+		defer values.Release()
+		return values.Len() > 0 && repeats(values)
+	}
+	n := min(a.Len(), sampleRows)
+	limit := max(1, n*sampleDistinct/sampleRows)
+	switch a := a.(type) {
+	case *array.String:
+		return few(a, n, limit, a.Value)
+	case *array.Int64:
+		return few(a, n, limit, a.Value)
+	case *array.Timestamp:
+		return few(a, n, limit, a.Value)
+	case *array.Date32:
+		return few(a, n, limit, a.Value)
+	case *array.Decimal128:
+		return few(a, n, limit, a.Value)
+	case *array.Float64:
+		return few(a, n, limit, a.Value)
+	}
+	return false
+}
+
+func few[T comparable](a arrow.Array, n, limit int, value func(int) T) bool {
+	seen := make(map[T]struct{}, limit+1)
+	for i := range n {
+		if a.IsValid(i) {
+			if seen[value(i)] = struct{}{}; len(seen) > limit {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// add writes rows; columns are the table's, in order.
+func (w *writer) add(columns []arrow.Array, rows int) error {
+	if rows == 0 {
+		return nil
+	}
+	if w.pq == nil {
+		if err := w.begin(columns); err != nil {
+			return err
+		}
+	}
+	b := array.NewRecordBatch(w.bare, columns, int64(rows))
+	defer b.Release()
+	if err := w.pq.WriteBuffered(b); err != nil {
+		return err
+	}
+	w.file.Rows += int64(rows)
+	w.low.add(columns, rows)
+	if w.pq.RowGroupTotalBytesWritten() > rowGroupBytes {
+		return w.pq.NewBufferedRowGroupChecked()
+	}
+	return nil
+}
+
+// addAll writes rows that are all at hand as one row group, column by column,
+// which takes less memory than to encode all columns next to each other.
+func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
+	if err := w.begin(batches[0]); err != nil {
+		return err
+	}
+	if err := w.pq.NewRowGroupChecked(); err != nil {
+		return err
+	}
+	total := 0
+	for i, n := range rows {
+		total += n
+		w.low.add(batches[i], n)
+	}
+	for c, f := range w.bare.Fields() {
+		parts := make([]arrow.Array, len(batches))
+		for i, b := range batches {
+			parts[i] = b[c]
+		}
+		column := arrow.NewChunked(f.Type, parts)
+		err := w.pq.WriteColumnChunked(column, 0, int64(total))
+		column.Release()
+		if err != nil {
+			return err
+		}
+	}
+	w.file.Rows = int64(total)
+	return nil
+}
+
+// finish makes the file durable and reads its footer back.
+func (w *writer) finish(d *disk) (*file, error) {
+	if w.pq == nil {
+		if err := w.begin(nil); err != nil {
+			return nil, errors.Join(err, w.f.Close())
+		}
+	}
+	err := w.pq.Close()
+	if err == nil {
+		err = w.out.Flush()
+	}
+	if err == nil {
+		err = d.flush(w.f)
+	}
+	if err = errors.Join(err, w.f.Close()); err != nil {
+		return nil, err
+	}
+	w.low.into(w.file)
+	w.file.Sum = fmt.Sprintf("%016x", w.sum.Sum64())
+	return w.file, w.file.verify()
+}
+
+// abandon gives the file up. Its folder is removed with all else of the
+// transaction.
+func (w *writer) abandon() { _ = w.f.Close() }
+
+// verify reads the footer and takes down the size.
+func (f *file) verify() error {
+	r, err := pqfile.OpenParquetFile(f.path(), false)
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", f.path(), err)
+	}
+	defer r.Close()
+	if r.NumRows() != f.Rows {
+		return fmt.Errorf("verify %s: it has %d rows, not %d", f.path(), r.NumRows(), f.Rows)
+	}
+	info, err := os.Stat(f.path())
+	if err == nil {
+		f.Size = info.Size()
+	}
+	return err
+}
