@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+)
+
+// analyzeRows is how many rows must have been written to a table before its
+// statistics are made anew. A planner that takes a large table for an empty one
+// reads all of it for each row.
+const analyzeRows = 50_000
+
+// analyze makes the statistics of tables that a commit, or several, have
+// written much to. It comes after the commit, and nothing depends on it.
+func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) {
+	var due []string
+	d.mu.Lock()
+	for table, n := range written {
+		total := d.written[table] + n
+		// Each time the table has doubled, so that a long load does it seldom.
+		if total >= analyzeRows && total/2 >= d.analyzed[table] {
+			due = append(due, table)
+			d.analyzed[table] = total
+		}
+		d.written[table] = total
+	}
+	d.mu.Unlock()
+	slices.Sort(due)
+	for _, table := range due {
+		if err := s.run(ctx, "ANALYZE "+d.place(table)); err != nil {
+			d.o.Log.Debug("postgres: no statistics", "table", table, "error", err)
+			return
+		}
+	}
+}

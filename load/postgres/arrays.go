@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Types of array elements, as the database numbers them.
+const (
+	oidBool        = 16
+	oidInt8        = 20
+	oidText        = 25
+	oidJSON        = 114
+	oidFloat8      = 701
+	oidDate        = 1082
+	oidTimestamptz = 1184
+	oidNumeric     = 1700
+	oidJSONB       = 3802
+)
+
+// oidOf is the number of the type of an array's elements.
+func (f format) oidOf(t arrow.DataType) uint32 {
+	if _, ok := t.(*schemas.JSONType); ok {
+		if f.jsonb {
+			return oidJSONB
+		}
+		return oidJSON
+	}
+	switch t.ID() {
+	case arrow.BOOL:
+		return oidBool
+	case arrow.INT64:
+		return oidInt8
+	case arrow.FLOAT64:
+		return oidFloat8
+	case arrow.DATE32:
+		return oidDate
+	case arrow.TIMESTAMP:
+		return oidTimestamptz
+	case arrow.DECIMAL128:
+		return oidNumeric
+	}
+	return oidText
+}
+
+// lists are arrays of one dimension: the number of dimensions (none where the
+// array is empty), whether there are nulls, the elements' type, how many there
+// are, counted from 1, and the elements with their lengths.
+func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (payload, error) {
+	l, ok := a.(*array.List)
+	if !ok {
+		return nil, fmt.Errorf("encode %s as %s: no such widening", schemas.TypeName(from), schemas.TypeName(to))
+	}
+	row := 0 // whose elements are being encoded
+	inner := f
+	inner.note = func(_ int, raw, reason string) { f.flawed(row, raw, reason) }
+	elem, err := inner.encoderFor(l.ListValues(), from.(*arrow.ListType).Elem(), to.Elem())
+	if err != nil {
+		return nil, err
+	}
+	oid := f.oidOf(to.Elem())
+	return func(b []byte, i int) []byte {
+		row = i
+		from, to := l.ValueOffsets(i)
+		if from == to {
+			return appendUint32s(b, 0, 0, oid)
+		}
+		nulls := uint32(0)
+		for j := from; j < to; j++ {
+			if elem.IsNull(int(j)) {
+				nulls = 1
+			}
+		}
+		b = appendUint32s(b, 1, nulls, oid, uint32(to-from), 1)
+		for j := from; j < to; j++ {
+			b = elem.append(b, int(j))
+		}
+		return b
+	}, nil
+}
+
+func appendUint32s(b []byte, values ...uint32) []byte {
+	for _, v := range values {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	return b
+}

@@ -1,0 +1,340 @@
+//go:build unix
+
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// contacts are records of about 500 bytes, in batches as transform makes them.
+type contacts struct {
+	table  schemas.Table
+	shared []arrow.Array // of all columns but those that tell rows apart
+}
+
+const batchRows = 10_000
+
+func newContacts() *contacts {
+	var fields []arrow.Field
+	for i := range 14 {
+		fields = append(fields, field(fmt.Sprint("text_", i), schemas.Text))
+	}
+	for i := range 3 {
+		fields = append(fields, field(fmt.Sprint("amount_", i), &arrow.Decimal128Type{Precision: 16, Scale: 2}))
+	}
+	for i := range 3 {
+		fields = append(fields, field(fmt.Sprint("number_", i), schemas.Int64))
+	}
+	fields = append(fields, field("active", schemas.Bool), field("created_at", schemas.Timestamp), field("updated_at", schemas.Timestamp),
+		field("tags", schemas.JSON), field("address", schemas.JSON), field("lines", schemas.JSON))
+	c := &contacts{table: rootTable("v2_contacts", fields...)}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, c.table.Columns)
+	defer b.Release()
+	for i := range batchRows {
+		for j, f := range c.table.Columns.Fields() {
+			c.fill(b.Field(j), f, i, i*2654435761+j*97)
+		}
+	}
+	c.shared = b.NewRecordBatch().Columns()
+	return c
+}
+
+func (c *contacts) fill(b array.Builder, f arrow.Field, i, x int) {
+	switch b := b.(type) {
+	case *array.StringBuilder:
+		switch {
+		case f.Name == "tags":
+			b.Append(fmt.Sprintf(`["tag%d","tag%d","tag%d"]`, x%50, x%51, x%52))
+		case schemas.SameType(schemas.TypeOf(f), schemas.JSON):
+			b.Append(fmt.Sprintf(`[{"street":"%d Müller Street","zip":"%05d"},{"street":"%d Rue","zip":"%05d"}]`, x%997, x%99991, x%89, x%9973))
+		case x%7 == 0:
+			b.AppendNull()
+		default:
+			b.Append(f.Name + strconv.FormatUint(uint64(x)%100_003, 36) + "é@example.test"[:2+x%13])
+		}
+	case *array.Int64Builder:
+		b.Append(int64(x % 1_000_003))
+	case *array.BooleanBuilder:
+		b.Append(x%3 == 0)
+	case *array.TimestampBuilder:
+		if f.Name == schemas.ColDeletedAt {
+			b.AppendNull()
+			return
+		}
+		b.Append(arrow.Timestamp(1_700_000_000_000_000 + int64(x%10_000_000)*1_000_000))
+	default:
+		if err := b.AppendValueFromString(fmt.Sprintf("%d.%02d", x%100_000, x%100)); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// batch has the rows of the given ids, whose content is of a version.
+func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.RecordBatch {
+	columns := append([]arrow.Array{}, c.shared...)
+	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
+	hb, rb := array.NewStringBuilder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
+	for i := range batchRows {
+		ib.Append(id(i))
+		ob.Append(int64(ordinal + i))
+		hb.Append(fmt.Sprintf("%03x%09x", version, id(i)))
+		rb.Append(runID(run))
+	}
+	set := func(name string, a arrow.Array) { columns[c.table.Columns.FieldIndices(name)[0]] = a }
+	set("id", ib.NewArray())
+	set(schemas.ColOrdinal, ob.NewArray())
+	set(schemas.ColHash, hb.NewArray())
+	set(schemas.ColRun, rb.NewArray())
+	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
+}
+
+// pass makes one pass of n rows, each of the commits of that many rows.
+func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outcome) {
+	from, err := d.Cursor(b.Context(), leads)
+	require.NoError(b, err)
+	for start := 0; start < n; start += each {
+		x, err := d.Begin(b.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
+		require.NoError(b, err)
+		for o := start; o < min(n, start+each); o += batchRows {
+			batch := c.batch(run, 1, o, func(i int) int64 { return int64(o + i) })
+			require.NoError(b, x.Write(b.Context(), c.table, batch))
+			batch.Release()
+		}
+		var s load.Sweep
+		if start+each >= n {
+			s = load.Sweep{Table: c.table.Name, Delete: true, At: time.Now()}
+		}
+		out, err := x.Apply(b.Context(), s)
+		require.NoError(b, err)
+		from = state.Cursor(fmt.Sprint(run, "/", start))
+		require.NoError(b, x.Commit(b.Context(), from))
+		total.Written += out.Written
+		total.Unchanged += out.Unchanged
+		total.Missing += out.Missing
+	}
+	return total
+}
+
+func cpu() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// measure reports what f takes, and the speed at which it deals with n rows.
+func measure(b *testing.B, name string, n int, f func()) time.Duration {
+	start, spent := time.Now(), cpu()
+	f()
+	wall, work := time.Since(start), cpu()-spent
+	b.ReportMetric(wall.Seconds(), name+"-s")
+	b.ReportMetric(work.Seconds(), name+"-cpu-s")
+	b.Logf("%-28s %6.2f s wall %6.2f s client cpu %9.0f rows/s", name, wall.Seconds(), work.Seconds(), float64(n)/wall.Seconds())
+	return wall
+}
+
+// honest are the settings of a server that keeps its promises.
+var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min"}
+
+// BenchmarkLoad loads a million records into a new table and loads them again
+// unchanged, beside the server copying the same rows out of a file.
+func BenchmarkLoad(b *testing.B) {
+	if testing.Short() {
+		b.Skip("a million rows")
+	}
+	const n = 1_000_000
+	each := 20_000
+	if s := os.Getenv("EACH"); s != "" {
+		each, _ = strconv.Atoi(s)
+	}
+	for b.Loop() {
+		server := pgtest.Start(b, honest...)
+		d := open(b, Options{URL: server.URL(), Schema: "s", JSON: os.Getenv("JSON")})
+		c := newContacts()
+		var out load.Outcome
+		first := measure(b, "first", n, func() { out = c.pass(b, d, 1, n, each) })
+		require.EqualValues(b, n, out.Written)
+		wal := server.Text("SELECT pg_current_wal_lsn()")
+		again := measure(b, "unchanged", n, func() { out = c.pass(b, d, 2, n, each) })
+		require.EqualValues(b, n, out.Unchanged)
+		b.Logf("WAL of the unchanged pass: %s", server.Text("SELECT pg_size_pretty(pg_current_wal_lsn() - '"+wal+"'::pg_lsn)"))
+		file := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-copy-%d", os.Getpid()))
+		server.Exec("COPY s.v2_contacts TO '" + file + "' (FORMAT binary)")
+		defer os.Remove(file)
+		server.Exec("DROP TABLE s.v2_contacts CASCADE; CHECKPOINT")
+		for _, key := range []string{"", ", PRIMARY KEY (id)"} {
+			server.Exec("DROP TABLE IF EXISTS base; CREATE TABLE base (" + definitions(d, c.table) + key + ")")
+			name := "copy-file"
+			if key != "" {
+				name = "copy-file-keyed"
+			}
+			base := measure(b, name, n, func() { server.Exec("COPY base FROM '" + file + "' (FORMAT binary)") })
+			b.ReportMetric(base.Seconds()/first.Seconds(), name+"-ratio")
+		}
+		b.ReportMetric(again.Seconds()/first.Seconds(), "unchanged-ratio")
+		b.Logf("peak memory of this process %d MB", peak())
+		server.Stop()
+	}
+}
+
+func peak() int64 {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return r.Maxrss >> 10
+}
+
+func definitions(d *DB, t schemas.Table) (out string) {
+	for i, f := range t.Columns.Fields() {
+		if f.Name == schemas.ColOrdinal {
+			continue
+		}
+		if i > 0 {
+			out += ", "
+		}
+		out += d.definition(t, f)
+	}
+	return out
+}
+
+// BenchmarkMerge merges 100,000 rows, four fifths of them changes spread over
+// the table, into ten million, beside a bare INSERT … ON CONFLICT of the same.
+func BenchmarkMerge(b *testing.B) {
+	if testing.Short() {
+		b.Skip("ten million rows")
+	}
+	rows, merged := 10_000_000, 100_000
+	if s := os.Getenv("ROWS"); s != "" {
+		rows, _ = strconv.Atoi(s)
+	}
+	id := func(i int) int64 { return int64(i) * 7919 % int64(rows*5/4) }
+	for b.Loop() {
+		server := pgtest.Start(b, honest...)
+		d := open(b, Options{URL: server.URL(), Schema: "s"})
+		table := rootTable("narrow", field("name", schemas.Text), field("v", schemas.Int64), field("w", schemas.Text))
+		seed := part{table: table, rows: nil}
+		loadRows(b, d, 1, seed)
+		fill := func(name string) {
+			server.Exec("INSERT INTO " + name + " (id, name, v, w, _penstock_synced_at, _penstock_run, _penstock_hash, _penstock_via) SELECT i, 'name ' || i, i, 'w ' || i % 100, now(), 'run000000001', to_hex(i), 'poll' FROM generate_series(0, " +
+				fmt.Sprint(rows-1) + ") AS i")
+			server.Exec("VACUUM ANALYZE " + name)
+		}
+		fill("s.narrow")
+		server.Exec("CREATE TABLE base (LIKE s.narrow INCLUDING ALL)")
+		fill("base")
+		batch := mergeBatch(table, merged, id)
+		server.Exec("CHECKPOINT")
+		name := func(i int) string { return []string{"merge", "on-conflict"}[i] }
+		var walls [2]time.Duration
+		for i, f := range []func(){
+			func() {
+				at, err := d.Cursor(b.Context(), leads)
+				require.NoError(b, err)
+				x, err := d.Begin(b.Context(), leads, at, load.Pass{Run: runID(2), Whole: true})
+				require.NoError(b, err)
+				require.NoError(b, x.Write(b.Context(), table, batch))
+				require.NoError(b, x.Commit(b.Context(), "merged"))
+			},
+			func() { bare(b, d, table, batch) },
+		} {
+			walls[i] = measure(b, name(i), merged, f)
+			server.Exec("CHECKPOINT")
+		}
+		b.ReportMetric(walls[0].Seconds()/walls[1].Seconds(), "times-the-wall")
+		require.Equal(b, "0", server.Text("SELECT count(*) FROM s.narrow FULL JOIN base USING (id) WHERE narrow.name IS DISTINCT FROM base.name"))
+		server.Stop()
+	}
+}
+
+func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
+	rb := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
+	defer rb.Release()
+	for i := range n {
+		for j, v := range []any{id(i), "again " + strconv.Itoa(i), int64(i), "w", int64(1), runID(2), fmt.Sprint("x", i), nil, "poll", int64(i)} {
+			switch b := rb.Field(j).(type) {
+			case *array.Int64Builder:
+				b.Append(v.(int64))
+			case *array.StringBuilder:
+				b.Append(v.(string))
+			case *array.TimestampBuilder:
+				if v == nil {
+					b.AppendNull()
+				} else {
+					b.Append(arrow.Timestamp(v.(int64)))
+				}
+			}
+		}
+	}
+	return rb.NewRecordBatch()
+}
+
+// bare does what is least: it copies the rows into a temporary table and merges
+// them by one statement.
+func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
+	s, err := d.acquire(b.Context())
+	require.NoError(b, err)
+	defer s.release(true)
+	require.NoError(b, s.run(b.Context(), "BEGIN; CREATE TEMP TABLE bare (LIKE public.base) ON COMMIT DROP"))
+	st := &staged{Table: t}
+	st.add(batch)
+	var sources []source
+	names := ""
+	set := ""
+	for _, f := range t.Columns.Fields() {
+		if f.Name != schemas.ColOrdinal {
+			sources = append(sources, source{f.Name, schemas.TypeOf(f)})
+			names += ", " + ident(f.Name)
+			set += ", " + ident(f.Name) + " = excluded." + ident(f.Name)
+		}
+	}
+	_, err = s.copyIn(b.Context(), "COPY bare ("+names[2:]+")", &copier{staged: st, columns: sources})
+	require.NoError(b, err)
+	require.NoError(b, s.run(b.Context(), "INSERT INTO public.base ("+names[2:]+") SELECT "+names[2:]+" FROM bare ON CONFLICT (id) DO UPDATE SET "+set[2:]+"; COMMIT"))
+}
+
+// BenchmarkEncode encodes rows for COPY, and drops them.
+func BenchmarkEncode(b *testing.B) {
+	c := newContacts()
+	batch := c.batch(1, 1, 0, func(i int) int64 { return int64(i) })
+	var sources []source
+	for _, f := range c.table.Columns.Fields() {
+		if f.Name != schemas.ColOrdinal {
+			sources = append(sources, source{f.Name, schemas.TypeOf(f)})
+		}
+	}
+	for _, jsonb := range []bool{false, true} {
+		b.Run(fmt.Sprint("jsonb=", jsonb), func(b *testing.B) {
+			buf := make([]byte, 64<<10)
+			bytes := 0
+			for b.Loop() {
+				st := &staged{batches: []arrow.RecordBatch{batch}, rows: batchRows}
+				r := &copier{staged: st, columns: sources, jsonb: func(string) bool { return jsonb }}
+				for {
+					n, err := r.Read(buf)
+					bytes += n
+					if err != nil {
+						break
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N)*batchRows/b.Elapsed().Seconds(), "rows/s")
+			b.SetBytes(int64(bytes / b.N))
+		})
+	}
+}

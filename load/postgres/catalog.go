@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// catalog is what is known of some tables: what penstock made, by its own
+// account, and what the database says.
+type catalog struct {
+	db    *DB
+	made  map[string]schemas.Table
+	views map[string]bool // of penstock's own
+	live  map[string]*object
+}
+
+// object is a table, a view or whatever else has a name in the schema.
+type object struct {
+	kind     string            // as in pg_class: r for a table, v for a view
+	columns  []string          // in their order
+	types    map[string]string // by column
+	required []string          // columns that want a value and have no default
+	unique   []string          // keys that are unique among all rows, as [load.KeyName] writes them
+	rules    bool              // somebody decides which rows we see
+}
+
+// readCatalog looks up the tables of the given names and their children.
+func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*catalog, error) {
+	c := &catalog{db: d, views: map[string]bool{}}
+	var err error
+	if c.live, err = d.readObjects(ctx, s, names); err != nil {
+		return nil, fmt.Errorf("read the database's catalog: %w", err)
+	}
+	changes, err := d.readChanges(ctx, s, names)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
+	}
+	for _, ch := range changes {
+		if ch.Action == load.ActionView {
+			c.views[ch.Table] = true
+		}
+	}
+	if c.made, err = load.Replay(changes); err != nil {
+		return nil, err
+	}
+	for _, t := range load.OwnTables() {
+		if slices.Contains(names, t.Name) {
+			c.made[t.Name] = t
+		}
+	}
+	return c, nil
+}
+
+// family is the condition that column names one of the tables, a child, or a
+// view of either.
+func family(column string, names []string) string {
+	or := make([]string, 0, 3*len(names))
+	for _, n := range names {
+		or = append(or, column+" = "+literal(n), column+" = "+literal(n+currentSuffix), "pg_catalog.starts_with("+column+", "+literal(n+"__")+")")
+	}
+	if or == nil {
+		return "false"
+	}
+	return "(" + strings.Join(or, " OR ") + ")"
+}
+
+func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[string]*object, error) {
+	all := map[string]*object{}
+	query := `SELECT c.relname, c.relkind, c.relrowsecurity, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+		a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE n.nspname = ` + literal(d.o.Schema) + " AND " + family("c.relname::text", names) + " ORDER BY c.relname, a.attnum"
+	err := s.query(ctx, query, func(v [][]byte) error {
+		o := all[string(v[0])]
+		if o == nil {
+			o = &object{kind: string(v[1]), rules: string(v[2]) == "t", types: map[string]string{}}
+			all[string(v[0])] = o
+		}
+		if v[3] == nil {
+			return nil
+		}
+		column := string(v[3])
+		o.columns = append(o.columns, column)
+		o.types[column] = string(v[4])
+		if string(v[5]) == "t" {
+			o.required = append(o.required, column)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, d.readKeys(ctx, s, names, all)
+}
+
+// readKeys adds the keys by which rows are unique.
+func (d *DB) readKeys(ctx context.Context, s *session, names []string, all map[string]*object) error {
+	query := `SELECT c.relname, pg_catalog.string_agg(a.attname, E'\n' ORDER BY k.place)
+		FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
+		LATERAL pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k (number, place) JOIN pg_catalog.pg_attribute a ON a.attnum = k.number
+		WHERE a.attrelid = c.oid AND n.nspname = ` + literal(d.o.Schema) + " AND " + family("c.relname::text", names) + `
+		AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+		GROUP BY c.relname, i.indexrelid`
+	return s.query(ctx, query, func(v [][]byte) error {
+		if o := all[string(v[0])]; o != nil {
+			o.unique = append(o.unique, string(v[1]))
+		}
+		return nil
+	})
+}
+
+func (d *DB) readChanges(ctx context.Context, s *session, names []string) (changes []load.Change, err error) {
+	query := `SELECT "table", "column", source, action, from_type, to_type, reason, (pg_catalog.date_part('epoch', at) * 1000000)::bigint FROM ` +
+		d.place(load.Changes.Name) + " WHERE " + family(`"table"`, names)
+	if err := s.run(ctx, "SAVEPOINT penstock_ledger"); err != nil {
+		return nil, err
+	}
+	err = s.query(ctx, query, func(v [][]byte) error {
+		var c load.Change
+		for i, p := range []*string{&c.Table, &c.Column, &c.Source, &c.Action, &c.From, &c.To, &c.Reason} {
+			*p = string(v[i])
+		}
+		micros, err := strconv.ParseInt(string(v[7]), 10, 64)
+		c.At = time.UnixMicro(micros)
+		changes = append(changes, c)
+		return err
+	})
+	if c := code(err); c == codeUndefinedTable || c == codeNoSchema {
+		return nil, s.run(ctx, "ROLLBACK TO SAVEPOINT penstock_ledger")
+	}
+	return changes, err
+}
+
+// tables are those which penstock made and which are still there.
+func (c *catalog) tables() []schemas.Table {
+	var out []schemas.Table
+	for _, name := range slices.Sorted(maps.Keys(c.made)) {
+		if c.live[name] != nil {
+			out = append(out, c.made[name])
+		}
+	}
+	return out
+}
+
+// table is the table of that name as it stands, with no columns where there is
+// none; an error where somebody has changed it. // Invariant 16
+func (c *catalog) table(name string) (schemas.Table, error) {
+	t, known := c.made[name]
+	o := c.live[name]
+	switch {
+	case o == nil:
+		return t, nil // never made, or dropped: made anew as it was
+	case o.kind != "r":
+		return t, &load.ForeignChange{Table: name, Diff: []string{kindName(o.kind) + " stands in its place"}}
+	case !known:
+		return t, &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
+	}
+	types := c.types(t)
+	if err := load.Compare(name, types, o.types); err != nil {
+		return t, err
+	}
+	for _, column := range o.required {
+		if _, own := types[column]; !own {
+			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
+		}
+	}
+	if unique(t) && !slices.Contains(o.unique, load.KeyName(t.Key)) {
+		return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("the primary key (%s) is gone", strings.Join(t.Key, ", "))}}
+	}
+	return t, nil
+}
+
+// unique reports whether the rows of a table are unique by its key.
+func unique(t schemas.Table) bool {
+	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
+}
+
+// types are the columns of a table as penstock has made them. JSON may have
+// either of its types: the configuration may have been another.
+func (c *catalog) types(t schemas.Table) map[string]string {
+	types := map[string]string{}
+	for _, f := range t.Columns.Fields() {
+		types[f.Name] = c.db.sqlType(schemas.TypeOf(f))
+		if live := c.live[t.Name].types[f.Name]; schemas.SameType(schemas.TypeOf(f), schemas.JSON) && (live == "json" || live == "jsonb") {
+			types[f.Name] = live
+		}
+	}
+	return types
+}
+
+func kindName(kind string) string {
+	switch kind {
+	case "v":
+		return "a view"
+	case "m":
+		return "a materialised view"
+	case "p":
+		return "a partitioned table"
+	case "f":
+		return "a foreign table"
+	}
+	return "something that is no table"
+}
+
+// vacant refuses a plan that adds a column whose name somebody else has given to
+// one of theirs. // Invariant 16
+func (c *catalog) vacant(p load.Plan) error {
+	if p.Create {
+		return nil
+	}
+	var diff []string
+	for _, f := range p.Add {
+		if _, taken := c.live[p.Table.Name].types[f.Name]; taken {
+			diff = append(diff, fmt.Sprintf("column %q is another's, and stands where %s belongs", f.Name, schemas.Source(f)))
+		}
+	}
+	if diff == nil {
+		return nil
+	}
+	return &load.ForeignChange{Table: p.Table.Name, Diff: diff}
+}

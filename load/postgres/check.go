@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// minVersion is the oldest server whose SQL is enough, as server_version_num.
+const minVersion = 120000
+
+// Lacking is what a role may not do that a run does, or what else the database
+// lacks: one line each, with the statement that gives it where there is one.
+type Lacking []string
+
+// Error lists it.
+func (l Lacking) Error() string { return strings.Join(l, "; ") }
+
+// Check says which right is missing for what a run does, and how to give it, as
+// a [Lacking]; nil where none is. It changes nothing.
+func (d *DB) Check(ctx context.Context) error {
+	var lacking Lacking
+	err := d.look(ctx, func(s *session) (err error) {
+		lacking, err = d.lacking(ctx, s)
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("check postgres: %w", err)
+	case lacking != nil:
+		return fmt.Errorf("check postgres: %w", lacking)
+	}
+	return nil
+}
+
+func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
+	schema, role, database := ident(d.o.Schema), "", ""
+	var version, utf8, replica, temp, exists, creator, usage, create int64
+	err := s.query(ctx, "SELECT pg_catalog.quote_ident(current_user), pg_catalog.quote_ident(pg_catalog.current_database())", func(v [][]byte) error {
+		role, database = string(v[0]), string(v[1])
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	right := "(SELECT pg_catalog.has_schema_privilege(oid, '%s')::int FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ")"
+	err = s.numbers(ctx, "SELECT current_setting('server_version_num')::int, (current_setting('server_encoding') = 'UTF8')::int, pg_catalog.pg_is_in_recovery()::int, "+
+		"pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')::int, (SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+"), "+
+		"pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::int, coalesce("+fmt.Sprintf(right, "USAGE")+", 1), coalesce("+fmt.Sprintf(right, "CREATE")+", 1)",
+		&version, &utf8, &replica, &temp, &exists, &creator, &usage, &create)
+	if err != nil {
+		return nil, err
+	}
+	var out Lacking
+	for _, c := range []struct {
+		bad bool
+		say string
+	}{
+		{version < minVersion, fmt.Sprintf("the server is of version %d; want 12 or later", version/10000)},
+		{utf8 == 0, "the database's encoding is not UTF8: CREATE DATABASE … ENCODING 'UTF8'"},
+		{replica == 1, "the server is a replica, which can only be read: connect to the primary"},
+		{temp == 0, fmt.Sprintf("no temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
+		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and may not be made: CREATE SCHEMA %s AUTHORIZATION %s", schema, schema, role)},
+		{usage == 0, fmt.Sprintf("no use of schema %s: GRANT USAGE ON SCHEMA %s TO %s", schema, schema, role)},
+		{create == 0, fmt.Sprintf("no tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", schema, schema, role)},
+	} {
+		if c.bad {
+			out = append(out, c.say)
+		}
+	}
+	tables, err := d.lackingTables(ctx, s, role)
+	return append(out, tables...), err
+}
+
+// lackingTables looks at the tables that penstock has made: it must own them to
+// alter them, and see all of their rows.
+func (d *DB) lackingTables(ctx context.Context, s *session, role string) (out Lacking, err error) {
+	query := `SELECT c.relname, pg_catalog.pg_has_role(c.relowner, 'USAGE'), c.relrowsecurity AND pg_catalog.row_security_active(c.oid)
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ` + literal(d.o.Schema) + ` AND c.relkind = 'r'
+		AND (pg_catalog.starts_with(c.relname::text, ` + literal(load.Prefix) + `) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = ` + literal(schemas.ColHash) + `))
+		ORDER BY c.relname`
+	err = s.query(ctx, query, func(v [][]byte) error {
+		table := d.place(string(v[0]))
+		if string(v[1]) != "t" {
+			out = append(out, fmt.Sprintf("table %s belongs to another role: ALTER TABLE %s OWNER TO %s", table, table, role))
+		}
+		if string(v[2]) == "t" {
+			out = append(out, fmt.Sprintf("row-level security hides rows of table %s: ALTER TABLE %s NO FORCE ROW LEVEL SECURITY, or give role %s BYPASSRLS", table, table, role))
+		}
+		return nil
+	})
+	return out, err
+}

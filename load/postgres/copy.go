@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// The binary format of COPY: a signature, flags and the length of a header
+// extension, then each row behind the number of its fields, then a mark.
+const (
+	copyHeader  = "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	copyTrailer = "\xff\xff"
+	copyChunk   = 64 << 10
+)
+
+// source is a column to copy: where in the batches it comes from, and what it
+// is to become.
+type source struct {
+	from string // "" for a column of nulls
+	to   arrow.DataType
+}
+
+// copier encodes staged rows as a stream for COPY. It is read once.
+type copier struct {
+	staged  *staged
+	columns []source
+	only    *ordinals // the rows to copy; nil for all
+	jsonb   func(column string) bool
+	flawed  func(b arrow.RecordBatch, column string, row int, raw, reason string)
+
+	batch    int
+	row      int
+	encoders []*encoder
+	ordinals []int64
+	begun    bool
+	done     bool
+	buf      []byte
+	read     int // of buf
+	err      error
+}
+
+// Read implements [io.Reader].
+func (c *copier) Read(p []byte) (int, error) {
+	for c.read == len(c.buf) {
+		if c.done {
+			return 0, io.EOF
+		}
+		c.buf, c.read = c.buf[:0], 0
+		if c.err = c.fill(); c.err != nil {
+			return 0, c.err
+		}
+	}
+	n := copy(p, c.buf[c.read:])
+	c.read += n
+	return n, nil
+}
+
+// fill encodes rows until there is a chunk of them.
+func (c *copier) fill() error {
+	if !c.begun {
+		c.begun = true
+		c.buf = append(c.buf, copyHeader...)
+	}
+	for len(c.buf) < copyChunk {
+		if c.encoders == nil {
+			if c.batch == len(c.staged.batches) {
+				c.done = true
+				c.buf = append(c.buf, copyTrailer...)
+				return nil
+			}
+			if err := c.open(c.staged.batches[c.batch]); err != nil {
+				return err
+			}
+		}
+		c.encode()
+	}
+	return nil
+}
+
+// encode appends rows of the open batch until the chunk is full.
+func (c *copier) encode() {
+	n := len(c.ordinals)
+	b := c.buf
+	for ; c.row < n && len(b) < copyChunk; c.row++ {
+		if c.only != nil && !c.only.has(c.ordinals[c.row]) {
+			continue
+		}
+		b = binary.BigEndian.AppendUint16(b, uint16(len(c.encoders)))
+		for _, e := range c.encoders {
+			b = e.append(b, c.row)
+		}
+	}
+	c.buf = b
+	if c.row == n {
+		c.batch, c.row, c.encoders = c.batch+1, 0, nil
+	}
+}
+
+// open prepares the encoders of a batch.
+func (c *copier) open(b arrow.RecordBatch) error {
+	c.ordinals = b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()
+	c.encoders = make([]*encoder, 0, len(c.columns))
+	for _, s := range c.columns {
+		e := &encoder{}
+		if at := b.Schema().FieldIndices(s.from); len(at) > 0 {
+			f := format{jsonb: c.jsonb != nil && c.jsonb(s.from)}
+			if c.flawed != nil {
+				f.note = func(row int, raw, reason string) { c.flawed(b, s.from, row, raw, reason) }
+			}
+			var err error
+			if e, err = f.encoderFor(b.Column(at[0]), schemas.TypeOf(b.Schema().Field(at[0])), s.to); err != nil {
+				return fmt.Errorf("column %s: %w", s.from, err)
+			}
+		}
+		c.encoders = append(c.encoders, e)
+	}
+	return nil
+}
+
+// ordinals is a set of ordinals. Those of one commit mostly follow each other.
+type ordinals struct {
+	base   int64
+	bits   []uint64 // from base on, where they lie close enough
+	sorted []int64  // else
+}
+
+// bitsEach is how many bits of a bitmap may be spent on a member.
+const bitsEach = 256
+
+// newOrdinals takes all.
+func newOrdinals(all []int64) *ordinals {
+	if len(all) == 0 {
+		return &ordinals{}
+	}
+	low, high := slices.Min(all), slices.Max(all)
+	if span := uint64(high) - uint64(low); span/bitsEach > uint64(len(all)) {
+		slices.Sort(all)
+		return &ordinals{sorted: all}
+	}
+	o := &ordinals{base: low, bits: make([]uint64, (high-low)/64+1)}
+	for _, n := range all {
+		o.bits[(n-low)/64] |= 1 << ((n - low) % 64)
+	}
+	return o
+}
+
+func (o *ordinals) has(n int64) bool {
+	if o.sorted != nil {
+		_, ok := slices.BinarySearch(o.sorted, n)
+		return ok
+	}
+	i := n - o.base
+	return n >= o.base && i/64 < int64(len(o.bits)) && o.bits[i/64]&(1<<(i%64)) != 0
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// currentSuffix ends the names of the views of the rows that stand.
+const currentSuffix = "_current"
+
+// current makes the view of the rows of t that stand, or makes it anew where
+// the table has got columns. A name that is too long, or belongs to something
+// else, is left alone. // Invariant 16
+func (m *merge) current(c *catalog, p load.Plan) error {
+	t := p.Table
+	name := t.Name + currentSuffix
+	ended := schemas.ColDeletedAt
+	switch {
+	case load.Own(t.Name) || len(name) > schemas.MaxName:
+		return nil
+	case t.Mode == schemas.History:
+		ended = schemas.ColValidTo
+	case t.Mode != schemas.Merge || !m.keyedFamily(t):
+		return nil
+	}
+	o := c.live[name]
+	if o != nil && (o.kind != "v" || !c.views[name]) {
+		return nil
+	}
+	columns := make([]string, t.Columns.NumFields())
+	for i, f := range t.Columns.Fields() {
+		columns[i] = f.Name
+	}
+	columns = inOrder(o, columns)
+	err := m.s.run(m.ctx, "CREATE OR REPLACE VIEW "+m.db.place(name)+" AS SELECT "+idents(columns)+" FROM "+m.db.place(t.Name)+
+		" WHERE "+ident(ended)+" IS NULL; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that stand"))
+	if err != nil || o != nil {
+		return err
+	}
+	c.views[name] = true
+	return m.record([]load.Change{{Table: name, Action: load.ActionView, Reason: "the rows of " + t.Name + " that stand"}})
+}
+
+// vacate drops a view of ours that stands where a table of the source belongs.
+func (m *merge) vacate(c *catalog, name string) error {
+	if o := c.live[name]; o == nil || o.kind != "v" || !c.views[name] {
+		return nil
+	}
+	if err := m.s.run(m.ctx, "DROP VIEW "+m.db.place(name)); err != nil {
+		return err
+	}
+	delete(c.live, name)
+	delete(c.views, name)
+	return nil
+}
+
+// inOrder puts the columns that a view has first, in its order: it can be
+// replaced by one with more columns, but not with others in their places.
+func inOrder(view *object, columns []string) []string {
+	if view == nil {
+		return columns
+	}
+	has := map[string]bool{}
+	for _, c := range columns {
+		has[c] = true
+	}
+	var out []string
+	for _, c := range view.columns {
+		if has[c] {
+			out = append(out, c)
+			delete(has, c)
+		}
+	}
+	for _, c := range columns {
+		if has[c] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// keyedFamily reports whether the root table that t is, or hangs from, has a
+// key.
+func (m *merge) keyedFamily(t schemas.Table) bool {
+	if !child(t) {
+		return len(t.Key) > 0
+	}
+	for name, root := range m.tables {
+		if !child(root.Table) && strings.HasPrefix(t.Name, name+"__") {
+			return len(root.Key) > 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,218 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// maxColumns is how many columns a table can have, dropped ones included.
+const maxColumns = 1600
+
+// carryOut makes a table as planned, and takes it down.
+func (m *merge) carryOut(c *catalog, p load.Plan) error {
+	if n := p.Table.Columns.NumFields(); n > maxColumns {
+		return fmt.Errorf("it would have %d columns: Postgres holds %d in a table; leave some out with select or drop", n, maxColumns)
+	}
+	var err error
+	if p.Create {
+		err = m.create(p.Table)
+	} else {
+		err = m.alter(c, p)
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.comment(p); err != nil {
+		return err
+	}
+	return m.record(p.Changes())
+}
+
+func (m *merge) create(t schemas.Table) error {
+	defs := make([]string, 0, t.Columns.NumFields()+1)
+	for _, f := range t.Columns.Fields() {
+		defs = append(defs, m.db.definition(t, f))
+	}
+	if unique(t) {
+		defs = append(defs, "PRIMARY KEY ("+idents(t.Key)+")")
+	}
+	if err := m.s.run(m.ctx, "CREATE TABLE "+m.db.place(t.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
+		return err
+	}
+	return m.index(t)
+}
+
+// index makes the indexes that a merge looks rows up by, beside the primary key.
+func (m *merge) index(t schemas.Table) error {
+	table := m.db.place(t.Name)
+	switch {
+	case load.Own(t.Name):
+		return nil
+	case child(t):
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(linkColumn(t))+")")
+	case len(t.Key) == 0:
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(schemas.ColHash)+")")
+	case unique(t):
+		return nil
+	}
+	if err := m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+idents(t.Key)+")"); err != nil || t.Mode != schemas.History {
+		return err
+	}
+	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
+}
+
+// definition is a column of a CREATE or ALTER TABLE. The documents of penstock's
+// own tables keep their spelling.
+func (d *DB) definition(t schemas.Table, f arrow.Field) string {
+	if load.Own(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+		return ident(f.Name) + " json"
+	}
+	return ident(f.Name) + " " + d.sqlType(schemas.TypeOf(f))
+}
+
+// alter adds and widens columns in place. Views that stand on a widened column
+// are put aside meanwhile.
+func (m *merge) alter(c *catalog, p load.Plan) error {
+	table := m.db.place(p.Table.Name)
+	var actions []string
+	for _, f := range p.Add {
+		actions = append(actions, "ADD COLUMN "+m.db.definition(p.Table, f))
+	}
+	var widened []string
+	for _, w := range p.Widen {
+		to := schemas.TypeOf(w.Column)
+		widened = append(widened, w.Column.Name)
+		actions = append(actions, "ALTER COLUMN "+ident(w.Column.Name)+" TYPE "+m.db.sqlType(to)+" USING "+m.db.cast(ident(w.Column.Name), w.From, to))
+	}
+	if actions != nil {
+		err := m.aside(p.Table.Name, widened, func() error {
+			return m.s.run(m.ctx, "ALTER TABLE "+table+" "+strings.Join(actions, ", "))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if p.Turns() {
+		return m.turn(c, p)
+	}
+	return nil
+}
+
+// turn gives the rows of a table, and its indexes, what its new mode wants.
+func (m *merge) turn(c *catalog, p load.Plan) error {
+	t := p.Table
+	table := m.db.place(t.Name)
+	was := t
+	was.Mode = p.From
+	if unique(was) && !unique(t) {
+		if err := m.dropKey(t); err != nil {
+			return err
+		}
+	}
+	switch t.Mode {
+	case schemas.History:
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s SET %s = %s, %s = %s", table,
+			ident(schemas.ColValidFrom), ident(schemas.ColSyncedAt), ident(schemas.ColValidTo), ident(schemas.ColDeletedAt)))
+		if err != nil {
+			return err
+		}
+	case schemas.Replace:
+		if err := m.s.run(m.ctx, "DELETE FROM "+table+" WHERE "+ident(schemas.ColDeletedAt)+" IS NOT NULL"); err != nil {
+			return err
+		}
+	}
+	if child(t) || len(t.Key) == 0 || unique(t) {
+		return nil
+	}
+	return m.index(t)
+}
+
+// dropKey drops the constraint or index by which the rows are unique.
+func (m *merge) dropKey(t schemas.Table) error {
+	names, err := m.s.strings(m.ctx, "SELECT conname FROM pg_catalog.pg_constraint WHERE contype = 'p' AND conrelid = "+literal(m.db.place(t.Name))+"::regclass")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := m.s.run(m.ctx, "ALTER TABLE "+m.db.place(t.Name)+" DROP CONSTRAINT "+ident(name)); err != nil {
+			return fmt.Errorf("drop the primary key, as mode %s keeps several rows of a key: %w", t.Mode, err)
+		}
+	}
+	return nil
+}
+
+// comment says of a new table and of new columns where they come from. What
+// others have written is left.
+func (m *merge) comment(p load.Plan) error {
+	table := m.db.place(p.Table.Name)
+	var all []string
+	if p.Create {
+		of := "records of " + m.key.Stream
+		if at := load.Place(p.Table.Columns); at != "" {
+			of = at + " of the " + of
+		} else if child(p.Table) {
+			of = "part of the " + of
+		}
+		all = append(all, "COMMENT ON TABLE "+table+" IS "+literal(of))
+	}
+	for _, f := range p.Add {
+		text := schemas.Source(f)
+		if text == "" {
+			text = meanings[f.Name]
+		}
+		if text != "" {
+			all = append(all, "COMMENT ON COLUMN "+table+"."+ident(f.Name)+" IS "+literal(text))
+		}
+	}
+	return m.s.run(m.ctx, strings.Join(all, "; "))
+}
+
+// meanings of penstock's own columns.
+var meanings = map[string]string{
+	schemas.ColSyncedAt:  "when this row was read",
+	schemas.ColRun:       "the run that wrote this row",
+	schemas.ColHash:      "tells whether the record has changed",
+	schemas.ColDeletedAt: "when the record was found to be gone; null: it is there",
+	schemas.ColVia:       "how the row came: poll, webhook or backfill",
+	schemas.ColParent:    "the key of the row that this one belongs to",
+	schemas.ColIndex:     "its position there, from 0",
+	schemas.ColRoot:      "the key of the record",
+	schemas.ColValidFrom: "when this version was first seen",
+	schemas.ColValidTo:   "when the next version was, or the record was gone; null: current",
+}
+
+// record notes changes where [DB.readChanges] finds them, all of a transaction
+// at one time that is later than any there is.
+func (x *tx) record(ctx context.Context, changes []load.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if x.stamp.IsZero() {
+		var last int64
+		err := x.s.numbers(ctx, "SELECT coalesce((pg_catalog.date_part('epoch', max(at)) * 1000000)::bigint, 0) FROM "+x.db.place(load.Changes.Name), &last)
+		if err != nil {
+			return err
+		}
+		x.stamp = time.UnixMicro(max(time.Now().UnixMicro(), last+1))
+	}
+	rows := make([]string, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		c.At = x.stamp
+		values := []string{timestamp(c.At)}
+		for _, text := range []string{x.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
+			values = append(values, literal(text))
+		}
+		rows[i] = "(" + strings.Join(values, ", ") + ")"
+	}
+	return x.s.run(ctx, "INSERT INTO "+x.db.place(load.Changes.Name)+` (at, run, "table", "column", source, action, from_type, to_type, reason) VALUES `+strings.Join(rows, ", "))
+}
+
+func (m *merge) record(changes []load.Change) error { return m.tx.record(m.ctx, changes) }

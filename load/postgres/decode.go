@@ -1,0 +1,273 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Formats of values on the wire.
+const (
+	formatText   = 0
+	formatBinary = 1
+)
+
+// A batch that is read is handed on when it has so many rows or bytes.
+const (
+	readRows  = 8192
+	readBytes = 4 << 20
+)
+
+var errValue = errors.New("a value that is none of its type")
+
+// decode appends one value that is not null to a builder.
+type decode func(v []byte) error
+
+// typed runs a query whose columns are those of s, and hands its rows to each.
+// Nothing is handed on where there are none.
+func (s *session) typed(ctx context.Context, query string, schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
+	formats := make([]int16, schema.NumFields())
+	for i, f := range schema.Fields() {
+		formats[i] = formatOf(schemas.TypeOf(f))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows := s.pg.ExecParams(ctx, query, nil, nil, nil, formats)
+	c := newCollector(schema)
+	defer c.release()
+	for rows.NextRow() {
+		if c.err == nil {
+			c.row(rows.Values(), each)
+		} else {
+			cancel() // nobody wants the rest
+		}
+	}
+	_, err := rows.Close()
+	if c.err == nil && err != nil {
+		return cause(ctx, err)
+	}
+	c.flush(each)
+	return c.err
+}
+
+// formatOf is the format in which values of a type are asked for: documents as
+// text, as jsonb has no other.
+func formatOf(t arrow.DataType) int16 {
+	if schemas.SameType(t, schemas.JSON) {
+		return formatText
+	}
+	return formatBinary
+}
+
+// collector gathers rows into batches.
+type collector struct {
+	builder *array.RecordBuilder
+	decode  []decode
+	rows    int
+	bytes   int
+	some    bool // a batch was handed on
+	err     error
+}
+
+func newCollector(schema *arrow.Schema) *collector {
+	c := &collector{builder: array.NewRecordBuilder(memory.DefaultAllocator, schema)}
+	for i, f := range schema.Fields() {
+		put := decoderFor(c.builder.Field(i), schemas.TypeOf(f))
+		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+			put = compacted(put)
+		}
+		c.decode = append(c.decode, put)
+	}
+	return c
+}
+
+func (c *collector) release() { c.builder.Release() }
+
+func (c *collector) row(values [][]byte, each func(arrow.RecordBatch) error) {
+	for i, v := range values {
+		if v == nil {
+			c.builder.Field(i).AppendNull()
+			continue
+		}
+		if c.err = c.decode[i](v); c.err != nil {
+			c.err = fmt.Errorf("read column %s: %w", c.builder.Schema().Field(i).Name, c.err)
+			return
+		}
+		c.bytes += len(v)
+	}
+	if c.rows++; c.rows >= readRows || c.bytes >= readBytes {
+		c.flush(each)
+	}
+}
+
+func (c *collector) flush(each func(arrow.RecordBatch) error) {
+	if c.rows == 0 || c.err != nil {
+		return
+	}
+	c.rows, c.bytes, c.some = 0, 0, true
+	b := c.builder.NewRecordBatch()
+	defer b.Release()
+	c.err = each(b)
+}
+
+// decoderFor reads values of the lattice's type t, as the encoders write them,
+// into a builder.
+func decoderFor(b array.Builder, t arrow.DataType) decode {
+	switch b := b.(type) {
+	case *array.BooleanBuilder:
+		return sized(1, func(v []byte) error { b.Append(v[0] != 0); return nil })
+	case *array.Int64Builder:
+		return sized(8, func(v []byte) error { b.Append(int64(binary.BigEndian.Uint64(v))); return nil })
+	case *array.Float64Builder:
+		return sized(8, func(v []byte) error { b.Append(math.Float64frombits(binary.BigEndian.Uint64(v))); return nil })
+	case *array.Date32Builder:
+		return sized(4, func(v []byte) error {
+			days := int64(int32(binary.BigEndian.Uint32(v))) + epochDays
+			if days > math.MaxInt32 {
+				return errValue // infinity
+			}
+			b.Append(arrow.Date32(days))
+			return nil
+		})
+	case *array.TimestampBuilder:
+		return sized(8, func(v []byte) error {
+			micros := int64(binary.BigEndian.Uint64(v))
+			if micros == math.MinInt64 || micros > math.MaxInt64-epochMicros {
+				return errValue // the infinities
+			}
+			b.Append(arrow.Timestamp(micros + epochMicros))
+			return nil
+		})
+	case *array.Decimal128Builder:
+		scale := t.(*arrow.Decimal128Type).Scale
+		return func(v []byte) error {
+			n, err := decimalOf(v, scale)
+			if err == nil {
+				b.Append(n)
+			}
+			return err
+		}
+	case *array.StringBuilder:
+		return func(v []byte) error { b.BinaryBuilder.Append(v); return nil }
+	case *array.ListBuilder:
+		return listDecoder(b, t.(*arrow.ListType).Elem())
+	}
+	return func([]byte) error { return fmt.Errorf("no value can be read as %s", schemas.TypeName(t)) }
+}
+
+// compacted leaves out the space that jsonb puts into a document.
+func compacted(put decode) decode {
+	return func(v []byte) error {
+		doc := jsontext.Value(v)
+		if err := doc.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+			return put(v)
+		}
+		return put(doc)
+	}
+}
+
+func sized(n int, f decode) decode {
+	return func(v []byte) error {
+		if len(v) != n {
+			return errValue
+		}
+		return f(v)
+	}
+}
+
+// listDecoder reads arrays of one dimension; see [format.lists].
+func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
+	item := decoderFor(b.ValueBuilder(), elem)
+	return func(v []byte) error {
+		if len(v) < 12 {
+			return errValue
+		}
+		b.Append(true)
+		if dimensions := binary.BigEndian.Uint32(v); dimensions == 0 {
+			return nil
+		} else if dimensions > 1 || len(v) < 20 {
+			return errValue
+		}
+		n := int(binary.BigEndian.Uint32(v[12:]))
+		v = v[20:]
+		for range n {
+			if len(v) < 4 {
+				return errValue
+			}
+			size := int(int32(binary.BigEndian.Uint32(v)))
+			v = v[4:]
+			if size < 0 {
+				b.ValueBuilder().AppendNull()
+				continue
+			}
+			if size > len(v) {
+				return errValue
+			}
+			if err := item(v[:size]); err != nil {
+				return err
+			}
+			v = v[size:]
+		}
+		return nil
+	}
+}
+
+// Scan implements [load.Destination]. JSON is handed out without the space that
+// jsonb puts into it.
+func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
+		c, err := d.readCatalog(ctx, s, []string{table})
+		if err != nil {
+			return err
+		}
+		t, made := c.made[table]
+		if !made || c.live[table] == nil {
+			return nil
+		}
+		if _, err := c.table(table); err != nil {
+			return err
+		}
+		asked, err := choose(t.Columns, columns)
+		if err != nil {
+			return err
+		}
+		names := make([]string, asked.NumFields())
+		for i, f := range asked.Fields() {
+			names[i] = ident(f.Name)
+			if schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+				names[i] += "::text"
+			}
+		}
+		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table), asked, each)
+	})
+	if err != nil {
+		return fmt.Errorf("scan %s: %w", table, err)
+	}
+	return nil
+}
+
+// choose is the schema of some columns of s, or of all.
+func choose(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
+	if columns == nil {
+		return s, nil
+	}
+	fields := make([]arrow.Field, len(columns))
+	for i, name := range columns {
+		found, ok := s.FieldsByName(name)
+		if !ok {
+			return nil, fmt.Errorf("there is no column %q", name)
+		}
+		fields[i] = found[0]
+	}
+	return arrow.NewSchema(fields, nil), nil
+}

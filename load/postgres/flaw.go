@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// maxRaw is how much of a value a reject keeps.
+const maxRaw = 64 << 10
+
+// flaw notes a value that could not be stored as it is. // Invariant 11
+func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw, reason string) {
+	if load.Own(t.Name) {
+		return
+	}
+	if len(raw) > maxRaw {
+		raw = strings.ToValidUTF8(raw[:maxRaw], "")
+	}
+	f := t.Columns.Field(t.Columns.FieldIndices(column)[0])
+	run, pass, _ := strings.Cut(m.of.Run, "#")
+	n, err := strconv.ParseInt(pass, 10, 64)
+	if err != nil {
+		n = 1
+	}
+	pointer := schemas.Source(f)
+	if pointer == "" {
+		pointer = "/" + f.Name
+	}
+	m.flaws = append(m.flaws, []any{
+		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), elementOf(t, b, row) + pointer, time.Now(),
+		nil, schemas.TypeName(schemas.TypeOf(f)), raw, reason, false, nil,
+	})
+}
+
+// elementOf is the pointer from the record to the element of it that a row of a
+// child table was made of.
+func elementOf(t *target, b arrow.RecordBatch, row int) string {
+	if !child(t.Table) {
+		return ""
+	}
+	place := load.Place(t.Columns)
+	if place == "" {
+		_, name, _ := strings.Cut(t.Name, "__")
+		place = "/" + strings.ReplaceAll(name, "__", "/")
+	}
+	parent := ""
+	if t.has(schemas.ColRoot) {
+		parent = strings.TrimPrefix(cellText(b, schemas.ColParent, row), cellText(b, schemas.ColRoot, row))
+	}
+	return place + parent + "/" + strconv.FormatInt(cellInt(b, schemas.ColIndex, row), 10)
+}
+
+func cellInt(b arrow.RecordBatch, column string, row int) int64 {
+	if i := b.Schema().FieldIndices(column); len(i) > 0 {
+		if a, ok := b.Column(i[0]).(*array.Int64); ok && !a.IsNull(row) {
+			return a.Value(row)
+		}
+	}
+	return 0
+}
+
+func cellText(b arrow.RecordBatch, column string, row int) string {
+	if i := b.Schema().FieldIndices(column); len(i) > 0 && !b.Column(i[0]).IsNull(row) {
+		return b.Column(i[0]).ValueStr(row)
+	}
+	return ""
+}
+
+// reject writes down the values that could not be stored as they are.
+func (m *merge) reject() error {
+	if len(m.flaws) == 0 {
+		return nil
+	}
+	b, err := load.Rows(load.Rejects, m.flaws...)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	m.flaws = nil
+	t := &target{Table: load.Rejects, staged: &staged{Table: load.Rejects}, types: map[string]string{}}
+	for _, f := range load.Rejects.Columns.Fields() {
+		t.types[f.Name] = m.db.sqlType(schemas.TypeOf(f))
+	}
+	t.staged.add(b)
+	defer t.staged.release()
+	return m.own(t)
+}

@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// give writes the records that are new or changed, in the way of the table's
+// mode.
+func (m *merge) give(t *target, n counts) error {
+	written, err := m.chosen(t, "st < "+isUnchanged, n.fresh+n.changed)
+	if err != nil {
+		return err
+	}
+	switch {
+	case t.Mode == schemas.History:
+		return m.giveHistory(t, n, written)
+	case t.Mode == schemas.Append:
+		if err := m.cutMine(t, n, " AND t."+ident(schemas.ColRun)+" = "+literal(m.of.Run)); err != nil {
+			return err
+		}
+		return m.insertFamily(t, written)
+	}
+	return m.giveMerge(t, n, written)
+}
+
+// giveMerge puts changed rows into the place of those there, and adds the new.
+func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
+	if n.changed == 0 {
+		return m.insertFamily(t, written)
+	}
+	if err := m.db.step("delete"); err != nil {
+		return err
+	}
+	if err := m.cut(t, "st = "+isChanged, ""); err != nil {
+		return err
+	}
+	if err := m.update(t, n); err != nil {
+		return err
+	}
+	if n.fresh > 0 {
+		fresh, err := m.chosen(t, "st = "+isNew, n.fresh)
+		if err != nil {
+			return err
+		}
+		if err := m.db.step("insert"); err != nil {
+			return err
+		}
+		if err := m.insert(t, fresh); err != nil {
+			return err
+		}
+	}
+	return m.insertChildren(t, written)
+}
+
+// cut removes what hangs from the records for which a condition on the status
+// table holds, and of that only what a condition on the row t says.
+func (m *merge) cut(t *target, records, rows string) error {
+	for _, c := range m.children(t) {
+		if c.made {
+			continue
+		}
+		key, link := m.linkOf(t, c)
+		err := m.s.run(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE %s) AS s WHERE s.l = %s%s",
+			m.db.place(c.Name), key, status, records, link, rows))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// update writes changed rows over those with their key.
+func (m *merge) update(t *target, n counts) error {
+	changed, err := m.chosen(t, "st = "+isChanged, n.changed)
+	if err != nil {
+		return err
+	}
+	if err := m.db.step("copy"); err != nil {
+		return err
+	}
+	if err := m.stageRows(t, changed); err != nil {
+		return err
+	}
+	if err := m.db.step("merge"); err != nil {
+		return err
+	}
+	hash, deleted := ident(schemas.ColHash), ident(schemas.ColDeletedAt)
+	done, err := m.upsert(t, " WHERE t."+hash+" IS DISTINCT FROM excluded."+hash+" OR t."+deleted+" IS NOT NULL")
+	if err == nil && done != n.changed {
+		return fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", n.changed, done)
+	}
+	m.written[t.Name] += done
+	return err
+}
+
+// stageRows copies whole rows into a temporary table. Documents wait there as
+// text: those are parsed that go on.
+func (m *merge) stageRows(t *target, only *ordinals) error {
+	var defs []string
+	var sources []source
+	for _, f := range t.Columns.Fields() {
+		defs = append(defs, ident(f.Name)+" "+t.types[f.Name])
+		sources = append(sources, source{from: f.Name, to: schemas.TypeOf(f)})
+	}
+	defs = append(defs, ident(schemas.ColOrdinal)+" bigint")
+	sources = append(sources, source{schemas.ColOrdinal, schemas.Int64})
+	if err := m.s.run(m.ctx, temporary(stagedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
+		return err
+	}
+	_, err := m.copy(t, "COPY "+stagedIn, sources, only, true)
+	return err
+}
+
+// upsert writes the rows of that temporary table, the last of each key, into
+// their table.
+func (m *merge) upsert(t *target, where string) (int64, error) {
+	names := t.names()
+	set := make([]string, 0, len(names))
+	for _, name := range names {
+		set = append(set, ident(name)+" = excluded."+ident(name))
+	}
+	return m.s.affect(m.ctx, fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
+		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), stagedIn, idents(t.Key), ident(schemas.ColOrdinal), idents(t.Key), strings.Join(set, ", "), where))
+}
+
+// cutMine removes the versions that this pass has written before of records
+// which it now carries with other content, and the children of those.
+func (m *merge) cutMine(t *target, n counts, rows string) error {
+	if n.mine == 0 {
+		return nil
+	}
+	if err := m.db.step("delete"); err != nil {
+		return err
+	}
+	if err := m.cut(t, "mine AND st = "+isChanged, rows); err != nil {
+		return err
+	}
+	done, err := m.s.affect(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t USING "+status+" AS s WHERE t.ctid = s.tid AND s.mine AND s.st = "+isChanged)
+	return expect(done, n.mine, err)
+}
+
+// expect checks that a statement has changed as many rows as were found before.
+func expect(done, want int64, err error) error {
+	if err == nil && done != want {
+		return fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", want, done)
+	}
+	return err
+}
+
+// giveHistory ends the versions that are followed by another, and adds that.
+func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
+	if err := m.cutMine(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
+		return err
+	}
+	if n.over > 0 {
+		if err := m.db.step("end"); err != nil {
+			return err
+		}
+		over := "s.stands AND NOT s.mine AND s.st = " + isChanged
+		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
+		if err := expect(done, n.over, err); err != nil {
+			return err
+		}
+		if err := m.endChildren(t, status+" AS s WHERE "+over, "s.f", false); err != nil {
+			return err
+		}
+	}
+	if err := m.insertFamily(t, written); err != nil {
+		return err
+	}
+	if n.shifted == 0 {
+		return nil
+	}
+	return m.shift(t)
+}
+
+// endChildren ends what hangs from records and stands, at a time but not before
+// it began.
+func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
+	for _, c := range m.children(t) {
+		key, link := m.linkOf(t, c)
+		until := "greatest(s.f, t." + ident(schemas.ColValidFrom) + ")"
+		set := ident(schemas.ColValidTo) + " = " + until
+		if deleted {
+			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
+		}
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL",
+			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo)))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// shift corrects from when versions are valid that were written as if from when
+// they were synced: one that took the place of another is valid since that was,
+// and none before the one before it has ended.
+func (m *merge) shift(t *target) error {
+	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
+	from := ident(schemas.ColValidFrom)
+	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved)
+	if err != nil {
+		return err
+	}
+	for _, c := range m.children(t) {
+		key, link := m.linkOf(t, c)
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s = s.f FROM (SELECT %s AS l, s.f FROM %s AS s WHERE %s) AS s WHERE s.l = %s AND t.%s IS NULL",
+			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo)))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// own writes rows of penstock's own tables: with a key they are replaced, else
+// appended.
+func (m *merge) own(t *target) error {
+	if err := m.db.step("ledger"); err != nil {
+		return err
+	}
+	if len(t.Key) == 0 {
+		return m.insert(t, nil)
+	}
+	if err := m.stageRows(t, nil); err != nil {
+		return err
+	}
+	_, err := m.upsert(t, "")
+	return err
+}

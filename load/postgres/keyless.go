@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"fmt"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A table without a key is a multiset. Two rows with one hash are alike but for
+// when they were written, so of a hash only the number of its rows matters.
+
+// keptRows is the temporary table of how often the transaction, which is the
+// whole pass, has carried each hash h.
+const keptRows = "pg_temp.penstock_kept"
+
+// keep makes sure that the table of kept rows is there and this transaction's.
+func (m *merge) keep() error {
+	if m.kept {
+		return nil
+	}
+	m.kept = true
+	return m.s.run(m.ctx, temporary(keptRows, "(h text, n bigint) ON COMMIT DROP"))
+}
+
+// standing is the condition that a row t of a table counts: in History the
+// current ones do.
+func (t *target) standing() string {
+	if t.Mode == schemas.History {
+		return "t." + t.ended() + " IS NULL"
+	}
+	return "true"
+}
+
+// keyless appends the rows of which the table has fewer than the pass carried.
+func (m *merge) keyless(t *target) error {
+	if err := m.db.step("stage"); err != nil {
+		return err
+	}
+	if err := m.keep(); err != nil {
+		return err
+	}
+	if err := m.hand(t, nil); err != nil {
+		return err
+	}
+	hash := ident(schemas.ColHash)
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + t.standing() +
+		" AND t." + hash + " IN (SELECT h FROM " + handedIn + ") GROUP BY 1"
+	err := m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS SELECT s.h, s.o, s.y, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN "+
+		isUnchanged+" ELSE "+isNew+" END AS st FROM (SELECT h, o, y, row_number() OVER (PARTITION BY h ORDER BY o) AS i FROM "+handedIn+") AS s "+
+		"LEFT JOIN (SELECT h, sum(n) AS n FROM "+keptRows+" GROUP BY h) AS k USING (h) LEFT JOIN ("+stored+") AS t USING (h)"))
+	if err != nil {
+		return err
+	}
+	if err := m.s.run(m.ctx, "INSERT INTO "+keptRows+" SELECT h, count(*) FROM "+status+" GROUP BY h"); err != nil {
+		return err
+	}
+	var n counts
+	if err := m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE st = "+isNew+") FROM "+status, &n.handed, &n.fresh); err != nil {
+		return err
+	}
+	m.out.Written += n.fresh
+	m.out.Inserted += n.fresh
+	m.out.Unchanged += n.handed - n.fresh
+	if n.fresh == 0 {
+		return nil
+	}
+	written, err := m.chosen(t, "st = "+isNew, n.fresh)
+	if err != nil {
+		return err
+	}
+	if err := m.db.step("insert"); err != nil {
+		return err
+	}
+	if err := m.insertFamily(t, written); err != nil {
+		return err
+	}
+	return m.logKeyless(t)
+}
+
+// sweepKeyless looks for rows beyond those the pass carried.
+func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
+	if err := m.keep(); err != nil {
+		return err
+	}
+	hash := ident(schemas.ColHash)
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + t.standing() + " GROUP BY 1"
+	err := m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM ("+stored+") AS t "+
+		"LEFT JOIN (SELECT h, sum(n) AS n FROM "+keptRows+" GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)"))
+	if err != nil {
+		return err
+	}
+	err = m.s.numbers(m.ctx, "SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM "+missing+") FROM "+m.db.place(t.Name)+" AS t WHERE "+t.standing(),
+		&m.out.Alive, &m.out.Missing)
+	if err != nil {
+		return err
+	}
+	m.out.Known = true
+	if t.Mode == schemas.Append {
+		m.out.Missing = 0
+	}
+	if !s.Delete || m.out.Missing == 0 {
+		return nil
+	}
+	m.out.Deleted = m.out.Missing
+	for _, c := range m.children(t) {
+		if err := m.trim(c, "t."+ident(linkColumn(c.Table)), s); err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	if err := m.logTrimmed(t, s); err != nil {
+		return err
+	}
+	return m.trim(t, "", s)
+}
+
+// trim takes out the rows of the hashes that have too many: of a child table,
+// the rows of as many parents. In History they end.
+func (m *merge) trim(t *target, parent string, s load.Sweep) error {
+	spare := m.spare(t, parent)
+	if t.Mode == schemas.History {
+		at := timestamp(s.At)
+		return m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+
+			" WHERE t.ctid = ANY (ARRAY("+spare+"))")
+	}
+	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")
+}
+
+// spare finds where the rows lie that are too many. Links of parents that are
+// alike may meet, as ordinals count from the beginning of a pass; their rows are
+// then told apart by counting.
+func (m *merge) spare(t *target, parent string) string {
+	hash := "t." + ident(schemas.ColHash)
+	rank, link, twin := "row_number() OVER (PARTITION BY h ORDER BY y, tid)", "NULL", "1"
+	if parent != "" {
+		rank, link = "dense_rank() OVER (PARTITION BY h ORDER BY link, twin)", parent
+		twin = fmt.Sprintf("row_number() OVER (PARTITION BY %s, %s, t.%s, t.%s ORDER BY t.ctid)", hash, parent, ident(schemas.ColParent), ident(schemas.ColIndex))
+	}
+	return fmt.Sprintf("SELECT tid FROM (SELECT tid, n, %s AS place FROM (SELECT t.ctid AS tid, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = %s WHERE %s) AS t) AS t WHERE place > n",
+		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missing, hash, t.standing())
+}

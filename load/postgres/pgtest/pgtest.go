@@ -1,0 +1,267 @@
+//go:build unix
+
+// Package pgtest gives tests a Postgres of their own: a server started from the
+// installed programs in a temporary folder, by a user who is not root, or a
+// database in the server that the environment variable PENSTOCK_TEST_POSTGRES
+// names. Where there is neither, the test is skipped.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// Env names the server to use instead of a fresh one, as a URL.
+const Env = "PENSTOCK_TEST_POSTGRES"
+
+// Server is a database that belongs to one test.
+type Server struct {
+	t        testing.TB
+	url      *url.URL
+	bin, dir string // empty where the server is another's
+	settings []string
+	process  *exec.Cmd
+	exited   chan struct{} // closed when the process is gone
+}
+
+// Start starts a server, or makes a database in the one that the environment
+// names, until t has ended. Settings are name=value, as in postgresql.conf; by
+// default nothing is synced to disk, which spares time and loses nothing but in
+// a power cut.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	if at := os.Getenv(Env); at != "" {
+		return borrow(t, at)
+	}
+	s := &Server{t: t, bin: programs(t), settings: settings}
+	port := freePort(t)
+	s.url = &url.URL{Scheme: "postgres", User: url.User("penstock"), Host: net.JoinHostPort("127.0.0.1", port), Path: "/postgres", RawQuery: "sslmode=disable"}
+	s.dir = s.folder()
+	s.run("initdb", "-D", s.data(), "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	s.start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// programs is the folder of the newest Postgres that is installed.
+func programs(t testing.TB) string {
+	t.Helper()
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		t.Skipf("no Postgres: neither initdb nor %s", Env)
+	}
+	slices.SortFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(found[len(found)-1])
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	return port
+}
+
+// folder makes the server's folder, which belongs to the user it runs as.
+func (s *Server) folder() string {
+	dir, err := os.MkdirTemp("", "penstock-postgres-")
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if c := credential(s.t); c != nil {
+		require.NoError(s.t, os.Chown(dir, int(c.Uid), int(c.Gid)))
+	}
+	return dir
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// credential is whom to become: Postgres does not run as root.
+func credential(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	t.Skip("no Postgres: it does not run as root, and there is no user to become")
+	return nil
+}
+
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, program), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + s.dir}
+	cmd.SysProcAttr = attributes(credential(s.t))
+	return cmd
+}
+
+func (s *Server) run(program string, args ...string) {
+	s.t.Helper()
+	out, err := s.command(program, args...).CombinedOutput()
+	require.NoError(s.t, err, "%s: %s", program, out)
+}
+
+// start starts the server and waits until it answers.
+func (s *Server) start() {
+	s.t.Helper()
+	args := []string{"-D", s.data(), "-p", s.url.Port(), "-k", s.dir, "-h", "127.0.0.1"}
+	for _, set := range append([]string{
+		"fsync=off", "full_page_writes=off", "max_wal_senders=0", "wal_level=minimal",
+		"log_min_messages=fatal", "autovacuum_naptime=5min",
+	}, s.settings...) {
+		args = append(args, "-c", set)
+	}
+	s.process = s.command("postgres", args...)
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(s.t, err)
+	defer log.Close()
+	s.process.Stdout, s.process.Stderr = log, log
+	require.NoError(s.t, s.process.Start())
+	exited := make(chan struct{})
+	s.exited = exited
+	go func() { defer close(exited); _ = s.process.Wait() }()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if s.answers() {
+			return
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			s.t.Fatalf("postgres does not answer: %s", text)
+		}
+	}
+}
+
+func (s *Server) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return false
+	}
+	return c.Close(ctx) == nil
+}
+
+// URL is where the database is, with a role that may do everything.
+func (s *Server) URL() string { return s.url.String() }
+
+// As is the URL for another role.
+func (s *Server) As(role, password string) string {
+	u := *s.url
+	u.User = url.UserPassword(role, password)
+	return u.String()
+}
+
+// Via is the URL for somebody in between, who listens at the address host:port.
+func (s *Server) Via(address string) string {
+	u := *s.url
+	u.Host = address
+	return u.String()
+}
+
+// Address is the host:port at which the server listens.
+func (s *Server) Address() string { return s.url.Host }
+
+// Stop ends the server at once, as an accident would. Stopping twice is fine.
+func (s *Server) Stop() {
+	s.own()
+	_ = s.process.Process.Signal(syscall.SIGQUIT)
+	<-s.exited
+}
+
+// Restart stops the server, at once or in an orderly way, and starts it again.
+func (s *Server) Restart(immediate bool) {
+	s.own()
+	signal := syscall.SIGINT
+	if immediate {
+		signal = syscall.SIGQUIT
+	}
+	_ = s.process.Process.Signal(signal)
+	<-s.exited
+	s.start()
+}
+
+// Resume starts a server that was stopped.
+func (s *Server) Resume() {
+	s.own()
+	s.start()
+}
+
+func (s *Server) own() {
+	if s.process == nil {
+		s.t.Skipf("the server of %s cannot be stopped", Env)
+	}
+}
+
+// Exec runs statements as the role that may do everything.
+func (s *Server) Exec(sql string) {
+	s.t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, s.URL())
+	require.NoError(s.t, err)
+	defer c.Close(ctx)
+	_, err = c.PgConn().Exec(ctx, sql).ReadAll()
+	require.NoError(s.t, err, sql)
+}
+
+// Text is the first value a query gives, as text; "" for null or no row.
+func (s *Server) Text(sql string) string {
+	s.t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, s.URL())
+	require.NoError(s.t, err)
+	defer c.Close(ctx)
+	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
+	require.NoError(s.t, err, sql)
+	last := results[len(results)-1]
+	if len(last.Rows) == 0 {
+		return ""
+	}
+	return strings.Clone(string(last.Rows[0][0]))
+}
+
+// borrow makes a database in another's server.
+func borrow(t testing.TB, at string) *Server {
+	t.Helper()
+	u, err := url.Parse(at)
+	require.NoError(t, err, "%s must be a URL", Env)
+	admin := &Server{t: t, url: u}
+	name := fmt.Sprintf("penstock_test_%d_%d", os.Getpid(), rand.Uint32())
+	admin.Exec("CREATE DATABASE " + name)
+	t.Cleanup(func() { admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)") })
+	own := *u
+	own.Path = "/" + name
+	return &Server{t: t, url: &own}
+}

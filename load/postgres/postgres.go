@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// DB is a destination in one schema of a Postgres database. Its methods may be
+// called from any number of goroutines, and transactions of different streams
+// run side by side.
+type DB struct {
+	o    Options
+	pool *pgxpool.Pool
+
+	mu                sync.Mutex
+	ready             bool // the tables of penstock's own are there
+	passes            map[state.Key]*pass
+	kept              []*pass // those whose session is kept, the longest kept first
+	active            map[*session]bool
+	written, analyzed map[string]int64 // rows of each table; how many when its statistics were made
+	closed            bool
+}
+
+var (
+	_ load.Destination = (*DB)(nil)
+	_ load.Querier     = (*DB)(nil)
+	_ load.Viewer      = (*DB)(nil)
+)
+
+const (
+	defaultConns = 32              // connections at most, where the URL has no pool_max_conns
+	maxKept      = 8               // sessions kept for what a pass has carried
+	dialTimeout  = 5 * time.Second // where the URL has no connect_timeout
+
+	poolerPatience = 2 * time.Second
+)
+
+// Open connects to the database, and waits a while for one that is only
+// starting. Close the destination after use. It makes nothing: that is the
+// first commit's doing.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Schema == "" {
+		o.Schema = "public"
+	}
+	if o.JSON == "" {
+		o.JSON = "jsonb"
+	}
+	if o.JSON != "jsonb" && o.JSON != "json" {
+		return nil, fmt.Errorf("open postgres: JSON columns of type %q: want jsonb or json", o.JSON)
+	}
+	if len(o.Schema) > schemas.MaxName {
+		return nil, fmt.Errorf("open postgres: the schema's name %q has more than %d bytes", o.Schema, schemas.MaxName)
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = defaultLockTimeout
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	config, err := configure(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("open postgres: %w", err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open postgres: %w", err)
+	}
+	d := &DB{o: o, pool: pool, passes: map[state.Key]*pass{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	if err := d.direct(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open postgres at %s:%d: %w", config.ConnConfig.Host, config.ConnConfig.Port, err)
+	}
+	return d, nil
+}
+
+// configure reads a URL. Its errors do not repeat it: it may bear a password.
+func configure(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("its URL cannot be read: want postgres://user:password@host:5432/database?sslmode=require") // Invariant 5
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = defaultConns
+	}
+	c := config.ConnConfig
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = dialTimeout
+	}
+	if _, set := c.RuntimeParams["application_name"]; !set {
+		c.RuntimeParams["application_name"] = "penstock"
+	}
+	// A statement is ended on the server when its context is, not only left
+	// alone: it would go on holding its locks.
+	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: 2 * time.Second}
+	}
+	return config, nil
+}
+
+// direct checks that sessions are what they seem. A pooler makes itself known
+// by a process number of its own; one that hands each transaction to another
+// session is found out by two connections in turn.
+func (d *DB) direct(ctx context.Context) error {
+	return d.retry(ctx, func() error {
+		a, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer a.drop()
+		pid, err := a.backend(ctx, "")
+		if err != nil || pid == int64(a.pg.PID()) {
+			return err
+		}
+		b, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer b.drop()
+		taken, err := b.backend(ctx, "BEGIN;")
+		if err != nil {
+			return err
+		}
+		if taken == pid {
+			return ErrPooled
+		}
+		soon, cancel := context.WithTimeout(ctx, poolerPatience)
+		defer cancel()
+		again, err := a.backend(soon, "")
+		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
+			return ErrPooled // the first waits for the second to end its transaction
+		}
+		return err
+	})
+}
+
+// backend is the process that serves the session, asked after a statement.
+func (s *session) backend(ctx context.Context, after string) (pid int64, err error) {
+	err = s.numbers(ctx, after+"SELECT pg_catalog.pg_backend_pid()", &pid)
+	return pid, err
+}
+
+// Cursor implements [load.Destination].
+func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	p, err := d.position(ctx, k)
+	if err != nil {
+		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
+	}
+	return p.cursor, nil
+}
+
+// Tables implements [load.Destination].
+func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, err error) {
+	err = d.look(ctx, func(s *session) error {
+		c, err := d.readCatalog(ctx, s, []string{name})
+		if err != nil {
+			return err
+		}
+		tables = c.tables()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tables of %s: %w", name, err)
+	}
+	return tables, nil
+}
+
+// Close ends all connections, and with them the transactions that are still
+// open. What is committed stays.
+func (d *DB) Close() error {
+	d.mu.Lock()
+	kept := d.kept
+	d.kept, d.closed = nil, true
+	d.mu.Unlock()
+	for _, p := range kept {
+		d.forgo(p)
+	}
+	d.mu.Lock()
+	open := len(d.active) > 0
+	for s := range d.active {
+		_ = s.pg.Conn().Close()
+	}
+	d.mu.Unlock()
+	if open {
+		go d.pool.Close() // it waits until those transactions have been rolled back
+		return nil
+	}
+	d.pool.Close()
+	return nil
+}
+
+// step names the point a commit has reached to those who asked for it.
+func (d *DB) step(name string) error {
+	if d.o.Step == nil {
+		return nil
+	}
+	if err := d.o.Step(name); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+//go:build unix
+
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+func TestConformance(t *testing.T) {
+	server := pgtest.Start(t)
+	for _, kind := range []string{"json", "jsonb"} {
+		t.Run(kind, func(t *testing.T) { loadtest.Run(t, driver(server, Options{JSON: kind})) })
+	}
+}
+
+// driver gives each test a schema of its own.
+func driver(server *pgtest.Server, o Options) loadtest.Driver {
+	var named sync.Map
+	var count atomic.Int64
+	return loadtest.Driver{
+		Open: func(t testing.TB, step func(string) error) load.Destination {
+			schema, ok := named.Load(t)
+			if !ok {
+				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
+				named.Store(t, schema)
+			}
+			own := o
+			own.URL, own.Schema, own.Step = server.URL(), schema.(string), step
+			d, err := Open(t.Context(), own)
+			require.NoError(t, err)
+			return d
+		},
+		Rows: func(t testing.TB, d load.Destination, table string) []loadtest.Row { return rowsOf(t, d.(*DB), table) },
+		Alter: func(t testing.TB, d load.Destination, table, column string, to arrow.DataType) {
+			p := d.(*DB)
+			server.Exec("DROP VIEW IF EXISTS " + p.place(table+currentSuffix))
+			action := "DROP COLUMN " + ident(column)
+			if to != nil {
+				action = "ALTER COLUMN " + ident(column) + " TYPE " + p.sqlType(to) + " USING " + ident(column) + "::text::" + p.sqlType(to)
+			}
+			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
+		},
+		Views:  true,
+		Escape: func(text string) string { return strings.ReplaceAll(text, "\x00", `\u0000`) },
+	}
+}
+
+// rowsOf reads a table or a view; none where it is not there.
+func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
+	t.Helper()
+	err := d.Query(t.Context(), "SELECT * FROM "+ident(table), func(b arrow.RecordBatch) error {
+		rows = append(rows, loadtest.RowsOf(b)...)
+		return nil
+	})
+	if code(err) == codeUndefinedTable {
+		return nil
+	}
+	require.NoError(t, err)
+	return rows
+}

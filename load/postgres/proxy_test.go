@@ -1,0 +1,230 @@
+//go:build unix
+
+package postgres
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// proxy stands between a destination and its server, and cuts the connection
+// at a COMMIT: before the server gets it, or before its answer comes back.
+type proxy struct {
+	listener net.Listener
+	to       string
+
+	mu       sync.Mutex
+	question int // how many questions are still to be lost
+	answer   int // how many answers are
+	cuts     int
+}
+
+func newProxy(t testing.TB, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, to: to}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) lose(question, answer int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.question, p.answer, p.cuts = question, answer, 0
+}
+
+func (p *proxy) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+var commitQuery = append([]byte{'Q', 0, 0, 0, 11}, "COMMIT\x00"...)
+
+// take decides what becomes of a COMMIT.
+func (p *proxy) take() (question, answer bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.question > 0:
+		p.question--
+		p.cuts++
+		return true, false
+	case p.answer > 0:
+		p.answer--
+		p.cuts++
+		return false, true
+	}
+	return false, false
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	var silent sync.Mutex // held while the answers are kept back
+	mute := false
+	go func() {
+		defer client.Close()
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buf)
+			silent.Lock()
+			quiet := mute
+			silent.Unlock()
+			if quiet {
+				return
+			}
+			if n > 0 {
+				if _, err := client.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer server.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := client.Read(buf)
+		if n > 0 && bytes.HasSuffix(buf[:n], commitQuery) {
+			question, answer := p.take()
+			if question {
+				return
+			}
+			if answer {
+				silent.Lock()
+				mute = true
+				silent.Unlock()
+				_, _ = server.Write(buf[:n])
+				client.Close()
+				// The server is left to finish before it learns that nobody listens.
+				_, _ = io.Copy(io.Discard, io.LimitReader(server, 1))
+				return
+			}
+		}
+		if n > 0 {
+			if _, err := server.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pooler is a pooler in transaction mode with one connection to the server:
+// whoever begins has it until the transaction ends.
+type pooler struct {
+	mu     sync.Mutex
+	server net.Conn
+	key    uint32
+}
+
+func newPooler(t testing.TB, to string, user, database string) string {
+	server, err := net.Dial("tcp", to)
+	require.NoError(t, err)
+	body := append([]byte{0, 3, 0, 0}, "user\x00"+user+"\x00database\x00"+database+"\x00\x00"...)
+	_, err = server.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body)+4)), body...))
+	require.NoError(t, err)
+	for kind := byte(0); kind != 'Z'; {
+		kind, _, err = message(server)
+		require.NoError(t, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close(); _ = server.Close() })
+	p := &pooler{server: server}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// message reads one message, its kind and all of its bytes.
+func message(r io.Reader) (byte, []byte, error) {
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return 0, nil, err
+	}
+	rest := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+	_, err := io.ReadFull(r, rest)
+	return head[0], append(head, rest...), err
+}
+
+func (p *pooler) serve(c net.Conn) {
+	defer c.Close()
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(c, size); err != nil {
+		return
+	}
+	if _, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(size))-4); err != nil {
+		return
+	}
+	p.mu.Lock()
+	p.key++
+	key := p.key
+	p.mu.Unlock()
+	hello := append([]byte("R\x00\x00\x00\x08\x00\x00\x00\x00"), "K\x00\x00\x00\x0c"...)
+	hello = append(binary.BigEndian.AppendUint32(hello, key), 0, 0, 0, 1)
+	if _, err := c.Write(append(hello, "Z\x00\x00\x00\x05I"...)); err != nil {
+		return
+	}
+	holding := false
+	defer func() {
+		if holding {
+			p.mu.Unlock()
+		}
+	}()
+	for {
+		kind, text, err := message(c)
+		if err != nil || kind == 'X' {
+			return
+		}
+		if !holding {
+			p.mu.Lock()
+			holding = true
+		}
+		if _, err := p.server.Write(text); err != nil {
+			return
+		}
+		for kind != 'Z' {
+			if kind, text, err = message(p.server); err != nil {
+				return
+			}
+			if _, err := c.Write(text); err != nil {
+				return
+			}
+		}
+		if text[5] == 'I' {
+			holding = false
+			p.mu.Unlock()
+		}
+	}
+}

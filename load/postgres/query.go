@@ -1,0 +1,303 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// stream runs f in a transaction that can only read, with a function that hands
+// batches on. Where the connection is lost before the first of them, it is done
+// again; afterwards it cannot be.
+func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f func(*session, func(arrow.RecordBatch) error) error) error {
+	var failed error
+	begun := false
+	err := d.look(ctx, func(s *session) error {
+		failed = f(s, func(b arrow.RecordBatch) error {
+			begun = true
+			return each(b)
+		})
+		if begun {
+			return nil
+		}
+		return failed
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+// question is how a statement begins that only asks.
+var question = regexp.MustCompile(`(?is)^(\s|--[^\n]*(\n|$)|/\*.*?\*/|\()*(SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN)\b`)
+
+// Query implements [load.Querier]. The statement runs in a transaction that can
+// only read, and finds tables of the destination's schema without naming it.
+func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+	if !question.MatchString(sql) {
+		return fmt.Errorf("query: %w", ErrNotReadOnly)
+	}
+	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
+		if err := s.run(ctx, "SET LOCAL search_path = "+ident(d.o.Schema)+", pg_catalog"); err != nil {
+			return err
+		}
+		return s.ask(ctx, sql, each)
+	})
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	return nil
+}
+
+// ask runs one statement, whose columns it learns by having it prepared; the
+// server takes no more than one that way.
+func (s *session) ask(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+	stmt, err := s.pg.Prepare(ctx, "", sql, nil)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	if len(stmt.ParamOIDs) > 0 {
+		return errors.New("a statement with parameters cannot be asked")
+	}
+	answer := &answer{each: each}
+	for _, f := range stmt.Fields {
+		answer.add(f)
+	}
+	defer answer.release()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rows := s.pg.ExecPrepared(ctx, "", nil, nil, answer.formats)
+	for rows.NextRow() {
+		if answer.take(rows.Values()); answer.err != nil {
+			cancel() // nobody wants the rest
+		}
+	}
+	if _, err := rows.Close(); err != nil && answer.err == nil {
+		return cause(ctx, err)
+	}
+	return answer.end()
+}
+
+// answer is the result of a query on its way into batches. Numerics of unknown
+// scale are held back until it is known, in a first batch that may be the
+// whole: see [answer.settle].
+type answer struct {
+	each    func(arrow.RecordBatch) error
+	fields  []arrow.Field
+	formats []int16
+	open    []int      // columns of numerics whose type is not known
+	first   [][][]byte // rows held back for that
+	held    int
+	c       *collector
+	err     error
+}
+
+// Types that are asked for in binary, beside those of array elements.
+const (
+	oidInt2   = 21
+	oidInt4   = 23
+	oidFloat4 = 700
+
+	oidNumerics = 1231
+)
+
+var arrays = map[uint32]arrow.DataType{
+	1000: schemas.Bool, 1016: schemas.Int64, 1009: schemas.Text, 1022: schemas.Float64, 1182: schemas.Date, 1185: schemas.Timestamp,
+}
+
+// add is told of a column.
+func (a *answer) add(f pgconn.FieldDescription) {
+	t, format := arrow.DataType(schemas.Text), int16(formatText)
+	switch f.DataTypeOID {
+	case oidBool:
+		t, format = schemas.Bool, formatBinary
+	case oidInt2, oidInt4, oidInt8:
+		t, format = schemas.Int64, formatBinary
+	case oidFloat4, oidFloat8:
+		t, format = schemas.Float64, formatBinary
+	case oidDate:
+		t, format = schemas.Date, formatBinary
+	case oidTimestamptz:
+		t, format = schemas.Timestamp, formatBinary
+	case oidJSON, oidJSONB:
+		t = schemas.JSON
+	case oidNumeric:
+		format = formatBinary
+		if d, ok := decimalType(f.TypeModifier); ok {
+			t = d
+		} else {
+			a.open = append(a.open, len(a.fields))
+		}
+	case oidNumerics:
+		if d, ok := decimalType(f.TypeModifier); ok {
+			t, format = arrow.ListOf(d), formatBinary
+		}
+	default:
+		if elem, ok := arrays[f.DataTypeOID]; ok {
+			t, format = arrow.ListOf(elem), formatBinary
+		}
+	}
+	field := schemas.Field(f.Name, t, "")
+	a.fields, a.formats = append(a.fields, field), append(a.formats, format)
+}
+
+// decimalType is the decimal that a numeric with this modifier is; false for one
+// of any precision.
+func decimalType(modifier int32) (arrow.DataType, bool) {
+	m := modifier - 4
+	precision, scale := m>>16, m&0x7ff
+	if m < 0 || precision > 38 || scale > precision {
+		return nil, false
+	}
+	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, true
+}
+
+// take is told of a row.
+func (a *answer) take(values [][]byte) {
+	switch {
+	case a.err != nil:
+	case a.c != nil:
+		a.c.row(values, a.each)
+		a.err = a.c.err
+	case len(a.open) == 0:
+		a.begin()
+		a.take(values)
+	default:
+		row := make([][]byte, len(values))
+		for i, v := range values {
+			row[i] = slices.Clone(v)
+			a.held += len(v)
+		}
+		if a.first = append(a.first, row); len(a.first) >= readRows || a.held >= readBytes {
+			a.settle(false)
+		}
+	}
+}
+
+// settle decides what numerics of unknown scale become: decimals of the greatest
+// scale where all of them were seen and fit, else text, which loses nothing.
+func (a *answer) settle(whole bool) {
+	for _, i := range a.open {
+		scale, digits := int32(0), int32(0)
+		fits := whole
+		for _, row := range a.first {
+			if row[i] == nil {
+				continue
+			}
+			units, shown, err := parseNumeric(row[i])
+			fits = fits && err == nil
+			if err == nil {
+				scale, digits = max(scale, shown), max(digits, int32(len(units.String()))-shown)
+			}
+		}
+		if t, ok := schemas.Decimal(max(digits, 0), scale); fits && ok {
+			a.fields[i] = schemas.Field(a.fields[i].Name, t, "")
+		}
+	}
+	a.begin()
+	for _, row := range a.first {
+		a.take(row)
+	}
+	a.first = nil
+}
+
+// begin makes the collector, once the types are known.
+func (a *answer) begin() {
+	a.c = newCollector(arrow.NewSchema(a.fields, nil))
+	for i, f := range a.fields {
+		b := a.c.builder.Field(i)
+		switch {
+		case slices.Contains(a.open, i) && f.Type.ID() == arrow.STRING:
+			a.c.decode[i] = numericText(b.(*array.StringBuilder))
+		case f.Type.ID() == arrow.INT64:
+			a.c.decode[i] = anyInt(b.(*array.Int64Builder))
+		case f.Type.ID() == arrow.FLOAT64:
+			a.c.decode[i] = anyFloat(b.(*array.Float64Builder))
+		}
+	}
+}
+
+func (a *answer) release() {
+	if a.c != nil {
+		a.c.release()
+	}
+}
+
+// end hands on what is left; a batch comes even if there are no rows.
+func (a *answer) end() error {
+	if a.c == nil && a.err == nil {
+		a.settle(true)
+	}
+	if a.c == nil || a.err != nil {
+		return a.err
+	}
+	a.c.flush(a.each)
+	if a.c.err != nil || a.c.some {
+		return a.c.err
+	}
+	b := array.NewRecordBatch(a.c.builder.Schema(), emptyColumns(a.c.builder.Schema()), 0)
+	defer b.Release()
+	return a.each(b)
+}
+
+func emptyColumns(s *arrow.Schema) []arrow.Array {
+	out := make([]arrow.Array, s.NumFields())
+	for i, f := range s.Fields() {
+		b := array.NewBuilder(memory.DefaultAllocator, f.Type)
+		out[i] = b.NewArray()
+		b.Release()
+	}
+	return out
+}
+
+func anyInt(b *array.Int64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 2:
+			b.Append(int64(int16(binary.BigEndian.Uint16(v))))
+		case 4:
+			b.Append(int64(int32(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(int64(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
+}
+
+func anyFloat(b *array.Float64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 4:
+			b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
+}
+
+// numericText writes a numeric as its digits.
+func numericText(b *array.StringBuilder) decode {
+	return func(v []byte) error {
+		text, err := numericString(v)
+		if err == nil {
+			b.Append(text)
+		}
+		return err
+	}
+}

@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// What the server says, in the five characters of SQL.
+const (
+	codeCancelled      = "57014"
+	codeUnique         = "23505"
+	codeUndefinedTable = "42P01"
+	codeNoSchema       = "3F000"
+	codeOtherColumns   = "42P16"
+	codeLockTimeout    = "55P03"
+)
+
+// code is the server's own word for what went wrong; "" where it said nothing.
+func code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// passing are what goes away by itself: too many connections, a server that
+// shuts down or starts, a transaction that met another, a lock that somebody
+// holds, a table that somebody makes at the same time.
+var passing = []string{
+	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", "XX000",
+}
+
+// lost reports whether the connection is gone, and with it the answer.
+func lost(err error) bool {
+	var (
+		dial *pgconn.ConnectError
+		nerr net.Error
+	)
+	switch c := code(err); {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case c != "":
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P")
+	case errors.As(err, &dial), errors.As(err, &nerr), errors.Is(err, pgconn.ErrConnClosed):
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
+}
+
+// again is an error that has been seen to: the same may go well at once.
+type again struct{ error }
+
+func (a again) Unwrap() error { return a.error }
+
+// transient reports whether the same may go well in a moment.
+func transient(err error) bool {
+	if err == nil || errors.Is(err, state.ErrMoved) {
+		return false
+	}
+	if _, ok := errors.AsType[again](err); ok {
+		return true
+	}
+	for _, prefix := range passing {
+		if c := code(err); c != "" && strings.HasPrefix(c, prefix) {
+			return c != "XX000" || strings.Contains(err.Error(), "concurrently")
+		}
+	}
+	return lost(err)
+}
+
+const (
+	minPause = 50 * time.Millisecond // between two attempts
+	maxPause = 5 * time.Second
+	attempts = 20
+)
+
+// retry does f again where what went wrong is transient, for as long as
+// [Options].Wait, with growing pauses. // Invariant 15
+func (d *DB) retry(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(d.o.Wait)
+	pause := minPause
+	for n := 1; ; n++ {
+		err := f()
+		if !transient(err) || ctx.Err() != nil {
+			return err
+		}
+		if n == attempts || time.Now().Add(pause).After(deadline) {
+			return fmt.Errorf("%w (%d attempts)", err, n)
+		}
+		d.o.Log.Debug("postgres: trying again", "attempt", n, "error", err)
+		d.shed()
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2)): // jitter, lest two wait in step
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(2*pause, maxPause)
+	}
+}

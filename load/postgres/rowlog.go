@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// What a row of [load.RowChanges] says was done.
+const (
+	actionInsert = "insert"
+	actionUpdate = "update"
+	actionDelete = "delete"
+	actionRevive = "revive"
+)
+
+// beforeRows is the temporary table of what changed records were: o, the ordinal
+// of the record, and the row as a document.
+const beforeRows = "pg_temp.penstock_before"
+
+// before keeps what records are before they change, for a pass with a log.
+func (m *merge) before(t *target) error {
+	if !m.of.Log {
+		return nil
+	}
+	return m.s.run(m.ctx, temporary(beforeRows, "ON COMMIT DROP AS SELECT s.o, "+document(t)+" AS d FROM "+status+" AS s JOIN "+
+		m.db.place(t.Name)+" AS t ON t.ctid = s.tid WHERE s.st = "+isChanged))
+}
+
+// after writes to the log what became of them.
+func (m *merge) after(t *target) error {
+	if !m.of.Log {
+		return nil
+	}
+	action := fmt.Sprintf("CASE WHEN s.st = %s THEN '%s' WHEN s.stands THEN '%s' ELSE '%s' END", isNew, actionInsert, actionUpdate, actionRevive)
+	stands := ""
+	if t.Mode == schemas.History {
+		stands = " AND t." + t.ended() + " IS NULL"
+	}
+	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
+		ident(schemas.ColRun) + ` COLLATE "C" DESC, t.` + ident(schemas.ColSyncedAt) + " DESC LIMIT 1) AS t"
+	return m.logRows(t, "s.y", action, keyDocument(t, "t."), "b.d", document(t),
+		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
+}
+
+// logKeyless writes to the log the rows that were added to a table without a
+// key. Rows of one hash are alike.
+func (m *merge) logKeyless(t *target) error {
+	if !m.of.Log {
+		return nil
+	}
+	some := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE t." + ident(schemas.ColHash) + " = s.h LIMIT 1) AS t"
+	return m.logRows(t, "s.y", "'"+actionInsert+"'", "s.h", "NULL", document(t), status+" AS s JOIN "+some+" ON true WHERE s.st = "+isNew+" ORDER BY s.o")
+}
+
+// logMissing writes to the log the rows that are about to be deleted.
+func (m *merge) logMissing(t *target, s load.Sweep) error {
+	if !m.of.Log {
+		return nil
+	}
+	return m.logRows(t, timestamp(s.At), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
+		missing+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
+}
+
+// logTrimmed does so for a table without a key.
+func (m *merge) logTrimmed(t *target, s load.Sweep) error {
+	if !m.of.Log {
+		return nil
+	}
+	return m.logRows(t, timestamp(s.At), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
+		m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+m.spare(t, "")+"))")
+}
+
+func (m *merge) logRows(t *target, at, action, key, before, after, from string) error {
+	if err := m.db.step("log"); err != nil {
+		return err
+	}
+	return m.s.run(m.ctx, fmt.Sprintf(`INSERT INTO %s (run, pipeline, stream, "table", at, action, key, before, after) SELECT %s, %s, %s, %s, %s, %s, %s, CAST(%s AS json), CAST(%s AS json) FROM %s`,
+		m.db.place(load.RowChanges.Name), literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name), at, action, key, before, after, from))
+}
+
+// document is the JSON object of the row t's columns but penstock's own, in
+// their order and with no space between.
+func document(t *target) string {
+	parts := []string{"'{'"}
+	for i, f := range t.Columns.Fields() {
+		if strings.HasPrefix(f.Name, load.Prefix) {
+			continue
+		}
+		name := string(appendQuoted(nil, f.Name)) + ":"
+		if len(parts) > 1 {
+			name = "," + name
+		}
+		_ = i
+		parts = append(parts, literal(name), "coalesce("+jsonOf("t."+ident(f.Name), schemas.TypeOf(f))+", 'null')")
+	}
+	return strings.Join(append(parts, "'}'"), " || ")
+}
+
+// keyDocument is the JSON array of the values of a row's key.
+func keyDocument(t *target, of string) string {
+	values := make([]string, len(t.Key))
+	for i, k := range t.Key {
+		values[i] = jsonOf(of+ident(k), lattice(t.Columns, k))
+	}
+	return "'[' || " + strings.Join(values, " || ',' || ") + " || ']'"
+}

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// position is the row of one stream in _penstock_state.
+type position struct {
+	cursor   state.Cursor
+	sequence int64     // 0: there is no row
+	moved    time.Time // when the row was written, by the clock of who wrote it
+}
+
+// at reports whether the position is p, whoever moved the row there.
+func (p position) at(other position) bool {
+	return p.cursor == other.cursor && p.sequence == other.sequence
+}
+
+func whereKey(k state.Key) string {
+	return "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+}
+
+// position reads where a stream stands.
+func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
+	err = d.look(ctx, func(s *session) error {
+		p, err = d.readPosition(ctx, s, k, "")
+		return err
+	})
+	return p, err
+}
+
+// readPosition reads the row of a stream, and locks it where asked to.
+func (d *DB) readPosition(ctx context.Context, s *session, k state.Key, lock string) (p position, err error) {
+	query := "SELECT cursor, sequence, (pg_catalog.date_part('epoch', updated_at) * 1000000)::bigint FROM " + d.place(load.State.Name) + " WHERE " + whereKey(k) + lock
+	err = s.query(ctx, query, func(v [][]byte) (err error) {
+		p.cursor = state.Cursor(v[0])
+		if p.sequence, err = strconv.ParseInt(string(v[1]), 10, 64); err != nil || v[2] == nil {
+			return err
+		}
+		micros, err := strconv.ParseInt(string(v[2]), 10, 64)
+		p.moved = time.UnixMicro(micros)
+		return err
+	})
+	if c := code(err); c == codeUndefinedTable || c == codeNoSchema {
+		return position{}, nil
+	}
+	return p, err
+}
+
+// fence locks the row of a stream until the transaction ends, and returns where
+// it stands. Of a stream that has none an empty one is made, as there would be
+// nothing to wait at: whoever is about to commit it first has the lock.
+// Invariant 13
+func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (pipeline, stream, cursor, sequence) VALUES (%s, %s, '', 0) ON CONFLICT DO NOTHING",
+		d.place(load.State.Name), literal(k.Pipeline), literal(k.Stream)))
+	if err != nil {
+		return position{}, err
+	}
+	return d.readPosition(ctx, s, k, " FOR UPDATE")
+}
+
+// move writes the stream's new position over the one the transaction began
+// from.
+func (d *DB) move(ctx context.Context, s *session, k state.Key, from, to position) error {
+	n, err := s.affect(ctx, fmt.Sprintf("UPDATE %s SET cursor = %s, sequence = %d, updated_at = %s WHERE %s AND cursor = %s AND sequence = %d",
+		d.place(load.State.Name), literal(string(to.cursor)), to.sequence, timestamp(to.moved), whereKey(k), literal(string(from.cursor)), from.sequence))
+	if err != nil {
+		return fmt.Errorf("move cursor: %w", err)
+	}
+	if n != 1 {
+		return state.ErrMoved
+	}
+	return nil
+}
+
+// settled finds out what became of a COMMIT whose answer was lost: it waits, at
+// the lock of the stream's row, until the server is done with it. Looking
+// without the lock could come too early. // Invariants 1, 13
+func (d *DB) settled(ctx context.Context, k state.Key, to position) (committed bool, now position, err error) {
+	err = d.retry(ctx, func() error {
+		s, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { s.rollback(); s.release(false) }()
+		if err := d.begin(ctx, s); err != nil {
+			return err
+		}
+		now, err = d.fence(ctx, s, k)
+		return err
+	})
+	return now.at(to) && now.moved.Equal(to.moved), now, err
+}

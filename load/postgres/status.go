@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Temporary tables of a merge.
+const (
+	handedIn = "pg_temp.penstock_in"     // keys and hashes of the rows that were handed in
+	status   = "pg_temp.penstock_status" // what becomes of each record, see below
+	stagedIn = "pg_temp.penstock_rows"   // whole rows, on their way into their table
+)
+
+// The status table has a row a record: k0, k1… its key (or h, its hash), o the
+// ordinal of the row that stands, y when that was synced, and st, one of the
+// following. Of the record's row in the table, or of its last version: tid is
+// where it lies, stands whether it does, again whether the pass has carried the
+// record before, mine whether this pass has written the version. f is from when
+// a new version is valid.
+const (
+	isNew       = "0"
+	isChanged   = "1"
+	isUnchanged = "2"
+)
+
+// temporary makes a temporary table that ends with the transaction; one that
+// an earlier Apply has left goes first.
+func temporary(name, columns string) string {
+	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
+}
+
+// keyColumns are the k0, k1… of the status table, qualified.
+func keyColumns(of string, key []string) []string {
+	out := make([]string, len(key))
+	for i := range key {
+		out[i] = fmt.Sprintf("%sk%d", of, i)
+	}
+	return out
+}
+
+// on is the condition that the key of the status table (or one like it) called
+// a is that of the target called t.
+func on(a string, key []string) string {
+	and := make([]string, len(key))
+	for i, k := range key {
+		and[i] = fmt.Sprintf("%s.k%d = t.%s", a, i, ident(k))
+	}
+	return strings.Join(and, " AND ")
+}
+
+// equal is the condition that the keys of a and b, both like the status table's,
+// are the same.
+func equal(a, b string, key []string) string {
+	and := make([]string, len(key))
+	for i := range key {
+		and[i] = fmt.Sprintf("%s.k%d = %s.k%d", a, i, b, i)
+	}
+	return strings.Join(and, " AND ")
+}
+
+// hand copies the columns by which rows are compared, in their order; no more
+// of a row travels before it is known that it must.
+func (m *merge) hand(t *target, keys []string) error {
+	var defs []string
+	var sources []source
+	for i, k := range keys {
+		defs = append(defs, fmt.Sprintf("k%d %s", i, t.types[k]))
+		sources = append(sources, source{from: k, to: lattice(t.Columns, k)})
+	}
+	defs = append(defs, "o bigint", "h text", "y timestamp with time zone")
+	sources = append(sources, source{schemas.ColOrdinal, schemas.Int64}, source{schemas.ColHash, schemas.Text}, source{schemas.ColSyncedAt, schemas.Timestamp})
+	if err := m.s.run(m.ctx, temporary(handedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
+		return err
+	}
+	_, err := m.copy(t, "COPY "+handedIn, sources, nil, false)
+	return err
+}
+
+// lattice is the type of a column of s; ordinals are in none.
+func lattice(s *arrow.Schema, name string) arrow.DataType {
+	if i := s.FieldIndices(name); len(i) > 0 {
+		return schemas.TypeOf(s.Field(i[0]))
+	}
+	return schemas.Int64
+}
+
+// compare joins the records that were handed in with their rows in the table,
+// and with those that the pass has carried before.
+func (m *merge) compare(t *target) error {
+	if err := m.hand(t, t.Key); err != nil {
+		return err
+	}
+	return m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS "+m.compareSQL(t)))
+}
+
+// compareSQL is written such that the planner looks each record up by an index,
+// in the table as among the carried keys: it takes those that were handed in
+// for few.
+func (m *merge) compareSQL(t *target) string {
+	keys := strings.Join(keyColumns("", t.Key), ", ")
+	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + handedIn + " ORDER BY " + keys + ", o DESC"
+	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
+	if m.carried != nil {
+		again += " OR EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + equal("c", "s", t.Key) + ")"
+	}
+	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
+		"CASE WHEN t.tid IS NULL THEN " + isNew + " WHEN t.stands AND t.hash = s.h THEN " + isUnchanged + " ELSE " + isChanged + " END AS st, " +
+		"t.tid, t.stands, t.tid IS NOT NULL AND (" + again + ") AS again, coalesce(t.stands AND t.run = " + literal(m.of.Run) + ", false) AS mine, " +
+		"CASE WHEN t.stands AND t.run = " + literal(m.of.Run) + " THEN t.since ELSE greatest(s.y, t.since, t.until) END AS f " +
+		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
+}
+
+// latest finds a record's row, or its last version.
+func (m *merge) latest(t *target) string {
+	since, until := "NULL::timestamptz", "NULL::timestamptz"
+	if t.Mode == schemas.History {
+		since, until = "t."+ident(schemas.ColValidFrom), "t."+ident(schemas.ColValidTo)
+	}
+	columns := "t.ctid AS tid, t." + t.ended() + " IS NULL AS stands, t." + ident(schemas.ColHash) + " AS hash, t." +
+		ident(schemas.ColRun) + ` COLLATE "C" AS run, ` + since + " AS since, " + until + " AS until"
+	if unique(t.Table) {
+		keys := make([]string, len(t.Key))
+		for i, k := range t.Key {
+			keys[i] = fmt.Sprintf(", t.%s AS k%d", ident(k), i)
+		}
+		return "(SELECT " + columns + strings.Join(keys, "") + " FROM " + m.db.place(t.Name) + " AS t) AS t ON " + equal("s", "t", t.Key)
+	}
+	order := "run DESC, t." + ident(schemas.ColSyncedAt) + " DESC, tid DESC"
+	if t.Mode == schemas.History {
+		order = "stands DESC, " + order
+	}
+	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
+}
+
+// counts of a status table's records.
+type counts struct {
+	handed, fresh, changed, unchanged int64
+	mine, over, shifted               int64 // versions to replace; to end; of those to write, valid from another time than they were synced
+}
+
+func (m *merge) count(t *target) (counts, error) {
+	n := counts{handed: t.staged.rows}
+	var records, again, unchangedAgain, revived int64
+	count := func(where string) string { return "count(*) FILTER (WHERE " + where + ")" }
+	err := m.s.numbers(m.ctx, "SELECT "+strings.Join([]string{
+		"count(*)", count("st = " + isNew), count("st = " + isChanged), count("st = " + isUnchanged),
+		count("again"), count("again AND st = " + isUnchanged), count("st = " + isChanged + " AND NOT stands AND NOT again"),
+		count("st = " + isChanged + " AND mine"), count("st = " + isChanged + " AND stands AND NOT mine"), count("st < " + isUnchanged + " AND f <> y"),
+	}, ", ")+" FROM "+status,
+		&records, &n.fresh, &n.changed, &n.unchanged, &again, &unchangedAgain, &revived, &n.mine, &n.over, &n.shifted)
+	if err != nil {
+		return n, err
+	}
+	o := m.out
+	o.Deduplicated += n.handed - records + again
+	o.Inserted += n.fresh
+	o.Written += n.fresh + n.changed - (again - unchangedAgain)
+	o.Unchanged += n.unchanged - unchangedAgain
+	o.Revived += revived
+	return n, nil
+}
+
+// chosen are the ordinals of the records for which a condition holds; nil for
+// all where they are as many as were handed in.
+func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
+	if n == t.staged.rows {
+		return nil, nil
+	}
+	all := make([]int64, 0, n)
+	err := m.s.query(m.ctx, "SELECT o FROM "+status+" WHERE "+where, func(v [][]byte) error {
+		o, err := strconv.ParseInt(string(v[0]), 10, 64)
+		all = append(all, o)
+		return err
+	})
+	if err == nil && int64(len(all)) != n {
+		err = fmt.Errorf("%d records to write, expected %d", len(all), n)
+	}
+	return newOrdinals(all), err
+}
+
+// carry remembers the keys of the rows that were left alone.
+func (m *merge) carry(t *target, n counts) error {
+	if n.unchanged == 0 || load.Own(t.Name) {
+		return nil
+	}
+	keys := strings.Join(keyColumns("", t.Key), ", ")
+	if m.carried == nil {
+		defs := make([]string, len(t.Key))
+		m.carried = &carried{session: m.s}
+		for i, k := range t.Key {
+			defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
+			m.carried.types = append(m.carried.types, lattice(t.Columns, k))
+		}
+		err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+"); CREATE INDEX ON "+carriedTable+" ("+keys+")"))
+		if err != nil {
+			return err
+		}
+	}
+	return m.s.run(m.ctx, "INSERT INTO "+carriedTable+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again")
+}
+
+// recarry gives the carried keys the types that the key of t has by now.
+func (m *merge) recarry(t *target) error {
+	if m.carried == nil {
+		return nil
+	}
+	next := &carried{session: m.s, types: slices.Clone(m.carried.types)}
+	for i, k := range t.Key {
+		from, to := m.carried.types[i], lattice(t.Columns, k)
+		if schemas.SameType(from, to) {
+			continue
+		}
+		column := fmt.Sprintf("k%d", i)
+		err := m.s.run(m.ctx, "ALTER TABLE "+carriedTable+" ALTER COLUMN "+column+" TYPE "+t.types[k]+" USING "+m.db.cast(column, from, to))
+		if err != nil {
+			return err
+		}
+		next.types[i] = to
+	}
+	m.carried = next
+	return nil
+}

@@ -1,0 +1,171 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// missing is the temporary table of what the pass did not carry: k0, k1… or h,
+// where the row lies, tid, and since when it is valid, since.
+const missing = "pg_temp.penstock_missing"
+
+// sweep counts the rows that the pass did not carry, and deletes them if it
+// shall. // Invariant 12
+func (m *merge) sweep(s load.Sweep) error {
+	if s.Table == "" {
+		return nil
+	}
+	if err := m.db.step("sweep"); err != nil {
+		return err
+	}
+	t := m.tables[s.Table]
+	var err error
+	switch {
+	case t == nil:
+		m.out.Known = true
+	case len(t.Key) == 0:
+		err = m.sweepKeyless(t, s)
+	default:
+		err = m.sweepKeyed(t, s)
+	}
+	if err != nil {
+		return fmt.Errorf("sweep %s: %w", s.Table, err)
+	}
+	return nil
+}
+
+func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
+	stands := "t." + t.ended() + " IS NULL"
+	if err := m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive); err != nil {
+		return err
+	}
+	if t.Mode == schemas.Append {
+		m.out.Known = true
+		return nil
+	}
+	if err := m.miss(t, s, stands); err != nil {
+		return err
+	}
+	if err := m.s.numbers(m.ctx, "SELECT count(*) FROM "+missing, &m.out.Missing); err != nil {
+		return err
+	}
+	m.db.mu.Lock()
+	lost := m.pass.lost
+	m.db.mu.Unlock()
+	m.out.Known = m.out.Missing == 0 || m.of.Whole && !lost || s.Keys != nil
+	if err := m.list(t, s.List); err != nil {
+		return err
+	}
+	if !s.Delete || !m.out.Known || m.out.Missing == 0 {
+		return nil
+	}
+	m.out.Deleted = m.out.Missing
+	if err := m.logMissing(t, s); err != nil {
+		return err
+	}
+	if err := m.db.step("bury"); err != nil {
+		return err
+	}
+	return m.bury(t, s)
+}
+
+// miss fills the table of missing rows: of all, or of those that are named.
+func (m *merge) miss(t *target, s load.Sweep, stands string) error {
+	keys, since := "", "NULL::timestamptz"
+	for i, k := range t.Key {
+		keys += fmt.Sprintf("t.%s AS k%d, ", ident(k), i)
+	}
+	if t.Mode == schemas.History {
+		since = "t." + ident(schemas.ColValidFrom)
+	}
+	where := stands
+	if s.Keys != nil {
+		if err := m.name(t, s.Keys); err != nil {
+			return err
+		}
+		where += " AND EXISTS (SELECT FROM " + handedIn + " AS c WHERE " + on("c", t.Key) + ")"
+	} else {
+		where += " AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
+		if m.carried != nil {
+			if err := m.recarry(t); err != nil {
+				return err
+			}
+			where += " AND NOT EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + on("c", t.Key) + ")"
+		}
+	}
+	return m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+m.db.place(t.Name)+" AS t WHERE "+where))
+}
+
+// name hands in the keys of rows that somebody has asked the source for.
+func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
+	named := *t
+	named.staged = &staged{Table: t.Table}
+	defer named.staged.release()
+	for _, b := range keys {
+		named.staged.add(b)
+	}
+	return m.hand(&named, t.Key)
+}
+
+// list hands out the keys of up to n of the missing rows.
+func (m *merge) list(t *target, n int) error {
+	if n == 0 || m.out.Missing == 0 {
+		return nil
+	}
+	fields := make([]arrow.Field, len(t.Key))
+	for i, k := range t.Key {
+		fields[i] = t.Columns.Field(t.Columns.FieldIndices(k)[0])
+	}
+	query := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), missing, n)
+	return m.s.typed(m.ctx, query, arrow.NewSchema(fields, nil), func(b arrow.RecordBatch) error {
+		b.Retain()
+		m.out.Keys = append(m.out.Keys, b)
+		return nil
+	})
+}
+
+// bury deletes the missing rows, and what hangs from them, in the way of the
+// table's mode.
+func (m *merge) bury(t *target, s load.Sweep) error {
+	table, at := m.db.place(t.Name), timestamp(s.At)
+	deleted := ident(schemas.ColDeletedAt)
+	lies := " FROM " + missing + " AS s WHERE t.ctid = s.tid"
+	var sql string
+	switch t.Mode {
+	case schemas.History:
+		if err := m.endChildren(t, missing+" AS s", at, true); err != nil {
+			return err
+		}
+		until := "greatest(" + at + ", s.since)"
+		sql = "UPDATE " + table + " AS t SET " + t.ended() + " = " + until + ", " + deleted + " = " + until + lies
+	case schemas.Replace:
+		if err := m.hanging(t, "DELETE FROM %s AS t USING (%s) AS s WHERE s.l = %s"); err != nil {
+			return err
+		}
+		sql = "DELETE FROM " + table + " AS t USING " + missing + " AS s WHERE t.ctid = s.tid"
+	default:
+		if err := m.hanging(t, "UPDATE %s AS t SET "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
+			return err
+		}
+		sql = "UPDATE " + table + " AS t SET " + deleted + " = " + at + lies
+	}
+	done, err := m.s.affect(m.ctx, sql)
+	return expect(done, m.out.Missing, err)
+}
+
+// hanging runs a statement over what hangs from the missing rows: its gaps are
+// the child table, the links, called l, and the row's own.
+func (m *merge) hanging(t *target, sql string) error {
+	for _, c := range m.children(t) {
+		key, link := m.linkOf(t, c)
+		if err := m.s.run(m.ctx, fmt.Sprintf(sql, m.db.place(c.Name), "SELECT "+key+" AS l FROM "+missing, link)); err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// storable reports whether a text column can hold b: any text without zero
+// bytes.
+func storable(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
+
+// visible is s such that a text column can hold it: a zero byte stands there as
+// \u0000, and a byte that is no UTF-8 as \x and its two digits.
+func visible(s string) string {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == 0:
+			b.WriteString(`\u0000`)
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// appendQuoted appends a text as a JSON string, spelled as transform does.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		b = append(b, '\\')
+		switch c {
+		case '"', '\\':
+			b = append(b, c)
+		case '\b':
+			b = append(b, 'b')
+		case '\t':
+			b = append(b, 't')
+		case '\n':
+			b = append(b, 'n')
+		case '\f':
+			b = append(b, 'f')
+		case '\r':
+			b = append(b, 'r')
+		default:
+			b = fmt.Appendf(b, "u%04x", c)
+		}
+	}
+	b = append(b, s[from:]...)
+	return append(b, '"')
+}
+
+// appendInstant appends a time as 2026-11-20T00:00:00Z, with six digits of
+// fraction where there is one.
+func appendInstant(b []byte, t time.Time) []byte {
+	if t.Nanosecond() == 0 {
+		return t.UTC().AppendFormat(b, "2006-01-02T15:04:05Z")
+	}
+	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+}
+
+// What a jsonb value may be made of. The database allows more, but a number is
+// kept in full, and 1e131000 has as many digits.
+const (
+	mostDepth    = 1000
+	mostExponent = 1000
+	mostDigits   = 10000
+)
+
+// fits reports whether a JSON column holds the document doc with the value it
+// has: json anything that is JSON, jsonb nothing with a zero character, half
+// of a surrogate pair, a name given twice, a negative zero or a number beyond
+// all measure. // Invariant 11
+func fits(doc []byte, binary bool) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
+	if !binary && !storable(doc) {
+		return false
+	}
+	for n := 0; ; n++ {
+		v, err := d.ReadToken()
+		if err != nil {
+			return n > 0 && int(d.InputOffset()) <= len(doc) && d.StackDepth() == 0 && blank(doc[d.InputOffset():])
+		}
+		switch {
+		case d.StackDepth() > mostDepth, n > 0 && d.StackDepth() == 0 && v.Kind() != '}' && v.Kind() != ']':
+			return false
+		case binary && v.Kind() == '"' && strings.IndexByte(v.String(), 0) >= 0:
+			return false
+		case binary && v.Kind() == '0' && !measured(v.String()):
+			return false
+		}
+	}
+}
+
+func blank(b []byte) bool { return len(bytes.TrimLeft(b, " \t\r\n")) == 0 }
+
+// measured reports whether jsonb keeps the number as it is.
+func measured(number string) bool {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+	e, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+	if exponent != "" && (err != nil || e > mostExponent || e < -mostExponent) || len(mantissa) > mostDigits {
+		return false
+	}
+	return mantissa[0] != '-' || strings.Trim(mantissa, "-0.") != ""
+}

@@ -1,0 +1,374 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// tx gathers batches, and holds a session from its first Apply on. What was
+// applied is remembered until the commit, so that it can be done again on
+// another connection where this one is lost.
+type tx struct {
+	db   *DB
+	key  state.Key
+	from state.Cursor
+	at   position // of the stream when the transaction began
+	of   load.Pass
+	pass *pass
+
+	pending []*staged // in the order of their first batch
+	log     []*applied
+	held    int64 // bytes of batches in log
+	failed  error // of an Apply: nothing can be committed any more
+	over    bool
+
+	attempt
+}
+
+// attempt is what a transaction has on one connection.
+type attempt struct {
+	s       *session // nil before the first Apply
+	carried *carried // as pass.carried, this transaction's included
+	kept    bool     // the temporary table of kept rows was made
+	fresh   map[string]bool
+	stamp   time.Time // of the changes that it records
+	written map[string]int64
+	flaws   [][]any // rows for [load.Rejects]
+}
+
+// applied is one call of Apply.
+type applied struct {
+	staged []*staged
+	sweep  load.Sweep
+	out    load.Outcome
+	told   bool // out was returned
+	done   bool // on this connection
+	gone   bool // the batches were given up
+}
+
+// maxHeld is how many bytes of batches a transaction keeps to be able to start
+// again. One that grows beyond cannot, and fails with its connection: the run
+// goes on from the cursor. // Invariant 6
+const maxHeld = 48 << 20
+
+// Begin implements [load.Destination].
+func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	at, err := d.position(ctx, k)
+	if err != nil {
+		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
+	}
+	return &tx{db: d, key: k, from: from, at: at, of: p, pass: d.passOf(k, p.Run)}, nil
+}
+
+// Write implements [load.Tx].
+func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err error) {
+	if x.over {
+		return fmt.Errorf("write %s: transaction is over", t.Name)
+	}
+	if err = checkKey(t, b); err == nil {
+		x.pending, err = stage(x.pending, t, b)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Apply implements [load.Tx].
+func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
+	switch {
+	case x.over:
+		return out, fmt.Errorf("apply %s: transaction is over", x.key.Stream)
+	case x.failed != nil:
+		return out, x.failed
+	}
+	a := &applied{staged: x.pending, sweep: s}
+	for _, p := range x.pending {
+		x.held += p.bytes
+	}
+	x.log, x.pending = append(x.log, a), nil
+	if err := x.retry(ctx, func() error { return x.catchUp(ctx) }); err != nil {
+		x.failed = fmt.Errorf("apply %s: %w", x.key.Stream, err)
+		return out, x.failed
+	}
+	a.told = true
+	x.forgo()
+	return a.out, nil
+}
+
+// retry does f again, on another connection, where what went wrong is transient
+// and nothing is missing to start from the beginning.
+func (x *tx) retry(ctx context.Context, f func() error) error {
+	return x.db.retry(ctx, func() error {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		x.abandon()
+		for _, a := range x.log {
+			if a.gone && transient(err) {
+				return fmt.Errorf("the transaction is too large to be started again: %w", permanent{err})
+			}
+		}
+		return err
+	})
+}
+
+// permanent hides from retry what an error is.
+type permanent struct{ err error }
+
+func (p permanent) Error() string { return p.err.Error() }
+
+// catchUp does what is left to do on this connection, from the beginning where
+// it is a new one.
+func (x *tx) catchUp(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := x.start(ctx); err != nil {
+		return err
+	}
+	for _, a := range x.log {
+		if a.done {
+			continue
+		}
+		out, err := x.apply(ctx, a)
+		if err != nil {
+			return err
+		}
+		if a.told && !same(out, a.out) {
+			return errors.New("done again on another connection it came to another outcome: the table was changed in between")
+		}
+		if a.told {
+			releaseKeys(out)
+		} else {
+			a.out = out
+		}
+		a.done = true
+	}
+	return nil
+}
+
+// same compares outcomes but for the keys they list.
+func same(a, b load.Outcome) bool {
+	return a.Written == b.Written && a.Inserted == b.Inserted && a.Unchanged == b.Unchanged && a.Deduplicated == b.Deduplicated &&
+		a.Revived == b.Revived && a.Alive == b.Alive && a.Missing == b.Missing && a.Known == b.Known && a.Deleted == b.Deleted
+}
+
+func releaseKeys(o load.Outcome) {
+	for _, b := range o.Keys {
+		b.Release()
+	}
+}
+
+// forgo gives up the batches of what was applied where they are too much to be
+// kept.
+func (x *tx) forgo() {
+	if x.held <= maxHeld {
+		return
+	}
+	for _, a := range x.log {
+		a.release()
+		a.gone = true
+	}
+	x.held = 0
+}
+
+func (a *applied) release() {
+	for _, p := range a.staged {
+		p.release()
+	}
+	a.staged = nil
+}
+
+// start takes a session and begins, and finds out early if it is too late.
+func (x *tx) start(ctx context.Context) error {
+	if x.s != nil {
+		return nil
+	}
+	if err := x.db.step("begin"); err != nil {
+		return err
+	}
+	if err := x.db.prepare(ctx); err != nil {
+		return err
+	}
+	s, c, err := x.db.resume(ctx, x.pass)
+	if err != nil {
+		return err
+	}
+	x.attempt = attempt{s: s, carried: c, fresh: map[string]bool{}, written: map[string]int64{}}
+	if err := x.db.begin(ctx, s); err != nil {
+		return err
+	}
+	if err := x.db.step("fence"); err != nil {
+		return err
+	}
+	now, err := x.db.fence(ctx, s, x.key)
+	if err != nil {
+		if code(err) == codeUndefinedTable { // somebody has dropped it
+			x.db.unprepared()
+			err = again{err}
+		}
+		return fmt.Errorf("lock cursor: %w", err)
+	}
+	if !now.at(x.at) || x.at.cursor != x.from {
+		return state.ErrMoved
+	}
+	return nil
+}
+
+// apply does one Apply on this connection.
+func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error) {
+	if len(a.staged) == 0 && a.sweep.Table == "" {
+		return out, nil
+	}
+	m := &merge{tx: x, ctx: ctx, out: &out}
+	for _, step := range []func() error{
+		func() error { return m.fit(a.staged, a.sweep.Table) },
+		func() error { return m.rows(a.staged) },
+		func() error { return m.sweep(a.sweep) },
+		m.reject,
+	} {
+		if err := step(); err != nil {
+			releaseKeys(out)
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// Commit implements [load.Tx].
+func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	if x.over {
+		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
+	}
+	defer x.Rollback()
+	if len(x.pending) > 0 {
+		if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+	}
+	if x.failed != nil {
+		return x.failed
+	}
+	to := position{cursor: next, sequence: x.at.sequence + 1, moved: time.UnixMicro(time.Now().UnixMicro())}
+	if err := x.retry(ctx, func() error { return x.commit(ctx, to) }); err != nil {
+		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
+	}
+	return nil
+}
+
+// commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
+func (x *tx) commit(ctx context.Context, to position) error {
+	for _, step := range []func() error{
+		func() error { return x.catchUp(ctx) },
+		func() error { return x.db.step("state") },
+		func() error { return x.db.move(ctx, x.s, x.key, x.at, to) },
+		func() error { return x.db.step("precommit") },
+		ctx.Err,
+		func() error { return x.seal(ctx, to) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	x.over = true
+	x.finish(ctx)
+	return x.db.step("committed")
+}
+
+// commitGrace is how long a COMMIT that was sent may take though nobody waits
+// for it any more: until it is answered, nobody knows what it came to.
+const commitGrace = 5 * time.Second
+
+// seal sends COMMIT. Where its answer is lost, it finds out which one it was.
+func (x *tx) seal(ctx context.Context, to position) error {
+	late, release := withGrace(ctx, commitGrace)
+	defer release()
+	tag, err := x.s.exec(late, "COMMIT")
+	if err == nil && tag.String() != "COMMIT" { // of a transaction that had failed
+		return fmt.Errorf("the server answered %s", tag)
+	}
+	if err == nil || !lost(err) && late.Err() == nil {
+		return err
+	}
+	carried := x.carried != nil
+	x.abandon()
+	committed, now, serr := x.db.settled(late, x.key, to)
+	switch {
+	case serr != nil:
+		return fmt.Errorf("the answer to COMMIT was lost, and what became of it cannot be found out: %w", errors.Join(permanent{err}, permanent{serr}))
+	case committed:
+		if carried {
+			x.db.lose(x.pass)
+		}
+		return nil
+	case !now.at(x.at):
+		return state.ErrMoved
+	}
+	return err
+}
+
+// withGrace is ctx with its end put off by d.
+func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-late.Done():
+		}
+	})
+	return late, func() { stop(); cancel() }
+}
+
+// Rollback implements [load.Tx].
+func (x *tx) Rollback() error {
+	if !x.over {
+		x.abandon()
+	}
+	x.over = true
+	for _, p := range x.pending {
+		p.release()
+	}
+	for _, a := range x.log {
+		a.release()
+	}
+	x.pending, x.log = nil, nil
+	return nil
+}
+
+// abandon gives up what was done on this connection.
+func (x *tx) abandon() {
+	s := x.s
+	x.attempt = attempt{}
+	for _, a := range x.log {
+		a.done = false
+	}
+	if s == nil {
+		return
+	}
+	s.rollback()
+	x.db.suspend(x.pass, s, x.pass.carriedBy(s))
+}
+
+// finish does what follows a commit.
+func (x *tx) finish(ctx context.Context) {
+	if x.s == nil { // committed, but on a connection that is gone
+		return
+	}
+	x.pass.learn(x.fresh)
+	s, written := x.s, x.written
+	c := x.carried
+	x.attempt = attempt{}
+	x.db.analyze(ctx, s, written)
+	x.db.suspend(x.pass, s, c)
+}

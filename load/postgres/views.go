@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// view is somebody's view, or one of our own, with all that makes it what it is.
+type view struct {
+	oid        string
+	name       string // quoted, with its schema
+	columns    []string
+	options    string
+	definition string
+	owner      string
+	granted    bool     // somebody has granted or revoked something on the whole of it
+	grants     []string // statements
+	comments   []string // statements
+	print      string   // what must be the same when it was put back
+}
+
+// aside runs f, which changes the types of columns of table, while the views
+// that stand on them, and on those, are out of the way: the database refuses it
+// else. They come back in the same transaction, as they were, with their owners,
+// grants, options and comments. What cannot be put back ends it. // Invariant 16
+func (m *merge) aside(table string, columns []string, f func() error) error {
+	if len(columns) == 0 {
+		return f()
+	}
+	views, err := m.dependents(table, columns)
+	if err != nil {
+		return err
+	}
+	for i := len(views) - 1; i >= 0; i-- {
+		if err := m.s.run(m.ctx, "DROP VIEW "+views[i].name); err != nil {
+			return fmt.Errorf("widen column %s: put view %s aside: %w", strings.Join(columns, ", "), views[i].name, err)
+		}
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	for _, v := range views {
+		if err := m.putBack(v); err != nil {
+			return fmt.Errorf("widen column %s: put back view %s: %w", strings.Join(columns, ", "), v.name, err)
+		}
+	}
+	return nil
+}
+
+// dependents are the views that stand on columns of a table, those that others
+// stand on first.
+func (m *merge) dependents(table string, columns []string) ([]view, error) {
+	oids, err := m.s.strings(m.ctx, `WITH RECURSIVE v (oid, depth) AS (
+		SELECT r.ev_class, 1 FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
+		JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+		AND d.refobjid = `+literal(m.db.place(table))+`::regclass AND a.attname IN (`+literals(columns)+`)
+		UNION SELECT r.ev_class, v.depth + 1 FROM v JOIN pg_catalog.pg_depend d ON d.refobjid = v.oid
+		JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
+		WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND r.ev_class <> v.oid
+		) SELECT oid FROM v GROUP BY oid ORDER BY max(depth), oid`)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]view, len(oids))
+	for i, oid := range oids {
+		if err := m.replaceable(oid); err != nil {
+			return nil, fmt.Errorf("widen column %s: %w", strings.Join(columns, ", "), err)
+		}
+		if views[i], err = m.readView(oid); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// replaceable refuses what stands on a column and is no plain view, or a view
+// with something attached that would be lost.
+func (m *merge) replaceable(oid string) error {
+	in, err := m.s.strings(m.ctx, `SELECT pg_catalog.pg_describe_object('pg_class'::regclass, oid, 0) FROM pg_catalog.pg_class WHERE oid = `+oid+` AND relkind <> 'v'
+		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
+		LEFT JOIN pg_catalog.pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+		WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = `+oid+` AND d.deptype <> 'i' AND (r.oid IS NULL OR r.rulename <> '_RETURN')
+		UNION ALL SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_catalog.pg_depend d
+		JOIN pg_catalog.pg_type t ON d.refobjid IN (t.oid, t.typarray)
+		WHERE d.refclassid = 'pg_type'::regclass AND t.typrelid = `+oid+` AND d.deptype <> 'i'`)
+	if err != nil || in == nil {
+		return err
+	}
+	return fmt.Errorf("%s stands on it and cannot be made again as it was: drop it, let the next run widen the column, and make it anew", in[0])
+}
+
+func (m *merge) readView(oid string) (view, error) {
+	v := view{oid: oid}
+	query := `SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), pg_catalog.pg_get_viewdef(c.oid),
+		pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)),
+		(SELECT pg_catalog.string_agg(pg_catalog.split_part(o, '=', 1) || ' = ' || pg_catalog.quote_literal(pg_catalog.substr(o, pg_catalog.strpos(o, '=') + 1)), ', ') FROM pg_catalog.unnest(c.reloptions) AS o)
+		, c.relacl IS NOT NULL FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ` + oid
+	err := m.s.query(m.ctx, query, func(values [][]byte) error {
+		v.name, v.definition, v.owner, v.options = string(values[0]), string(values[1]), string(values[2]), string(values[3])
+		v.granted = string(values[4]) == "t"
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	if v.columns, err = m.s.strings(m.ctx, "SELECT attname FROM pg_catalog.pg_attribute WHERE attnum > 0 AND attrelid = "+oid+" ORDER BY attnum"); err != nil {
+		return v, err
+	}
+	if v.grants, err = m.s.strings(m.ctx, grantsSQL(oid, v.name)); err != nil {
+		return v, err
+	}
+	if v.comments, err = m.s.strings(m.ctx, commentsSQL(oid, v.name)); err != nil {
+		return v, err
+	}
+	v.print, err = m.fingerprint(oid)
+	return v, err
+}
+
+// grantsSQL writes the statements that grant on a view what is granted on it.
+func grantsSQL(oid, name string) string {
+	to := `CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END || CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END`
+	return `SELECT 'GRANT ' || privilege_type || ' ON ' || ` + literal(name) + ` || ' TO ' || ` + to + `
+		FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) WHERE c.oid = ` + oid + `
+		UNION ALL SELECT 'GRANT ' || privilege_type || ' (' || pg_catalog.quote_ident(a.attname) || ') ON ' || ` + literal(name) + ` || ' TO ' || ` + to + `
+		FROM pg_catalog.pg_attribute a, LATERAL pg_catalog.aclexplode(a.attacl) WHERE a.attrelid = ` + oid
+}
+
+func commentsSQL(oid, name string) string {
+	return `SELECT 'COMMENT ON ' || CASE d.objsubid WHEN 0 THEN 'VIEW ' || ` + literal(name) + ` ELSE 'COLUMN ' || ` + literal(name) + ` || '.' || pg_catalog.quote_ident(a.attname) END
+		|| ' IS ' || pg_catalog.quote_literal(d.description)
+		FROM pg_catalog.pg_description d LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND d.objsubid > 0
+		WHERE d.classoid = 'pg_class'::regclass AND d.objoid = ` + oid
+}
+
+// fingerprint is all about a view but its definition, which the database spells
+// anew where a column has another type.
+func (m *merge) fingerprint(oid string) (string, error) {
+	out, err := m.s.strings(m.ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
+		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),
+		(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(a.attname, pg_catalog.col_description(c.oid, a.attnum),
+			(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(a.attacl) AS x)) ORDER BY a.attnum)
+		FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0))::text FROM pg_catalog.pg_class c WHERE c.oid = `+oid)
+	return strings.Join(out, ""), err
+}
+
+// putBack makes a view as it was, and checks that it is.
+func (m *merge) putBack(v view) error {
+	with := ""
+	if v.options != "" {
+		with = " WITH (" + v.options + ")"
+	}
+	statements := []string{
+		"CREATE VIEW " + v.name + " (" + idents(v.columns) + ")" + with + " AS " + strings.TrimSuffix(strings.TrimSpace(v.definition), ";"),
+		"ALTER VIEW " + v.name + " OWNER TO " + v.owner,
+	}
+	if err := m.s.run(m.ctx, strings.Join(append(statements, v.comments...), "; ")); err != nil {
+		return err
+	}
+	// What default privileges have granted was not there; and where something was
+	// granted, what the owner has by default may not have been.
+	acl := "c.relacl"
+	if v.granted {
+		acl = "coalesce(c.relacl, pg_catalog.acldefault('r', c.relowner))"
+	}
+	revokes, err := m.s.strings(m.ctx, `SELECT DISTINCT 'REVOKE ALL ON `+strings.ReplaceAll(v.name, "'", "''")+` FROM ' || CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
+		FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(`+acl+`) WHERE c.oid = `+literal(v.name)+"::regclass")
+	if err != nil {
+		return err
+	}
+	if err := m.s.run(m.ctx, strings.Join(append(revokes, v.grants...), "; ")); err != nil {
+		return err
+	}
+	oids, err := m.s.strings(m.ctx, "SELECT "+literal(v.name)+"::regclass::oid")
+	if err != nil {
+		return err
+	}
+	print, err := m.fingerprint(oids[0])
+	if err == nil && print != v.print {
+		return errors.New("its grants, owner or comments would not be what they were")
+	}
+	return err
+}
