@@ -4,7 +4,7 @@ GO     := go
 PKGS   := ./...
 BIN    := bin/penstock
 T      ?= 30s
-TRIALS ?= 300
+TRIALS ?= 1000
 
 .DEFAULT_GOAL := help
 
@@ -38,11 +38,11 @@ check: ## the one gate: format, vet, staticcheck, the import line, tests under t
 bench: build ## the figures this project promises, each beside its baseline from the same minutes
 	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire
-	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
 .PHONY: crash
-crash: ## kill -9 at random instants and at every named step, then run once: table = truth (TRIALS=300)
-	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 120m -v ./cmd/penstock -trials $(TRIALS)
+crash: ## kill -9 at random instants and at every named step, then run once: table = truth, for each destination (TRIALS=1000)
+	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target in turn (T=30s)

@@ -195,12 +195,12 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 // checkDestination opens a destination and asks whether it could be written.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) finding {
 	part := "destination " + d.Name
-	for _, p := range places() {
-		if p.scheme == d.Scheme && p.check != nil {
-			if err := p.check(d); err != nil {
-				return failed(ctx, part, err, "")
-			}
-		}
+	p, err := placeOf(c, d)
+	if err == nil && p.check != nil {
+		err = p.check(ctx, a, d)
+	}
+	if err != nil {
+		return failed(ctx, part, err, "")
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {

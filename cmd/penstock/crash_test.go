@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,10 +24,10 @@ import (
 )
 
 var (
-	trials    = flag.Int("trials", 0, "kill a sync at this many random instants")
+	trials    = flag.Int("trials", 0, "kill a sync at this many random instants, for each kind of destination")
 	seed      = flag.Uint64("crash-seed", 0, "seed of the random instants; 0 takes one from the clock")
 	crashArgs = flag.String("crash-child", "", "be the process to be killed: the configuration to sync")
-	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N kills at the Nth time the step is reached; list prints the steps")
+	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL signals itself the Nth time the step is reached; list prints the steps")
 )
 
 // crashStreams are a little of everything that can be half done: pages by
@@ -36,33 +36,49 @@ var (
 const crashStreams = `["v2.contacts", "v2.invoices", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.quotes",
     "hr.holidays_list", "hr.employees", "support.tickets", "projects.projects", "projects.task_board", "accounting.customers"]`
 
+// fewStreams are those of the random instants: one of each kind, so that a
+// thousand trials take minutes.
+const fewStreams = `["v2.contacts", "crm.pipelines", "crm.lead_board", "sales.invoices", "hr.holidays_list"]`
+
 // TestCrashChild is the process that is killed. Its groups are small, so that
 // even a short sync has many commits.
 func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("a child of TestCrash")
 	}
-	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, step: killAt(*crashStep)}
+	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, step: signalAt(*crashStep)}
 	os.Exit(a.execute(context.Background(), []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}))
 }
 
-// killAt ends the process, as a power cut would, when a step is reached.
-func killAt(spec string) func(string) error {
+// signalAt kills the process, as a power cut would, or stops it, when a step is
+// reached.
+func signalAt(spec string) func(string) error {
+	var mu sync.Mutex
 	if spec == "list" {
 		return func(name string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			fmt.Println("step " + name)
 			return nil
 		}
 	}
-	name, nth, _ := strings.Cut(spec, ":")
+	name, rest, _ := strings.Cut(spec, ":")
+	nth, sig, _ := strings.Cut(rest, ":")
 	n, _ := strconv.Atoi(nth)
+	signal := syscall.SIGKILL
+	if sig == "STOP" {
+		signal = syscall.SIGSTOP
+	}
 	return func(step string) error {
-		if step != name {
-			return nil
-		}
-		if n--; n == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
+		mu.Lock()
+		defer mu.Unlock()
+		if step == name {
+			if n--; n == 0 {
+				_ = syscall.Kill(os.Getpid(), signal)
+				for signal == syscall.SIGKILL { // until it comes
+					time.Sleep(time.Second)
+				}
+			}
 		}
 		return nil
 	}
@@ -72,58 +88,58 @@ func killAt(spec string) func(string) error {
 // to sync in a process that can be killed.
 type crashRig struct {
 	*platform
-	base string // the warehouse as it was before the change
+	other string // a configuration that differs in nothing but the folder of state
 }
 
-func newCrashRig(t *testing.T) *crashRig {
+func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
-	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: 3}, crashStreams)
-	r := &crashRig{platform: p, base: filepath.Join(p.dir, "base.duckdb")}
+	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
+	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
+	b, err := os.ReadFile(p.config())
+	require.NoError(t, err)
+	b = bytes.Replace(b, []byte("/state\n"), []byte("/state-of-another-machine\n"), 1)
+	require.NoError(t, os.WriteFile(r.other, b, 0o600))
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
-	copyFile(t, p.warehouse(), r.base)
+	to.keep(t)
 	p.change(t)
 	return r
 }
 
-// reset puts the warehouse back to nothing, or to before the change.
-func (r *crashRig) reset(t *testing.T, fresh bool) {
-	t.Helper()
-	for _, ext := range []string{"", ".wal"} {
-		if err := os.Remove(r.warehouse() + ext); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-	}
-	if !fresh {
-		copyFile(t, r.base, r.warehouse())
-	}
+// child is a sync in a process of its own.
+type child struct {
+	*exec.Cmd
+	out bytes.Buffer
 }
 
-func copyFile(t *testing.T, from, to string) {
+func (r *crashRig) start(t *testing.T, config, step string) *child {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(to, b, 0o600))
+	c := &child{Cmd: exec.Command(os.Args[0], "-test.run", "^TestCrashChild$", "-crash-child", config, "-crash-step", step)}
+	c.Stdout, c.Stderr = &c.out, &c.out
+	require.NoError(t, c.Start())
+	return c
+}
+
+// wait returns the child's exit code, or that it was killed.
+func (c *child) wait() (code int, killed bool) {
+	_ = c.Wait()
+	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // sync runs the child; after is when it is killed, 0 for never.
 func (r *crashRig) sync(t *testing.T, step string, after time.Duration) (killed bool, out string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestCrashChild$", "-crash-child", r.config(), "-crash-step", step)
-	var b bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &b, &b
-	require.NoError(t, cmd.Start())
+	c := r.start(t, r.config(), step)
 	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(after, func() { _ = c.Process.Kill() })
 		defer timer.Stop()
 	}
-	err := cmd.Wait()
-	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	killed = status.Signaled() && status.Signal() == syscall.SIGKILL
+	code, killed := c.wait()
 	if !killed {
-		require.NoError(t, err, b.String())
+		require.Zero(t, code, c.out.String())
 	}
-	return killed, b.String()
+	return killed, c.out.String()
 }
 
 // recover runs once more, to the end, and holds every table against the truth.
@@ -133,90 +149,192 @@ func (r *crashRig) recover(t *testing.T, what string) {
 	killed, out := r.sync(t, "", 0)
 	require.False(t, killed)
 	if d := r.compare(t); len(d) > 0 {
-		keep := filepath.Join(os.TempDir(), "penstock-crash.duckdb")
-		copyFile(t, r.warehouse(), keep)
-		t.Fatalf("after %s (warehouse kept as %s):\n%s\n%s", what, keep, strings.Join(d, "\n"), out)
+		t.Fatalf("after %s:\n%s\n%s", what, strings.Join(d, "\n"), out)
 	}
-	w := openWarehouse(t, r.warehouse())
+	w := r.to.open(t)
 	defer w.db.Close()
-	for _, table := range []string{"v2_contacts", "v2_invoices", "crm_lead_board", "sales_invoices", "hr_employees", "support_tickets"} {
-		require.Zero(t, w.count(t, "SELECT count(*) - count(DISTINCT id) FROM "+table), "after %s: a key twice in %s", what, table)
+	for _, f := range family {
+		require.Zero(t, w.count(t, broken(f.root, f.child)), "after %s: %s", what, f.root)
 	}
+}
+
+// reading looks at the warehouse over and over while something is done to it,
+// as a dashboard would. // Invariant 7
+func (r *crashRig) reading(t *testing.T) (stop func()) {
+	t.Helper()
+	look, done := r.to.watch(t), make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			if err := look(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+	return func() {
+		close(done)
+		reader.Wait()
+	}
+}
+
+// crashing runs a sweep for each kind of destination.
+func crashing(t *testing.T, f func(t *testing.T, to target)) {
+	t.Helper()
+	if *trials == 0 {
+		t.Skip("make crash")
+	}
+	onEach(t, f)
+}
+
+// steps are those which a sync reaches, in their order, and how often.
+func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
+	t.Helper()
+	_, out := r.sync(t, "list", 0)
+	counts = map[string]int{}
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "step "); ok {
+			if counts[name]++; counts[name] == 1 {
+				order = append(order, name)
+			}
+		}
+	}
+	require.NotEmpty(t, order, out)
+	return order, counts
 }
 
 // TestCrashAtEveryStep kills the sync at the first, a middle and the last time
 // it reaches each step that a destination names, on a new warehouse and on one
 // with changes and deletions to apply.
 func TestCrashAtEveryStep(t *testing.T) {
-	if *trials == 0 {
-		t.Skip("make crash")
-	}
-	r := newCrashRig(t)
-	for _, fresh := range []bool{true, false} {
-		r.reset(t, fresh)
-		_, out := r.sync(t, "list", 0)
-		counts := map[string]int{}
-		var order []string
-		for line := range strings.Lines(out) {
-			if name, ok := strings.CutPrefix(strings.TrimSpace(line), "step "); ok {
-				if counts[name]++; counts[name] == 1 {
-					order = append(order, name)
+	crashing(t, func(t *testing.T, to target) {
+		r := newCrashRig(t, to, 3, crashStreams)
+		for _, kept := range []bool{false, true} {
+			to.reset(t, kept)
+			order, counts := r.steps(t)
+			for _, name := range order {
+				n := counts[name]
+				times := []int{1, n/2 + 1, n}
+				if *trials < 100 { // the short form
+					times = times[1:2]
+				}
+				for _, nth := range times {
+					to.reset(t, kept)
+					what := fmt.Sprintf("kill at step %s, time %d of %d, on a new warehouse: %v", name, nth, n, !kept)
+					stop := r.reading(t)
+					killed, _ := r.sync(t, fmt.Sprintf("%s:%d", name, nth), 0)
+					if !killed && nth <= n/2+1 && n > 2 {
+						t.Errorf("no %s", what)
+					}
+					r.recover(t, what)
+					stop()
 				}
 			}
+			t.Logf("new %v: %d steps, each killed at up to three times: %v", !kept, len(order), counts)
 		}
-		require.NotEmpty(t, order, out)
-		for _, name := range order {
-			n := counts[name]
-			times := []int{1, n/2 + 1, n}
-			if *trials < 100 { // the short form
-				times = times[1:2]
-			}
-			for _, nth := range times {
-				r.reset(t, fresh)
-				what := fmt.Sprintf("kill at step %s, time %d of %d, fresh %v", name, nth, n, fresh)
-				killed, _ := r.sync(t, fmt.Sprintf("%s:%d", name, nth), 0)
-				if !killed && nth <= n/2+1 && n > 2 {
-					t.Errorf("no %s", what)
-				}
-				r.recover(t, what)
-			}
-		}
-		t.Logf("fresh %v: %d steps, each killed at up to three times: %v", fresh, len(order), counts)
-	}
+	})
 }
 
 // TestCrashAtRandom kills the sync at random instants of its whole length.
 func TestCrashAtRandom(t *testing.T) {
-	if *trials == 0 {
-		t.Skip("make crash")
-	}
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-crash-seed %d", s)
-	random := rand.New(rand.NewPCG(s, 1))
-	r := newCrashRig(t)
-	took := map[bool]time.Duration{}
-	for _, fresh := range []bool{true, false} {
-		r.reset(t, fresh)
-		begin := time.Now()
-		r.sync(t, "", 0)
-		took[fresh] = time.Since(begin)
-	}
-	kills, runs := 0, 0
-	for ; kills < *trials && runs < 3**trials; runs++ {
-		fresh := runs%2 == 0
-		r.reset(t, fresh)
-		after := time.Duration(1 + random.Int64N(int64(took[fresh])))
-		begin := time.Now()
-		killed, _ := r.sync(t, "", after)
-		if killed {
-			kills++
-		} else {
-			took[fresh] = min(took[fresh], time.Since(begin)) // a busy machine measured too long
+	crashing(t, func(t *testing.T, to target) {
+		t.Logf("-crash-seed %d", s)
+		random := rand.New(rand.NewPCG(s, 1))
+		r := newCrashRig(t, to, 1, fewStreams)
+		took := map[bool]time.Duration{}
+		for _, kept := range []bool{false, true} {
+			to.reset(t, kept)
+			begin := time.Now()
+			r.sync(t, "", 0)
+			took[kept] = time.Since(begin)
 		}
-		r.recover(t, fmt.Sprintf("trial %d: kill after %v, fresh %v", runs, after, fresh))
+		kills, runs := 0, 0
+		for ; kills < *trials && runs < 3**trials; runs++ {
+			kept := runs%2 == 1
+			to.reset(t, kept)
+			after := time.Duration(1 + random.Int64N(int64(took[kept])))
+			begin := time.Now()
+			stop := r.reading(t)
+			killed, _ := r.sync(t, "", after)
+			if killed {
+				kills++
+			} else {
+				took[kept] = min(took[kept], time.Since(begin)) // a busy machine measured too long
+			}
+			r.recover(t, fmt.Sprintf("trial %d: kill after %v, on a new warehouse: %v", runs, after, !kept))
+			stop()
+		}
+		t.Logf("%d kills in %d trials, 0 violations", kills, runs)
+	})
+}
+
+// TestCrashWakesUp stops a sync at each step, lets another process of another
+// machine do the work meanwhile, and wakes the first one up: it must not
+// commit over what the other did. // Invariant 13
+func TestCrashWakesUp(t *testing.T) {
+	crashing(t, func(t *testing.T, to target) {
+		r := newCrashRig(t, to, 1, fewStreams)
+		to.reset(t, true)
+		order, counts := r.steps(t)
+		for _, name := range order {
+			to.reset(t, true)
+			sleeper := r.start(t, r.config(), fmt.Sprintf("%s:%d:STOP", name, counts[name]/2+1))
+			stopped := sleeper.stopped(20 * time.Second)
+			other := r.start(t, r.other, "")
+			timer := time.AfterFunc(15*time.Second, func() { _ = other.Process.Kill() }) // it waits for what the sleeper holds
+			otherCode, _ := other.wait()
+			timer.Stop()
+			_ = sleeper.Process.Signal(syscall.SIGCONT)
+			code, _ := sleeper.wait()
+			if otherCode == exitDone && stopped && code == exitDone && name != "end" {
+				t.Logf("both ended well though one slept at %s: %s", name, sleeper.out.String())
+			}
+			r.recover(t, "a sleep at step "+name)
+		}
+	})
+}
+
+// stopped waits until the process is, or has ended.
+func (c *child) stopped(most time.Duration) bool {
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(b), ") ")
+		switch {
+		case strings.HasPrefix(rest, "T"):
+			return true
+		case strings.HasPrefix(rest, "Z"):
+			return false
+		}
 	}
-	t.Logf("%d kills in %d trials, 0 violations", kills, runs)
+	return false
+}
+
+// TestCrashTwoAtOnce syncs from two machines at once, one of which is killed.
+func TestCrashTwoAtOnce(t *testing.T) {
+	crashing(t, func(t *testing.T, to target) {
+		random := rand.New(rand.NewPCG(*seed, 2))
+		r := newCrashRig(t, to, 1, fewStreams)
+		for i := range max(3, *trials/50) {
+			to.reset(t, i%2 == 1)
+			stop := r.reading(t)
+			one, two := r.start(t, r.config(), ""), r.start(t, r.other, "")
+			timer := time.AfterFunc(time.Duration(random.Int64N(int64(time.Second))), func() { _ = one.Process.Kill() })
+			one.wait()
+			two.wait()
+			timer.Stop()
+			r.recover(t, fmt.Sprintf("two at once, trial %d", i))
+			stop()
+		}
+	})
 }

@@ -77,7 +77,10 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	}
 	for _, q := range demoQueries {
 		fmt.Fprintf(a.out, "\n%s\n\n%s\n\n", q.title, q.sql)
-		if err := a.withQuerier(ctx, "", func(d load.Querier) error { return a.ask(ctx, d, q.sql, printer{}) }); err != nil {
+		err := a.read(ctx, "", func(d *reader) error {
+			return d.ask(ctx, func(on load.Querier) error { return ask(ctx, on, q.sql, &printer{w: a.out}) })
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -6,122 +6,182 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/load/duckdb"
 )
 
-// place is a kind of destination: the scheme of its URLs and how one is opened.
+// place is a kind of destination: the scheme of its URLs, how one is opened,
+// and what differs between kinds beyond load's contract. What is nil, a kind
+// does not need or cannot do.
 type place struct {
 	scheme  string
 	missing string // why this build has none; "" where it has
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
-	check   func(config.Destination) error // the rights that opening does not show; may be nil
+	check   func(context.Context, *app, config.Destination) error // the rights that opening does not show
+
+	// absent says that there is nothing to read yet, before open makes it.
+	absent func(config.Destination) error
+	// locate says where a table that is there can be found without penstock.
+	locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
+	// files are where an engine finds a stream's table without penstock, for
+	// good, as a pattern.
+	files func(d config.Destination, stream, table string) string
+	// asker answers SQL for a destination that is no load.Querier itself.
+	asker func(context.Context, *reader) (querier, error)
+	// publish gives readers what a run has loaded.
+	publish func(context.Context, config.Destination, load.Destination) error
+}
+
+// querier is a load.Querier to be closed after use.
+type querier interface {
+	load.Querier
+	Close() error
 }
 
 // places is the table of destinations. A new one is a folder under load and a
 // line here.
 func places() []place {
 	return []place{
-		{scheme: "duckdb", missing: duckdbMissing, open: openDuckDB, check: checkDuckDB},
-		{scheme: "postgres", missing: "this release has no Postgres loader yet"},
-		{scheme: "postgresql", missing: "this release has no Postgres loader yet"},
-		{scheme: "parquet", missing: "this release has no Parquet loader yet"},
+		duckdbPlace(),
+		postgresPlace("postgres"),
+		postgresPlace("postgresql"),
+		parquetPlace(),
 	}
 }
 
-// openDestination opens what a configuration names, or says where in the file
-// it asks for more than this build can do.
+// placeOf is the kind of a destination, or where in the file it asks for more
+// than this build can do.
+func placeOf(c *config.Config, d config.Destination) (place, error) {
+	all := places()
+	i := slices.IndexFunc(all, func(p place) bool { return p.scheme == d.Scheme })
+	if i < 0 {
+		return place{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
+	}
+	if p := all[i]; p.missing != "" {
+		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s: is not in this build: %s", d.Name, d.Scheme, p.missing))
+	}
+	if d.Publish != "" && all[i].publish == nil {
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish is for DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
+	}
+	return all[i], nil
+}
+
+// openDestination opens what a configuration names.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
-	for _, p := range places() {
-		if p.scheme != d.Scheme {
-			continue
-		}
-		if p.missing != "" {
-			return nil, c.Fault(d.At, fmt.Sprintf("destination %s: %s: is not in this build: %s", d.Name, d.Scheme, p.missing))
-		}
-		dest, err := p.open(ctx, a, d)
-		if err != nil {
-			return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
-		}
-		return dest, nil
-	}
-	return nil, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
-}
-
-// openDuckDB reads duckdb:PATH, after which ?memory_limit=512MB, threads=2,
-// wait_lock=30s and storage_version=v1.0.0 may stand.
-func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
-	if d.Schema != "" {
-		return nil, usage("", "a DuckDB file takes no schema in this release")
-	}
-	path, query := duckdbPath(d)
-	o := duckdb.Options{Path: path, Log: a.log, Step: a.step}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, usage("", "its options are no query: want ?memory_limit=512MB&threads=2")
-	}
-	for name := range values {
-		switch v := values.Get(name); name {
-		case "memory_limit":
-			o.MemoryLimit = v
-		case "threads":
-			if o.Threads, err = strconv.Atoi(v); err != nil || o.Threads < 1 {
-				return nil, usage("", "threads %q: want a number", v)
-			}
-		case "wait_lock":
-			if o.WaitLock, err = time.ParseDuration(v); err != nil {
-				return nil, usage("", "wait_lock %q: want a duration such as 30s", v)
-			}
-			if o.WaitLock == 0 {
-				o.WaitLock = -1
-			}
-		case "storage_version":
-			o.StorageVersion = v
-		default:
-			return nil, usage("it takes memory_limit, threads, wait_lock and storage_version", "unknown option %q", name)
-		}
-	}
-	db, err := duckdb.Open(ctx, o)
-	if errors.Is(err, duckdb.ErrNotBuilt) {
-		return nil, hinted(err, "make build sets both; a C compiler is all it needs")
-	}
+	p, err := placeOf(c, d)
 	if err != nil {
 		return nil, err
 	}
-	return db, nil
-}
-
-// duckdbPath splits a URL into the file and its options.
-func duckdbPath(d config.Destination) (path, query string) {
-	path, query, _ = strings.Cut(strings.TrimPrefix(d.URL.Reveal(), "duckdb:"), "?")
-	return path, query
-}
-
-// checkDuckDB asks for what a first commit needs: a folder in which the file
-// and its log can be made.
-func checkDuckDB(d config.Destination) error {
-	path, _ := duckdbPath(d)
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".penstock-check-*")
+	dest, err := p.open(ctx, a, d)
 	if err != nil {
-		return hinted(fmt.Errorf("write to %s: %w", dir, pathCause(err)), "make the folder and let penstock write to it; the file's log stands beside it")
+		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
 	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-		return fmt.Errorf("write to %s: %w", dir, err)
+	return dest, nil
+}
+
+// reader is a destination that a verb looks into.
+type reader struct {
+	load.Destination
+	name  string
+	of    config.Destination
+	place place
+	conf  *config.Config
+}
+
+// read opens the destination named to, or the only one there is, for use.
+func (a *app) read(ctx context.Context, to string, use func(*reader) error) error {
+	c, err := a.load()
+	if err != nil {
+		return err
 	}
-	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-		return f.Close()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return hinted(fmt.Errorf("write %s: %w", path, pathCause(err)), "let penstock write to it")
+	d, err := pickDestination(c, to)
+	if err != nil {
+		return err
+	}
+	p, err := placeOf(c, d)
+	if err != nil {
+		return err
+	}
+	if p.absent != nil {
+		if err := p.absent(d); err != nil {
+			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` makes and fills it")
+		}
+	}
+	dest, err := a.openDestination(ctx, c, d)
+	if err != nil {
+		return err
+	}
+	err = use(&reader{Destination: dest, name: d.Name, of: d, place: p, conf: c})
+	return errors.Join(err, dest.Close())
+}
+
+// ask opens the destination to questions in SQL.
+func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
+	if q, ok := r.Destination.(load.Querier); ok {
+		return use(q)
+	}
+	if r.place.asker == nil {
+		return usage("", "destination %s (%s) cannot be asked in SQL", r.name, r.of.Scheme)
+	}
+	q, err := r.place.asker(ctx, r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(q), q.Close())
+}
+
+func addDestinationFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several")
+}
+
+// pickDestination is the one named, or the only one there is.
+func pickDestination(c *config.Config, name string) (config.Destination, error) {
+	if name == "" && len(c.Destinations) == 1 {
+		return c.Destinations[0], nil
+	}
+	var names []string
+	for _, d := range c.Destinations {
+		names = append(names, d.Name)
+	}
+	hint := "the destinations are " + strings.Join(names, ", ")
+	if name == "" {
+		return config.Destination{}, usage(hint+"; choose with --to", "which destination? %s has %d", c.File, len(names))
+	}
+	d, ok := c.Destination(name)
+	if !ok {
+		return d, usage(hint, "no destination %q in %s", name, c.File)
+	}
+	return d, nil
+}
+
+// options reads what stands behind the ? of a destination's URL, each value by
+// the reader of its name.
+func options(query string, readers map[string]func(string) error) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return usage("", "its options are no query: want ?name=value&name=value")
+	}
+	for _, name := range sortedKeys(values) {
+		read, ok := readers[name]
+		if !ok {
+			return usage("it takes "+strings.Join(sortedKeys(readers), ", "), "unknown option %q", name)
+		}
+		if err := read(values.Get(name)); err != nil {
+			return usage("", "%s %q: %w", name, values.Get(name), err)
+		}
 	}
 	return nil
+}
+
+// filePath splits a URL of a file or folder into its path and its options.
+func filePath(d config.Destination) (path, query string) {
+	path, query, _ = strings.Cut(strings.TrimPrefix(d.URL.Reveal(), d.Scheme+":"), "?")
+	return path, query
 }
 
 // pathCause is an error of the file system without the path it repeats.

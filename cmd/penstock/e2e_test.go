@@ -20,36 +20,36 @@ import (
 )
 
 // platform is a sandbox over real HTTP and a folder with a pipeline that reads
-// it into warehouse.duckdb.
+// it into a warehouse.
 type platform struct {
 	*sandbox.Server
 	url, dir string
 	streams  string // the pipeline's list of them, as YAML
+	to       target
 }
 
-func newPlatform(t *testing.T, o sandbox.Options, streams string) *platform {
+func newPlatform(t *testing.T, o sandbox.Options, streams string, to target) *platform {
 	t.Helper()
 	s, err := sandbox.New(o)
 	require.NoError(t, err)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	p := &platform{Server: s, url: h.URL, dir: t.TempDir(), streams: streams}
+	p := &platform{Server: s, url: h.URL, dir: t.TempDir(), streams: streams, to: to}
 	require.NoError(t, os.WriteFile(p.config(), fmt.Appendf(nil, `version: 1
 sources:
   main:
     v2: {base_url: %[1]s, auth: {api_key: sk_sandbox_readonly}, rate: 100000/s}
     app: {base_url: %[1]s, auth: {token: pat_sandbox_readonly}, rate: 100000/s}
 destinations:
-  warehouse: "duckdb:%[2]s/warehouse.duckdb"
+  warehouse: "%[4]s"
 pipelines:
   all: {from: main, to: [warehouse], streams: %[3]s}
 state: %[2]s/state
-`, h.URL, p.dir, streams), 0o600))
+`, h.URL, p.dir, streams, to.url()), 0o600))
 	return p
 }
 
-func (p *platform) config() string    { return filepath.Join(p.dir, "pipelines.yaml") }
-func (p *platform) warehouse() string { return filepath.Join(p.dir, "warehouse.duckdb") }
+func (p *platform) config() string { return filepath.Join(p.dir, "pipelines.yaml") }
 
 // penstock runs a command line in this process.
 func (p *platform) penstock(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -64,7 +64,7 @@ func (p *platform) compare(t *testing.T) []string {
 	t.Helper()
 	cat, err := schemas.Load()
 	require.NoError(t, err)
-	w := openWarehouse(t, p.warehouse())
+	w := p.to.open(t)
 	defer w.db.Close()
 	var differences []string
 	for _, s := range cat.Ordered() {
@@ -80,8 +80,10 @@ func (p *platform) compare(t *testing.T) []string {
 
 // TestTruth is the main job: every readable stream lands as the platform has
 // it, value by value, and a second run writes nothing.
-func TestTruth(t *testing.T) {
-	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`)
+func TestTruth(t *testing.T) { onEach(t, testTruth) }
+
+func testTruth(t *testing.T, to target) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
 	if d := p.compare(t); len(d) > 0 {
@@ -94,7 +96,7 @@ func TestTruth(t *testing.T) {
 		Run string `json:"run"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &again))
-	w := openWarehouse(t, p.warehouse())
+	w := to.open(t)
 	require.Positive(t, w.count(t, "SELECT count(*) FROM _penstock_certificates WHERE run = '"+again.Run+"'"))
 	require.Zero(t, w.count(t, "SELECT coalesce(sum(written + deleted), 0) FROM _penstock_certificates WHERE run = '"+again.Run+"'"),
 		"the second run wrote rows")
@@ -171,8 +173,10 @@ func (p *platform) write(t *testing.T, method, path, body string) {
 
 // TestChangesLand: what was created, updated and deleted between two syncs is so
 // in the tables after the second, with tombstones for the deleted.
-func TestChangesLand(t *testing.T) {
-	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`)
+func TestChangesLand(t *testing.T) { onEach(t, testChangesLand) }
+
+func testChangesLand(t *testing.T, to target) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
 	code, out, errs := p.penstock(t, "sync")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
 	p.change(t)
@@ -181,7 +185,7 @@ func TestChangesLand(t *testing.T) {
 	if d := p.compare(t); len(d) > 0 {
 		t.Fatal(strings.Join(d, "\n"))
 	}
-	w := openWarehouse(t, p.warehouse())
+	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM sales_invoices WHERE _penstock_deleted_at IS NOT NULL"))
 }

@@ -234,17 +234,25 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 }
 
 // TestBaseline is the baseline process: DuckDB's own load of the same records
-// from a local file.
+// from a local file, into a file of its own or into Parquet.
 func TestBaseline(t *testing.T) {
 	if *baseline == "" {
 		t.Skip("a child of TestFigures")
 	}
-	db, err := sql.Open("duckdb", *into)
+	file := *into
+	if strings.HasSuffix(file, ".parquet") {
+		file = ""
+	}
+	db, err := sql.Open("duckdb", file)
 	require.NoError(t, err)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	columns := readColumns(t, db, *baseline)
-	_, err = db.Exec(fmt.Sprintf("CREATE TABLE contacts AS SELECT * FROM read_json('%s', format = 'newline_delimited', columns = %s)", *baseline, columns))
+	read := fmt.Sprintf("SELECT * FROM read_json('%s', format = 'newline_delimited', columns = %s)", *baseline, readColumns(t, db, *baseline))
+	q := "CREATE TABLE contacts AS " + read
+	if file == "" {
+		q = fmt.Sprintf("COPY (%s) TO '%s' (FORMAT parquet, COMPRESSION zstd)", read, *into)
+	}
+	_, err = db.Exec(q)
 	require.NoError(t, err)
 }
 
@@ -297,52 +305,93 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	}
 }
 
+// landing is where a whole-process load goes, and what it is held against.
+type landing struct {
+	name, base  string
+	to          target
+	reach       float64 // share of the baseline's speed
+	bound       float64 // MB at the peak
+	runBaseline func(i int) float64
+}
+
+func landings(t *testing.T, dir, ndjson string) []landing {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	engine := func(ext string) func(int) float64 {
+		return func(i int) float64 {
+			file := filepath.Join(dir, fmt.Sprintf("base%d%s", i, ext))
+			defer os.Remove(file)
+			return run(t, dir, self, "-test.run", "^TestBaseline$", "-baseline", ndjson, "-into", file).wall
+		}
+	}
+	pg := newPostgresTarget(t)
+	return []landing{
+		{name: "DuckDB file", base: "DuckDB CREATE TABLE AS read_json(local file)", to: duckTarget{dir}, reach: 0.9, bound: 400, runBaseline: engine(".duckdb")},
+		{name: "Parquet, zstd", base: "DuckDB COPY (read_json(local file)) TO Parquet", to: parquetTarget{dir}, reach: 1, bound: 300, runBaseline: engine(".parquet")},
+		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 100, runBaseline: func(int) float64 { return pg.copyBack(t) }},
+	}
+}
+
 // loadFigures compare whole processes: penstock reading the sandbox over HTTP
-// into a DuckDB file with DuckDB reading the same records from a local file.
+// into a warehouse with an engine reading the same records from a local file.
 func loadFigures(t *testing.T, dir, ndjson string) []figure {
 	bin, err := filepath.Abs("../../bin/penstock")
 	require.NoError(t, err)
 	require.FileExists(t, bin, "make build comes first")
-	self, err := os.Executable()
-	require.NoError(t, err)
-
-	load := figure{what: "records over HTTP into a DuckDB file", base: "DuckDB CREATE TABLE AS read_json(local file)", unit: "s",
-		ratio: faster, reach: ">= 0.9", holds: func(r float64) bool { return r >= 0.9 }}
-	again := figure{what: "second run, nothing changed", base: "the first run", unit: "s",
-		ratio: share, reach: "<= 0.5", holds: func(r float64) bool { return r <= 0.5 }}
-	bytesAgain := figure{what: "bytes the second run writes", base: "bytes of the first run", unit: "MB",
-		ratio: share, reach: "~ 0", holds: func(r float64) bool { return r <= 0.002 }}
-	peak := figure{what: "peak memory, whole process", base: "the bound", unit: "MB",
-		ratio: share, reach: "<= 1 (400 MB)", holds: func(r float64) bool { return r <= 1 }}
-	grown := figure{what: "peak memory, ten times the records", base: "peak memory, once", unit: "MB",
-		ratio: share, reach: "<= 1.05", holds: func(r float64) bool { return r <= 1.05 }}
+	lands := landings(t, dir, ndjson)
+	peaks := make([]float64, len(lands))
+	var out []figure
 
 	stop := startSandbox(t, bin, dir, *rows)
-	config := figuresConfig(t, dir, stop.url)
-	for i := range *pairs {
-		base := run(t, dir, self, "-test.run", "^TestBaseline$", "-baseline", ndjson, "-into", filepath.Join(dir, fmt.Sprintf("base%d.duckdb", i)))
-		_ = os.Remove(filepath.Join(dir, "warehouse.duckdb"))
-		_ = os.Remove(filepath.Join(dir, "warehouse.duckdb.wal"))
-		first := run(t, dir, bin, "sync", "-c", config, "--no-progress")
-		second := run(t, dir, bin, "sync", "-c", config, "--no-progress")
-		_ = os.Remove(filepath.Join(dir, fmt.Sprintf("base%d.duckdb", i)))
-		load.ours, load.than = append(load.ours, first.wall), append(load.than, base.wall)
-		again.ours, again.than = append(again.ours, second.wall), append(again.than, first.wall)
-		bytesAgain.ours, bytesAgain.than = append(bytesAgain.ours, second.written/1e6), append(bytesAgain.than, first.written/1e6)
-		peak.ours, peak.than = append(peak.ours, first.rss/1e6), append(peak.than, 400)
-		t.Logf("pair %d: baseline %.2fs cpu %.2f; first %.2fs cpu %.2f rss %.0f MB; second %.2fs cpu %.2f rss %.0f MB", i,
-			base.wall, base.cpu, first.wall, first.cpu, first.rss/1e6, second.wall, second.cpu, second.rss/1e6)
+	for i, l := range lands {
+		fs, peak := l.measure(t, bin, dir, stop.url)
+		out, peaks[i] = append(out, fs...), peak
 	}
 	stop.stop()
 
 	stop = startSandbox(t, bin, dir, 10**rows)
 	defer stop.stop()
-	_ = os.Remove(filepath.Join(dir, "warehouse.duckdb"))
-	_ = os.Remove(filepath.Join(dir, "warehouse.duckdb.wal"))
-	ten := run(t, dir, bin, "sync", "-c", figuresConfig(t, dir, stop.url), "--no-progress")
-	grown.ours, grown.than = []float64{ten.rss / 1e6}, []float64{median(peak.ours)}
-	t.Logf("ten times: %.2fs cpu %.2f rss %.0f MB", ten.wall, ten.cpu, ten.rss/1e6)
-	return []figure{load, again, bytesAgain, peak, grown}
+	for i, l := range lands {
+		l.to.reset(t, false)
+		ten := run(t, dir, bin, "sync", "-c", figuresConfig(t, dir, stop.url, l.to), "--no-progress")
+		t.Logf("%s, ten times: %.2fs cpu %.2f rss %.0f MB", l.name, ten.wall, ten.cpu, ten.rss/1e6)
+		out = append(out, figure{what: l.name + ": peak memory, ten times the records", base: "peak memory, once", unit: "MB",
+			ratio: share, reach: "<= 1.05", holds: func(r float64) bool { return r <= 1.05 }, ours: []float64{ten.rss / 1e6}, than: peaks[i : i+1]})
+		l.to.reset(t, false)
+	}
+	return out
+}
+
+// measure runs the pairs of one landing.
+func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, peakMB float64) {
+	t.Helper()
+	load := figure{what: "records over HTTP into " + l.name, base: l.base, unit: "s",
+		ratio: faster, reach: fmt.Sprintf(">= %g", l.reach), holds: func(r float64) bool { return r >= l.reach }}
+	again := figure{what: l.name + ": second run, nothing changed", base: "the first run", unit: "s",
+		ratio: share, reach: "<= 0.5", holds: func(r float64) bool { return r <= 0.5 }}
+	bytesAgain := figure{what: l.name + ": bytes the second run writes", base: "bytes of the first run", unit: "MB",
+		ratio: share, reach: "~ 0", holds: func(r float64) bool { return r <= 0.002 }}
+	peak := figure{what: l.name + ": peak memory, whole process", base: "the bound", unit: "MB",
+		ratio: share, reach: "<= 1", holds: func(r float64) bool { return r <= 1 }}
+	config := figuresConfig(t, dir, url, l.to)
+	for i := range *pairs {
+		l.to.reset(t, false)
+		first := run(t, dir, bin, "sync", "-c", config, "--no-progress")
+		second := run(t, dir, bin, "sync", "-c", config, "--no-progress")
+		base := l.runBaseline(i)
+		load.ours, load.than = append(load.ours, first.wall), append(load.than, base)
+		again.ours, again.than = append(again.ours, second.wall), append(again.than, first.wall)
+		bytesAgain.ours, bytesAgain.than = append(bytesAgain.ours, second.written/1e6), append(bytesAgain.than, first.written/1e6)
+		peak.ours, peak.than = append(peak.ours, max(first.rss, second.rss)/1e6), append(peak.than, l.bound)
+		t.Logf("%s, pair %d: baseline %.2fs; first %.2fs cpu %.2f rss %.0f MB; second %.2fs cpu %.2f rss %.0f MB", l.name, i,
+			base, first.wall, first.cpu, first.rss/1e6, second.wall, second.cpu, second.rss/1e6)
+	}
+	figures = []figure{load, again, peak}
+	if l.bound > 100 { // what Postgres writes, its server writes
+		figures = append(figures, bytesAgain)
+	}
+	return figures, median(peak.ours)
 }
 
 type running struct {
@@ -379,7 +428,7 @@ func startSandbox(t *testing.T, bin, dir string, contacts int) running {
 	return running{url: ready.URL, stop: stop}
 }
 
-func figuresConfig(t *testing.T, dir, url string) string {
+func figuresConfig(t *testing.T, dir, url string, to target) string {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `version: 1
@@ -387,11 +436,11 @@ sources:
   main:
     v2: {base_url: %s, auth: {api_key: sk_sandbox_readonly}, rate: 1000000/s}
 destinations:
-  warehouse: duckdb:warehouse.duckdb
+  warehouse: "%s"
 pipelines:
   all: {from: main, to: [warehouse], streams: [v2.contacts]}
 streams:
   v2.contacts: {pagination: {type: since_id, page: starting_after, size: limit, limit: 1000}}
-`, url), 0o600))
+`, url, to.url()), 0o600))
 	return path
 }

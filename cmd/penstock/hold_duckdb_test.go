@@ -4,6 +4,7 @@ package main
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,6 +14,20 @@ import (
 // an analyst's shell has, until it is interrupted. The file ready tells that.
 func hold() {
 	if err := holdFile(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// shell is a program of the scripts: it runs a statement on a DuckDB file, as an
+// analyst's shell does.
+func shell() {
+	db, err := sql.Open("duckdb", os.Args[1])
+	if err == nil {
+		_, err = db.Exec(os.Args[2])
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

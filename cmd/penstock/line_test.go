@@ -29,6 +29,9 @@ var line = map[string][]string{
 	"load":                  {"schemas", "state"},
 	"load/loadtest":         {"load", "schemas", "state"},
 	"load/duckdb":           {"load", "schemas", "state"},
+	"load/parquet":          {"load", "schemas", "state"},
+	"load/postgres":         {"load", "schemas", "state"},
+	"load/postgres/pgtest":  nil,
 	"cmd/internal/config":   {"extract/wire", "schemas", "state"},
 	"cmd/internal/pipeline": {"extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/penstock":          {"*"},
@@ -40,7 +43,7 @@ var foreign = map[string][]string{
 	"extract":               {"arrow-go", "database/sql"},
 	"extract/wire":          {"arrow-go", "database/sql", "go-yaml"},
 	"transform":             {"net/http", "database/sql", "duckdb-go", "go-yaml"},
-	"load":                  {"net/http", "duckdb-go", "database/sql"},
+	"load":                  {"net/http", "duckdb-go", "database/sql", "pgx"},
 	"cmd/internal/pipeline": {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/config":   {"net/http", "arrow-go"},
 }

@@ -19,8 +19,10 @@ func (a *app) previewCmd() *cobra.Command {
 	var n int
 	var from string
 	cmd := &cobra.Command{
-		Use:     "preview STREAM",
-		Short:   "a few records as a table, with the inferred schema",
+		Use:   "preview STREAM",
+		Short: "a few records as a table, with the inferred schema",
+		Long: `A few records as a table, with the inferred schema: filtered and masked as the
+first pipeline that carries the stream would load them. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,9 +65,23 @@ func pickSource(c *config.Config, name string) (config.Source, error) {
 	return s, nil
 }
 
+// previewPipeline is the pipeline that carries the stream from src, whose masks
+// and filters then hold; one of its own where none does.
+func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
+	for _, p := range c.Pipelines {
+		if p.From[0].Text != src.Name {
+			continue
+		}
+		if streams, err := c.Select(p, []string{name}); err == nil && len(streams) == 1 {
+			return p
+		}
+	}
+	return config.Pipeline{Name: "preview", From: []config.Ref{{Text: src.Name}}, Streams: []config.Ref{{Text: name}}}
+}
+
 // preview reads the beginning of a stream and prints it; nothing is stored.
 func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
-	p := config.Pipeline{Name: "preview", From: []config.Ref{{Text: src.Name}}, Streams: []config.Ref{{Text: name}}}
+	p := previewPipeline(c, src, name)
 	streams, err := c.Select(p, []string{name})
 	if err != nil {
 		return err
@@ -80,10 +96,19 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 	defer source.close()
 	m := transform.NewMapper(streams[0].Stream, transform.Stamp{SyncedAt: time.Now().UTC(), Via: "poll"}, nil)
 	defer m.Close()
+	shaper, err := transform.NewShaper(m, false)
+	if err != nil {
+		return fmt.Errorf("preview %s: %w", name, err)
+	}
 	if err := readRecords(ctx, source, streams[0].Stream, m, n); err != nil {
 		return err
 	}
 	batches, rejects := m.Flush()
+	batches, refused, err := shaper.Shape(batches)
+	if err != nil {
+		return fmt.Errorf("preview %s: %w", name, err)
+	}
+	rejects = append(rejects, refused...)
 	defer func() {
 		for _, b := range batches {
 			b.Batch.Release()

@@ -10,6 +10,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
 // form is how a result is printed.
@@ -20,6 +23,7 @@ const (
 	formTable form = iota
 	formJSON
 	formCSV
+	formParquet
 	formList // name and value on a line, nothing cut; for a row or two
 )
 
@@ -33,9 +37,10 @@ type printer struct {
 	form  form
 	exact bool // CSV: leave formulas alone
 
-	grid *grid
-	csv  *csv.Writer
-	rows int64
+	grid    *grid
+	csv     *csv.Writer
+	parquet *pqarrow.FileWriter
+	rows    int64
 }
 
 // batch prints one batch of the result. The first makes the header.
@@ -45,6 +50,8 @@ func (p *printer) batch(b arrow.RecordBatch) error {
 		return p.jsonRows(b)
 	case formCSV:
 		return p.csvRows(b)
+	case formParquet:
+		return p.parquetRows(b)
 	case formList:
 		return p.list(b)
 	}
@@ -86,11 +93,13 @@ func (p *printer) close() error {
 	case p.csv != nil:
 		p.csv.Flush()
 		return p.csv.Error()
+	case p.parquet != nil:
+		return p.parquet.Close()
 	case p.grid != nil:
 		p.grid.render(p.w)
 		switch {
 		case p.rows > maxRows:
-			fmt.Fprintf(p.w, "%s rows, the first %s shown; --json and --csv have all\n", grouped(p.rows), grouped(maxRows))
+			fmt.Fprintf(p.w, "%s rows, the first %s shown; --json has all\n", grouped(p.rows), grouped(maxRows))
 		case p.rows != 1:
 			fmt.Fprintf(p.w, "%s rows\n", grouped(p.rows))
 		}
@@ -221,3 +230,19 @@ func (p *printer) guard(s string) string {
 	}
 	return s
 }
+
+// parquetRows adds a batch to the file, as it came.
+func (p *printer) parquetRows(b arrow.RecordBatch) error {
+	if p.parquet == nil {
+		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
+		w, err := pqarrow.NewFileWriter(b.Schema(), keepOpen{p.w}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+		if err != nil {
+			return fmt.Errorf("write parquet: %w", err)
+		}
+		p.parquet = w
+	}
+	return p.parquet.WriteBuffered(b)
+}
+
+// keepOpen hides that a writer can be closed: whoever has opened it does that.
+type keepOpen struct{ io.Writer }

@@ -2,42 +2,57 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
 )
 
+// queryFlags say how an answer is written, and where.
+type queryFlags struct {
+	to, format, file string
+	exact            bool
+}
+
 func (a *app) queryCmd() *cobra.Command {
-	var to string
-	var csv, exact bool
+	var f queryFlags
 	cmd := &cobra.Command{
 		Use:   `query "SQL"`,
-		Short: "SQL over the destination, as a table, CSV or JSON",
-		Long: `SQL over the destination: one statement that only reads, as a table, as CSV or
-as JSON, one object a line. In CSV a text that a spreadsheet would take for a
+		Short: "SQL over the destination, as a table, CSV, JSON or Parquet",
+		Long: `SQL over the destination: one statement that only reads, as a table, as CSV, as
+JSON, one object a line, or as a Parquet file. A lake of Parquet files is asked
+through DuckDB, in memory. In CSV a text that a spreadsheet would take for a
 formula gets a ' before it, unless --exact.`,
 		Example: `  penstock query "SELECT count(*) FROM crm_leads WHERE _penstock_deleted_at IS NULL"
-  penstock query --csv "SELECT * FROM sales_invoices" > invoices.csv`,
+  penstock query --format csv -o invoices.csv "SELECT * FROM sales_invoices"
+  penstock query --format parquet -o leads.parquet "FROM crm_leads"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			form := a.form()
-			if csv {
-				form = formCSV
+			form, err := a.queryForm(f)
+			if err != nil {
+				return err
 			}
-			if csv && a.json {
-				return usage("", "--csv and --json contradict each other")
-			}
-			return a.query(cmd.Context(), to, args[0], printer{form: form, exact: exact})
+			return a.read(cmd.Context(), f.to, func(d *reader) error {
+				return d.ask(cmd.Context(), func(q load.Querier) error {
+					return writeTo(a.out, f.file, func(w io.Writer) error {
+						return ask(cmd.Context(), q, args[0], &printer{w: w, form: form, exact: f.exact})
+					})
+				})
+			})
 		},
 	}
-	addDestinationFlag(cmd, &to)
-	cmd.Flags().BoolVar(&csv, "csv", false, "comma-separated, with a header")
-	cmd.Flags().BoolVar(&exact, "exact", false, "with --csv: every text to the letter, formulas too")
+	addDestinationFlag(cmd, &f.to)
+	fl := cmd.Flags()
+	fl.StringVar(&f.format, "format", "", "`form` of the answer: table, csv, json or parquet")
+	fl.StringVarP(&f.file, "output", "o", "", "`file` to write instead of stdout; replaced when the answer is whole")
+	fl.BoolVar(&f.exact, "exact", false, "in CSV, every text to the letter, formulas too")
 	return cmd
 }
 
@@ -49,69 +64,53 @@ func (a *app) form() form {
 	return formTable
 }
 
-func addDestinationFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several")
+// queryForm is the form that the flags ask for.
+func (a *app) queryForm(f queryFlags) (form, error) {
+	if f.format == "" {
+		return a.form(), nil
+	}
+	names := []string{"table", "json", "csv", "parquet"}
+	is := form(slices.Index(names, f.format))
+	out, _ := a.out.(*outlet)
+	switch {
+	case is < 0:
+		return 0, usage("", "--format %q: want table, csv, json or parquet", f.format)
+	case a.json && is != formJSON:
+		return 0, usage("", "--format %s and --json contradict each other", f.format)
+	case is == formParquet && f.file == "" && out != nil && isTerminal(out.Writer):
+		return 0, usage("name a file with -o", "a Parquet file is not for a terminal")
+	}
+	return is, nil
 }
 
-// query runs sql over a destination and prints its result.
-func (a *app) query(ctx context.Context, to, sql string, p printer) error {
-	return a.withQuerier(ctx, to, func(q load.Querier) error { return a.ask(ctx, q, sql, p) })
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // ask runs one statement and prints its result.
-func (a *app) ask(ctx context.Context, q load.Querier, sql string, p printer) error {
-	p.w = a.out
+func ask(ctx context.Context, q load.Querier, sql string, p *printer) error {
 	if err := q.Query(ctx, sql, p.batch); err != nil {
 		return err
 	}
 	return p.close()
 }
 
-// withQuerier opens a destination that understands SQL.
-func (a *app) withQuerier(ctx context.Context, to string, use func(load.Querier) error) error {
-	c, err := a.load()
-	if err != nil {
-		return err
-	}
-	d, err := pickDestination(c, to)
-	if err != nil {
-		return err
-	}
-	if d.Scheme == "duckdb" {
-		// A query makes no database: an empty file would only hide a wrong path.
-		path, _ := duckdbPath(d)
-		if _, err := os.Stat(path); os.IsNotExist(err) {
-			return hinted(fmt.Errorf("open destination %s: %s does not exist", d.Name, path), "`penstock sync` makes and fills it")
-		}
-	}
-	dest, err := a.openDestination(ctx, c, d)
-	if err != nil {
-		return err
-	}
-	defer dest.Close()
-	q, ok := dest.(load.Querier)
-	if !ok {
-		return usage("", "destination %s (%s) cannot be asked in SQL", d.Name, d.Scheme)
-	}
-	return use(q)
-}
-
-// pickDestination is the one named, or the only one there is.
-func pickDestination(c *config.Config, name string) (config.Destination, error) {
-	if name == "" && len(c.Destinations) == 1 {
-		return c.Destinations[0], nil
-	}
-	var names []string
-	for _, d := range c.Destinations {
-		names = append(names, d.Name)
-	}
-	hint := "the destinations are " + strings.Join(names, ", ")
+// writeTo lets write fill the file named, or stdout where name is "". What was
+// under that name stays until the new content is whole.
+func writeTo(stdout io.Writer, name string, write func(io.Writer) error) error {
 	if name == "" {
-		return config.Destination{}, usage(hint+"; choose with --to", "which destination? %s has %d", c.File, len(names))
+		return write(stdout)
 	}
-	d, ok := c.Destination(name)
-	if !ok {
-		return d, usage(hint, "no destination %q in %s", name, c.File)
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return hinted(fmt.Errorf("write %s: %w", name, pathCause(err)), "make the folder and let penstock write to it")
 	}
-	return d, nil
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
+	}
+	return nil
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/transform"
 )
 
 // reportJSON is a run's report as `sync --json` prints it.
@@ -106,7 +108,7 @@ func problems(streams []pipeline.StreamReport) []problem {
 		at[cause] = len(all)
 		all = append(all, problem{streams: []string{s.Stream}, StreamReport: s})
 	}
-	order := []pipeline.Status{pipeline.StatusFailed, pipeline.StatusHeld, pipeline.StatusParked, pipeline.StatusUnavailable, pipeline.StatusStopped, pipeline.StatusComplete}
+	order := []pipeline.Status{pipeline.StatusFailed, pipeline.StatusHeld, pipeline.StatusLagging, pipeline.StatusParked, pipeline.StatusUnavailable, pipeline.StatusStopped, pipeline.StatusComplete}
 	slices.SortStableFunc(all, func(a, b problem) int {
 		return cmp.Compare(slices.Index(order, a.Status), slices.Index(order, b.Status))
 	})
@@ -158,7 +160,7 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 			fmt.Fprintf(w, "            %s\n", printable(p.Err.Error(), false))
 		}
 		if p.Counts.Rejected > 0 {
-			fmt.Fprintf(w, "            %s records were rejected\n", grouped(p.Counts.Rejected))
+			fmt.Fprintf(w, "            %s rejected\n", plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := p.remedy(); h != "" {
 			fmt.Fprintf(w, "            hint: %s\n", h)
@@ -250,12 +252,15 @@ func verdicts(streams []pipeline.StreamReport) string {
 
 // remedy is what a person can do about one stream's end; "" where nothing.
 func remedy(s pipeline.StreamReport) string {
-	if s.Status == pipeline.StatusHeld {
+	if _, ok := errors.AsType[*transform.ContractError](s.Err); ok {
+		return "nothing was written; `penstock schema show " + s.Table + "` tells what the table has"
+	}
+	if s.Status == pipeline.StatusHeld && s.Missing > 0 {
 		return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
 	}
 	if s.Err == nil {
 		if s.Counts.Rejected > 0 {
-			return fmt.Sprintf(`penstock query "SELECT * FROM _penstock_rejects WHERE stream = '%s'"`, s.Stream)
+			return "`penstock rejects list --stream " + s.Stream + "` tells which, and why"
 		}
 		return ""
 	}
@@ -265,12 +270,16 @@ func remedy(s pipeline.StreamReport) string {
 	switch {
 	case errors.Is(s.Err, state.ErrLocked):
 		return "close the program that has the file open, or wait for it; nothing was changed, run again"
+	case errors.Is(s.Err, load.ErrForeignChange):
+		return "nothing was written; `penstock schema show " + s.Table + "` tells what was made of the table"
 	case errors.Is(s.Err, state.ErrMoved):
 		return "another process syncs this pipeline; nothing of this one was kept"
 	case errors.Is(s.Err, syscall.ENOSPC):
 		return "the disk is full: make room and run again; the tables are as the last commit left them"
 	case s.Status == pipeline.StatusStopped:
 		return ""
+	case s.Status == pipeline.StatusLagging:
+		return "the other destinations have it; `penstock check` says what is wrong with this one, which catches up alone in the next run"
 	}
 	return "deal with the cause and run again; the table is as its last commit left it"
 }
@@ -317,7 +326,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 		landed = landed || s.Destination != ""
 	}
 	var steps []string
-	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed]; n > 0 {
+	if n := count[pipeline.StatusParked] + count[pipeline.StatusStopped] + count[pipeline.StatusFailed] + count[pipeline.StatusLagging]; n > 0 {
 		steps = append(steps, fmt.Sprintf("run again to finish %s; it goes on from the last commit", plural(n, "stream")))
 	}
 	switch {
@@ -327,7 +336,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 		return append(steps, verb("sync"))
 	}
 	if r.Status == pipeline.StatusComplete {
-		return append(steps, verb(`query "SHOW TABLES"`), verb("status"))
+		return append(steps, verb("docs --format html -o dictionary.html"), verb("status"))
 	}
 	return append(steps, verb("runs "+r.Run))
 }

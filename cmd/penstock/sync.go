@@ -73,23 +73,11 @@ func (a *app) conclude(r pipeline.Report) error {
 // streams met stands in the report.
 func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) (pipeline.Report, error) {
 	var none pipeline.Report
-	streams, err := c.Select(p, f.streams)
+	r, err := a.openRun(ctx, c, p, f.streams, f.options.DryRun)
 	if err != nil {
 		return none, err
 	}
-	if err := c.Buildable(p, streams); err != nil {
-		return none, err
-	}
-	src, err := a.openSource(c, p, streams, nil)
-	if err != nil {
-		return none, err
-	}
-	defer src.close()
-	dests, err := a.openDestinations(ctx, c, p, f.options.DryRun)
-	if err != nil {
-		return none, err
-	}
-	defer dests.close(a)
+	defer r.close(a)
 	if !f.options.DryRun {
 		unlock, err := lockPipeline(ctx, c.State, p.Name)
 		if err != nil {
@@ -97,11 +85,10 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		}
 		defer unlock()
 	}
-	shown := a.newProgress(len(streams), src)
-	report, err := pipeline.Run(ctx, pipeline.Config{
-		Name: p.Name, Source: src.client, Destinations: dests, Streams: plain(streams),
-		Options: f.options, Progress: shown.event, ByteBudget: a.byteBudget,
-	})
+	shown := a.newProgress(len(r.streams), r.source)
+	cfg := r.config()
+	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, a.byteBudget
+	report, err := pipeline.Run(ctx, cfg)
 	shown.close()
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
@@ -110,20 +97,98 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		}
 		return report, err
 	}
+	if err := r.publish(ctx); err != nil {
+		report.Err = errors.Join(report.Err, err)
+		if report.Status == pipeline.StatusComplete {
+			report.Status = pipeline.StatusPartial // Invariant 14
+		}
+	}
 	return report, nil
+}
+
+// openedRun is what a verb needs of a pipeline: its streams, its source and its
+// destinations.
+type openedRun struct {
+	conf     *config.Config
+	pipeline config.Pipeline
+	streams  []config.Stream
+	source   *sourceClient
+	dests    opened
+}
+
+// openRun opens a pipeline, of its streams those that only, patterns of the
+// command line, match; without its destinations if dry.
+func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
+	r = &openedRun{conf: c, pipeline: p}
+	if r.streams, err = c.Select(p, only); err != nil {
+		return nil, err
+	}
+	if err := c.Buildable(p, r.streams); err != nil {
+		return nil, err
+	}
+	if r.source, err = a.openSource(c, p, r.streams, nil); err != nil {
+		return nil, err
+	}
+	if dry {
+		return r, nil
+	}
+	if r.dests, err = a.openDestinations(ctx, c, p); err != nil {
+		return nil, errors.Join(err, r.source.close())
+	}
+	return r, nil
+}
+
+// config is what the run is to do, as far as the configuration says it.
+func (r *openedRun) config() pipeline.Config {
+	cfg := pipeline.Config{
+		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
+		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams),
+	}
+	for _, s := range r.streams {
+		cfg.Log[s.Name] = s.Log
+	}
+	return cfg
+}
+
+// publish gives readers what was loaded, where the configuration wants it. A run
+// that was stopped has no time for that.
+func (r *openedRun) publish(ctx context.Context) error {
+	var errs []error
+	for _, d := range r.dests {
+		_, unreached := d.Destination.(down)
+		of, _ := r.conf.Destination(d.Name)
+		if of.Publish == "" || unreached || ctx.Err() != nil {
+			continue
+		}
+		p, err := placeOf(r.conf, of)
+		if err == nil {
+			err = p.publish(ctx, of, d.Destination)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("destination %s: %w; its rows are in, and readers keep the copy before", d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *openedRun) close(a *app) {
+	r.dests.close(a)
+	_ = r.source.close() // nothing is lost with a connection
 }
 
 // opened are the destinations of a run.
 type opened []pipeline.Destination
 
-func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.Pipeline, dry bool) (opened, error) {
+// openDestinations opens what a run writes to. Of several, one that cannot be
+// reached does not keep the others from their rows.
+func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.Pipeline) (opened, error) {
 	var all opened
-	if dry {
-		return nil, nil
-	}
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
 		dest, err := a.openDestination(ctx, c, d)
+		if err != nil && len(p.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
+			dest, err = down{err}, nil
+		}
 		if err != nil {
 			all.close(a)
 			return nil, err

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// warehouse is a DuckDB file read with the engine alone: what an analyst sees.
+// warehouse is what an analyst sees: tables read with an engine alone, not with
+// our loaders. Other kinds than DuckDB files are copied into the engine's memory.
 type warehouse struct {
 	db      *sql.DB
 	sources map[[2]string]source // by table and column, from _penstock_schema
@@ -38,9 +39,15 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 	db.SetMaxOpenConns(1)
 	_, err = db.Exec("SET TimeZone = 'UTC'")
 	require.NoError(t, err)
+	return newWarehouse(t, db)
+}
+
+// newWarehouse looks up in _penstock_schema what the columns are.
+func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
+	t.Helper()
 	w := &warehouse{db: db, sources: map[[2]string]source{}}
 	rows, err := db.Query(`SELECT "table", "column", source, to_type FROM _penstock_schema
-		WHERE "column" IS NOT NULL AND "column" <> '' ORDER BY "at", rowid`)
+		WHERE "column" IS NOT NULL AND "column" <> '' ORDER BY "at", to_type`)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {

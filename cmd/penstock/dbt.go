@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// dbtFile is a sources.yml, as dbt reads it.
+type dbtFile struct {
+	Version int         `yaml:"version"`
+	Sources []dbtSource `yaml:"sources"`
+}
+
+type dbtSource struct {
+	Name        string       `yaml:"name"`
+	Description string       `yaml:"description"`
+	Schema      string       `yaml:"schema,omitempty"`
+	Freshness   dbtFreshness `yaml:"freshness"`
+	Tables      []dbtTable   `yaml:"tables"`
+}
+
+// dbtMeta tells dbt-duckdb where the files of a lake are.
+type dbtMeta struct {
+	ExternalLocation string `yaml:"external_location"`
+}
+
+type dbtFreshness struct {
+	WarnAfter  dbtPeriod `yaml:"warn_after"`
+	ErrorAfter dbtPeriod `yaml:"error_after"`
+}
+
+type dbtPeriod struct {
+	Count  int    `yaml:"count"`
+	Period string `yaml:"period"`
+}
+
+type dbtTable struct {
+	Name          string      `yaml:"name"`
+	Description   string      `yaml:"description"`
+	Meta          *dbtMeta    `yaml:"meta,omitempty"`
+	LoadedAtField string      `yaml:"loaded_at_field,omitempty"`
+	Columns       []dbtColumn `yaml:"columns"`
+}
+
+type dbtColumn struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	DataType    string `yaml:"data_type"`
+	Quote       bool   `yaml:"quote"`
+	Tests       []any  `yaml:"tests,omitempty"`
+}
+
+// freshness is what a nightly pipeline keeps: a missed night is a warning, two
+// are an error.
+var freshness = dbtFreshness{WarnAfter: dbtPeriod{36, "hour"}, ErrorAfter: dbtPeriod{60, "hour"}}
+
+// writeDBT writes the tables as sources of dbt.
+func writeDBT(w io.Writer, d dictionary) error {
+	src := dbtSource{
+		Name:        d.Destination,
+		Description: fmt.Sprintf("Loaded by penstock into %s.", d.Destination),
+		Schema:      cmp.Or(d.Schema, dbtSchemas[d.Kind]),
+		Freshness:   freshness,
+	}
+	tables := map[string]docTable{}
+	for _, g := range d.Groups {
+		for _, t := range g.Tables {
+			tables[t.Name] = t
+		}
+	}
+	for _, name := range sortedKeys(tables) {
+		src.Tables = append(src.Tables, dbtTableOf(src, tables[name], tables))
+	}
+	if _, err := io.WriteString(w, "# Made by `penstock docs --format dbt`. How fresh a table is, is when its stream was last read to its\n"+
+		"# end, not when a row of it last changed.\n"); err != nil {
+		return err
+	}
+	return yaml.NewEncoder(w, yaml.IndentSequence(true)).Encode(dbtFile{Version: 2, Sources: []dbtSource{src}})
+}
+
+// dbtSchemas is where tables are without a schema of their own.
+var dbtSchemas = map[string]string{"duckdb": "main", "postgres": "public", "postgresql": "public"}
+
+func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
+	out := dbtTable{Name: t.Name, Description: describe(t)}
+	if t.Files != "" {
+		out.Meta = &dbtMeta{ExternalLocation: readFiles(t.Files)}
+	}
+	if t.Stream != "" {
+		own := src.Schema + "." + load.Certificates.Name
+		if t.Files != "" {
+			own = readFiles(t.certificates)
+		}
+		out.LoadedAtField = fmt.Sprintf(`(select max(c."at") from %s c where c.stream = '%s')`, own, t.Stream)
+	}
+	for _, c := range t.Columns {
+		out.Columns = append(out.Columns, dbtColumn{
+			Name: c.Name, Description: sentence(c), DataType: sqlType(c.Type), Quote: true, Tests: dbtTests(src, t, c, all),
+		})
+	}
+	return out
+}
+
+// readFiles is what DuckDB reads files with.
+func readFiles(pattern string) string {
+	return "read_parquet('" + strings.ReplaceAll(pattern, "'", "''") + "', union_by_name = true)"
+}
+
+// dbtTests hold the keys: a row a key, and a parent for each child.
+func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) []any {
+	var tests []any
+	if c.Key || c.Name == schemas.ColParent || c.Name == schemas.ColHash {
+		tests = append(tests, "not_null")
+	}
+	oneRow := t.Mode == string(schemas.Merge) || t.Mode == string(schemas.Replace)
+	if c.Key && len(t.Key) == 1 && oneRow {
+		tests = append(tests, "unique")
+	}
+	parent, ok := all[t.Parent]
+	if ok && c.Name == schemas.ColParent && len(parent.Key) == 1 && oneRow {
+		tests = append(tests, map[string]any{"relationships": map[string]string{
+			"to": fmt.Sprintf("source('%s', '%s')", src.Name, parent.Name), "field": parent.Key[0],
+		}})
+	}
+	return tests
+}
+
+// describe says in a sentence what a table is.
+func describe(t docTable) string {
+	var b strings.Builder
+	switch {
+	case t.Parent != "":
+		fmt.Fprintf(&b, "The list %s of each row of %s", t.Place, t.Parent)
+	case t.Stream != "":
+		fmt.Fprintf(&b, "Stream %s", t.Stream)
+	default:
+		return "Filled by no stream of this configuration."
+	}
+	fmt.Fprintf(&b, ", %s.", t.Request)
+	if t.Mode == string(schemas.Merge) {
+		fmt.Fprintf(&b, " Rows that stand have no %s.", schemas.ColDeletedAt)
+	}
+	return b.String()
+}
+
+func sentence(c docColumn) string {
+	if c.Source == "" {
+		return c.Meaning
+	}
+	if c.Mask != "" {
+		return fmt.Sprintf("%s (%s), masked: %s", c.Meaning, c.Source, c.Mask)
+	}
+	return fmt.Sprintf("%s (%s)", c.Meaning, c.Source)
+}
+
+// sqlType is a type in words that DuckDB and Postgres share.
+func sqlType(name string) string {
+	if elem, ok := strings.CutPrefix(name, "list("); ok {
+		return sqlType(strings.TrimSuffix(elem, ")")) + "[]"
+	}
+	switch name {
+	case "int64":
+		return "bigint"
+	case "float64":
+		return "double precision"
+	case "timestamp":
+		return "timestamptz"
+	case "bool":
+		return "boolean"
+	}
+	return strings.Replace(name, "decimal", "numeric", 1)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOptions(t *testing.T) {
+	var path string
+	var threads int
+	var lock time.Duration
+	readers := map[string]func(string) error{"path": textOption(&path), "threads": countOption(&threads), "wait_lock": waitOption(&lock)}
+	require.NoError(t, options("path=a%20b&threads=2&wait_lock=30s", readers))
+	require.Equal(t, []any{"a b", 2, 30 * time.Second}, []any{path, threads, lock})
+	require.NoError(t, options("wait_lock=0s", readers))
+	require.Negative(t, lock, "not at all is not the zero value")
+	require.NoError(t, options("", readers))
+	for query, want := range map[string]string{
+		"thread=2":     `unknown option "thread"`,
+		"threads=0":    `threads "0": want a number`,
+		"threads=many": `threads "many": want a number`,
+		"wait_lock=30": `wait_lock "30": want a duration such as 30s`,
+		"path=%zz":     "its options are no query",
+	} {
+		require.ErrorContains(t, options(query, readers), want)
+	}
+}
+
+// What is ours in a Postgres URL goes to the loader, and everything else to the
+// server as it was.
+func TestSplitOptions(t *testing.T) {
+	theirs, ours, err := splitOptions("sslmode=verify-full&json=jsonb&application_name=a%26b&wait=1m", "json", "wait")
+	require.NoError(t, err)
+	require.Equal(t, "application_name=a%26b&sslmode=verify-full", theirs)
+	require.Equal(t, "json=jsonb&wait=1m", ours)
+}
+
+// A file that is written stays as it was until the new content is whole.
+func TestWriteTo(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out.csv")
+	require.NoError(t, os.WriteFile(name, []byte("before"), 0o600))
+	failed := os.ErrInvalid
+	require.ErrorIs(t, writeTo(nil, name, func(w io.Writer) error {
+		_, err := w.Write([]byte("half"))
+		require.NoError(t, err)
+		return failed
+	}), failed)
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "before", string(b))
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "nothing is left behind")
+}

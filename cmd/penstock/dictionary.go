@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// dictionary is what a destination holds, and what is known of it. Its JSON is
+// what `docs --json` prints.
+type dictionary struct {
+	Destination string     `json:"destination"`
+	Kind        string     `json:"kind"`
+	Schema      string     `json:"schema,omitempty"`
+	At          time.Time  `json:"at"`
+	Groups      []docGroup `json:"groups"`
+	Views       []docView  `json:"views,omitempty"`
+}
+
+// docGroup is the tables of one documented group of endpoints.
+type docGroup struct {
+	Name   string     `json:"name"`
+	Tables []docTable `json:"tables"`
+}
+
+// docTable is a table.
+type docTable struct {
+	Name     string      `json:"name"`
+	Stream   string      `json:"stream,omitempty"`
+	Request  string      `json:"request,omitempty"` // METHOD path of the endpoint
+	Class    string      `json:"class,omitempty"`
+	Place    string      `json:"place,omitempty"` // of a child table's rows in the records
+	Parent   string      `json:"parent,omitempty"`
+	Mode     string      `json:"mode"`
+	Key      []string    `json:"key,omitempty"`
+	Rows     int64       `json:"rows"`
+	Standing int64       `json:"standing"` // of these, without tombstones and earlier versions
+	Run      string      `json:"run,omitempty"`
+	ReadAt   time.Time   `json:"read_at,omitzero"` // when the stream was last read to its end
+	Verdict  string      `json:"verdict,omitempty"`
+	Files    string      `json:"files,omitempty"` // a pattern for the table's, where it is files
+	Columns  []docColumn `json:"columns"`
+
+	certificates string // like Files, of the stream's
+}
+
+// docColumn is a column of it.
+type docColumn struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Source  string `json:"source,omitempty"`
+	Meaning string `json:"meaning"`
+	Mask    string `json:"mask,omitempty"` // what is done to its values before they are stored
+	Key     bool   `json:"key,omitempty"`
+}
+
+// docView is a view that penstock has made.
+type docView struct {
+	Name  string `json:"name"`
+	Title string `json:"title,omitempty"`
+}
+
+// dictionary gathers what is loaded.
+func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
+	out := dictionary{Destination: d.name, Kind: d.of.Scheme, Schema: d.of.Schema, At: time.Now().UTC().Truncate(time.Second)}
+	changes, err := d.changes(ctx)
+	if err != nil {
+		return out, err
+	}
+	tables, err := tablesOf(changes)
+	if err != nil {
+		return out, err
+	}
+	newest, err := newestCertificates(ctx, d, []string{"verdict"})
+	if err != nil {
+		return out, err
+	}
+	streams := d.streams()
+	for _, name := range sortedKeys(tables) {
+		s, known := streamOf(streams, name)
+		doc := tableDoc(tables[name], s, known)
+		if doc.Rows, doc.Standing, err = countRows(ctx, d, tables[name]); err != nil {
+			return out, err
+		}
+		doc.read(newest)
+		if known && d.place.files != nil {
+			doc.Files = d.place.files(d.of, s.Name, name)
+			doc.certificates = d.place.files(d.of, s.Name, load.Certificates.Name)
+		}
+		out.add(cmp.Or(s.Group, "Other"), doc)
+	}
+	out.Views, err = viewDocs(changes)
+	return out, err
+}
+
+// read says when the table's stream was last read to its end, in whatever
+// pipeline.
+func (t *docTable) read(newest map[state.Key]certificate) {
+	for k, c := range newest {
+		at, _ := c.at.(time.Time)
+		if k.Stream != t.Stream || !at.After(t.ReadAt) {
+			continue
+		}
+		t.ReadAt = at
+		t.Run, _ = c.run.(string)
+		t.Verdict, _ = c.values[0].(string)
+	}
+}
+
+// add puts a table under its group; groups stand in the order of their first
+// table.
+func (d *dictionary) add(group string, t docTable) {
+	i := slices.IndexFunc(d.Groups, func(g docGroup) bool { return g.Name == group })
+	if i < 0 {
+		i = len(d.Groups)
+		d.Groups = append(d.Groups, docGroup{Name: group})
+	}
+	d.Groups[i].Tables = append(d.Groups[i].Tables, t)
+}
+
+// streams are those of the pipelines that load into this destination, as they
+// do it, and then all others.
+func (d *reader) streams() []config.Stream {
+	var all []config.Stream
+	for _, p := range d.conf.Pipelines {
+		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.name }) {
+			continue
+		}
+		loaded, err := d.conf.Select(p, nil)
+		if err != nil {
+			continue // the configuration would not have been read
+		}
+		all = append(all, loaded...)
+	}
+	return append(all, d.conf.Streams...)
+}
+
+// streamOf is the stream that fills a table, or whose records a child table
+// hangs from.
+func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
+	for _, s := range streams {
+		if s.Readable() && (s.Table.Name == table || strings.HasPrefix(table, s.Table.Name+"__")) {
+			return s, true
+		}
+	}
+	return config.Stream{}, false
+}
+
+func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
+	doc := docTable{Name: t.Name, Mode: string(t.Mode), Key: t.Key, Place: load.Place(t.Columns)}
+	if known {
+		doc.Stream, doc.Request, doc.Class = s.Name, s.Method+" "+s.Origin+s.Path, string(s.Class)
+		if i := strings.LastIndex(t.Name, "__"); t.Name != s.Table.Name && i > 0 {
+			doc.Parent = t.Name[:i]
+		}
+	}
+	for _, f := range t.Columns.Fields() {
+		doc.Columns = append(doc.Columns, docColumn{
+			Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f),
+			Meaning: meaning(f), Mask: maskOf(s, t, f), Key: slices.Contains(t.Key, f.Name),
+		})
+	}
+	return doc
+}
+
+// countRows counts a table's rows, and those of them that stand.
+func countRows(ctx context.Context, d load.Destination, t schemas.Table) (rows, standing int64, err error) {
+	mark := schemas.ColDeletedAt
+	if t.Mode == schemas.History {
+		mark = schemas.ColValidTo
+	}
+	err = d.Scan(ctx, t.Name, []string{mark}, func(b arrow.RecordBatch) error {
+		rows += b.NumRows()
+		standing += int64(b.Column(0).NullN())
+		return nil
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count rows of %s: %w", t.Name, err)
+	}
+	return rows, standing, nil
+}
+
+// viewDocs are the views that penstock has made, with what they hold.
+func viewDocs(changes []load.Change) ([]docView, error) {
+	kit, err := schemas.Views()
+	if err != nil {
+		return nil, err
+	}
+	titles := map[string]string{}
+	for _, v := range kit {
+		titles[v.Name] = v.Title
+	}
+	var out []docView
+	for _, c := range changes {
+		if c.Action != load.ActionView || slices.ContainsFunc(out, func(v docView) bool { return v.Name == c.Table }) {
+			continue
+		}
+		title := titles[c.Table]
+		if of, ok := strings.CutSuffix(c.Table, "_current"); ok && title == "" {
+			title = "the rows of " + of + " that stand"
+		}
+		out = append(out, docView{Name: c.Table, Title: title})
+	}
+	slices.SortFunc(out, func(a, b docView) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+func (a *app) runsDiffCmd() *cobra.Command {
+	var to, table string
+	cmd := &cobra.Command{
+		Use:   "diff A B --table T",
+		Short: "what became of a table's rows between two runs",
+		Long: `What became of a table's rows between two runs: which were inserted, deleted or
+updated, and in which columns, from how run A left them to how run B did. It is
+the net effect: what changed and changed back is not told. The pipeline must
+have had changes: true.`,
+		Example: "  penstock runs diff co6bjmfsd81u co6bjogeiftv --table sales_invoices",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, run := range args {
+				if err := checkRunID(run); err != nil {
+					return err
+				}
+			}
+			switch {
+			case table == "":
+				return usage("", "which table? --table names it")
+			case args[0] > args[1]:
+				return usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
+			}
+			return a.read(cmd.Context(), to, func(d *reader) error {
+				return a.diffRuns(cmd.Context(), d, table, args[0], args[1])
+			})
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	cmd.Flags().StringVar(&table, "table", "", "`table` to look at")
+	return cmd
+}
+
+// diffRuns prints the net effect of what was done after run from had ended, until
+// run to had.
+func (a *app) diffRuns(ctx context.Context, d *reader, table, from, to string) error {
+	t, err := d.table(ctx, table)
+	if err != nil {
+		return err
+	}
+	spans, err := runSpans(ctx, d)
+	if err != nil {
+		return err
+	}
+	for _, run := range []string{from, to} {
+		switch s, ok := spans[run]; {
+		case !ok:
+			return &failure{err: fmt.Errorf("no run %s", run), hint: "`penstock runs` lists them", code: exitFailed}
+		case s.until.IsZero():
+			return &failure{err: fmt.Errorf("run %s has not ended", run), hint: "wait for it, or name an earlier one", code: exitFailed}
+		}
+	}
+	log, err := readLog(ctx, d, table, span{spans[from].until, spans[to].until})
+	if err != nil {
+		return err
+	}
+	if log.stream == "" {
+		return &failure{err: fmt.Errorf("no changes of %s were logged", table), code: exitFailed,
+			hint: "set changes: true in the pipeline; what runs do is logged from then on"}
+	}
+	if err := a.warnUnlogged(ctx, d, log, spans); err != nil {
+		return err
+	}
+	return a.printDiff(log.net(len(t.Key) == 0))
+}
+
+// span is a stretch of time: after since, until its end.
+type span struct{ since, until time.Time }
+
+func (s span) holds(t time.Time) bool { return t.After(s.since) && !t.After(s.until) }
+
+// runSpans are the runs that the destination has a record of, and when they were
+// under way; one that still is has no end.
+func runSpans(ctx context.Context, d load.Destination) (map[string]span, error) {
+	spans := map[string]span{}
+	err := scan(ctx, d, load.Runs, func(r row) error {
+		spans[r.text("run")] = span{r.time("started_at"), r.time("ended_at")}
+		return nil
+	})
+	return spans, err
+}
+
+// rowChange is a row of penstock's log of row changes.
+type rowChange struct {
+	key, action   string
+	at            time.Time
+	before, after string // JSON objects; "" for none
+}
+
+// rowLog is the part of the log that a diff is made of.
+type rowLog struct {
+	stream  string      // that fills the table; "" where nothing was ever logged of it
+	changes []rowChange // in the order in which they were made
+	of      span
+}
+
+// readLog reads what was logged of a table in a stretch of time. By the time,
+// and not by the run that a change names: a run that carries on the pass of an
+// earlier one writes in that one's name.
+func readLog(ctx context.Context, d load.Destination, table string, of span) (rowLog, error) {
+	log := rowLog{of: of}
+	err := scan(ctx, d, load.RowChanges, func(r row) error {
+		if r.text("table") != table {
+			return nil
+		}
+		log.stream = r.text("stream")
+		if at := r.time("at"); of.holds(at) {
+			log.changes = append(log.changes, rowChange{
+				key: r.text("key"), action: r.text("action"), at: at, before: r.text("before"), after: r.text("after"),
+			})
+		}
+		return nil
+	})
+	slices.SortStableFunc(log.changes, func(a, b rowChange) int { return a.at.Compare(b.at) })
+	return log, err
+}
+
+// warnUnlogged tells of runs in between that changed rows and left no log of it,
+// as the pipeline had not asked for one yet.
+func (a *app) warnUnlogged(ctx context.Context, d load.Destination, log rowLog, spans map[string]span) error {
+	return scan(ctx, d, load.Certificates, func(r row) error {
+		if r.text("stream") != log.stream || !log.of.holds(r.time("at")) || r.number("written")+r.number("deleted") == 0 {
+			return nil
+		}
+		run := spans[r.text("run")]
+		if !slices.ContainsFunc(log.changes, func(c rowChange) bool { return run.holds(c.at) }) {
+			a.log.Warn("a run in between changed rows without a log of them", "run", r.text("run"), "stream", log.stream)
+		}
+		return nil
+	})
+}
+
+// effect is what became of one row in the end.
+type effect struct {
+	Change  string                `json:"change"` // inserted, updated or deleted
+	Key     json.RawMessage       `json:"key"`
+	Rows    int64                 `json:"rows,omitempty"` // of a table without a key, that equal this one
+	Columns map[string]cellChange `json:"columns,omitempty"`
+	Before  json.RawMessage       `json:"before,omitempty"`
+	After   json.RawMessage       `json:"after,omitempty"`
+}
+
+// cellChange is the value of a column before and after; null where the row had
+// no such column.
+type cellChange struct {
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// net folds the changes of each key into one.
+func (l rowLog) net(keyless bool) []effect {
+	byKey := map[string][]rowChange{}
+	for _, c := range l.changes {
+		byKey[c.key] = append(byKey[c.key], c)
+	}
+	var out []effect
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		fold := netOfKey
+		if keyless {
+			fold = netOfRows
+		}
+		if e, ok := fold(byKey[key]); ok {
+			e.Key = document(key)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// netOfKey folds the changes of one key; ok is false where nothing is left of
+// them.
+func netOfKey(changes []rowChange) (e effect, ok bool) {
+	first, last := changes[0], changes[len(changes)-1]
+	was := first.action == "update" || first.action == "delete"
+	is := last.action != "delete"
+	switch {
+	case was && is:
+		e.Change, e.Columns = "updated", diffRow(first.before, last.after)
+		return e, len(e.Columns) > 0
+	case is:
+		e.Change, e.After = "inserted", document(last.after)
+	case was:
+		e.Change, e.Before = "deleted", document(first.before)
+	default:
+		return e, false
+	}
+	return e, true
+}
+
+// netOfRows counts equal rows of a table without a key.
+func netOfRows(changes []rowChange) (e effect, ok bool) {
+	for _, c := range changes {
+		if c.action == "delete" {
+			e.Rows--
+			e.Before = document(c.before)
+		} else {
+			e.Rows++
+			e.After = document(c.after)
+		}
+	}
+	switch {
+	case e.Rows > 0:
+		e.Change, e.Before = "inserted", nil
+	case e.Rows < 0:
+		e.Change, e.After, e.Rows = "deleted", nil, -e.Rows
+	}
+	return e, e.Rows != 0
+}
+
+// diffRow compares two rows column by column.
+func diffRow(before, after string) map[string]cellChange {
+	var a, b map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(before), &a) // what is no object has no columns
+	_ = json.Unmarshal([]byte(after), &b)
+	diff := map[string]cellChange{}
+	for name := range a {
+		if !bytes.Equal(a[name], orJSONNull(b[name])) {
+			diff[name] = cellChange{a[name], orJSONNull(b[name])}
+		}
+	}
+	for name := range b {
+		if _, both := a[name]; !both && !bytes.Equal(b[name], orJSONNull(nil)) {
+			diff[name] = cellChange{orJSONNull(nil), b[name]}
+		}
+	}
+	return diff
+}
+
+func orJSONNull(v json.RawMessage) json.RawMessage {
+	if v == nil {
+		return json.RawMessage("null")
+	}
+	return v
+}
+
+// document is text as JSON: as it stands where it is JSON, else as a string.
+func document(text string) json.RawMessage {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	quoted, _ := json.Marshal(text) // a string always marshals
+	return quoted
+}
+
+func (a *app) printDiff(effects []effect) error {
+	if a.json {
+		return encodeLines(a.out, effects)
+	}
+	g := newGrid("change", "key", "column", "before", "after")
+	count := map[string]int{}
+	for _, e := range effects {
+		count[e.Change]++
+		key := strings.Trim(string(e.Key), "[]")
+		for _, name := range sortedKeys(e.Columns) {
+			g.add(e.Change, key, name, string(e.Columns[name].Before), string(e.Columns[name].After))
+		}
+		if e.Columns == nil {
+			g.add(e.Change, key, "", string(e.Before), string(e.After))
+		}
+	}
+	g.render(a.out)
+	_, err := fmt.Fprintf(a.out, "%d inserted, %d updated, %d deleted\n", count["inserted"], count["updated"], count["deleted"])
+	return err
+}
+
+// encodeLines writes each of all as JSON on a line of its own.
+func encodeLines[T any](w io.Writer, all []T) error {
+	enc := lineWriter(w)
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// docsForms are the forms of the data dictionary: by name, the file it is
+// called in a folder, and what writes it.
+var docsForms = map[string]struct {
+	file  string
+	write func(io.Writer, dictionary) error
+}{
+	"markdown": {"dictionary.md", writeMarkdown},
+	"html":     {"dictionary.html", writeHTML},
+	"dbt":      {"sources.yml", writeDBT},
+}
+
+func (a *app) docsCmd() *cobra.Command {
+	var to, format, file string
+	cmd := &cobra.Command{
+		Use:   "docs",
+		Short: "a data dictionary of what is loaded, for people or for dbt",
+		Long: `A data dictionary of what is loaded: tables and columns, their types and the
+fields they come from, the endpoint behind each, when it was last read and what
+that has proven, and how many rows there are. As Markdown, as one HTML page, or
+as sources for dbt, with freshness and tests of the keys.`,
+		Example: `  penstock docs --format html -o dictionary.html
+  penstock docs --format dbt -o models/`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			form, ok := docsForms[format]
+			if !ok {
+				return usage("", "--format %q: want %s", format, strings.Join(sortedKeys(docsForms), ", "))
+			}
+			if a.json && cmd.Flags().Changed("format") {
+				return usage("", "--format and --json contradict each other")
+			}
+			write := form.write
+			if a.json {
+				write = func(w io.Writer, d dictionary) error { return lineWriter(w).Encode(d) }
+			}
+			if s, err := os.Stat(file); err == nil && s.IsDir() {
+				file = filepath.Join(file, form.file)
+			}
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.docs(cmd.Context(), d, file, write) })
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	cmd.Flags().StringVar(&format, "format", "markdown", "`form`: markdown, html or dbt")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` or folder to write instead of stdout")
+	return cmd
+}
+
+func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Writer, dictionary) error) error {
+	dict, err := d.dictionary(ctx)
+	if err != nil {
+		return err
+	}
+	return writeTo(a.out, file, func(w io.Writer) error { return write(w, dict) })
+}
+
+func writeMarkdown(w io.Writer, d dictionary) error {
+	t, err := template.New("dictionary.md").Funcs(template.FuncMap{
+		"grouped": grouped, "shown": shown, "cell": markdownCell, "join": strings.Join,
+	}).ParseFS(templates, "templates/dictionary.md")
+	if err != nil {
+		return fmt.Errorf("write dictionary: %w", err)
+	}
+	return t.Execute(w, d)
+}
+
+// markdownCell keeps a text within its cell of a table.
+func markdownCell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(printable(s, false))
+}
+
+func writeHTML(w io.Writer, d dictionary) error {
+	t, err := htmltemplate.New("dictionary.html").Funcs(htmltemplate.FuncMap{
+		"grouped": grouped, "shown": shown, "join": strings.Join,
+	}).ParseFS(templates, "templates/dictionary.html")
+	if err != nil {
+		return fmt.Errorf("write dictionary: %w", err)
+	}
+	return t.Execute(w, d)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/duckdb"
+)
+
+// duckdbPlace is the kind of destination that is one DuckDB file.
+func duckdbPlace() place {
+	return place{
+		scheme: "duckdb", missing: duckdbMissing,
+		open: openDuckDB, check: checkDuckDB, absent: absentFile,
+		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
+			path, _ := filePath(d)
+			return filepath.Abs(path)
+		},
+		publish: func(ctx context.Context, d config.Destination, open load.Destination) error {
+			return open.(*duckdb.DB).Publish(ctx, d.Publish)
+		},
+	}
+}
+
+// openDuckDB reads duckdb:PATH, after which ?memory_limit=512MB, threads=2,
+// wait_lock=30s and storage_version=v1.0.0 may stand.
+func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
+	if d.Schema != "" {
+		return nil, usage("", "a DuckDB file takes no schema in this release")
+	}
+	path, query := filePath(d)
+	o := duckdb.Options{Path: path, Log: a.log, Step: a.step}
+	if err := options(query, map[string]func(string) error{
+		"memory_limit":    textOption(&o.MemoryLimit),
+		"storage_version": textOption(&o.StorageVersion),
+		"threads":         countOption(&o.Threads),
+		"wait_lock":       waitOption(&o.WaitLock),
+	}); err != nil {
+		return nil, err
+	}
+	db, err := duckdb.Open(ctx, o)
+	if errors.Is(err, duckdb.ErrNotBuilt) {
+		return nil, hinted(err, "make build sets both; a C compiler is all it needs")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// textOption, countOption and waitOption read the values of options.
+func textOption(to *string) func(string) error {
+	return func(v string) error { *to = v; return nil }
+}
+
+func countOption(to *int) func(string) error {
+	return func(v string) (err error) {
+		if *to, err = strconv.Atoi(v); err != nil || *to < 1 {
+			return errors.New("want a number")
+		}
+		return nil
+	}
+}
+
+// waitOption reads how long to wait; 0s is not at all, which is not the zero value.
+func waitOption(to *time.Duration) func(string) error {
+	return func(v string) (err error) {
+		if *to, err = time.ParseDuration(v); err != nil {
+			return errors.New("want a duration such as 30s")
+		}
+		if *to == 0 {
+			*to = -1
+		}
+		return nil
+	}
+}
+
+// absentFile says that a destination's file or folder is not there: what only
+// reads makes none, as an empty one would hide a wrong path.
+func absentFile(d config.Destination) error {
+	path, _ := filePath(d)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist", path)
+	}
+	return nil
+}
+
+// checkDuckDB asks for what a first commit needs: a folder in which the file
+// and its log can be made.
+func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
+	path, _ := filePath(d)
+	if err := checkFolder(filepath.Dir(path), "make the folder and let penstock write to it; the file's log stands beside it"); err != nil {
+		return err
+	}
+	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+		return f.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return hinted(fmt.Errorf("write %s: %w", path, pathCause(err)), "let penstock write to it")
+	}
+	return nil
+}
+
+// checkFolder makes a file in dir, and removes it.
+func checkFolder(dir, hint string) error {
+	f, err := os.CreateTemp(dir, ".penstock-check-*")
+	if err != nil {
+		return hinted(fmt.Errorf("write to %s: %w", dir, pathCause(err)), hint)
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	return nil
+}

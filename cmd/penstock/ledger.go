@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// row is a row of a batch, read by the names of its columns. A column that the
+// table does not have, as one of an earlier release may, is null.
+type row struct {
+	batch arrow.RecordBatch
+	at    int
+}
+
+// value is what the row has under name, as [load.Rows] takes it.
+func (r row) value(name string) any {
+	i := r.batch.Schema().FieldIndices(name)
+	if len(i) == 0 || r.batch.Column(i[0]).IsNull(r.at) {
+		return nil
+	}
+	switch a := r.batch.Column(i[0]).(type) {
+	case *array.Int64:
+		return a.Value(r.at)
+	case *array.Boolean:
+		return a.Value(r.at)
+	case *array.Timestamp:
+		return a.Value(r.at).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC()
+	default:
+		return strings.Clone(cell(a, r.at)) // the batch's memory ends with it
+	}
+}
+
+func (r row) text(name string) string    { v, _ := r.value(name).(string); return v }
+func (r row) number(name string) int64   { v, _ := r.value(name).(int64); return v }
+func (r row) time(name string) time.Time { v, _ := r.value(name).(time.Time); return v }
+
+// scan hands each row of one of penstock's own tables to each; none where
+// nothing was loaded yet.
+func scan(ctx context.Context, d load.Destination, t schemas.Table, each func(row) error) error {
+	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			if err := each(row{b, i}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// answer is a result that a verb has put together itself.
+type answer struct {
+	columns []arrow.Field
+	rows    [][]any
+}
+
+// project reads columns of one of penstock's own tables, of the rows that keep
+// wants.
+func project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
+	out := answer{columns: fields(t, columns...)}
+	err := scan(ctx, d, t, func(r row) error {
+		if keep != nil && !keep(r) {
+			return nil
+		}
+		values := make([]any, len(columns))
+		for i, c := range columns {
+			values[i] = r.value(c)
+		}
+		out.rows = append(out.rows, values)
+		return nil
+	})
+	return out, err
+}
+
+// fields are columns of one of penstock's own tables.
+func fields(t schemas.Table, columns ...string) []arrow.Field {
+	out := make([]arrow.Field, len(columns))
+	for i, c := range columns {
+		out[i] = t.Columns.Field(t.Columns.FieldIndices(c)[0])
+	}
+	return out
+}
+
+// sort puts the rows in the order of columns; one that begins with - counts
+// downwards.
+func (t answer) sort(columns ...string) answer {
+	slices.SortStableFunc(t.rows, func(a, b []any) int {
+		for _, c := range columns {
+			name, down := strings.CutPrefix(c, "-")
+			i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })
+			n := compare(a[i], b[i])
+			if down {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return 0
+	})
+	return t
+}
+
+// compare orders two values of one column, null first.
+func compare(a, b any) int {
+	switch a := a.(type) {
+	case string:
+		if b, ok := b.(string); ok {
+			return cmp.Compare(a, b)
+		}
+	case int64:
+		if b, ok := b.(int64); ok {
+			return cmp.Compare(a, b)
+		}
+	case time.Time:
+		if b, ok := b.(time.Time); ok {
+			return a.Compare(b)
+		}
+	}
+	return cmp.Compare(btoi(a != nil), btoi(b != nil))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// print prints an answer as p says.
+func (a *app) print(p printer, t answer) error {
+	b, err := load.Rows(schemas.Table{Name: "answer", Columns: arrow.NewSchema(t.columns, nil)}, t.rows...)
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	defer b.Release()
+	p.w = a.out
+	if err := p.batch(b); err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// only is the answer with fewer columns.
+func (t answer) only(columns ...string) answer {
+	var out answer
+	var from []int
+	for _, c := range columns {
+		i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == c })
+		from, out.columns = append(from, i), append(out.columns, t.columns[i])
+	}
+	for _, r := range t.rows {
+		values := make([]any, len(from))
+		for i, c := range from {
+			values[i] = r[c]
+		}
+		out.rows = append(out.rows, values)
+	}
+	return out
+}

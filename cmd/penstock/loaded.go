@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// changes are all changes that were made to the destination's tables, in the
+// order in which they were made.
+func (d *reader) changes(ctx context.Context) ([]load.Change, error) {
+	var all []load.Change
+	err := scan(ctx, d, load.Changes, func(r row) error {
+		all = append(all, load.Change{
+			At: r.time("at"), Table: r.text("table"), Column: r.text("column"), Source: r.text("source"),
+			Action: r.text("action"), From: r.text("from_type"), To: r.text("to_type"), Reason: r.text("reason"),
+		})
+		return nil
+	})
+	return all, err
+}
+
+// tables are the tables that were loaded, by name, penstock's own left out.
+func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
+	changes, err := d.changes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tablesOf(changes)
+}
+
+// tablesOf are the tables that changes have made, penstock's own left out.
+func tablesOf(changes []load.Change) (map[string]schemas.Table, error) {
+	all, err := load.Replay(changes)
+	if err != nil {
+		return nil, err
+	}
+	for name := range all {
+		if load.Own(name) {
+			delete(all, name)
+		}
+	}
+	return all, nil
+}
+
+// table is one of the tables that were loaded.
+func (d *reader) table(ctx context.Context, name string) (schemas.Table, error) {
+	all, err := d.tables(ctx)
+	if err != nil {
+		return schemas.Table{}, err
+	}
+	t, ok := all[name]
+	if !ok {
+		return t, d.unknownTable(name)
+	}
+	return t, nil
+}
+
+func (d *reader) unknownTable(name string) error {
+	return &failure{
+		err:  fmt.Errorf("no table %q in destination %s", name, d.name),
+		hint: "`penstock docs` lists what is loaded",
+		code: exitFailed,
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func TestMeaning(t *testing.T) {
+	for source, want := range map[string]string{
+		"/balance_amount":       "balance amount",
+		"/customer/name":        "name of its customer",
+		"/shipping/address/zip": "zip of its address of its shipping",
+		"/_context/pipeline_id": "the pipeline id it was read for",
+		"/_context/stage/name":  "name of the stage it was found in",
+		"/a~1b":                 "a/b",
+	} {
+		require.Equal(t, want, meaning(schemas.Field("column", schemas.Text, source)), source)
+	}
+	require.Contains(t, meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null while it stands")
+}
+
+func TestSQLType(t *testing.T) {
+	for name, want := range map[string]string{
+		"int64": "bigint", "decimal(16,2)": "numeric(16,2)", "list(list(bool))": "boolean[][]", "text": "text", "json": "json", "timestamp": "timestamptz",
+	} {
+		require.Equal(t, want, sqlType(name))
+	}
+}

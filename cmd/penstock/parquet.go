@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/duckdb"
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// parquetPlace is the kind of destination that is a folder of Parquet files.
+func parquetPlace() place {
+	return place{
+		scheme: "parquet", open: openParquet, absent: absentFile,
+		check: func(_ context.Context, _ *app, d config.Destination) error {
+			path, _ := filePath(d)
+			if absentFile(d) == nil {
+				return checkFolder(path, "let penstock write to it")
+			}
+			return checkFolder(filepath.Dir(path), "make the folder and let penstock write to it")
+		},
+		locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {
+			return l.(*parquet.Lake).Path(ctx, table)
+		},
+		files: func(d config.Destination, stream, table string) string {
+			path, _ := filePath(d)
+			if abs, err := filepath.Abs(path); err == nil {
+				path = abs
+			}
+			return filepath.Join(path, stream, "current", table, "**", "*.parquet")
+		},
+		asker: askLake,
+	}
+}
+
+// askLake reads a lake through DuckDB, in which the views are that other
+// destinations would hold.
+func askLake(ctx context.Context, r *reader) (querier, error) {
+	files, err := r.Destination.(*parquet.Lake).Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views, err := lakeViews(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for name := range views {
+		if files[name] != nil {
+			delete(views, name)
+		}
+	}
+	v, err := duckdb.Over(ctx, files, views)
+	if errors.Is(err, duckdb.ErrNotBuilt) {
+		return nil, hinted(fmt.Errorf("ask a lake in SQL: %w", err), "`penstock path TABLE` says where the files are, for any engine of yours")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// lakeViews are the rows that stand of each table that keeps others, and what of
+// the kit the tables can answer.
+func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
+	tables, err := r.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kit, err := schemas.Views()
+	if err != nil {
+		return nil, err
+	}
+	views := map[string]string{}
+	for name, t := range tables {
+		switch {
+		case t.Mode == schemas.History:
+			views[name+"_current"] = "FROM " + sqlName(name) + " WHERE " + schemas.ColValidTo + " IS NULL"
+		case t.Mode == schemas.Merge && len(t.Key) > 0:
+			views[name+"_current"] = "FROM " + sqlName(name) + " WHERE " + schemas.ColDeletedAt + " IS NULL"
+		}
+	}
+	for _, v := range kit {
+		if len(v.Lacks(tables)) == 0 {
+			views[v.Name] = v.Query(tables)
+		}
+	}
+	return views, nil
+}
+
+// openParquet reads parquet:FOLDER, after which ?partition_by=date, keep=3,
+// keep_for=24h, wait_lock=30s and writers=2 may stand.
+func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
+	if d.Schema != "" {
+		return nil, usage("", "a folder of Parquet files takes no schema")
+	}
+	path, query := filePath(d)
+	o := parquet.Options{Path: path, Log: a.log, Step: a.step}
+	if err := options(query, map[string]func(string) error{
+		"partition_by": textOption(&o.PartitionBy),
+		"keep":         countOption(&o.Keep),
+		"keep_for":     waitOption(&o.KeepFor),
+		"wait_lock":    waitOption(&o.WaitLock),
+		"writers":      countOption(&o.Writers),
+	}); err != nil {
+		return nil, err
+	}
+	l, err := parquet.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

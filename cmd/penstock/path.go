@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+func (a *app) pathCmd() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "path TABLE",
+		Short: "where a table is: the folder of its Parquet files, the DuckDB file, the qualified name in Postgres",
+		Long: `Where a table is, for programs that read it without penstock: of a lake the
+folder that holds the table's files as they are now, which stays as it is until
+it is collected; of DuckDB the file; of Postgres the qualified name.`,
+		Example: `  duckdb -c "FROM '$(penstock path crm_leads)/*.parquet'"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.path(cmd.Context(), d, args[0]) })
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	return cmd
+}
+
+func (a *app) path(ctx context.Context, d *reader, table string) error {
+	if !load.Own(table) {
+		if _, err := d.table(ctx, table); err != nil {
+			return err
+		}
+	}
+	at, err := d.place.locate(ctx, d.of, d.Destination, table)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(struct {
+			Table string `json:"table"`
+			Path  string `json:"path"`
+		}{table, at})
+	}
+	_, err = fmt.Fprintln(a.out, at)
+	return err
+}

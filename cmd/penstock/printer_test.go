@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// An answer written as Parquet has its types and values to the digit, whatever
+// batches it came in; one without rows has its columns.
+func TestPrinterParquet(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{
+		schemas.Field("id", schemas.Int64, ""), schemas.Field("price", &arrow.Decimal128Type{Precision: 38, Scale: 2}, ""),
+		schemas.Field("at", schemas.Timestamp, ""), schemas.Field("tags", arrow.ListOf(schemas.Text), ""),
+	}, nil)
+	const rows = `[{"id":9007199254740993,"price":"0.10","at":"2024-02-29T12:00:00Z","tags":["a",null]},{"id":null,"price":null,"at":null,"tags":null}]`
+	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, bytes.NewReader([]byte(rows)))
+	require.NoError(t, err)
+	defer batch.Release()
+	for name, batches := range map[string][]arrow.RecordBatch{
+		"two batches": {batch, batch}, "no rows": {batch.NewSlice(0, 0)},
+	} {
+		var out bytes.Buffer
+		p := printer{w: &out, form: formParquet}
+		for _, b := range batches {
+			require.NoError(t, p.batch(b), name)
+		}
+		require.NoError(t, p.close(), name)
+		got, err := pqarrow.ReadTable(t.Context(), bytes.NewReader(out.Bytes()), parquet.NewReaderProperties(nil), pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+		require.NoError(t, err, name)
+		want := array.NewTableFromRecords(schema, batches)
+		require.Equal(t, want.NumRows(), got.NumRows(), name)
+		for i, f := range schema.Fields() {
+			require.Equal(t, f.Name, got.Schema().Field(i).Name, name)
+			require.True(t, arrow.TypeEqual(f.Type, got.Schema().Field(i).Type), "%s: %s is %s", name, f.Name, got.Schema().Field(i).Type)
+			require.True(t, array.ChunkedEqual(want.Column(i).Data(), got.Column(i).Data()), "%s: %s is %s", name, f.Name, got.Column(i).Data())
+		}
+		want.Release()
+		got.Release()
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+func (a *app) rejectsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rejects",
+		Short: "what no column could hold, or a contract kept out: list it, or try it again",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.rejectsListCmd(), a.rejectsRetryCmd())
+	return cmd
+}
+
+func (a *app) rejectsListCmd() *cobra.Command {
+	var to, stream string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "records and values that are not in the tables, and why",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	cmd.Flags().StringVar(&stream, "stream", "", "only of this stream; * stands for any letters")
+	cmd.Flags().BoolVar(&all, "all", false, "those too that a retry has put in their place")
+	return cmd
+}
+
+// rejectColumns are what is told of a reject.
+var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at"}
+
+func (a *app) listRejects(ctx context.Context, d *reader, stream string, all bool) error {
+	if _, err := path.Match(stream, ""); err != nil {
+		return usage("", "--stream %q: only * is a wildcard", stream)
+	}
+	out, err := project(ctx, d, load.Rejects, rejectColumns, func(r row) bool {
+		if !all && r.value("resolved_at") != nil {
+			return false
+		}
+		ok, _ := path.Match(stream, r.text("stream"))
+		return stream == "" || ok
+	})
+	if err != nil {
+		return fmt.Errorf("list rejects: %w", err)
+	}
+	out.sort("stream", "run", "pass", "ordinal", "pointer")
+	if a.json {
+		return a.print(printer{form: formJSON}, out)
+	}
+	return a.print(printer{}, out.only("run", "stream", "key", "pointer", "wanted", "raw", "reason"))
+}
+
+func (a *app) rejectsRetryCmd() *cobra.Command {
+	var streams []string
+	cmd := &cobra.Command{
+		Use:   "retry [PIPELINE]",
+		Short: "try rejected records again, with the rules and the tables as they are now",
+		Long: `Tries rejected records again, with the rules and the tables as they are now: those
+that fit are written and are rejects no more. The source is not asked.
+
+Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			p, err := pickPipeline(c, args)
+			if err != nil {
+				return err
+			}
+			r, err := a.retryRejects(cmd.Context(), c, p, streams)
+			if err != nil {
+				return err
+			}
+			return a.concludeRetry(r)
+		},
+	}
+	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	return cmd
+}
+
+func (a *app) retryRejects(ctx context.Context, c *config.Config, p config.Pipeline, streams []string) (pipeline.RetryReport, error) {
+	var none pipeline.RetryReport
+	unlock, err := lockPipeline(ctx, c.State, p.Name)
+	if err != nil {
+		return none, err
+	}
+	defer unlock()
+	r, err := a.openRun(ctx, c, p, streams, false)
+	if err != nil {
+		return none, err
+	}
+	defer r.close(a)
+	report, err := pipeline.RetryRejects(ctx, r.config(), pipeline.RetryOptions{})
+	if err != nil {
+		return none, fmt.Errorf("retry rejects of %s: %w", p.Name, err)
+	}
+	return report, nil
+}
+
+// concludeRetry prints what a retry did and turns it into the verb's outcome.
+func (a *app) concludeRetry(r pipeline.RetryReport) error {
+	if a.json {
+		if err := lineWriter(a.out).Encode(retryJSONOf(r)); err != nil {
+			return err
+		}
+		return exit(r.ExitCode())
+	}
+	if len(r.Streams) == 0 {
+		fmt.Fprintln(a.out, "there is nothing to retry")
+		return exit(r.ExitCode())
+	}
+	g := newGrid("stream", "destination", "#retried", "#resolved", "#superseded", "#rejected", "#waiting", "#left")
+	for _, s := range r.Streams {
+		g.add(s.Stream, s.Destination, s.Retried, s.Resolved, s.Superseded, s.Rejected, s.Waiting, s.Left)
+	}
+	g.render(a.out)
+	for _, s := range r.Streams {
+		if s.Err != nil {
+			fmt.Fprintf(a.out, "failed: %s → %s: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
+		}
+		for _, still := range s.Still {
+			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
+				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, printable(still.Reason, false))
+		}
+	}
+	return exit(r.ExitCode())
+}
+
+// retryJSON is what `rejects retry --json` prints.
+type retryJSON struct {
+	Run      string        `json:"run,omitempty"`
+	ExitCode int           `json:"exit_code"`
+	Streams  []retriedJSON `json:"streams"`
+}
+
+type retriedJSON struct {
+	pipeline.Retried
+	Error string `json:"error,omitempty"`
+}
+
+func retryJSONOf(r pipeline.RetryReport) retryJSON {
+	out := retryJSON{Run: r.Run, ExitCode: r.ExitCode(), Streams: []retriedJSON{}}
+	for _, s := range r.Streams {
+		j := retriedJSON{Retried: s}
+		if s.Err != nil {
+			j.Error = s.Err.Error()
+		}
+		out.Streams = append(out.Streams, j)
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// maxRuns is how many runs `runs` lists.
+const maxRuns = 50
+
+// runColumns are what is told of a run.
+var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
+
+func (a *app) runsCmd() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "runs [RUN]",
+		Short: "the history of runs, or one run in detail",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.read(cmd.Context(), to, func(d *reader) error { return a.listRuns(cmd.Context(), d) })
+			}
+			if err := checkRunID(args[0]); err != nil {
+				return err
+			}
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.showRun(cmd.Context(), d, args[0]) })
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	cmd.AddCommand(a.runsDiffCmd())
+	return cmd
+}
+
+var runID = regexp.MustCompile(`^[0-9a-z]{1,32}$`)
+
+func checkRunID(s string) error {
+	if !runID.MatchString(s) {
+		return usage("`penstock runs` lists them", "%q is no run's id", s)
+	}
+	return nil
+}
+
+// runOf is the run that a pass began in; its second pass over a stream is
+// called run#2.
+func runOf(pass string) string {
+	run, _, _ := strings.Cut(pass, "#")
+	return run
+}
+
+func (a *app) listRuns(ctx context.Context, d *reader) error {
+	out, err := project(ctx, d, load.Runs, runColumns, nil)
+	if err != nil {
+		return err
+	}
+	out.sort("-run")
+	out.rows = out.rows[:min(len(out.rows), maxRuns)]
+	return a.print(printer{form: a.form()}, out)
+}
+
+// showRun prints a run, what its passes have proven, what they rejected, and
+// what they changed about the tables.
+func (a *app) showRun(ctx context.Context, d *reader, run string) error {
+	of := func(r row) bool { return runOf(r.text("run")) == run }
+	out, err := project(ctx, d, load.Runs, runColumns, of)
+	switch {
+	case err != nil:
+		return err
+	case len(out.rows) == 0:
+		return &failure{err: fmt.Errorf("no run %s", run), hint: "`penstock runs` lists them", code: exitFailed}
+	}
+	form := a.form()
+	if form == formTable {
+		form = formList
+	}
+	if err := a.print(printer{form: form}, out); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		title          string
+		table          schemas.Table
+		columns, order []string
+	}{
+		{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"stream", "at"}},
+		{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"stream", "ordinal"}},
+		{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
+	} {
+		out, err := project(ctx, d, part.table, part.columns, of)
+		if err != nil {
+			return err
+		}
+		if !a.json {
+			if _, err := io.WriteString(a.out, "\n"+part.title+"\n"); err != nil {
+				return err
+			}
+		}
+		if err := a.print(printer{form: a.form()}, out.sort(part.order...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func (a *app) schemaCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schema",
+		Short: "what was made of a table, and taking it as somebody has changed it",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, verb := range []struct {
+		name, short, long string
+		run               func(context.Context, *reader, string) error
+	}{
+		{"show", "a table's columns, and every change that was made to it", "", a.showSchema},
+		{"accept", "take a table that was changed by hand for what it now is", `Take a table that was changed by hand for what it now is, so that its stream goes
+on. A column that is gone is made anew by its next value; one with another type
+keeps it.`, a.acceptSchema},
+	} {
+		var to string
+		sub := &cobra.Command{
+			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.read(cmd.Context(), to, func(d *reader) error { return verb.run(cmd.Context(), d, args[0]) })
+			},
+		}
+		addDestinationFlag(sub, &to)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// showSchema prints a table's columns and the log of its changes; with --json
+// the log.
+func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
+	t, err := d.table(ctx, table)
+	if err != nil {
+		return err
+	}
+	log, err := project(ctx, d, load.Changes, []string{"at", "run", "column", "source", "action", "from_type", "to_type", "reason"},
+		func(r row) bool { return r.text("table") == table })
+	if err != nil {
+		return err
+	}
+	log.sort("at")
+	if a.json {
+		return a.print(printer{form: formJSON}, log)
+	}
+	fmt.Fprintf(a.out, "%s, %s\n\n", table, modeOf(t))
+	g := newGrid("column", "type", "field", "meaning")
+	for _, f := range t.Columns.Fields() {
+		g.add(f.Name, schemas.TypeName(schemas.TypeOf(f)), schemas.Source(f), meaning(f))
+	}
+	g.render(a.out)
+	fmt.Fprintln(a.out)
+	return a.print(printer{}, log)
+}
+
+// acceptSchema takes a table as it is and prints what that has changed.
+func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
+	if _, err := d.table(ctx, table); err != nil {
+		return err
+	}
+	changes, err := d.Accept(ctx, table)
+	if err != nil {
+		return hinted(err, "put the table back to what `penstock schema show "+table+"` says")
+	}
+	out := answer{columns: fields(load.Changes, "table", "column", "action", "from_type", "to_type")}
+	for _, c := range changes {
+		out.rows = append(out.rows, []any{c.Table, c.Column, c.Action, c.From, c.To})
+	}
+	if len(changes) == 0 && !a.json {
+		_, err := fmt.Fprintf(a.out, "%s is as penstock left it\n", table)
+		return err
+	}
+	return a.print(printer{form: a.form()}, out)
+}

@@ -1,0 +1,218 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// target is a warehouse of some kind that whole syncs are tested against. It
+// can be put back to how it was, and be read with the eyes of an analyst: by
+// nothing of ours.
+type target interface {
+	kind() string
+	url() string                   // as pipelines.yaml wants it
+	keep(t *testing.T)             // remembers how it is now
+	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
+	open(t *testing.T) *warehouse  // everything in it, as tables of an engine
+	watch(t *testing.T) func() error
+}
+
+// onEach runs a test for each kind of warehouse.
+func onEach(t *testing.T, f func(t *testing.T, to target)) {
+	t.Helper()
+	for kind, make := range map[string]func(*testing.T) target{
+		"duckdb":   func(t *testing.T) target { return duckTarget{t.TempDir()} },
+		"parquet":  func(t *testing.T) target { return parquetTarget{t.TempDir()} },
+		"postgres": func(t *testing.T) target { return newPostgresTarget(t) },
+	} {
+		t.Run(kind, func(t *testing.T) { f(t, make(t)) })
+	}
+}
+
+// family is what readers may rely on between two commits, in each of its
+// streams: a key stands once, and a child row has the version of its parent
+// that it came with. // Invariants 1, 7
+var family = []struct{ root, child string }{
+	{"sales_invoices", "sales_invoices__items"},
+	{"v2_contacts", ""},
+	{"crm_lead_board", ""},
+}
+
+// broken asks in one statement for rows of which a reader saw only half.
+func broken(root, child string) string {
+	keys := fmt.Sprintf("SELECT count(*) - count(DISTINCT id) FROM %s", root)
+	if child == "" {
+		return keys
+	}
+	return fmt.Sprintf(`SELECT (%s) + (SELECT count(*) FROM %s c WHERE NOT EXISTS (
+		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
+}
+
+type duckTarget struct{ dir string }
+
+func (d duckTarget) kind() string { return "duckdb" }
+func (d duckTarget) path() string { return filepath.Join(d.dir, "warehouse.duckdb") }
+func (d duckTarget) url() string  { return "duckdb:" + d.path() }
+
+func (d duckTarget) keep(t *testing.T) { copyFile(t, d.path(), d.path()+".kept") }
+
+func (d duckTarget) reset(t *testing.T, kept bool) {
+	for _, ext := range []string{"", ".wal"} {
+		if err := os.Remove(d.path() + ext); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if kept {
+		copyFile(t, d.path()+".kept", d.path())
+	}
+}
+
+func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
+
+// watch reads the file whenever no commit holds it.
+func (d duckTarget) watch(t *testing.T) func() error {
+	return func() error {
+		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
+		if err != nil {
+			return nil // held, or not there yet
+		}
+		defer db.Close()
+		return look(db, func(table string) string { return table })
+	}
+}
+
+// look asks db for broken families; from is how a table is written there. A
+// table that is not there yet cannot be broken.
+func look(db *sql.DB, from func(string) string) error {
+	for _, f := range family {
+		var n int64
+		child := f.child
+		if child != "" {
+			child = from(child)
+		}
+		if err := db.QueryRow(broken(from(f.root), child)).Scan(&n); err == nil && n != 0 {
+			return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
+		}
+	}
+	return nil
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, b, 0o600))
+}
+
+type parquetTarget struct{ dir string }
+
+func (p parquetTarget) kind() string { return "parquet" }
+func (p parquetTarget) root() string { return filepath.Join(p.dir, "lake") }
+func (p parquetTarget) url() string  { return "parquet:" + p.root() }
+
+func (p parquetTarget) keep(t *testing.T) {
+	require.NoError(t, os.RemoveAll(p.root()+".kept"))
+	copyTree(t, p.root(), p.root()+".kept")
+}
+
+func (p parquetTarget) reset(t *testing.T, kept bool) {
+	require.NoError(t, os.RemoveAll(p.root()))
+	if kept {
+		copyTree(t, p.root()+".kept", p.root())
+	}
+}
+
+// copyTree copies folders, files and symbolic links.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		dest := to + strings.TrimPrefix(path, from)
+		switch {
+		case e.IsDir():
+			return os.MkdirAll(dest, 0o700)
+		case e.Type() == fs.ModeSymlink:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(link, dest)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(dest, b, 0o600)
+	}))
+}
+
+// open makes a table of each folder of files, as `read_parquet` finds them.
+func (p parquetTarget) open(t *testing.T) *warehouse {
+	t.Helper()
+	db := openMemory(t)
+	folders, err := filepath.Glob(filepath.Join(p.root(), "*", "current", "*"))
+	require.NoError(t, err)
+	from := map[string][]string{} // by table
+	for _, f := range folders {
+		if s, err := os.Stat(f); err == nil && s.IsDir() {
+			from[filepath.Base(f)] = append(from[filepath.Base(f)], "'"+filepath.Join(f, "*.parquet")+"'")
+		}
+	}
+	for table, globs := range from {
+		_, err := db.Exec(fmt.Sprintf("CREATE TABLE %s AS SELECT * FROM read_parquet([%s])", quote(table), strings.Join(globs, ", ")))
+		require.NoError(t, err, table)
+	}
+	return newWarehouse(t, db)
+}
+
+// watch resolves `current` and reads what it names.
+func (p parquetTarget) watch(t *testing.T) func() error {
+	db := openMemory(t)
+	return func() error {
+		for _, stream := range []string{"sales.invoices", "v2.contacts", "crm.lead_board"} {
+			real, err := filepath.EvalSymlinks(filepath.Join(p.root(), stream, "current"))
+			if err != nil {
+				continue
+			}
+			i := slices.IndexFunc(family, func(f struct{ root, child string }) bool { return f.root == strings.ReplaceAll(stream, ".", "_") })
+			f := family[i]
+			from := func(table string) string {
+				return fmt.Sprintf("read_parquet('%s')", filepath.Join(real, table, "*.parquet"))
+			}
+			child := f.child
+			if child != "" {
+				child = from(child)
+			}
+			var n int64
+			if err := db.QueryRow(broken(from(f.root), child)).Scan(&n); err == nil && n != 0 {
+				return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
+			}
+		}
+		return nil
+	}
+}
+
+// openMemory is an empty engine to read other things with.
+func openMemory(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("duckdb", "")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("SET TimeZone = 'UTC'")
+	require.NoError(t, err)
+	return db
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func (a *app) viewsCmd() *cobra.Command {
+	var to string
+	var apply bool
+	cmd := &cobra.Command{
+		Use:   "views",
+		Short: "views for common questions: receivables by age, pipeline by stage, ticket backlog, head count",
+		Long: `Views for common questions: receivables and payables by age, deals and leads by
+stage, open tickets, head count. Prints the SQL of each that the loaded tables
+can answer, and says what the others lack; with --apply it makes them. A view is
+made anew each time, and nothing that others have made is replaced.`,
+		Example: `  penstock views --apply
+  penstock query "FROM receivables_ageing ORDER BY open_amount DESC"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.views(cmd.Context(), d, apply) })
+		},
+	}
+	addDestinationFlag(cmd, &to)
+	cmd.Flags().BoolVar(&apply, "apply", false, "make them in the destination")
+	return cmd
+}
+
+// viewLine is one line of `views --json`.
+type viewLine struct {
+	Name  string   `json:"name"`
+	Title string   `json:"title"`
+	State string   `json:"state"` // possible, made, lacking or taken
+	Lacks []string `json:"lacks,omitempty"`
+	SQL   string   `json:"sql,omitempty"`
+}
+
+func (a *app) views(ctx context.Context, d *reader, apply bool) error {
+	kit, err := schemas.Views()
+	if err != nil {
+		return fmt.Errorf("load views: %w", err)
+	}
+	tables, err := d.tables(ctx)
+	if err != nil {
+		return err
+	}
+	viewer, able := d.Destination.(load.Viewer)
+	if apply && !able {
+		return usage("`penstock query` has them all the same", "destination %s (%s) holds no views", d.name, d.of.Scheme)
+	}
+	taken := 0
+	for _, v := range kit {
+		line := viewLine{Name: v.Name, Title: v.Title, State: "possible", Lacks: v.Lacks(tables)}
+		if len(line.Lacks) > 0 {
+			line.State = "lacking"
+		} else if line.SQL = v.Query(tables); apply {
+			if line.State, err = makeView(ctx, viewer, line); err != nil {
+				return err
+			}
+		}
+		if line.State == "taken" {
+			taken++
+		}
+		if err := a.printView(line); err != nil {
+			return err
+		}
+	}
+	if taken > 0 {
+		return hinted(&failure{err: fmt.Errorf("%s not made", plural(taken, "view")), code: exitFailed},
+			"something of that name is there already; rename or drop it, and run again")
+	}
+	return nil
+}
+
+// makeView makes a view and says what became of it.
+func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error) {
+	err := v.View(ctx, line.Name, line.SQL)
+	switch {
+	case errors.Is(err, load.ErrTaken):
+		return "taken", nil
+	case err != nil:
+		return "", fmt.Errorf("make view %s: %w", line.Name, err)
+	}
+	return "made", nil
+}
+
+func (a *app) printView(v viewLine) error {
+	if a.json {
+		return lineWriter(a.out).Encode(v)
+	}
+	fmt.Fprintf(a.out, "-- %s: %s (%s)\n", v.Name, v.Title, v.State)
+	switch v.State {
+	case "lacking":
+		fmt.Fprintf(a.out, "-- it lacks %s\n", strings.Join(v.Lacks, ", "))
+	case "possible":
+		fmt.Fprintf(a.out, "CREATE OR REPLACE VIEW %s AS\n%s;\n", v.Name, v.SQL)
+	}
+	_, err := fmt.Fprintln(a.out)
+	return err
+}
