@@ -35,7 +35,8 @@ type Destination interface {
 	// Scan hands every committed row of table to each, tombstones and earlier
 	// versions included: the named columns in their order, all where columns is
 	// nil, in the types of [schemas.Table]. No call where there is no such
-	// table or it has no rows. A batch is the callee's until it returns.
+	// table or it has no rows, and [ErrForeignChange] (wrapped) where somebody
+	// has changed it by hand. A batch is the callee's until it returns.
 	Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error
 
 	// Accept takes a table that was changed by hand for what it now is, so that

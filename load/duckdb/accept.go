@@ -45,15 +45,27 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	for _, step := range []func() error{
 		func() error { return x.account.record(ctx, changes) },
 		func() error { return m.forget(table, "true") },
+		func() error { return m.showAnew(table) },
 		func() error { return x.s.exec(ctx, "COMMIT") },
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	x.over = true
-	x.end()
+	x.finish()
 	return changes, nil
+}
+
+// showAnew makes the view of a table anew, of which a column that the view names
+// may be gone.
+func (m *merge) showAnew(table string) error {
+	c, err := readCatalog(m.ctx, m.s, []string{table}, false)
+	if err != nil {
+		return err
+	}
+	t := c.made[table]
+	f := &fitting{merge: m, catalog: c, altered: map[string]load.Plan{table: {Table: t, From: t.Mode}}}
+	return f.showOne(&target{Table: t})
 }
 
 // ancestors are the tables that rows of the table named may hang from, itself

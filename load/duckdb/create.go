@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // freshName is the file, in the engine's private folder, in which a database is
@@ -64,11 +65,12 @@ func appear(ctx context.Context, from, path string) (err error) {
 // makeBeside makes a file in the folder of path, under a name from which it can
 // be told when a process that was killed has left it: those are removed.
 func makeBeside(path string) (*os.File, error) {
-	dir, pattern := filepath.Dir(path), fmt.Sprintf(".%s.penstock-*", filepath.Base(path))
-	if left, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil {
-		for _, name := range left {
-			_ = os.Remove(name)
+	dir, prefix := filepath.Dir(path), fmt.Sprintf(".%s.penstock-", filepath.Base(path))
+	entries, _ := os.ReadDir(dir) // where that fails, making a file does as well
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-	return os.CreateTemp(dir, pattern)
+	return os.CreateTemp(dir, prefix+"*")
 }

@@ -4,7 +4,6 @@ package duckdb
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -105,17 +104,17 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // ended. Links of parents that are alike may meet, as ordinals count from the
 // beginning of a pass; their rows are then told apart by counting.
 func (m *merge) trim(t *target, s load.Sweep) error {
-	rank, twin := "row_number() OVER (PARTITION BY penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
+	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if child(t.Table) {
-		rank = "dense_rank() OVER (PARTITION BY penstock_h ORDER BY " + t.link() + ", penstock_twin)"
+		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + t.link() + ", _penstock_twin)"
 		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, t.link(), schemas.ColParent, schemas.ColIndex)
 	}
 	these := "s.h = t." + schemas.ColHash
 	if t.Mode == schemas.History {
 		these += " AND " + t.stands("t.")
 	}
-	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_spare AS SELECT *, %s AS penstock_rank FROM
-		(SELECT t.*, s.h AS penstock_h, s.n AS penstock_n, %s AS penstock_twin FROM %s AS t JOIN %s AS s ON %s)`,
+	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_spare AS SELECT *, %s AS _penstock_rank FROM
+		(SELECT t.*, s.h AS _penstock_h, s.n AS _penstock_n, %s AS _penstock_twin FROM %s AS t JOIN %s AS s ON %s)`,
 		rank, twin, place(t.Name), lostKeys, these))
 	if err != nil {
 		return err
@@ -123,20 +122,16 @@ func (m *merge) trim(t *target, s load.Sweep) error {
 	if err := m.logSpare(t, s); err != nil {
 		return err
 	}
-	names := t.names()
-	values, back := make([]string, len(names)), " WHERE penstock_rank <= penstock_n"
-	for i, name := range names {
-		values[i] = ident(name)
-		if t.Mode == schemas.History && (name == schemas.ColValidTo || name == schemas.ColDeletedAt) {
-			values[i] = fmt.Sprintf("CASE WHEN penstock_rank > penstock_n THEN greatest(%s, %s) END", timestamp(s.At), schemas.ColValidFrom)
-		}
-	}
+	// With the columns that others have added. // Invariant 16
+	back := "SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) FROM " + spareRows + " WHERE _penstock_rank <= _penstock_n"
 	if t.Mode == schemas.History {
-		back = ""
+		end := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN greatest(%s, %s) END", timestamp(s.At), schemas.ColValidFrom)
+		back = fmt.Sprintf("SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) REPLACE (%[1]s AS %[2]s, %[1]s AS %[3]s) FROM %[4]s",
+			end, schemas.ColValidTo, schemas.ColDeletedAt, spareRows)
 	}
 	for _, q := range []string{
 		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s", place(t.Name), lostKeys, these),
-		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s%s", place(t.Name), idents(names), strings.Join(values, ", "), spareRows, back),
+		fmt.Sprintf("INSERT INTO %s BY NAME %s", place(t.Name), back),
 		"DROP TABLE " + spareRows,
 	} {
 		if err := m.change(m.ctx, t.Name, q); err != nil {
@@ -147,5 +142,5 @@ func (m *merge) trim(t *target, s load.Sweep) error {
 }
 
 // spareRows is the temporary table of the rows of the hashes that have too many;
-// those whose penstock_rank is above penstock_n are the ones beyond.
+// those whose _penstock_rank is above _penstock_n are the ones beyond.
 const spareRows = "temp.main._penstock_spare"

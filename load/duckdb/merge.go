@@ -140,7 +140,7 @@ func (m *merge) replaced(t *target, of string) string {
 	case schemas.History:
 		return " AND " + of + schemas.ColValidTo + " IS NULL"
 	case schemas.Append:
-		return " AND " + of + schemas.ColRun + " = " + literal(m.of.Run)
+		return " AND " + of + schemas.ColRun + " >= " + literal(m.of.Run)
 	}
 	return ""
 }

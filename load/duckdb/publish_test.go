@@ -27,7 +27,9 @@ type publishRig struct {
 }
 
 func newPublishRig(t *testing.T) *publishRig {
-	r := &publishRig{T: t, copy: filepath.Join(t.TempDir(), "analysts.duckdb")}
+	folder := filepath.Join(t.TempDir(), "readers [1]")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	r := &publishRig{T: t, copy: filepath.Join(folder, "analysts.duckdb")}
 	r.DB = openTest(t, filepath.Join(t.TempDir(), "private.duckdb"), Options{Step: func(name string) error {
 		if r.step == nil {
 			return nil

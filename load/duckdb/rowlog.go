@@ -99,7 +99,7 @@ func (m *merge) logSpare(t *target, s load.Sweep) error {
 	}
 	return m.note(t, change{
 		at: timestamp(s.At), action: "'delete'", key: "t." + schemas.ColHash, before: document("t.", t), after: "NULL",
-		from: spareRows + " AS t WHERE t.penstock_rank > t.penstock_n",
+		from: spareRows + " AS t WHERE t._penstock_rank > t._penstock_n",
 	})
 }
 

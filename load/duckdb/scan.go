@@ -71,8 +71,9 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 	if c.live[name] == nil {
 		return schemas.Table{}, false, nil
 	}
-	if t, ok := c.made[name]; ok {
-		return t, true, nil
+	if _, ok := c.made[name]; ok {
+		t, err := c.table(name) // what it should hold may not be read as what it holds
+		return t, true, err
 	}
 	for _, own := range load.OwnTables() {
 		if own.Name == name {

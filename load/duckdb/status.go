@@ -125,7 +125,7 @@ func (m *merge) versionsSQL(t *target) string {
 	if t.Mode == schemas.History {
 		last = fmt.Sprintf("'c': %s, 'r': t.%s, 'y': t.%s, 'h': t.%s, 'a': t.%s, 'z': t.%s", t.stands("t."),
 			schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, schemas.ColValidFrom, schemas.ColValidTo)
-		from = ", CASE WHEN m.v.c AND m.v.r = " + run + " THEN m.v.a ELSE greatest(s.y, m.v.a, m.v.z) END AS f"
+		from = ", CASE WHEN m.v.c AND m.v.r >= " + run + " THEN m.v.a ELSE greatest(s.y, m.v.a, m.v.z) END AS f"
 	}
 	again, carried := "coalesce(m.v.r >= "+run+", false)", ""
 	if m.carried != nil {
@@ -135,7 +135,7 @@ func (m *merge) versionsSQL(t *target) string {
 	keys := strings.Join(keyColumns("s.", t.Key), ", ")
 	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, place(t.Name), on("s", t.Key), keys) +
 		" SELECT s.*, CASE WHEN m.v IS NULL THEN " + isNew + " WHEN m.v.c AND m.v.h = s.h THEN " + isUnchanged +
-		" WHEN m.v.c AND m.v.r = " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
+		" WHEN m.v.c AND m.v.r >= " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
 		"coalesce(NOT m.v.c, false) AS revived, " + again + " AS again" + from +
 		" FROM s LEFT JOIN m ON " + equal("m", "s", t.Key) + carried
 }

@@ -58,11 +58,13 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 	defer d.mu.Unlock()
 	ps := d.passes[k]
 	if ps == nil || ps.run != p.Run {
+		next := &pass{run: p.Run}
 		if ps != nil {
 			d.spend(ps.carried)
 			ps.lost, ps.carried = true, nil
+			next.lost = p.Run < ps.run // a later pass came between, and it was forgotten
 		}
-		ps = &pass{run: p.Run}
+		ps = next
 		d.passes[k] = ps
 	}
 	return &tx{db: d, key: k, from: from, at: at, of: p, pass: ps}, nil
@@ -214,8 +216,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 			return err
 		}
 	}
-	x.over = true
-	defer x.end()
+	defer x.finish()
 	x.db.mu.Lock()
 	x.db.positions[x.key] = to
 	if x.pass.carried != x.carried {
@@ -223,11 +224,17 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 		x.pass.carried = x.carried
 	}
 	x.db.mu.Unlock()
+	return x.db.step("committed")
+}
+
+// finish lets go of the file once the transaction is committed.
+func (x *tx) finish() {
+	x.over = true
 	if x.ddl {
 		x.s.engine.forgetObjects()
 	}
 	x.db.window.changed = x.db.window.changed || x.ddl || x.db.logSize() > longLog
-	return x.db.step("committed")
+	x.end()
 }
 
 // move writes the stream's new position over the one it began from.

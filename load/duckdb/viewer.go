@@ -42,11 +42,11 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 			return err
 		}
 	}
+	x.ddl = true
 	if err := x.s.exec(ctx, "COMMIT"); err != nil {
 		return err
 	}
-	x.over = true
-	x.end()
+	x.finish()
 	return nil
 }
 

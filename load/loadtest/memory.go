@@ -48,6 +48,7 @@ type position struct {
 type pass struct {
 	run     string
 	carried map[string]bool
+	lost    bool // a later pass came between
 }
 
 // NewMemory makes an empty destination. Each named step of a commit calls step,
@@ -102,7 +103,7 @@ func (m *Memory) Scan(_ context.Context, table string, columns []string, each fu
 		return nil
 	}
 	asked, err := choose(t.Columns, columns)
-	if err != nil {
+	if err = errors.Join(err, t.asMade()); err != nil {
 		return fmt.Errorf("scan %s: %w", table, err)
 	}
 	b, err := batchOf(asked, t.rows)
@@ -135,9 +136,10 @@ func (m *Memory) Begin(_ context.Context, k state.Key, from state.Cursor, p load
 	defer m.mu.Unlock()
 	ps := m.passes[k]
 	if ps == nil || ps.run != p.Run {
-		ps = &pass{run: p.Run, carried: map[string]bool{}}
+		ps = &pass{run: p.Run, carried: map[string]bool{}, lost: ps != nil && p.Run < ps.run}
 		m.passes[k] = ps
 	}
+	p.Whole = p.Whole && !ps.lost
 	return &tx{
 		m: m, key: k, from: from, sequence: m.states[k].sequence, moved: m.states[k].cursor != from,
 		pass: p, carried: ps.carried, unchanged: map[string]bool{}, kept: map[string]int{},

@@ -96,7 +96,7 @@ func (m *merge) keyed(t *table, id string, h handed) {
 // row at i.
 func (m *merge) follow(t *table, i int, h handed) {
 	have := t.rows[i]
-	again := have[schemas.ColRun] == m.pass.Run && t.stands(have)
+	again := have[schemas.ColRun] >= m.pass.Run && t.stands(have) // a resumed pass stamps its rows with the run it is in
 	switch {
 	case t.Mode == schemas.Append && !again:
 		m.insert(t, h, "")

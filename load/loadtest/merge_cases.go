@@ -251,6 +251,27 @@ func testSweepResumed(t *testing.T, d Driver) {
 	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows tell that they were carried")
 }
 
+// A pass that another came between does not know any more what it has carried,
+// and deletes nothing. // Invariant 12
+func testSweepPassBetween(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	b.run(2)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
+	b.run(3)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
+	b.run(2)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "cid")}})
+	b.run(4)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
+	b.run(5)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
+	b.run(4)
+	out := b.commit(sweep("people"))
+	require.False(t, out.Known)
+	require.Zero(t, out.Deleted)
+	require.Len(t, b.rows("people"), 3)
+}
+
 func testSweepNothing(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	out := b.commit(sweep("nowhere"))

@@ -46,6 +46,10 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:amy 2:bob"}, {rows: "1:art 2:bea", sweep: true}},
 		want:  each("1:art@2 2:bea@2", "1:ann@1 1:art@2 2:bea@2 2:bob@1", "1:art@2 2:bea@2", "1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2)"),
 	}, {
+		name:  "key twice in a pass, unchanged and then changed, another missing",
+		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:ann"}, {rows: "1:amy", sweep: true}},
+		want:  each("1:amy@2 2:bob@1†2", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,2†)"),
+	}, {
 		name:  "key twice in a pass, new and changed",
 		steps: []step{{run: 1, rows: "1:ann"}, {rows: "1:amy"}, {rows: "1:art", sweep: true}},
 		want:  each("1:art@1", "1:art@1", "1:art@1", "1:art@1[1,)"),
@@ -80,6 +84,13 @@ var keyedStories = []story{
 		name:  "resumed, and carries a key again",
 		steps: []step{{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "1:art", sweep: true}},
 		want:  each("1:art@2", "1:ann@1 1:art@2", "1:art@2", "1:ann@1[1,2) 1:art@2[2,)"),
+	}, {
+		name: "resumed by a later run, and carries a key twice",
+		steps: []step{
+			{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "2:bob"}, {again: true, as: 3, rows: "1:amy 2:bob"},
+			{as: 3, rows: "1:art", sweep: true}, {run: 4, rows: "1:art 2:bob", sweep: true},
+		},
+		want: each("1:art@3 2:bob@2", "1:ann@1 1:art@3 2:bob@2", "1:art@3 2:bob@2", "1:ann@1[1,3) 1:art@3[3,) 2:bob@2[2,)"),
 	}, {
 		name:  "the clock went back",
 		steps: []step{{run: 5, rows: "1:ann 2:bob", sweep: true}, {run: 6, late: 3, rows: "1:amy 2:bob", sweep: true}},

@@ -109,12 +109,17 @@ func testAccept(t *testing.T, d Driver) {
 				_, err := x.Apply(t.Context(), sweep("people"))
 				require.ErrorIs(t, err, load.ErrForeignChange)
 				require.NoError(t, x.Rollback())
+				err = b.dest.Scan(t.Context(), c.table, nil, func(arrow.RecordBatch) error { return nil })
+				require.ErrorIs(t, err, load.ErrForeignChange, "nobody knows what it holds")
 
 				changes, err := b.dest.Accept(t.Context(), c.table)
 				require.NoError(t, err)
 				require.Len(t, changes, 1)
 				require.Equal(t, []string{c.table, c.column}, []string{changes[0].Table, changes[0].Column})
 				require.Equal(t, map[bool]string{true: load.ActionForget, false: load.ActionRetype}[c.to == nil], changes[0].Action)
+				if d.Views && (mode == schemas.Merge || mode == schemas.History) {
+					require.Len(t, d.Rows(t, b.dest, c.table+"_current"), 2, "the view does not miss it")
+				}
 				changes, err = b.dest.Accept(t.Context(), c.table)
 				require.NoError(t, err)
 				require.Empty(t, changes, "accepted already")

@@ -33,6 +33,7 @@ type step struct {
 	sweep bool   // the pass ends, and what it did not carry is deleted
 	again bool   // another process goes on with the pass
 	late  int    // minutes by which the clock is late
+	as    int    // the run that the rows bear, where that is another than the pass began in
 }
 
 // family is a root table with a child and a grandchild.
@@ -95,7 +96,11 @@ func (b *bench) tell(f family, s step) load.Outcome {
 	if s.sweep {
 		sweep = load.Sweep{Table: f.root.Name, Delete: true, At: endOf(b.pass.Run)}
 	}
-	return b.commit(sweep, f.puts(b.pass.Run, s.rows, s.late)...)
+	stamp := b.pass.Run
+	if s.as != 0 {
+		stamp = runID(s.as)
+	}
+	return b.commit(sweep, f.puts(stamp, s.rows, s.late)...)
 }
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }

@@ -35,6 +35,10 @@ type Driver struct {
 	// Escape is how a text with a zero byte reads where none can be stored; the
 	// value is then among the rejects. It may be left out where one can.
 	Escape func(text string) string
+
+	// Reserved are names that the destination keeps for columns of its own. No
+	// mapper gives a column one of them, see [schemas.Column].
+	Reserved []string
 }
 
 // memoryDriver is the driver of the reference.
@@ -92,6 +96,7 @@ func Run(t *testing.T, d Driver) {
 		{"sweep counts only", testSweepCounts},
 		{"sweep over commits", testSweepCommits},
 		{"sweep after resume", testSweepResumed},
+		{"sweep after another pass came between", testSweepPassBetween},
 		{"sweep of nothing", testSweepNothing},
 		{"keyless rows", testKeyless},
 		{"keyless children", testKeylessChildren},

@@ -88,7 +88,7 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 		for i, p := range linkPrints(b[0], link, types, rows) {
 			cause, ok := causes[p]
 			switch {
-			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) != x.m.of.Run:
+			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) < x.m.of.Run:
 				continue // of another record, or another version
 			}
 			out = append(out, cause.hanging(first, i))

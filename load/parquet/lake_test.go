@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -329,6 +330,25 @@ func TestPartitions(t *testing.T) {
 				require.Equal(t, s.Part, filepath.Dir(s.root().Name))
 			}
 		})
+	}
+}
+
+// TestPartitionsAtRandom changes records of which some stay in their partition,
+// some move and some go.
+func TestPartitionsAtRandom(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
+	l.disk.sync = func(*os.File) error { return nil }
+	r := rand.New(rand.NewPCG(1, 0))
+	var at state.Cursor
+	for n := range 40 {
+		var records []lead
+		for id := range 8 {
+			if k := r.IntN(5); k < 4 {
+				records = append(records, lead{id, string(rune('a' + k)), []string{"2026-01-05", "2026-01-06", "2026-02-01", ""}[k]})
+			}
+		}
+		at = must(t, l, n+1, at, records...)
+		require.Equal(t, wanted(records...), names(t, l), "commit %d", n+1)
 	}
 }
 

@@ -61,7 +61,8 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	return b, nil
 }
 
-// full reports whether the pass has carried all rows of a segment that stand.
+// full reports whether the pass has carried all rows of a segment that stand,
+// where they have no key: of the others, one may have ended since it was carried.
 func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	b, err := x.carried(ctx, s)
 	if err != nil {

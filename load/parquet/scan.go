@@ -23,7 +23,14 @@ func (l *Lake) Scan(ctx context.Context, name string, columns []string, each fun
 		if t == nil {
 			continue
 		}
-		if err := t.scan(ctx, m.files(t), columns, each); err != nil {
+		c, err := m.condition(t)
+		if diff := c.diff(); err == nil && diff != nil {
+			err = &load.ForeignChange{Table: name, Diff: diff}
+		}
+		if err == nil {
+			err = t.scan(ctx, m.files(t), columns, each)
+		}
+		if err != nil {
 			return fmt.Errorf("scan %s: %w", name, err)
 		}
 	}

@@ -68,14 +68,8 @@ func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
 		return m.named(ctx, f.t, s.Keys, note)
 	}
 	for _, seg := range m.next.of(f.t.Name) {
-		full, err := m.full(ctx, seg)
-		if err != nil {
+		if err := m.missIn(ctx, f.t, seg, note); err != nil {
 			return err
-		}
-		if !full {
-			if err := m.missIn(ctx, f.t, seg, note); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []
 			at := int(int64(r.row) - first)
 			run, _ := c[0].(*array.String)
 			stands := r.have&deadMark == 0
-			if stands && run.IsValid(at) && run.Value(at) == m.of.Run {
+			if stands && run.IsValid(at) && run.Value(at) >= m.of.Run {
 				r.fate = replacing
 				if len(c) > 1 {
 					r.begin = instantAt(c[1], at)

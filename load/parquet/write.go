@@ -232,15 +232,6 @@ func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) 
 		return nil
 	}
 	m.next.Segments[at] = s
-	removed := map[uint32]bool{}
-	for _, e := range g.edits {
-		if e.kind == remove {
-			removed[e.row] = true
-		}
-	}
-	if len(removed) > 0 {
-		return m.renumber(ctx, g.seg, s, func(row uint32) bool { return removed[row] })
-	}
 	if load.Own(t.Name) {
 		return nil
 	}
@@ -248,10 +239,17 @@ func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) 
 	if err != nil {
 		return err
 	}
+	removed := map[uint32]bool{}
 	for _, e := range g.edits {
-		if e.kind == replace {
+		switch e.kind {
+		case replace:
 			carried.set(e.row)
+		case remove:
+			removed[e.row] = true
 		}
 	}
-	return nil
+	if len(removed) == 0 {
+		return nil
+	}
+	return m.renumber(ctx, g.seg, s, func(row uint32) bool { return removed[row] })
 }

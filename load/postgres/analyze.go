@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -10,8 +11,13 @@ import (
 // reads all of it for each row.
 const analyzeRows = 50_000
 
+// sampleTarget makes a sample of 300 times as many rows. The server's own
+// housekeeping takes a larger one later.
+const sampleTarget = 20
+
 // analyze makes the statistics of tables that a commit, or several, have
-// written much to. It comes after the commit, and nothing depends on it.
+// written much to, out of a sample that is small enough not to hold up a load.
+// It comes after the commit, and nothing depends on it.
 func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) {
 	var due []string
 	d.mu.Lock()
@@ -27,7 +33,9 @@ func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) 
 	d.mu.Unlock()
 	slices.Sort(due)
 	for _, table := range due {
-		if err := s.run(ctx, "ANALYZE "+d.place(table)); err != nil {
+		err := s.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+d.place(table)+"; COMMIT")
+		if err != nil {
+			s.rollback()
 			d.o.Log.Debug("postgres: no statistics", "table", table, "error", err)
 			return
 		}

@@ -18,7 +18,7 @@ func (m *merge) give(t *target, n counts) error {
 	case t.Mode == schemas.History:
 		return m.giveHistory(t, n, written)
 	case t.Mode == schemas.Append:
-		if err := m.cutMine(t, n, " AND t."+ident(schemas.ColRun)+" = "+literal(m.of.Run)); err != nil {
+		if err := m.cutMine(t, n, " AND t."+ident(schemas.ColRun)+` COLLATE "C" >= `+literal(m.of.Run)); err != nil {
 			return err
 		}
 		return m.insertFamily(t, written)
@@ -89,11 +89,8 @@ func (m *merge) update(t *target, n counts) error {
 	}
 	hash, deleted := ident(schemas.ColHash), ident(schemas.ColDeletedAt)
 	done, err := m.upsert(t, " WHERE t."+hash+" IS DISTINCT FROM excluded."+hash+" OR t."+deleted+" IS NOT NULL")
-	if err == nil && done != n.changed {
-		return fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", n.changed, done)
-	}
 	m.written[t.Name] += done
-	return err
+	return expect(done, n.changed, err)
 }
 
 // stageRows copies whole rows into a temporary table. Documents wait there as
@@ -145,7 +142,7 @@ func (m *merge) cutMine(t *target, n counts, rows string) error {
 // expect checks that a statement has changed as many rows as were found before.
 func expect(done, want int64, err error) error {
 	if err == nil && done != want {
-		return fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", want, done)
+		return again{fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", want, done)}
 	}
 	return err
 }

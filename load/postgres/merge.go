@@ -282,9 +282,6 @@ func (m *merge) keyed(t *target) error {
 		return err
 	}
 	m.fresh[t.Name] = n.fresh == n.handed
-	if err := m.carry(t, n); err != nil {
-		return err
-	}
 	if n.fresh+n.changed == 0 {
 		return nil
 	}

@@ -43,8 +43,9 @@ func (d *DB) passOf(k state.Key, run string) *pass {
 		d.mu.Unlock()
 		return p
 	}
-	d.passes[k] = &pass{run: run, fresh: map[string]bool{}}
-	fresh := d.passes[k]
+	// Where a later pass came between, this one was forgotten. // Invariant 12
+	fresh := &pass{run: run, fresh: map[string]bool{}, lost: p != nil && run < p.run}
+	d.passes[k] = fresh
 	d.mu.Unlock()
 	if p != nil {
 		d.forgo(p)
@@ -59,14 +60,7 @@ func (d *DB) resume(ctx context.Context, p *pass) (*session, *carried, error) {
 	p.session = nil
 	d.kept = slices.DeleteFunc(d.kept, func(q *pass) bool { return q == p })
 	d.mu.Unlock()
-	if s != nil && s.pg.IsClosed() || s != nil && s.pg.CheckConn() != nil {
-		d.mu.Lock()
-		p.carried, p.lost = nil, true
-		d.mu.Unlock()
-		s.drop()
-		s, c = nil, nil
-	}
-	if s != nil {
+	if s != nil { // should the server have closed it, that will show
 		return s, c, nil
 	}
 	s, err := d.acquire(ctx)
@@ -140,8 +134,10 @@ func (d *DB) shed() {
 	}
 }
 
-// carriedBy is what of the pass's keys are in s.
-func (p *pass) carriedBy(s *session) *carried {
+// carriedBy is what of a pass's keys are in s.
+func (d *DB) carriedBy(p *pass, s *session) *carried {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if p.carried != nil && p.carried.session == s {
 		return p.carried
 	}
@@ -155,5 +151,10 @@ func (d *DB) lose(p *pass) {
 	p.lost = true
 }
 
-// learn remembers which tables have had nothing but new rows.
-func (p *pass) learn(fresh map[string]bool) { p.fresh = fresh }
+// learn remembers which tables have had nothing but new rows, and whether the
+// pass has come to its end.
+func (d *DB) learn(p *pass, fresh map[string]bool, swept bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.fresh, p.done = fresh, p.done || swept
+}

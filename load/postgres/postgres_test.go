@@ -17,11 +17,10 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
+// TestConformance keeps documents as json: the suite compares how they are
+// spelled, which jsonb does not keep. See TestDocuments for that.
 func TestConformance(t *testing.T) {
-	server := pgtest.Start(t)
-	for _, kind := range []string{"json", "jsonb"} {
-		t.Run(kind, func(t *testing.T) { loadtest.Run(t, driver(server, Options{JSON: kind})) })
-	}
+	loadtest.Run(t, driver(pgtest.Start(t), Options{JSON: "json"}))
 }
 
 // driver gives each test a schema of its own.
@@ -31,7 +30,8 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			schema, ok := named.Load(t)
-			if !ok {
+			if !ok { // others' tables are in the way of none, but slow the catalog down
+				t.Cleanup(func() { server.Exec("DROP SCHEMA IF EXISTS " + ident(schema.(string)) + " CASCADE") })
 				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
 				named.Store(t, schema)
 			}
@@ -51,8 +51,9 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			}
 			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
 		},
-		Views:  true,
-		Escape: func(text string) string { return strings.ReplaceAll(text, "\x00", `\u0000`) },
+		Views:    true,
+		Reserved: []string{"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"},
+		Escape:   func(text string) string { return strings.ReplaceAll(text, "\x00", `\u0000`) },
 	}
 }
 

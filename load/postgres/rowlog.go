@@ -85,7 +85,7 @@ func (m *merge) logRows(t *target, at, action, key, before, after, from string) 
 // their order and with no space between.
 func document(t *target) string {
 	parts := []string{"'{'"}
-	for i, f := range t.Columns.Fields() {
+	for _, f := range t.Columns.Fields() {
 		if strings.HasPrefix(f.Name, load.Prefix) {
 			continue
 		}
@@ -93,7 +93,6 @@ func document(t *target) string {
 		if len(parts) > 1 {
 			name = "," + name
 		}
-		_ = i
 		parts = append(parts, literal(name), "coalesce("+jsonOf("t."+ident(f.Name), schemas.TypeOf(f))+", 'null')")
 	}
 	return strings.Join(append(parts, "'}'"), " || ")

@@ -5,6 +5,7 @@ package postgres
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -289,4 +290,36 @@ func TestComments(t *testing.T) {
 	server.Exec("COMMENT ON COLUMN s.people.name IS 'mine'")
 	loadRows(t, d, 2, people(2, schemas.Text, "bob")...)
 	require.Equal(t, "mine", server.Text("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = 's.people'::regclass AND attname = 'name'"))
+}
+
+// TestDocuments keeps the value of each document in a column of either type, in
+// a first load and in a merge.
+func TestDocuments(t *testing.T) {
+	server := pgtest.Start(t)
+	docs := []string{`{"b":[1,2.50,null],"a":"\u00e9"}`, `12345678901234567890.50`, `"text"`, `1e3`, `-0`, `{"a":{"a":{}}}`, `[ ]`}
+	for _, kind := range []string{"json", "jsonb"} {
+		d := open(t, Options{URL: server.URL(), Schema: kind, JSON: kind})
+		for run, shift := range []int{0, 3} {
+			p := part{table: rootTable("docs", field("j", schemas.JSON))}
+			for i := range docs {
+				doc := docs[(i+shift)%len(docs)]
+				p.rows = append(p.rows, row(run+1, i, fmt.Sprint(doc), loadtest.Row{"id": fmt.Sprint(i), "j": doc}))
+			}
+			loadRows(t, d, run+1, p)
+			for _, r := range rowsOf(t, d, "docs") {
+				i, err := strconv.Atoi(r["id"])
+				require.NoError(t, err)
+				doc := docs[(i+shift)%len(docs)]
+				if doc == "-0" && kind == "jsonb" {
+					require.Equal(t, `"-0"`, r["j"], "flagged")
+					continue
+				}
+				require.JSONEq(t, doc, r["j"])
+			}
+		}
+		require.NoError(t, d.Close())
+	}
+	require.Equal(t, "2", server.Text("SELECT count(*) FROM jsonb._penstock_rejects WHERE raw = '-0'"))
+	require.Equal(t, "12345678901234567890.50", server.Text("SELECT j FROM jsonb.docs WHERE j::text LIKE '1234%'"))
+	require.Equal(t, "0", server.Text("SELECT count(*) FROM json._penstock_rejects"))
 }

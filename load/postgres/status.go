@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -108,13 +107,13 @@ func (m *merge) compareSQL(t *target) string {
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + handedIn + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
-	if m.carried != nil {
-		again += " OR EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + equal("c", "s", t.Key) + ")"
+	if m.carried != nil { // of those that are left alone again, [merge.carry] knows
+		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
 		"CASE WHEN t.tid IS NULL THEN " + isNew + " WHEN t.stands AND t.hash = s.h THEN " + isUnchanged + " ELSE " + isChanged + " END AS st, " +
-		"t.tid, t.stands, t.tid IS NOT NULL AND (" + again + ") AS again, coalesce(t.stands AND t.run = " + literal(m.of.Run) + ", false) AS mine, " +
-		"CASE WHEN t.stands AND t.run = " + literal(m.of.Run) + " THEN t.since ELSE greatest(s.y, t.since, t.until) END AS f " +
+		"t.tid, t.stands, t.tid IS NOT NULL AND (" + again + ") AS again, coalesce(t.stands AND t.run >= " + literal(m.of.Run) + ", false) AS mine, " +
+		"CASE WHEN t.stands AND t.run >= " + literal(m.of.Run) + " THEN t.since ELSE greatest(s.y, t.since, t.until) END AS f " +
 		"FROM (" + handed + ") AS s LEFT JOIN " + m.latest(t)
 }
 
@@ -159,6 +158,11 @@ func (m *merge) count(t *target) (counts, error) {
 	if err != nil {
 		return n, err
 	}
+	repeated, err := m.carry(t, n.unchanged-unchangedAgain)
+	if err != nil {
+		return n, err
+	}
+	again, unchangedAgain = again+repeated, unchangedAgain+repeated
 	o := m.out
 	o.Deduplicated += n.handed - records + again
 	o.Inserted += n.fresh
@@ -186,10 +190,11 @@ func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
 	return newOrdinals(all), err
 }
 
-// carry remembers the keys of the rows that were left alone.
-func (m *merge) carry(t *target, n counts) error {
-	if n.unchanged == 0 || load.Own(t.Name) {
-		return nil
+// carry remembers the keys of the rows that were left alone, as many as given,
+// and counts those of which it did so before.
+func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
+	if unchanged == 0 {
+		return 0, nil
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	if m.carried == nil {
@@ -199,12 +204,12 @@ func (m *merge) carry(t *target, n counts) error {
 			defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
 			m.carried.types = append(m.carried.types, lattice(t.Columns, k))
 		}
-		err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+"); CREATE INDEX ON "+carriedTable+" ("+keys+")"))
-		if err != nil {
-			return err
+		if err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+"))")); err != nil {
+			return 0, err
 		}
 	}
-	return m.s.run(m.ctx, "INSERT INTO "+carriedTable+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again")
+	kept, err := m.s.affect(m.ctx, "INSERT INTO "+carriedTable+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again ON CONFLICT DO NOTHING")
+	return unchanged - kept, err
 }
 
 // recarry gives the carried keys the types that the key of t has by now.

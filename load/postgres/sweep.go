@@ -41,17 +41,20 @@ func (m *merge) sweep(s load.Sweep) error {
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	stands := "t." + t.ended() + " IS NULL"
-	if err := m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive); err != nil {
-		return err
-	}
 	if t.Mode == schemas.Append {
 		m.out.Known = true
-		return nil
+		return m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive)
 	}
-	if err := m.miss(t, s, stands); err != nil {
+	from, gone, err := m.absent(t, s)
+	if err != nil {
 		return err
 	}
-	if err := m.s.numbers(m.ctx, "SELECT count(*) FROM "+missing, &m.out.Missing); err != nil {
+	// Mostly nothing is missing: then one look at the table is enough.
+	err = m.s.numbers(m.ctx, "SELECT count(*), count(*) FILTER (WHERE "+gone+") FROM "+from+" WHERE "+stands, &m.out.Alive, &m.out.Missing)
+	if err == nil && m.out.Missing > 0 {
+		err = m.miss(t, from+" WHERE "+stands+" AND "+gone)
+	}
+	if err != nil {
 		return err
 	}
 	m.db.mu.Lock()
@@ -74,8 +77,31 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.bury(t, s)
 }
 
-// miss fills the table of missing rows: of all, or of those that are named.
-func (m *merge) miss(t *target, s load.Sweep, stands string) error {
+// absent is the table joined with the keys that the pass has carried, or with
+// those that the sweep names, and the condition that a row is missing.
+func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
+	from = m.db.place(t.Name) + " AS t"
+	if s.Keys != nil {
+		if err := m.name(t, s.Keys); err != nil {
+			return "", "", err
+		}
+		keys := strings.Join(keyColumns("", t.Key), ", ")
+		return from + " LEFT JOIN (SELECT DISTINCT " + keys + " FROM " + handedIn + ") AS c ON " + on("c", t.Key), "c.k0 IS NOT NULL", nil
+	}
+	gone = "NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
+	if m.carried == nil {
+		return from, gone, nil
+	}
+	if err := m.recarry(t); err != nil {
+		return "", "", err
+	}
+	// Without statistics the planner takes the keys for alike.
+	err = m.s.run(m.ctx, "ANALYZE "+carriedTable)
+	return from + " LEFT JOIN " + carriedTable + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
+}
+
+// miss fills the table of missing rows.
+func (m *merge) miss(t *target, from string) error {
 	keys, since := "", "NULL::timestamptz"
 	for i, k := range t.Key {
 		keys += fmt.Sprintf("t.%s AS k%d, ", ident(k), i)
@@ -83,22 +109,7 @@ func (m *merge) miss(t *target, s load.Sweep, stands string) error {
 	if t.Mode == schemas.History {
 		since = "t." + ident(schemas.ColValidFrom)
 	}
-	where := stands
-	if s.Keys != nil {
-		if err := m.name(t, s.Keys); err != nil {
-			return err
-		}
-		where += " AND EXISTS (SELECT FROM " + handedIn + " AS c WHERE " + on("c", t.Key) + ")"
-	} else {
-		where += " AND NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
-		if m.carried != nil {
-			if err := m.recarry(t); err != nil {
-				return err
-			}
-			where += " AND NOT EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + on("c", t.Key) + ")"
-		}
-	}
-	return m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+m.db.place(t.Name)+" AS t WHERE "+where))
+	return m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT "+keys+"t.ctid AS tid, "+since+" AS since FROM "+from))
 }
 
 // name hands in the keys of rows that somebody has asked the source for.

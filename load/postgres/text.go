@@ -92,6 +92,39 @@ const (
 // of a surrogate pair, a name given twice, a negative zero or a number beyond
 // all measure. // Invariant 11
 func fits(doc []byte, binary bool) bool {
+	if plain(doc) {
+		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || storable(doc))
+	}
+	return fitsSlowly(doc, binary)
+}
+
+// plain reports whether nothing in a document can be beyond a measure or zero:
+// then that it is JSON is all there is to find out.
+func plain(doc []byte) bool {
+	if len(doc) > mostDigits {
+		return false
+	}
+	depth, last := 0, byte(0)
+	for i, c := range doc {
+		switch c {
+		case '[', '{':
+			depth++
+		case '0':
+			if last == '-' || i >= 2 && last == 'u' && doc[i-2] == '\\' {
+				return false
+			}
+		case 'e', 'E':
+			if last >= '0' && last <= '9' {
+				return false
+			}
+		}
+		last = c
+	}
+	return depth <= mostDepth
+}
+
+// fitsSlowly looks at each token.
+func fitsSlowly(doc []byte, binary bool) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary))
 	if !binary && !storable(doc) {
 		return false
@@ -99,7 +132,7 @@ func fits(doc []byte, binary bool) bool {
 	for n := 0; ; n++ {
 		v, err := d.ReadToken()
 		if err != nil {
-			return n > 0 && int(d.InputOffset()) <= len(doc) && d.StackDepth() == 0 && blank(doc[d.InputOffset():])
+			return n > 0 && d.StackDepth() == 0 && blank(doc[d.InputOffset():])
 		}
 		switch {
 		case d.StackDepth() > mostDepth, n > 0 && d.StackDepth() == 0 && v.Kind() != '}' && v.Kind() != ']':

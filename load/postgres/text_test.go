@@ -42,3 +42,17 @@ func TestVisible(t *testing.T) {
 	require.Equal(t, "\ufffd", visible("\ufffd"), "one that was there")
 	require.Equal(t, `"a\"\\\u0001\n\tü"`, string(appendQuoted(nil, "a\"\\\x01\n\tü")))
 }
+
+// FuzzFits holds the short way of judging a document against the long one.
+func FuzzFits(f *testing.F) {
+	for _, doc := range []string{`{"a":[1,2.5e3,null,"\u0000"]}`, `-0`, `"\ud800"`, `{"a":1,"\u0061":2}`, ` [] `, `[1] 2`, "\"\xff\"", ``} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		for _, binary := range []bool{false, true} {
+			if plain(doc) {
+				require.Equal(t, fitsSlowly(doc, binary), fits(doc, binary), "%q as jsonb %t", doc, binary)
+			}
+		}
+	})
+}

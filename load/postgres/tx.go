@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -357,7 +358,7 @@ func (x *tx) abandon() {
 		return
 	}
 	s.rollback()
-	x.db.suspend(x.pass, s, x.pass.carriedBy(s))
+	x.db.suspend(x.pass, s, x.db.carriedBy(x.pass, s))
 }
 
 // finish does what follows a commit.
@@ -365,7 +366,7 @@ func (x *tx) finish(ctx context.Context) {
 	if x.s == nil { // committed, but on a connection that is gone
 		return
 	}
-	x.pass.learn(x.fresh)
+	x.db.learn(x.pass, x.fresh, slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" }))
 	s, written := x.s, x.written
 	c := x.carried
 	x.attempt = attempt{}
