@@ -162,7 +162,8 @@ func (r *crashRig) recover(t *testing.T, what string) {
 // as a dashboard would. // Invariant 7
 func (r *crashRig) reading(t *testing.T) (stop func()) {
 	t.Helper()
-	look, done := r.to.watch(t), make(chan struct{})
+	look, closed := r.to.watch(t)
+	done := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for {
@@ -179,6 +180,7 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	return func() {
 		close(done)
 		reader.Wait()
+		closed()
 	}
 }
 

@@ -231,15 +231,28 @@ func (p *printer) guard(s string) string {
 	return s
 }
 
+// A row group of so many rows, or bytes, is written out: until then it is held
+// in memory. // Invariant 6
+const (
+	groupRows  = 128 << 10
+	groupBytes = 32 << 20
+)
+
 // parquetRows adds a batch to the file, as it came.
 func (p *printer) parquetRows(b arrow.RecordBatch) error {
 	if p.parquet == nil {
-		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
+		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
+			parquet.WithMaxRowGroupLength(groupRows))
 		w, err := pqarrow.NewFileWriter(b.Schema(), keepOpen{p.w}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 		if err != nil {
 			return fmt.Errorf("write parquet: %w", err)
 		}
 		p.parquet = w
+	}
+	if p.parquet.RowGroupTotalBytesWritten() > groupBytes {
+		if err := p.parquet.NewBufferedRowGroupChecked(); err != nil {
+			return fmt.Errorf("write parquet: %w", err)
+		}
 	}
 	return p.parquet.WriteBuffered(b)
 }

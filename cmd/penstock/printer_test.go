@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/stretchr/testify/require"
 
@@ -46,4 +47,28 @@ func TestPrinterParquet(t *testing.T) {
 		want.Release()
 		got.Release()
 	}
+}
+
+// A long answer is written out part by part. // Invariant 6
+func TestPrinterParquetParts(t *testing.T) {
+	ids := array.NewInt64Builder(memory.DefaultAllocator)
+	defer ids.Release()
+	for i := range int64(groupRows) {
+		ids.Append(i)
+	}
+	column := ids.NewArray()
+	defer column.Release()
+	batch := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{schemas.Field("id", schemas.Int64, "")}, nil), []arrow.Array{column}, groupRows)
+	defer batch.Release()
+	var out bytes.Buffer
+	p := printer{w: &out, form: formParquet}
+	for range 3 {
+		require.NoError(t, p.batch(batch))
+	}
+	require.NoError(t, p.close())
+	r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
+	require.NoError(t, err)
+	defer r.Close()
+	require.EqualValues(t, 3*groupRows, r.NumRows())
+	require.Equal(t, 3, r.NumRowGroups())
 }

@@ -60,11 +60,10 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	if a.verbose {
 		printStreamReports(w, r.Streams)
 	} else {
-		printModules(w, r.Streams)
+		printSums(w, r.Streams)
 	}
-	t := r.Totals()
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Pipeline, r.Status,
-		brief(r.Ended.Sub(r.Started)), grouped(int64(t.Requests)), verdicts(r.Streams))
+		brief(r.Ended.Sub(r.Started)), grouped(int64(r.Requests)), verdicts(r.Streams))
 	for _, n := range nextSteps(r, a.config) {
 		fmt.Fprintf(w, "next: %s\n", n)
 	}
@@ -128,11 +127,19 @@ func root(s pipeline.StreamReport) string {
 		}
 		return text
 	}
-	err := s.Err
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		err = inner
+	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
+}
+
+// innermost is what err comes from; the first of them where it joins several.
+func innermost(err error) error {
+	inner := errors.Unwrap(err)
+	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
+		inner = many.Unwrap()[0]
 	}
-	return strings.TrimPrefix(err.Error(), s.Stream+": ")
+	if inner == nil {
+		return err
+	}
+	return innermost(inner)
 }
 
 // maxProblems is how many problems are told without -v. A run that meets more
@@ -181,20 +188,28 @@ func (p problem) remedy() string {
 	return remedy(p.StreamReport)
 }
 
-// printModules sums the streams up by module.
-func printModules(w io.Writer, streams []pipeline.StreamReport) {
+// printSums sums the streams up by module or, where there are several
+// destinations, by these: which of them has what is the question then.
+func printSums(w io.Writer, streams []pipeline.StreamReport) {
 	type sum struct {
 		streams, done int
 		counts        pipeline.Counts
 	}
+	by, several := "module", severalDestinations(streams)
+	if several {
+		by = "destination"
+	}
 	sums := map[string]*sum{}
 	var total sum
 	for _, s := range streams {
-		module, _, _ := strings.Cut(s.Stream, ".")
-		m := sums[module]
+		name, _, _ := strings.Cut(s.Stream, ".")
+		if several {
+			name = s.Destination
+		}
+		m := sums[name]
 		if m == nil {
 			m = &sum{}
-			sums[module] = m
+			sums[name] = m
 		}
 		for _, x := range []*sum{m, &total} {
 			x.streams++
@@ -204,7 +219,7 @@ func printModules(w io.Writer, streams []pipeline.StreamReport) {
 			x.counts = x.counts.Add(s.Counts)
 		}
 	}
-	g := newGrid("module", "#streams", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted")
+	g := newGrid(by, "#streams", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted")
 	line := func(name string, s *sum) {
 		n := grouped(int64(s.streams))
 		if s.done < s.streams {
@@ -216,30 +231,47 @@ func printModules(w io.Writer, streams []pipeline.StreamReport) {
 	for _, m := range sortedKeys(sums) {
 		line(m, sums[m])
 	}
-	if len(sums) > 1 {
+	if len(sums) > 1 && !several { // the same rows in two destinations are not twice as many
 		line("all", &total)
 	}
 	g.render(w)
 }
 
-// printStreamReports lists every stream.
+// severalDestinations reports whether streams are told of more than one.
+func severalDestinations(streams []pipeline.StreamReport) bool {
+	return slices.ContainsFunc(streams, func(s pipeline.StreamReport) bool { return s.Destination != streams[0].Destination })
+}
+
+// printStreamReports lists every stream, in each destination.
 func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
+	several := severalDestinations(streams)
 	g := newGrid("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took")
 	for _, s := range streams {
-		c := s.Counts
-		g.add(s.Stream, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
+		c, name := s.Counts, s.Stream
+		if several {
+			name += " → " + s.Destination
+		}
+		g.add(name, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
 	}
 	g.render(w)
 }
 
-// verdicts counts what the passes could prove.
+// verdicts counts what the passes could prove: of a stream that has landed in
+// several destinations, the least.
 func verdicts(streams []pipeline.StreamReport) string {
-	n := map[pipeline.Verdict]int{}
+	order := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
+	least := map[string]int{}
 	for _, s := range streams {
-		n[s.Verdict]++
+		if at := slices.Index(order, s.Verdict); at >= 0 {
+			least[s.Stream] = max(least[s.Stream], at)
+		}
+	}
+	n := map[pipeline.Verdict]int{}
+	for _, at := range least {
+		n[order[at]]++
 	}
 	var parts []string
-	for _, v := range []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted} {
+	for _, v := range order {
 		if n[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[v], v))
 		}
@@ -255,8 +287,11 @@ func remedy(s pipeline.StreamReport) string {
 	if _, ok := errors.AsType[*transform.ContractError](s.Err); ok {
 		return "nothing was written; `penstock schema show " + s.Table + "` tells what the table has"
 	}
-	if s.Status == pipeline.StatusHeld && s.Missing > 0 {
-		return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
+	if e, ok := errors.AsType[*pipeline.HeldError](s.Err); ok {
+		if e.Confirm {
+			return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
+		}
+		return "what came was written; run again when the source changes less, what is gone is deleted by the first pass that can prove it"
 	}
 	if s.Err == nil {
 		if s.Counts.Rejected > 0 {

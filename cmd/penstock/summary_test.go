@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +39,41 @@ func TestSummaryOfManyProblems(t *testing.T) {
 	require.Equal(t, maxProblems+3, strings.Count(all, ": cause "))
 	require.Contains(t, all, "held        2 streams: crm.s20, crm.s21\n")
 	require.NotContains(t, all, "which -v tells")
+}
+
+// What three destinations share was read once, and is told as one run's.
+func TestSummaryOfSeveralDestinations(t *testing.T) {
+	r := pipeline.Report{Run: "r", Pipeline: "all", Status: pipeline.StatusPartial, Requests: 2}
+	for _, stream := range []string{"crm.leads", "hr.leaves"} {
+		for _, d := range []string{"warehouse", "bi", "lake"} {
+			s := pipeline.StreamReport{Stream: stream, Destination: d, Status: pipeline.StatusComplete, Verdict: pipeline.Proven,
+				Counts: pipeline.Counts{Fetched: 5, Written: 5}, Requests: 1}
+			if d == "lake" {
+				cause := &fs.PathError{Op: "write", Path: stream, Err: syscall.ENOSPC}
+				s.Status, s.Verdict, s.Counts = pipeline.StatusLagging, "", pipeline.Counts{}
+				s.Err = fmt.Errorf("%s to lake: %w", stream, errors.Join(cause))
+			}
+			r.Streams = append(r.Streams, s)
+		}
+	}
+	var b strings.Builder
+	(&app{}).summarise(&b, r)
+	require.Contains(t, b.String(), "lagging     2 streams: crm.leads, hr.leaves → lake\n")
+	require.Regexp(t, `(?m)^bi +2 +10 +10 `, b.String())
+	require.Regexp(t, `(?m)^lake +0 of 2 +0 +0 `, b.String())
+	require.NotRegexp(t, `(?m)^(all|crm) `, b.String())
+	require.Contains(t, b.String(), "2 requests, 2 proven\n")
+
+	b.Reset()
+	(&app{verbose: true}).summarise(&b, r)
+	require.Regexp(t, `(?m)^hr.leaves → bi +complete +proven `, b.String())
+}
+
+// Only what --confirm-shrink deletes is worth being told of it.
+func TestRemedyOfAHeldStream(t *testing.T) {
+	held := func(confirm bool) string {
+		return remedy(pipeline.StreamReport{Status: pipeline.StatusHeld, Missing: 2, Err: &pipeline.HeldError{Reason: "2 rows are missing", Confirm: confirm}})
+	}
+	require.Contains(t, held(true), "if 2 rows are really gone at the source, run again with --confirm-shrink")
+	require.NotContains(t, held(false), "--confirm-shrink")
 }

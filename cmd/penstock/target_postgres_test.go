@@ -152,8 +152,13 @@ func engineType(t *testing.T, typ string) string {
 }
 
 // watch asks as a dashboard does, in single statements.
-func (p postgresTarget) watch(t *testing.T) func() error {
+func (p postgresTarget) watch(*testing.T) (look func() error, done func()) {
 	var c *pgx.Conn
+	closed := func() {
+		if c != nil {
+			_ = c.Close(context.Background())
+		}
+	}
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -162,7 +167,6 @@ func (p postgresTarget) watch(t *testing.T) func() error {
 			if c, err = pgx.Connect(ctx, p.url()); err != nil {
 				return nil // being made anew
 			}
-			t.Cleanup(func() { _ = c.Close(context.Background()) })
 		}
 		for _, f := range family {
 			var n int64
@@ -171,7 +175,7 @@ func (p postgresTarget) watch(t *testing.T) func() error {
 			}
 		}
 		return nil
-	}
+	}, closed
 }
 
 // copyBack is the time the server takes to COPY the rows of the load from a

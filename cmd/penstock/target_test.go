@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +24,7 @@ type target interface {
 	keep(t *testing.T)             // remembers how it is now
 	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
 	open(t *testing.T) *warehouse  // everything in it, as tables of an engine
-	watch(t *testing.T) func() error
+	watch(t *testing.T) (look func() error, done func())
 }
 
 // onEach runs a test for each kind of warehouse.
@@ -81,31 +80,21 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
 // watch reads the file whenever no commit holds it.
-func (d duckTarget) watch(t *testing.T) func() error {
+func (d duckTarget) watch(*testing.T) (look func() error, done func()) {
 	return func() error {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
 		if err != nil {
 			return nil // held, or not there yet
 		}
 		defer db.Close()
-		return look(db, func(table string) string { return table })
-	}
-}
-
-// look asks db for broken families; from is how a table is written there. A
-// table that is not there yet cannot be broken.
-func look(db *sql.DB, from func(string) string) error {
-	for _, f := range family {
-		var n int64
-		child := f.child
-		if child != "" {
-			child = from(child)
+		for _, f := range family {
+			var n int64 // a table that is not there yet cannot be broken
+			if err := db.QueryRow(broken(f.root, f.child)).Scan(&n); err == nil && n != 0 {
+				return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
+			}
 		}
-		if err := db.QueryRow(broken(from(f.root), child)).Scan(&n); err == nil && n != 0 {
-			return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
-		}
-	}
-	return nil
+		return nil
+	}, func() {}
 }
 
 func copyFile(t *testing.T, from, to string) {
@@ -179,16 +168,14 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 }
 
 // watch resolves `current` and reads what it names.
-func (p parquetTarget) watch(t *testing.T) func() error {
+func (p parquetTarget) watch(t *testing.T) (look func() error, done func()) {
 	db := openMemory(t)
 	return func() error {
-		for _, stream := range []string{"sales.invoices", "v2.contacts", "crm.lead_board"} {
-			real, err := filepath.EvalSymlinks(filepath.Join(p.root(), stream, "current"))
+		for _, f := range family {
+			real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(f.root, "_", ".", 1), "current"))
 			if err != nil {
 				continue
 			}
-			i := slices.IndexFunc(family, func(f struct{ root, child string }) bool { return f.root == strings.ReplaceAll(stream, ".", "_") })
-			f := family[i]
 			from := func(table string) string {
 				return fmt.Sprintf("read_parquet('%s')", filepath.Join(real, table, "*.parquet"))
 			}
@@ -202,7 +189,7 @@ func (p parquetTarget) watch(t *testing.T) func() error {
 			}
 		}
 		return nil
-	}
+	}, func() { _ = db.Close() }
 }
 
 // openMemory is an empty engine to read other things with.

@@ -34,6 +34,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 		k.found.release()
 		k.leave(p)
 	}
+	p.asked.Add(int64(p.requests()))
 	p.forgo()
 }
 
@@ -107,7 +108,7 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil {
 		return load.Sweep{}
 	}
-	s := load.Sweep{Table: p.stream.Table.Name, At: time.Now().UTC()}
+	s := load.Sweep{Table: p.stream.Table.Name, At: g.ended}
 	if p.inquest != nil && names || g.total.rejected > 0 {
 		s.List = maxAsked
 	}
@@ -122,7 +123,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
 	d := e.decide()
-	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: time.Now().UTC()}
+	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: g.ended}
 	switch d.verb {
 	case ask:
 		return ask, nil
@@ -181,7 +182,7 @@ func (k *sink) settle(e ending, d decision, twice bool) {
 	k.report.Status = StatusComplete
 	if d.held != "" {
 		k.report.Status = StatusHeld
-		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, errors.New(d.held))
+		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.held, Confirm: d.shut})
 	}
 }
 
@@ -191,9 +192,14 @@ func (k *sink) leave(p *pass) {
 	r.Counts = r.Counts.Add(k.sealed)
 	r.Passes++
 	r.Pages += p.total.pages
-	r.Requests += p.total.requests
+	r.Requests += p.requests()
 	r.Bytes += p.total.bytes
-	if p.inquest != nil {
-		r.Requests += p.inquest.requests
+}
+
+// requests is how many the pass has made, those about single records included.
+func (p *pass) requests() int {
+	if p.inquest == nil {
+		return p.total.requests
 	}
+	return p.total.requests + p.inquest.requests
 }

@@ -62,6 +62,9 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g := p.group
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.end = page.End
+	if g.end != nil {
+		g.ended = time.Now().UTC()
+	}
 	p.count(page)
 	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
 		if err := p.flush(); err != nil {

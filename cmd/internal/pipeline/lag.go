@@ -49,7 +49,7 @@ func (k *sink) rejoin(ctx context.Context, r *run) {
 	}
 	trouble := k.trouble
 	k.trouble, k.lagged = nil, trouble
-	at, err := k.dest.Cursor(ctx, k.key)
+	at, err := k.cursor(ctx, r)
 	switch {
 	case r.hopeless(k.dest.Name):
 		k.fail(trouble)
@@ -68,6 +68,40 @@ func (k *sink) rejoin(ctx context.Context, r *run) {
 	if k.before != nil {
 		k.pos = position{} // it was at a second pass, for a proof, and half of one proves nothing
 	}
+}
+
+// absences is how often in a row a destination must have been asked in vain where
+// a stream stands before it is left out of the run.
+const absences = 3
+
+// cursor asks the destination where k stands.
+func (k *sink) cursor(ctx context.Context, r *run) (state.Cursor, error) {
+	at, err := k.dest.Cursor(ctx, k.key)
+	r.heard(k.dest.Name, err)
+	return at, err
+}
+
+// heard notes whether a destination has said where a stream stands. That it has
+// not may have taken all the patience there is with it: the streams to come are
+// not held up for as long again, each of them. // Invariant 15
+func (r *run) heard(destination string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.absent[destination] = 0
+		return
+	}
+	if r.absent[destination]++; r.absent[destination] >= absences {
+		r.down[destination] = fmt.Errorf("destination %s: %w", destination, err)
+	}
+}
+
+// leftOut is why a destination is left out of the rest of the run; nil where it
+// is not.
+func (r *run) leftOut(destination string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.down[destination]
 }
 
 // giveUpOn notes that a destination did not catch up, for the streams to come.

@@ -318,3 +318,46 @@ func TestLaggingDestinationGoesOnWhereItStands(t *testing.T) {
 		x.equal(i)
 	}
 }
+
+// Two destinations stand on the same page, each in the middle of another pass:
+// the one which knows an earlier pass keeps its versions of what that brought.
+func TestPassesOfTwoRunsStayApart(t *testing.T) {
+	r := newRig(t, map[string]*list{"crm_leads": {records: records(0, 20), size: 10, total: true}}, stream("crm_leads"))
+	r.mode(schemas.History)
+	slow, quick := loadtest.NewMemory(nil), loadtest.NewMemory(nil)
+	commits := 0
+	r.config.Destinations = []Destination{{"slow", &flaky{slow, func(op string) error {
+		if op == "commit" {
+			if commits++; commits > 1 {
+				return errors.New("down")
+			}
+		}
+		return nil
+	}}}, {"quick", quick}}
+	_, err := r.run(t.Context())
+	require.NoError(t, err)
+
+	l := r.source.lists["crm_leads"]
+	l.fail = func(page int) error {
+		if page == 2 {
+			return errors.New("down")
+		}
+		return nil
+	}
+	r.config.Destinations = r.config.Destinations[1:]
+	_, err = r.run(t.Context())
+	require.NoError(t, err)
+
+	l.fail, l.records = nil, append(records(0, 15), append([]record{{15, "changed"}}, records(16, 20)...)...)
+	slow, quick = slow.Reopen(nil), quick.Reopen(nil)
+	r.config.Destinations = []Destination{{"slow", slow}, {"quick", quick}}
+	_, err = r.run(t.Context())
+	require.NoError(t, err)
+	versions := 0
+	for _, row := range quick.Rows("crm_leads") {
+		if row["id"] == "15" {
+			versions++
+		}
+	}
+	require.Equal(t, 2, versions)
+}

@@ -70,8 +70,12 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 	}
 	out := &mended{why: map[int64]string{}}
 	for _, j := range records {
-		if err := m.Append([]byte("[" + j.raw + "]")); err != nil || m.Fetched() != int64(len(out.order)+1) {
-			t.reject(j, "not kept as it came: it is no JSON, or too long")
+		whole := transform.Whole(j.reason)
+		if whole {
+			whole = m.Append([]byte("["+j.raw+"]")) == nil && m.Fetched() == int64(len(out.order)+1)
+		}
+		if !whole {
+			t.reject(j, "it was not kept as it came; sync reads it again")
 			continue
 		}
 		out.order = append(out.order, j)

@@ -85,18 +85,22 @@ type group struct {
 	next    position // after the group's last page
 	total   tally    // of the pass, up to here
 	end     *extract.End
-	digest  digest  // of the whole pass; with end
-	control string  // likewise
-	refused refused // likewise
+	ended   time.Time // by then, rows it did not carry are gone, in every destination; with end
+	digest  digest    // of the whole pass; with end
+	control string    // likewise
+	refused refused   // likewise
 }
 
 // read yields the pass's groups to a second goroutine, which commits one while
 // the next is gathered, and returns when both are through.
 func (p *pass) read(ctx context.Context) error {
-	if err := p.prepare(ctx); err != nil || p.lost() {
+	if err := p.prepare(ctx); err != nil {
 		return err
 	}
 	defer p.mapper.Close()
+	if p.lost() {
+		return nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	groups := make(chan *group)

@@ -20,6 +20,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -105,12 +106,14 @@ type run struct {
 	budget  *budget
 	gates   map[schemas.Surface]*gate
 	runs    []*runRow
+	asked   atomic.Int64 // requests
 
 	reports []StreamReport // in the order of Streams and Destinations
 
 	mu      sync.Mutex
 	proof   lists            // see proofOf
-	down    map[string]error // destinations that did not take the run's row
+	down    map[string]error // destinations that are left out of the run, and why
+	absent  map[string]int   // see heard
 	settled map[string]bool  // destinations that a run has come to its end with before
 	lost    map[string]bool  // see hopeless
 }
@@ -124,7 +127,7 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, settled: map[string]bool{}, lost: map[string]bool{}}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, settled: map[string]bool{}, lost: map[string]bool{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)

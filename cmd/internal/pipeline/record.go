@@ -66,7 +66,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	defer tx.Rollback()
-	row, err := r.row(rep)
+	row, err := r.row(rep, w.dest.Name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,8 @@ func (w *runRow) orphan(r *run) [][]any {
 	return [][]any{{p.pass, r.Name, runTime(p.pass), nil, string(StatusFailed), "{}", "ended without a report: the process was killed"}}
 }
 
-// runCounts is what the run's row tells in its column counts.
+// runCounts is what the run's row tells in its column counts: of the destination
+// it stands in, as the certificates beside it do.
 type runCounts struct {
 	Counts
 	Requests int                 `json:"requests"`
@@ -106,15 +107,16 @@ type runCounts struct {
 	Open     map[Status][]string `json:"open,omitempty"` // streams that are not complete
 }
 
-func (r *run) row(rep Report) ([]any, error) {
+func (r *run) row(rep Report, destination string) ([]any, error) {
 	var ended any
 	counts := runCounts{Streams: map[Status]int{}, Open: map[Status][]string{}}
+	here := rep.in(destination)
 	if rep.Status != StatusRunning {
-		t := rep.Totals()
+		t := here.Totals()
 		counts.Counts, counts.Requests, counts.Pages, counts.Bytes = t.Counts, t.Requests, t.Pages, t.Bytes
 		ended = rep.Ended
 	}
-	for _, s := range rep.Streams {
+	for _, s := range here.Streams {
 		counts.Streams[s.Status]++
 		if s.Status != StatusComplete {
 			counts.Open[s.Status] = append(counts.Open[s.Status], s.Stream)
@@ -159,7 +161,7 @@ func summary(rep Report) any {
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: time.Now(),
-		Streams: r.reports, Err: err, cause: context.Cause(ctx),
+		Requests: int(r.asked.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -82,6 +83,7 @@ type Report struct {
 	Status   Status         `json:"status"`
 	Started  time.Time      `json:"started_at"`
 	Ended    time.Time      `json:"ended_at"`
+	Requests int            `json:"requests"` // that the source was asked, however many destinations shared the answers
 	Streams  []StreamReport `json:"streams"`
 	Err      error          `json:"-"` // the run's own trouble, nil where only streams had any
 
@@ -89,7 +91,14 @@ type Report struct {
 	partial bool  // Err is about some of the destinations
 }
 
-// Totals sums the streams up.
+// in is r with the streams of one destination alone.
+func (r Report) in(destination string) Report {
+	elsewhere := func(s StreamReport) bool { return s.Destination != destination }
+	r.Streams = slices.DeleteFunc(slices.Clone(r.Streams), elsewhere)
+	return r
+}
+
+// Totals sums the streams up, those of each destination.
 func (r Report) Totals() StreamReport {
 	var t StreamReport
 	for _, s := range r.Streams {
@@ -120,6 +129,15 @@ func (r Report) ExitCode() int {
 		return exitFailed
 	}
 }
+
+// HeldError is why nothing, or not all that is missing, was deleted at the end of
+// a stream that was read to its end.
+type HeldError struct {
+	Reason  string
+	Confirm bool // Options.ConfirmShrink deletes it
+}
+
+func (e *HeldError) Error() string { return e.Reason }
 
 // Stop makes the cause with which a signal handler cancels a run's context.
 func Stop(s os.Signal) error { return &stopError{signal: s} }

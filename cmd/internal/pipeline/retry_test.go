@@ -224,3 +224,24 @@ func TestRetryOfValuesIsTheNextRuns(t *testing.T) {
 	require.EqualValues(t, 1, r.retry().Streams[0].Superseded)
 	require.Empty(t, r.unresolved())
 }
+
+// A record that is kept without what is masked in it is not what the source had.
+func TestRetryKeepsOutWhatIsNotWhole(t *testing.T) {
+	r := newStrictRig(t, schemas.Merge)
+	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}
+	r.config.Streams[0].Rules.Masks = masks
+	r.restart(nil)
+	r.must(StatusComplete)
+	r.config.Streams[0].Rules = schemas.Rules{Masks: masks}
+	r.restart(nil)
+	before := r.memory.Rows("crm_leads")
+	rep := r.retry()
+	require.EqualValues(t, 2, rep.Streams[0].Rejected)
+	require.Equal(t, "it was not kept as it came; sync reads it again", rep.Streams[0].Still[0].Reason)
+	require.Equal(t, 75, rep.ExitCode())
+	require.ElementsMatch(t, before, r.memory.Rows("crm_leads"))
+	require.Len(t, r.unresolved(), 2)
+	require.Zero(t, r.must(StatusComplete).Streams[0].Counts.Rejected)
+	require.Empty(t, r.retry().Streams[0].Still)
+	require.Empty(t, r.unresolved())
+}

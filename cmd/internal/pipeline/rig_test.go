@@ -164,7 +164,7 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 	return p
 }
 
-// sized are records with a size in place of a name.
+// sized are records with a size in place of a name, and an address.
 func sized(rs []record) []byte {
 	out := []map[string]any{}
 	for _, r := range rs {
@@ -172,7 +172,7 @@ func sized(rs []record) []byte {
 		if r.Name != "" {
 			size = r.Name
 		}
-		out = append(out, map[string]any{"id": r.ID, "size": size})
+		out = append(out, map[string]any{"id": r.ID, "mail": "ann@example.test", "size": size})
 	}
 	body, _ := json.Marshal(out)
 	return body

@@ -54,7 +54,7 @@ func newSinks(r *run, s schemas.Stream) []*sink {
 		k := &sink{dest: d, key: r.key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name,
 		}}
-		if err := r.down[d.Name]; err != nil {
+		if err := r.leftOut(d.Name); err != nil {
 			k.fail(err)
 		}
 		sinks[i] = k
@@ -68,7 +68,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
 	}
-	stored, err := k.dest.Cursor(ctx, k.key)
+	stored, err := k.cursor(ctx, st.run)
 	if err != nil {
 		return err
 	}

@@ -105,8 +105,9 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep gathers the sinks that stand at the same place and want to be read
-// for: they share one reading of the source. It returns nil when no sink does.
+// inStep gathers the sinks that stand at the same place of the same pass, or at
+// a beginning, and want to be read for: they share one reading of the source. It
+// returns nil when no sink does.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.sinks {
@@ -114,7 +115,7 @@ func (st *streamRun) inStep() *pass {
 		case k.finished, k.trouble != nil:
 		case p == nil:
 			p = st.passFor(k)
-		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at):
+		case p.resumes == k.pos.midPass() && (!p.resumes || p.from == k.pos.at && p.id == k.pos.pass):
 			if p.from != k.pos.at {
 				p.from = "" // two beginnings; the source's own is the one they have in common
 			}

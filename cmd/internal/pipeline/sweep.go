@@ -32,6 +32,7 @@ const (
 type decision struct {
 	verb verb
 	held string
+	shut bool                // held by the brake alone
 	keys []arrow.RecordBatch // the only rows to delete; nil: all that are missing
 }
 
@@ -84,7 +85,7 @@ func (e ending) decide() decision {
 	case e.counts.Rejected > 0 && !e.sorted:
 		return e.hold(fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same", e.outcome.Missing, e.counts.Rejected))
 	case e.braked() && !e.confirm:
-		return decision{held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", e.outcome.Missing, e.outcome.Alive)}
+		return decision{shut: true, held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", e.outcome.Missing, e.outcome.Alive)}
 	default:
 		return decision{verb: remove, keys: e.others}
 	}

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// newPair is a pipeline of many streams into two destinations; the second asks
+// at before each operation.
+func newPair(t *testing.T, at func(op string) error) *rig {
+	lists := map[string]*list{}
+	var streams []schemas.Stream
+	for i := range 20 {
+		name := fmt.Sprintf("crm_list%d", i)
+		lists[name] = &list{records: records(0, 5), size: 10, total: true}
+		streams = append(streams, stream(name))
+	}
+	r := newRig(t, lists, streams...)
+	r.config.Workers = 1
+	r.config.Destinations = []Destination{{"there", r.memory}, {"gone", &flaky{loadtest.NewMemory(nil), at}}}
+	return r
+}
+
+// A destination that goes away in mid-run is waited for a few times, not once
+// for each of the streams to come, which the others get all the same.
+func TestDestinationThatIsGoneHoldsFewStreamsUp(t *testing.T) {
+	gone := errors.New("connection refused")
+	asked := 0
+	r := newPair(t, func(op string) error {
+		if op != "cursor" {
+			return nil
+		}
+		if asked++; asked <= 5 {
+			return nil
+		}
+		return gone
+	})
+	rep, err := r.run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 75, rep.ExitCode())
+	require.Equal(t, 5+absences, asked)
+	lagging := 0
+	for _, s := range rep.Streams {
+		if s.Destination == "there" || s.Status == StatusComplete {
+			require.Equal(t, StatusComplete, s.Status, s.Stream)
+			continue
+		}
+		lagging++
+		require.Equal(t, StatusLagging, s.Status)
+		require.ErrorIs(t, s.Err, gone)
+		require.ErrorContains(t, s.Err, s.Stream+" to gone: ")
+	}
+	require.Equal(t, 15, lagging)
+}
+
+// One that fails for some of the streams is there for all the others.
+func TestDestinationThatAnswersAgainIsNotLeftOut(t *testing.T) {
+	asked := 0
+	r := newPair(t, func(op string) error {
+		if op != "cursor" {
+			return nil
+		}
+		if asked++; asked%absences == 0 {
+			return nil
+		}
+		return errors.New("connection refused")
+	})
+	_, err := r.run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 20, asked)
+}

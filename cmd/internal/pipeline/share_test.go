@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Destinations that share a reading hold the same of it: each the counts of what
+// it has itself, and all of them one time at which rows were gone.
+func TestDestinationsHoldTheSameOfOneReading(t *testing.T) {
+	x := newTrio(t)
+	x.into(nil, 0)
+	before := x.source.pages
+	rep := x.must(StatusComplete)
+	require.Equal(t, x.source.pages-before, rep.Requests)
+
+	gone := map[string]int{}
+	for i, m := range x.memories {
+		for _, row := range m.Rows("crm_leads") {
+			if at, dead := row[schemas.ColDeletedAt]; dead {
+				gone[at]++
+			}
+		}
+		var counts runCounts
+		for _, row := range m.Rows(load.Runs.Name) {
+			if row["run"] == rep.Run {
+				require.NoError(t, json.Unmarshal([]byte(row["counts"]), &counts))
+			}
+		}
+		require.Equal(t, rep.Streams[i].Counts, counts.Counts)
+		require.Equal(t, map[Status]int{StatusComplete: 1}, counts.Streams)
+	}
+	require.Len(t, gone, 1)
+}
