@@ -286,19 +286,20 @@ func TestCrashWakesUp(t *testing.T) {
 		r := newCrashRig(t, to, 1, fewStreams)
 		to.reset(t, true)
 		order, counts := r.steps(t)
-		for _, name := range order {
+		for i, name := range order {
+			if *trials < 100 && i%4 != 1 { // the short form
+				continue
+			}
 			to.reset(t, true)
 			sleeper := r.start(t, r.config(), fmt.Sprintf("%s:%d:STOP", name, counts[name]/2+1))
 			stopped := sleeper.stopped(20 * time.Second)
 			other := r.start(t, r.other, "")
-			timer := time.AfterFunc(15*time.Second, func() { _ = other.Process.Kill() }) // it waits for what the sleeper holds
-			otherCode, _ := other.wait()
+			timer := time.AfterFunc(5*time.Second, func() { _ = other.Process.Kill() }) // it waits for what the sleeper holds
+			other.wait()
 			timer.Stop()
 			_ = sleeper.Process.Signal(syscall.SIGCONT)
-			code, _ := sleeper.wait()
-			if otherCode == exitDone && stopped && code == exitDone && name != "end" {
-				t.Logf("both ended well though one slept at %s: %s", name, sleeper.out.String())
-			}
+			sleeper.wait()
+			require.True(t, stopped || counts[name] < 3, "never stopped at %s", name)
 			r.recover(t, "a sleep at step "+name)
 		}
 	})

@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // form is how a result is printed.
@@ -155,7 +157,7 @@ func (p *printer) jsonRows(b arrow.RecordBatch) error {
 			if c > 0 {
 				line.WriteByte(',')
 			}
-			if err := p.member(&line, f.Name, jsonValue(b.Column(c), i)); err != nil {
+			if err := p.member(&line, f.Name, jsonValue(f, b.Column(c), i)); err != nil {
 				return fmt.Errorf("print column %s: %w", f.Name, err)
 			}
 		}
@@ -181,11 +183,16 @@ func (p *printer) member(line *strings.Builder, name string, v any) error {
 	return nil
 }
 
-func jsonValue(a arrow.Array, i int) any {
+// jsonValue is a cell as JSON; a document stands as what it is.
+func jsonValue(f arrow.Field, a arrow.Array, i int) any {
 	if a.IsNull(i) {
 		return nil
 	}
 	switch a := a.(type) {
+	case *array.String:
+		if text := a.Value(i); schemas.SameType(schemas.TypeOf(f), schemas.JSON) && json.Valid([]byte(text)) {
+			return json.RawMessage(text)
+		}
 	case *array.Timestamp:
 		return a.Value(i).ToTime(a.DataType().(*arrow.TimestampType).Unit).UTC().Format(time.RFC3339Nano)
 	case *array.Date32:

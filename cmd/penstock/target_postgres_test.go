@@ -43,8 +43,7 @@ func newPostgresTarget(t *testing.T) postgresTarget {
 
 var rowsOfName = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-func (p postgresTarget) kind() string { return "postgres" }
-func (p postgresTarget) url() string  { return p.at.String() }
+func (p postgresTarget) url() string { return p.at.String() }
 
 func (p postgresTarget) keep(*testing.T) {
 	p.server.Exec("DROP DATABASE IF EXISTS " + p.name + "_kept WITH (FORCE)")

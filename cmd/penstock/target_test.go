@@ -19,7 +19,6 @@ import (
 // can be put back to how it was, and be read with the eyes of an analyst: by
 // nothing of ours.
 type target interface {
-	kind() string
 	url() string                   // as pipelines.yaml wants it
 	keep(t *testing.T)             // remembers how it is now
 	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
@@ -60,7 +59,6 @@ func broken(root, child string) string {
 
 type duckTarget struct{ dir string }
 
-func (d duckTarget) kind() string { return "duckdb" }
 func (d duckTarget) path() string { return filepath.Join(d.dir, "warehouse.duckdb") }
 func (d duckTarget) url() string  { return "duckdb:" + d.path() }
 
@@ -106,7 +104,6 @@ func copyFile(t *testing.T, from, to string) {
 
 type parquetTarget struct{ dir string }
 
-func (p parquetTarget) kind() string { return "parquet" }
 func (p parquetTarget) root() string { return filepath.Join(p.dir, "lake") }
 func (p parquetTarget) url() string  { return "parquet:" + p.root() }
 

@@ -16,8 +16,14 @@ const minVersion = 120000
 // lacks: one line each, with the statement that gives it where there is one.
 type Lacking []string
 
-// Error lists it.
-func (l Lacking) Error() string { return strings.Join(l, "; ") }
+// Error lists it, and counts what is beyond a screen.
+func (l Lacking) Error() string {
+	const most = 8
+	if len(l) <= most {
+		return strings.Join(l, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more of the kind", strings.Join(l[:most], "; "), len(l)-most)
+}
 
 // Check says which right is missing for what a run does, and how to give it, as
 // a [Lacking]; nil where none is. It changes nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,7 +24,7 @@ type session struct {
 func (d *DB) acquire(ctx context.Context) (*session, error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, dialed(err)
 	}
 	s := &session{db: d, conn: conn, pg: conn.Conn().PgConn()}
 	d.mu.Lock()
@@ -31,6 +32,24 @@ func (d *DB) acquire(ctx context.Context) (*session, error) {
 	d.active[s] = true
 	return s, nil
 }
+
+// dialed says of a connection that was not made why its last attempt failed. The
+// driver lists one line for each address and for TLS and without.
+func dialed(err error) error {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return &dialError{cause: err, text: "connect to " + strings.TrimSpace(lines[len(lines)-1])}
+}
+
+type dialError struct {
+	cause error
+	text  string
+}
+
+func (e *dialError) Error() string { return e.text }
+func (e *dialError) Unwrap() error { return e.cause }
 
 // inactive takes the session from those that Close has to end.
 func (s *session) inactive() {
