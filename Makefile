@@ -23,7 +23,7 @@ demo: build ## sandbox, a sync of everything into DuckDB, three queries, a secon
 .PHONY: test
 test: ## all tests, with what they need set up first
 	@sh .ci/setup
-	$(GO) test -tags $(TAGS) $(PKGS)
+	$(GO) test -timeout 20m -tags $(TAGS) $(PKGS)
 
 .PHONY: check
 check: ## the one gate: format, vet, staticcheck, the import line, tests under the race detector
@@ -32,7 +32,7 @@ check: ## the one gate: format, vet, staticcheck, the import line, tests under t
 	CGO_ENABLED=0 $(GO) vet $(PKGS)
 	@$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) $(PKGS) || \
 		{ $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -version >/dev/null 2>&1 && exit 1 || echo "staticcheck skipped: it could not be fetched"; }
-	$(GO) test -tags $(TAGS) -race -shuffle=on -short $(PKGS)
+	$(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short $(PKGS)
 
 .PHONY: bench
 bench: build ## the figures this project promises, each beside its baseline from the same minutes

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -226,10 +227,14 @@ func surfaceRemedy(err error, stream string) string {
 	return remedyFor(err, stream)
 }
 
-// remedyFor is what a person can do about an error of the source.
+// remedyFor is what a person can do about an error of the source, or of a full
+// disk.
 func remedyFor(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return remedyOf(e, stream)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return hintFull
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -19,6 +20,9 @@ const (
 	exitUsage   = 2
 	exitPartial = 75
 )
+
+// hintFull is what a person can do about a full disk.
+const hintFull = "the disk is full: make room and run again; the tables are as the last commit left them"
 
 // failure is an error as a person meets it: what went wrong, what to do about
 // it, and the exit code that scripts go by. Without an error it only carries
@@ -107,6 +111,8 @@ func (a *app) complain(err error) {
 		hint = f.hint
 	case errors.Is(err, state.ErrLocked):
 		hint = "close the other process or wait for it; nothing was changed, running again is safe"
+	case errors.Is(err, syscall.ENOSPC):
+		hint = hintFull
 	}
 	if a.started && a.logFormat == "json" {
 		for line := range strings.Lines(err.Error()) {

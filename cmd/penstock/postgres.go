@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
@@ -58,7 +59,7 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	}
 	db, err := postgres.Open(ctx, o)
 	switch {
-	case errors.Is(err, postgres.ErrPooled), errors.As(err, new(*failure)):
+	case errors.Is(err, postgres.ErrPooled), errors.As(err, new(*failure)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
 		return nil, hinted(err, "look at the destination's url: host, port, database, user, password and sslmode; and whether the server runs")

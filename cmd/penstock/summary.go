@@ -310,7 +310,7 @@ func remedy(s pipeline.StreamReport) string {
 	case errors.Is(s.Err, state.ErrMoved):
 		return "another process syncs this pipeline; nothing of this one was kept"
 	case errors.Is(s.Err, syscall.ENOSPC):
-		return "the disk is full: make room and run again; the tables are as the last commit left them"
+		return hintFull
 	case s.Status == pipeline.StatusStopped:
 		return ""
 	case s.Status == pipeline.StatusLagging:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +93,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	shown.close()
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
-		if !errors.Is(err, state.ErrLocked) {
+		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // which have hints of their own
 			err = hinted(err, "`penstock check` says what is wrong and what to do; the tables are as they were")
 		}
 		return report, err

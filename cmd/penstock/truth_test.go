@@ -46,6 +46,9 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
 	t.Helper()
 	w := &warehouse{db: db, sources: map[[2]string]source{}}
+	if !w.exists(t, "_penstock_schema") { // nothing is committed yet
+		return w
+	}
 	rows, err := db.Query(`SELECT "table", "column", source, to_type FROM _penstock_schema
 		WHERE "column" IS NOT NULL AND "column" <> '' ORDER BY "at", to_type`)
 	require.NoError(t, err)

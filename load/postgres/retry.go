@@ -24,6 +24,8 @@ const (
 	codeNoSchema       = "3F000"
 	codeOtherColumns   = "42P16"
 	codeLockTimeout    = "55P03"
+	codeDiskFull       = "53100"
+	codeInternal       = "XX000"
 )
 
 // code is the server's own word for what went wrong; "" where it said nothing.
@@ -34,11 +36,21 @@ func code(err error) string {
 	return ""
 }
 
+// full says of a full disk that it is full, and whose. The server writes a file
+// even to let somebody in, and of that one it says no more than that it failed.
+func full(err error) error {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
+		return fmt.Errorf("the server's disk is full: %w: %w", syscall.ENOSPC, err)
+	}
+	return err
+}
+
 // passing are what goes away by itself: too many connections, a server that
 // shuts down or starts, a transaction that met another, a lock that somebody
 // holds, a table that somebody makes at the same time.
 var passing = []string{
-	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", "XX000",
+	"53300", "57P01", "57P02", "57P03", "57P05", "40001", "40P01", codeLockTimeout, "08", "25P03", "25P04", codeInternal,
 }
 
 // lost reports whether the connection is gone, and with it the answer.
@@ -74,7 +86,7 @@ func transient(err error) bool {
 	}
 	for _, prefix := range passing {
 		if c := code(err); c != "" && strings.HasPrefix(c, prefix) {
-			return c != "XX000" || strings.Contains(err.Error(), "concurrently")
+			return c != codeInternal || strings.Contains(err.Error(), "concurrently")
 		}
 	}
 	return lost(err)

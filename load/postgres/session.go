@@ -24,7 +24,7 @@ type session struct {
 func (d *DB) acquire(ctx context.Context) (*session, error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
-		return nil, dialed(err)
+		return nil, full(dialed(err))
 	}
 	s := &session{db: d, conn: conn, pg: conn.Conn().PgConn()}
 	d.mu.Lock()
@@ -40,7 +40,11 @@ func dialed(err error) error {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	return &dialError{cause: err, text: "connect to " + strings.TrimSpace(lines[len(lines)-1])}
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // behind the user and the database
+		last = one
+	}
+	return &dialError{cause: err, text: "connect to " + last}
 }
 
 type dialError struct {
@@ -223,5 +227,5 @@ func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return err
+	return full(err)
 }

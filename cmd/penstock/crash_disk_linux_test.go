@@ -1,0 +1,254 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+// plenty is a disk that is large enough for everything here.
+const plenty = 1 << 30
+
+// diskTarget is a target on a disk of its own, whose size can be changed.
+type diskTarget struct {
+	target
+	disk string // where it is mounted
+}
+
+func onDisk(t *testing.T, to target) diskTarget {
+	t.Helper()
+	if !mayMount() {
+		t.Skip("mounting a small disk is not allowed here")
+	}
+	d := diskTarget{target: to}
+	switch to := to.(type) {
+	case duckTarget:
+		d.disk = to.dir
+	case parquetTarget:
+		d.disk = to.dir
+	default:
+		d.disk = openDir(t)
+	}
+	require.NoError(t, mount(d.disk, fmt.Sprint(plenty)))
+	t.Cleanup(func() { _ = syscall.Unmount(d.disk, syscall.MNT_DETACH) })
+	if to, ok := to.(postgresTarget); ok {
+		d.target = newSpaceTarget(t, to, d.disk)
+	}
+	return d
+}
+
+// openDir is a folder to which other users find their way.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "penstock-disk-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func (d diskTarget) used(t *testing.T) int64 {
+	t.Helper()
+	var s syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(d.disk, &s))
+	return int64(s.Blocks-s.Bfree) * s.Bsize
+}
+
+// leave makes the disk as small or large as leaves so much room.
+func (d diskTarget) leave(t *testing.T, free int64) {
+	t.Helper()
+	size := max(1, d.used(t)+free) // 0 were no bound
+	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
+}
+
+// open is that of the target, on a full disk too. A file that is not there has
+// nothing in it; a server writes a file before it lets a reader in.
+func (d diskTarget) open(t *testing.T) *warehouse {
+	t.Helper()
+	switch to := d.target.(type) {
+	case duckTarget:
+		if _, err := os.Stat(to.path()); errors.Is(err, fs.ErrNotExist) {
+			return newWarehouse(t, openMemory(t))
+		}
+	case spaceTarget:
+		d.leave(t, plenty)
+	}
+	return d.target.open(t)
+}
+
+// spaceTarget is a database in a tablespace on the disk. The server's log and
+// all else it has are elsewhere.
+type spaceTarget struct{ postgresTarget }
+
+func newSpaceTarget(t *testing.T, p postgresTarget, disk string) spaceTarget {
+	t.Helper()
+	if os.Getenv(pgtest.Env) != "" {
+		t.Skipf("the disk of %s is not ours", pgtest.Env)
+	}
+	info, err := os.Stat(p.server.Text("SHOW data_directory"))
+	require.NoError(t, err)
+	owner := info.Sys().(*syscall.Stat_t)
+	require.NoError(t, os.Chown(disk, int(owner.Uid), int(owner.Gid)))
+	p.server.Exec("CREATE TABLESPACE small LOCATION '" + disk + "'")
+	return spaceTarget{p}
+}
+
+// reset moves the database, as whole files, to the disk.
+func (s spaceTarget) reset(t *testing.T, kept bool) {
+	s.postgresTarget.reset(t, kept)
+	s.server.Exec("ALTER DATABASE " + s.name + " SET TABLESPACE small")
+	s.server.Exec("CHECKPOINT")
+}
+
+// version is what a reader sees of a record.
+type version struct {
+	hash string
+	gone bool
+}
+
+// versions are what a reader sees of a table's records, by key.
+func (w *warehouse) versions(t *testing.T, table string) map[string]version {
+	t.Helper()
+	all := map[string]version{}
+	if !w.exists(t, table) {
+		return all
+	}
+	rows, err := w.db.Query("SELECT CAST(id AS VARCHAR), CAST(_penstock_hash AS VARCHAR), _penstock_deleted_at IS NOT NULL FROM " + quote(table))
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var v version
+		require.NoError(t, rows.Scan(&id, &v.hash, &v.gone))
+		all[id] = v
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
+// seen is what a reader sees of each table of the family.
+type seen map[string]map[string]version
+
+func (r *crashRig) see(t *testing.T) seen {
+	t.Helper()
+	w := r.to.open(t)
+	defer w.db.Close()
+	s := seen{}
+	for _, f := range family {
+		s[f.root] = w.versions(t, f.root)
+		if w.exists(t, f.root) && (f.child == "" || w.exists(t, f.child)) {
+			require.Zero(t, w.count(t, broken(f.root, f.child)), "%s is half a commit", f.root)
+		}
+	}
+	return s
+}
+
+// inOrder are the keys of the family's records in the order in which a sync
+// reads them.
+func (r *crashRig) inOrder(t *testing.T) map[string][]string {
+	t.Helper()
+	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
+}
+
+// sighting is what a reader has seen after something.
+type sighting struct {
+	after string
+	seen
+}
+
+// prefix holds what is seen against before and at last: it is that of some
+// commits of each stream and of none that come later, its deletions last. It
+// reports whether it is half of a stream.
+func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
+	t.Helper()
+	for table, ids := range order {
+		done, left := 0, 0
+		for _, id := range ids {
+			was, has := before[table][id]
+			is, sees := now.seen[table][id]
+			switch want := last[table][id]; {
+			case has && was == want:
+				require.Equal(t, want, is, "after %s: %s %s", now.after, table, id)
+			case sees && is == want:
+				done++
+				require.Zero(t, left, "after %s: %s %s is there, and not what is read before it", now.after, table, id)
+			default:
+				left++
+				require.Equal(t, has, sees, "after %s: %s %s", now.after, table, id)
+				require.Equal(t, was, is, "after %s: %s %s", now.after, table, id)
+			}
+		}
+		half = half || done > 0 && left > 0
+		for id, is := range now.seen[table] {
+			if was := before[table][id]; !slices.Contains(ids, id) {
+				require.Equal(t, was.hash, is.hash, "after %s: %s %s", now.after, table, id)
+				require.True(t, is.gone == was.gone || left == 0, "after %s: %s %s is gone before all is read", now.after, table, id)
+			}
+		}
+	}
+	return half
+}
+
+// TestCrashFullDisk gives a sync more and more room until it has enough, so
+// that the disk is full at each of its stages: it says so, a reader sees whole
+// commits, and with room the next run completes. // Invariants 1, 7
+func TestCrashFullDisk(t *testing.T) {
+	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
+	if *trials < 100 { // the short form
+		first, more = 24<<10, func(free int64) int64 { return 64 * free }
+	}
+	crashing(t, func(t *testing.T, to target) {
+		d := onDisk(t, to)
+		r := newCrashRig(t, d, 3, fewStreams)
+		order := r.inOrder(t)
+		for _, kept := range []bool{false, true} {
+			d.reset(t, kept)
+			before := r.see(t)
+			var all []sighting
+			free, fits := first, false
+			for ; !fits; free = more(free) {
+				d.reset(t, kept)
+				d.leave(t, free)
+				what := fmt.Sprintf("%d KiB of room, on a new warehouse: %v", free>>10, !kept)
+				fits = r.syncFull(t, d, what, &all)
+			}
+			half := 0
+			for _, s := range all {
+				if s.prefix(t, order, before, all[len(all)-1].seen) {
+					half++
+				}
+			}
+			require.Greater(t, len(all), 1, "the disk was never full")
+			t.Logf("new %v: full at %d sizes, which left half a stream %d times, 0 violations", !kept, len(all)-1, half)
+		}
+	})
+}
+
+// syncFull syncs with the room there is, and if that is not enough once more
+// with plenty.
+func (r *crashRig) syncFull(t *testing.T, d diskTarget, what string, all *[]sighting) (fits bool) {
+	t.Helper()
+	stop := r.reading(t)
+	defer stop()
+	c := r.start(t, r.config(), "")
+	code, _ := c.wait()
+	*all = append(*all, sighting{what, r.see(t)})
+	d.leave(t, plenty)
+	if code == exitDone {
+		require.Empty(t, r.compare(t), "after %s", what)
+		return true
+	}
+	require.Contains(t, []int{exitFailed, exitPartial}, code, "after %s:\n%s", what, &c.out)
+	require.Contains(t, c.out.String(), hintFull, "after %s", what)
+	r.recover(t, what)
+	return false
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+// smallDisk is a folder with a database of the server's, of which the size can be
+// changed; only root can make one.
+func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
+	t.Helper()
+	if os.Getenv(pgtest.Env) != "" {
+		t.Skipf("the disk of %s is not ours", pgtest.Env)
+	}
+	info, err := os.Stat(server.Text("SHOW data_directory"))
+	require.NoError(t, err)
+	dir, err = os.MkdirTemp("", "penstock-disk-") // where the server's user finds its way
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
+		t.Skip("mount a small disk:", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	owner := info.Sys().(*syscall.Stat_t)
+	require.NoError(t, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+	server.Exec("CREATE TABLESPACE small LOCATION '" + dir + "'")
+	server.Exec("CREATE DATABASE small TABLESPACE small")
+	return dir, strings.Replace(server.URL(), "/postgres?", "/small?", 1)
+}
+
+// leave makes the disk as small or large as leaves so much room.
+func leave(t *testing.T, server *pgtest.Server, dir string, free int64) {
+	t.Helper()
+	server.Exec("CHECKPOINT") // what the server has promised itself
+	var s syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(dir, &s))
+	size := int64(s.Blocks-s.Bfree)*s.Bsize + free
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
+}
+
+// TestFullDisk fills the server's disk in the middle of a commit. It fails at
+// once, which no waiting would help, and says whose disk is full; with more room
+// the same goes through. // Invariants 1, 15
+func TestFullDisk(t *testing.T) {
+	server := pgtest.Start(t)
+	dir, url := smallDisk(t, server)
+	d := open(t, Options{URL: url, Schema: "s"})
+	loadRows(t, d, 1, faultParts(1, 10)...)
+
+	leave(t, server, dir, 256<<10)
+	begin := time.Now()
+	_, err := attemptLoad(t, d, 2, "c2", faultParts(2, 5_000)...)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.Equal(t, codeDiskFull, code(err))
+	require.ErrorContains(t, err, "the server's disk is full: ")
+	require.NotContains(t, err.Error(), "attempts")
+	require.Less(t, time.Since(begin), 20*time.Second)
+	at, err := d.Cursor(t.Context(), leads)
+	require.NoError(t, err)
+	require.EqualValues(t, "c1", at, "nothing of it was kept")
+
+	leave(t, server, dir, 512<<20)
+	loadRows(t, d, 2, faultParts(2, 5_000)...)
+}
+
+// TestFullDiskRefuses is a disk on which a server has no room for the file that
+// it writes before it lets the first one in.
+func TestFullDiskRefuses(t *testing.T) {
+	server := pgtest.Start(t)
+	dir, url := smallDisk(t, server)
+	leave(t, server, dir, 0)
+	begin := time.Now()
+	_, err := Open(t.Context(), Options{URL: url, Schema: "s"})
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "the server's disk is full: ")
+	require.NotContains(t, err.Error(), "failed to")
+	require.Less(t, time.Since(begin), 20*time.Second)
+}
+
+// TestFullIsPlain tells a full disk from what else goes wrong inside.
+func TestFullIsPlain(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no answer"), &pgconn.PgError{Code: codeInternal, Message: "cache lookup failed"}} {
+		require.Equal(t, err, full(err))
+	}
+	require.False(t, transient(full(&pgconn.PgError{Code: codeDiskFull})))
+}
