@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ type place struct {
 	missing string // why this build has none; "" where it has
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error // the rights that opening does not show
+	heap    int64                                                 // what the collector keeps the Go heap near; 0: as for any
 
 	// absent says that there is nothing to read yet, before open makes it.
 	absent func(config.Destination) error
@@ -81,6 +83,7 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
 	}
+	keepHeap(max(p.heap, debug.SetMemoryLimit(-1)))
 	return dest, nil
 }
 

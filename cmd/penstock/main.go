@@ -22,13 +22,19 @@ import (
 const heap = 128 << 20
 
 func main() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(heap)
-	}
+	keepHeap(heap)
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// keepHeap has the collector keep the heap near so many bytes, unless whoever
+// started the process has said how many.
+func keepHeap(bytes int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(bytes)
+	}
 }
 
 // withSignals gives a context which the first SIGINT or SIGTERM cancels with
