@@ -53,11 +53,16 @@ var (
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
+
+	// Conventions holds, for each stream, how its endpoint answers: what was
+	// learned or configured about it and the evidence, as JSON.
+	Conventions = own("conventions", []string{"pipeline", "stream"},
+		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 )
 
 // OwnTables are penstock's own tables as their first row finds them.
 func OwnTables() []schemas.Table {
-	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges}
+	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions}
 }
 
 func own(name string, key []string, columns ...arrow.Field) schemas.Table {
