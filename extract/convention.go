@@ -1,10 +1,12 @@
 package extract
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -54,35 +56,88 @@ type Convention struct {
 	Requests  int       `json:"requests"` // probes it took, retries included
 
 	Records    string             `json:"records,omitempty"` // JSON pointer, * for each element or value
+	Context    string             `json:"context,omitempty"` // what records are told their container as
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; another one is a reason to look anew
 
+	Order  *Order            `json:"order,omitempty"`  // in which the list comes by itself
+	Filter *Filter           `json:"filter,omitempty"` // nil where none has proven itself
+	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
+
 	Facts []Fact `json:"facts"`
 }
+
+// Order is the order in which a list comes by itself, as far as the probes saw.
+type Order struct {
+	Field string `json:"field"` // top-level field of the records
+	Desc  bool   `json:"desc"`  // the largest or newest first
+}
+
+// Filter is a query parameter that leaves out the records which were last
+// changed before a moment.
+type Filter struct {
+	Param     string `json:"param"`     // updated_since, created[gte], …
+	Field     string `json:"field"`     // top-level field of the records that it goes by
+	Format    string `json:"format"`    // one of the Unit constants: how a moment is written
+	Inclusive bool   `json:"inclusive"` // a record of the very moment comes too
+}
+
+// The units and forms of times.
+const (
+	UnitSeconds  = "unix"     // seconds since 1970
+	UnitMillis   = "unix_ms"  // milliseconds since 1970
+	UnitRFC3339  = "rfc3339"  // 2026-11-21T10:05:00Z
+	UnitDateTime = "datetime" // 2026-11-21 10:05:00, of no zone
+	UnitDate     = "date"     // 2026-11-21
+)
+
+// ErrShape is wrapped by the errors of [Client.Pages] for an endpoint which
+// answers in another way than its settled stream says: it is worth another
+// [Client.Negotiate].
+var ErrShape = errors.New("the endpoint answers in another way than it did")
 
 // Fits reports whether c is about the request that s makes now.
 func (c Convention) Fits(s schemas.Stream) bool { return c.Of != "" && c.Of == fingerprint(s) }
 
-// Apply fills in what s leaves open. What s states stands.
+// Apply fills in what s leaves open, and what is but the catalogue's hint. What
+// a person or a description states stands.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
-	if c.Records != "" && !slices.Contains(s.Records, c.Records) {
-		s.Records = append([]string{c.Records}, s.Records...)
+	if len(c.Facts) == 0 {
+		return s
 	}
+	if _, found := c.Fact(FactRecords); found && s.Stated["records"] == "" {
+		others := slices.DeleteFunc(slices.Clone(s.Records), func(p string) bool { return p == c.Records })
+		s.Records = append([]string{c.Records}, others...)
+		s.Settled = true
+	}
+	s.Context = cmp.Or(s.Context, c.Context)
 	if len(s.Key) == 0 {
 		s.Key = slices.Clone(c.Key)
 	}
-	p := &s.Pagination
-	if p.Type == "" {
-		p.Type = c.Pagination.Type
-	}
-	if p.Page == "" && p.Type == c.Pagination.Type {
-		p.Page = c.Pagination.Page
+	s.Pagination = c.paging(s)
+	return s
+}
+
+// paging is how the pages of s are asked for.
+func (c Convention) paging(s schemas.Stream) schemas.Pagination {
+	p := s.Pagination
+	switch {
+	case c.Pagination.Type == "":
+		return p
+	case s.Stated["pagination"] == "":
+		if p.Size != "" && c.Pagination.Size == "" {
+			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // nobody minds it
+		}
+		return c.Pagination
+	case p.Type == "", p.Type == c.Pagination.Type && p.Page == "":
+		p.Type, p.Page, p.Zero, p.Query = c.Pagination.Type, c.Pagination.Page, c.Pagination.Zero, c.Pagination.Query
 	}
 	if p.Size == "" {
 		p.Size, p.Limit = c.Pagination.Size, c.Pagination.Limit
 	}
-	return s
+	p.Order = cmp.Or(p.Order, c.Pagination.Order)
+	return p
 }
 
 // Fact returns what is held about one thing, and whether anything is.
@@ -112,45 +167,58 @@ func DecodeConvention(text string) (Convention, error) {
 	return c, nil
 }
 
-// Negotiate finds out how s answers by probes that could refute each
-// hypothesis, and returns what stands. known is what was held before; the zero
-// value for nothing. It is an error, with the evidence in its text, when no
-// hypothesis survives. It takes a bounded number of requests.
-func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
-	n := &negotiation{c: c, s: s, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
-	if err := n.run(ctx); err != nil {
-		return Convention{}, fmt.Errorf("negotiate %s: %w", s.Name, err)
+// YAML is what c says, as it can be pasted under streams: in pipelines.yaml.
+func (c Convention) YAML(stream string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "streams:\n  %s:\n", stream)
+	if _, found := c.Fact(FactRecords); found {
+		fmt.Fprintf(&b, "    records: %s\n", quoted(c.Records))
 	}
-	return n.out, nil
+	if len(c.Key) > 0 {
+		fmt.Fprintf(&b, "    key: %s\n", flow(c.Key))
+	}
+	if p := c.Pagination; p.Type != "" {
+		fmt.Fprintf(&b, "    pagination: %s\n", pagingYAML(p))
+	}
+	return b.String()
 }
 
-// negotiation is one endpoint being probed.
-type negotiation struct {
-	c   *Client
-	s   schemas.Stream
-	out Convention
+// pagingYAML is p as a flow mapping.
+func pagingYAML(p schemas.Pagination) string {
+	parts := []string{"type: " + p.Type}
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+": "+quoted(value))
+		}
+	}
+	add("page", p.Page)
+	add("size", p.Size)
+	if p.Limit > 0 {
+		parts = append(parts, fmt.Sprintf("limit: %d", p.Limit))
+	}
+	if p.Zero {
+		parts = append(parts, "zero: true")
+	}
+	if p.Query {
+		parts = append(parts, "query: true")
+	}
+	add("order", p.Order)
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// run asks for the first page and looks where its records are.
-func (n *negotiation) run(ctx context.Context) error {
-	params, err := constants(n.s)
-	if err != nil {
-		return err
+func flow(texts []string) string {
+	q := make([]string, len(texts))
+	for i, t := range texts {
+		q[i] = quoted(t)
 	}
-	a, err := n.c.fetch(ctx, n.s, params, position{})
-	if err != nil {
-		return err
+	return "[" + strings.Join(q, ", ") + "]"
+}
+
+// quoted is a text as YAML, bare where it can be nothing else.
+func quoted(t string) string {
+	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
+		return t
 	}
-	defer n.c.release(a)
-	n.out.Requests += a.requests
-	f, err := find(a.d, n.s)
-	if err != nil {
-		return malformed(n.s, a.at, err)
-	}
-	n.out.Records, n.out.Shape = f.pointer, a.d.outline()
-	n.out.Facts = append(n.out.Facts, Fact{
-		About: FactRecords, Value: f.pointer, From: Learned,
-		Evidence: []string{fmt.Sprintf("the first page is %s", a.d.outline())},
-	})
-	return nil
+	q, _ := json.Marshal(t)
+	return string(q)
 }

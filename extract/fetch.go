@@ -139,7 +139,7 @@ func pause(ctx context.Context, try int) error {
 func malformed(s schemas.Stream, at position, err error) error {
 	return &wire.Error{
 		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,
-		Message: fmt.Sprintf("%s: %v", at, err), Attempts: 1,
+		Message: fmt.Sprintf("%s: %v", at, err), Attempts: 1, Err: err,
 	}
 }
 

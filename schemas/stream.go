@@ -100,7 +100,17 @@ type Stream struct {
 	Context string
 
 	Pagination Pagination // hint; the zero value leaves it to detection
-	Volatile   []string   // top-level fields that change by being read; left out of the row hash
+
+	// Stated says who states what of Path, Records, Key and Pagination, by
+	// these names in lower case: "configured" or "imported". What is absent is
+	// the catalogue's hint. What is stated is checked, and never overruled.
+	Stated map[string]string
+
+	// Settled says that the first of Records is where they were found before.
+	// Records anywhere else, or pages that go on in another way, are then an
+	// error.
+	Settled  bool
+	Volatile []string // top-level fields that change by being read; left out of the row hash
 
 	// Window says that the list shows some of its records, such as those of the
 	// current month. What it lacks is not gone, and is never deleted.
@@ -149,6 +159,10 @@ type Pagination struct {
 	Page  string // request parameter of the page number, offset or cursor
 	Size  string // request parameter of the page size; "" sends none
 	Limit int    // size to ask for; 0: none
+
+	Zero  bool   // pages are counted from 0
+	Query bool   // of a POST: the parameters stand in the query, not in the body
+	Order string // query that asks for a stable order, sort=id&direction=asc; "" for none
 }
 
 // SourceKey is the field metadata that names the source's field: a JSON pointer

@@ -96,15 +96,22 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	}
 	var body, params ast.Node
 	pathSet := false
+	state := func(about string) {
+		s.Stated = maps.Clone(s.Stated)
+		if s.Stated == nil {
+			s.Stated = map[string]string{}
+		}
+		s.Stated[about] = "configured"
+	}
 	ok := r.mapping(e.value, what, fields{
 		"surface":     func(n ast.Node) { s.Surface = schemas.Surface(r.choice(n, what+" surface", "v2", "app")) },
-		"path":        func(n ast.Node) { r.path(s, n, what+" path"); pathSet = true },
+		"path":        func(n ast.Node) { r.path(s, n, what+" path"); pathSet = true; state("path") },
 		"method":      func(n ast.Node) { s.Method = r.choice(n, what+" method", "GET", "POST") },
 		"body":        func(n ast.Node) { body = n },
 		"params":      func(n ast.Node) { params = n },
-		"records":     func(n ast.Node) { s.Records = r.pointers(n, what+" records") },
-		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")) },
-		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination") },
+		"records":     func(n ast.Node) { s.Records = r.pointers(n, what+" records"); state("records") },
+		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); state("key") },
+		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); state("pagination") },
 		"incremental": func(n ast.Node) { s.Incremental = r.words(n, what+" incremental") },
 		"parent": func(n ast.Node) {
 			if v, ok := r.text(n, what+" parent"); ok {
@@ -210,6 +217,9 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 		"page":  word(&p.Page, "page"),
 		"size":  word(&p.Size, "size"),
 		"limit": func(n ast.Node) { p.Limit = r.number(n, what+" limit", 1, 100_000) },
+		"zero":  func(n ast.Node) { p.Zero = r.flagged(n, what+" zero") },
+		"query": func(n ast.Node) { p.Query = r.flagged(n, what+" query") },
+		"order": word(&p.Order, "order"),
 	})
 	return p
 }
