@@ -151,6 +151,14 @@ func (c *Client) Close() error {
 // parent [*ParentError]. Leaving the loop early stops every request that is
 // still under way before Pages returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
+	return c.PagesOf(ctx, s, from, nil)
+}
+
+// PagesOf is [Client.Pages] of some parents: where s hangs from another stream,
+// only those are asked for which ask returns true. of is how many there are in
+// all. A stream that feeds streams below it is read whole, whatever ask wants:
+// they need all of its records.
+func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p Parent, of int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -165,9 +173,13 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 		if !resumed || m.Of != fingerprint(s) {
 			m, resumed = newMark(s), false
 		}
-		p := &pass{c: c, s: s, mark: m, resumed: resumed}
+		p := &pass{c: c, s: s, mark: m, resumed: resumed, ask: ask}
+		f := c.fedBy(s.Name)
+		if f != nil {
+			p.ask = nil
+		}
 		pages := p.pages(ctx)
-		if f := c.fedBy(s.Name); f != nil {
+		if f != nil {
 			pages = f.tap(ctx, pages, resumed)
 		}
 		for page, err := range pages {

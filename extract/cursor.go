@@ -35,6 +35,7 @@ type mark struct {
 	Step    int64     `json:"step,omitempty"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
+	Skipped int    `json:"skipped,omitempty"` // of which not asked
 	Gone    int    `json:"gone,omitempty"`
 	Short   int    `json:"short,omitempty"`  // of which the list may lack something
 	Tuples  string `json:"tuples,omitempty"` // and the fingerprint of what they gave
@@ -95,7 +96,7 @@ func (m mark) valid() bool {
 	switch {
 	case m.Version != markVersion || m.Pass == "":
 		return false
-	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Form > formOne:
+	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Form > formOne:
 		return false
 	case m.Pointer != "" && m.Pointer[0] != '/':
 		return false

@@ -2,11 +2,10 @@ package extract
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"iter"
 	"strings"
 
@@ -30,10 +29,11 @@ const allGone = 5
 type fan struct {
 	*pass
 	habits habits
-	done   hash.Hash64 // over the tuples that are done
+	done   uint64 // fingerprint of the tuples that are done
 
 	records  []byte // gathered, for the page to come
-	parents  int    // in them
+	parents  []Parent
+	current  Parent // the one being read
 	requests int
 	bytes    int64
 }
@@ -51,7 +51,7 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 			yield(Page{}, fmt.Errorf("stream %s: %w", p.s.Name, err))
 			return
 		}
-		fan := &fan{pass: p, done: fnv.New64a()}
+		fan := &fan{pass: p, done: fnvBasis}
 		if err := fan.resume(spool); err != nil {
 			yield(Page{}, err)
 			return
@@ -69,28 +69,28 @@ func (f *fan) resume(spool *spool) error {
 		return nil
 	}
 	n := 0
-	for line, err := range spool.tuples() {
+	for t, err := range spool.tuples() {
 		if err != nil {
 			return err
 		}
 		if n == f.mark.Parents {
 			break
 		}
-		f.done.Write(line)
+		f.done = fnv1a(f.done, t.line)
 		n++
 	}
 	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
 		f.mark, f.resumed = newMark(f.s), false
 		f.note = "the parent's records were no longer those of the interrupted pass; it began anew"
-		f.done.Reset()
+		f.done = fnvBasis
 	}
 	return nil
 }
 
-func (f *fan) sum() string { return hex.EncodeToString(f.done.Sum(nil)) }
+func (f *fan) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
-// run asks for each tuple that is not done yet, several at a time, and yields
-// their records in the tuples' order.
+// run asks for each tuple that is wanted and not done yet, several at a time, and
+// yields their records in the tuples' order.
 func (f *fan) run(ctx context.Context, spool *spool, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(spool.tuples())
 	defer stop()
@@ -99,46 +99,67 @@ func (f *fan) run(ctx context.Context, spool *spool, yield func(Page, error) boo
 	}
 	q := &ahead[string]{c: f.c, fetch: f.fetch}
 	defer q.stop()
-	w := &window{next: next, size: f.c.parallel}
+	w := &window{next: next, size: f.c.parallel, sum: f.done}
+	if f.ask != nil {
+		w.ask = func(t tuple) bool { return f.ask(Parent{Tuple: t.line, Print: t.print}, len(spool.prints)) }
+	}
 	for {
 		if err := w.fill(); err != nil {
 			return true, err
 		}
-		if len(w.lines) == 0 {
+		if len(w.ahead) == 0 {
+			f.passOver(w.rest, w.sum)
 			return f.end(yield)
 		}
-		line := w.lines[0]
-		q.fill(ctx, line, w.after)
-		a, err := q.take(ctx, line)
-		w.lines = w.lines[1:]
-		if more, err := f.parent(ctx, line, a, err, yield); err != nil || !more {
+		t := w.ahead[0]
+		q.fill(ctx, t.line, w.after)
+		a, err := q.take(ctx, t.line)
+		w.ahead = w.ahead[1:]
+		if more, err := f.parent(ctx, t, a, err, yield); err != nil || !more {
 			return more, err
 		}
 	}
 }
 
+// candidate is a tuple to ask for.
+type candidate struct {
+	line  string
+	print uint64
+	after int    // tuples that are passed over before it
+	sum   uint64 // fingerprint of all tuples up to and with it
+}
+
 // window is the tuples that are looked ahead at. Each is there once.
 type window struct {
-	next  func() ([]byte, error, bool)
+	next  func() (tuple, error, bool)
+	ask   func(tuple) bool // nil: all
 	size  int
-	lines []string
+	ahead []candidate
+	rest  int    // tuples passed over behind the last one in ahead
+	sum   uint64 // fingerprint of all that were seen
 }
 
 func (w *window) fill() error {
-	for len(w.lines) < w.size {
-		line, err, ok := w.next()
+	for len(w.ahead) < w.size {
+		t, err, ok := w.next()
 		if err != nil || !ok {
 			return err
 		}
-		w.lines = append(w.lines, string(line))
+		w.sum = fnv1a(w.sum, t.line)
+		if w.ask != nil && !w.ask(t) {
+			w.rest++
+			continue
+		}
+		w.ahead = append(w.ahead, candidate{string(t.line), t.print, w.rest, w.sum})
+		w.rest = 0
 	}
 	return nil
 }
 
 func (w *window) after(line string) (string, bool) {
-	for i, l := range w.lines {
-		if l == line && i+1 < len(w.lines) {
-			return w.lines[i+1], true
+	for i, t := range w.ahead {
+		if t.line == line && i+1 < len(w.ahead) {
+			return w.ahead[i+1].line, true
 		}
 	}
 	return "", false
@@ -153,21 +174,29 @@ func (f *fan) fetch(ctx context.Context, line string) (*answer, error) {
 	return f.c.fetch(ctx, f.s, params, position{})
 }
 
+// passOver counts tuples that nobody asked for, up to the fingerprint sum.
+func (f *fan) passOver(n int, sum uint64) {
+	f.mark.Parents += n
+	f.mark.Skipped += n
+	f.done = sum
+}
+
 // parent takes in all records of one tuple, given the first answer to it. A
 // parent that is gone by now has none.
-func (f *fan) parent(ctx context.Context, line string, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	if gone(err) {
 		f.mark.Gone++
 		f.requests += requestsOf(err)
 	} else if err != nil {
 		return true, err
-	} else if more, err := f.gather(ctx, line, a, yield); err != nil || !more {
+	} else if more, err := f.gather(ctx, t.line, a, yield); err != nil || !more {
 		return more, err
 	}
+	f.passOver(t.after, t.sum)
 	f.mark.Parents++
-	f.parents++
-	f.done.Write([]byte(line))
-	if len(f.records) < gatherBytes && f.parents < gatherParents {
+	f.parents = append(f.parents, f.current)
+	if len(f.records) < gatherBytes && len(f.parents) < gatherParents {
 		return true, nil
 	}
 	return yield(f.page(nil), nil), nil
@@ -193,7 +222,11 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 			return true, err
 		}
 		f.mark.Pages++
-		if st.rule != "" && l.short(st) {
+		f.current.Records += int64(st.batch.n)
+		if st.rule != "" {
+			f.current.Sure = !l.short(st)
+		}
+		if st.rule != "" && !f.current.Sure {
 			f.mark.Short++
 		}
 		f.append(st.batch.records)
@@ -234,19 +267,20 @@ func (f *fan) append(records []byte) {
 func (f *fan) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
-	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1, End: end}
+	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1, Parents: f.parents, End: end}
 	if end != nil {
 		out.Next = f.mark.ending()
 	}
 	f.records = f.records[:0]
-	f.parents, f.requests, f.bytes = 0, 0, 0
+	f.parents, f.requests, f.bytes = nil, 0, 0
 	return out
 }
 
 // end yields the last page. That each of many parents is gone says that the
 // endpoint is not there, not that the records are not.
 func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
-	if f.mark.Gone >= allGone && f.mark.Gone == f.mark.Parents {
+	asked := f.mark.Parents - f.mark.Skipped
+	if f.mark.Gone >= allGone && f.mark.Gone == asked {
 		return true, &wire.Error{
 			Class: wire.Missing, Method: f.s.Method, Path: f.s.Path, Attempts: f.requests,
 			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
@@ -254,7 +288,7 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
-		Parents: f.mark.Parents, Gone: f.mark.Gone, Short: f.mark.Short, Note: f.note,
+		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Note: f.note,
 	}), nil), nil
 }
 

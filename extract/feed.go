@@ -175,7 +175,7 @@ func (f *feed) claim() bool {
 	f.running, f.err = true, nil
 	f.filling = make(map[string]*spool, len(f.wants))
 	for key, params := range f.wants {
-		f.filling[key] = newSpool(f.c.cfg.Dir, params)
+		f.filling[key] = newSpool(f.c.cfg.Dir, params, f.parent.Volatile)
 	}
 	f.change()
 	return true

@@ -70,6 +70,7 @@ type reading struct {
 	records []json.RawMessage
 	cursors []state.Cursor
 	end     *End
+	parents []Parent
 	pages   int
 	total   int64
 }
@@ -85,10 +86,14 @@ func (r reading) ids() string {
 	return strings.Join(ids, ",")
 }
 
-func read(c *Client, s schemas.Stream, from state.Cursor) (r reading, err error) {
+func read(c *Client, s schemas.Stream, from state.Cursor) (reading, error) {
+	return readOf(c, s, from, nil)
+}
+
+func readOf(c *Client, s schemas.Stream, from state.Cursor, ask func(Parent, int) bool) (r reading, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for p, err := range c.Pages(ctx, s, from) {
+	for p, err := range c.PagesOf(ctx, s, from, ask) {
 		if err != nil {
 			return r, err
 		}
@@ -100,6 +105,7 @@ func read(c *Client, s schemas.Stream, from state.Cursor) (r reading, err error)
 			r.records = append(r.records, append(json.RawMessage(nil), rec...))
 		}
 		r.cursors = append(r.cursors, p.Next)
+		r.parents = append(r.parents, p.Parents...)
 		r.pages++
 		r.total = p.Total
 		r.end = p.End

@@ -14,6 +14,8 @@ type Page struct {
 	Bytes    int64        // of bodies, decompressed
 	Total    int64        // records the list says it has in all; -1 where it does not say
 
+	Parents []Parent // fan-out: those whose last records are on this page, in their order
+
 	End *End // on the last page of a pass, else nil
 }
 
@@ -29,6 +31,7 @@ type End struct {
 	Reread     bool   // the records were read a second time and were the same
 	Round      bool   // one page of a round number of records, as a hidden cap would leave it
 	Parents    int    // fan-out: parents asked
+	Skipped    int    // fan-out: parents that were not, as the reader wanted it
 	Gone       int    // fan-out: parents that were gone by then
 	Short      int    // fan-out: parents whose list was not as long as it said, or may have been cut
 	Note       string // anything a person should know

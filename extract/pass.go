@@ -15,6 +15,7 @@ type pass struct {
 	mark    mark // where it stands
 	resumed bool
 	note    string
+	ask     func(p Parent, of int) bool // fan-out: which parents; nil for all
 }
 
 func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {

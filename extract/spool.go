@@ -18,22 +18,24 @@ import (
 const spoolMemory = 1 << 20
 
 // spool keeps tuples: the values that one request to a child needs, one JSON
-// array a line, each once, in the order of the parent's records. It is filled
-// first, sealed, and then read, by any number of readers.
+// array a line, each once, in the order of the parent's records, and a
+// fingerprint of the records that gave each. It is filled first, sealed, and then
+// read, by any number of readers.
 type spool struct {
-	dir    string
-	params []schemas.Param // those that come from the parent
-	seed   maphash.Seed
-	seen   map[uint64]struct{}
-	n      int
+	dir      string
+	params   []schemas.Param // those that come from the parent
+	volatile []string        // of the parent's members
+	seed     maphash.Seed
+	seen     map[uint64]int32 // places of lines
+	prints   []uint64         // by place: the sum of the records' fingerprints
 
 	memory []byte
 	file   *os.File
 	buffer *bufio.Writer
 }
 
-func newSpool(dir string, params []schemas.Param) *spool {
-	s := &spool{dir: dir, seed: maphash.MakeSeed(), seen: make(map[uint64]struct{})}
+func newSpool(dir string, params []schemas.Param, volatile []string) *spool {
+	s := &spool{dir: dir, volatile: volatile, seed: maphash.MakeSeed(), seen: make(map[uint64]int32)}
 	for _, p := range params {
 		if p.From != "" {
 			s.params = append(s.params, p)
@@ -64,8 +66,12 @@ func (s *spool) add(d *doc, r value) error {
 		}
 		lines = longer
 	}
+	var print uint64
+	if len(lines) > 0 {
+		print = d.print(r, s.volatile)
+	}
 	for _, line := range lines {
-		if err := s.write(append(line, ']', '\n')); err != nil {
+		if err := s.write(append(line, ']', '\n'), print); err != nil {
 			return err
 		}
 	}
@@ -99,14 +105,16 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write appends a line that was not there yet.
-func (s *spool) write(line []byte) error {
+// write appends a line that was not there yet. What several records give is one
+// tuple, and changes with any of them.
+func (s *spool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
-	if _, ok := s.seen[h]; ok {
+	if at, ok := s.seen[h]; ok {
+		s.prints[at] += print
 		return nil
 	}
-	s.seen[h] = struct{}{}
-	s.n++
+	s.seen[h] = int32(len(s.prints))
+	s.prints = append(s.prints, print)
 	if s.file == nil && len(s.memory)+len(line) <= spoolMemory {
 		s.memory = append(s.memory, line...)
 		return nil
@@ -135,25 +143,31 @@ func (s *spool) seal() error {
 	return nil
 }
 
-// tuples are the lines of a sealed spool, without their ends. A line is valid
-// until the next.
-func (s *spool) tuples() iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
+// tuples are the lines of a sealed spool, without their ends, and the
+// fingerprints of what they came from. A line is valid until the next.
+func (s *spool) tuples() iter.Seq2[tuple, error] {
+	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}
 		if s.file != nil {
 			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
 		}
 		in := bufio.NewScanner(io.MultiReader(readers...))
 		in.Buffer(nil, 16<<20)
-		for in.Scan() {
-			if !yield(in.Bytes(), nil) {
+		for at := 0; in.Scan(); at++ {
+			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
 				return
 			}
 		}
 		if err := in.Err(); err != nil {
-			yield(nil, fmt.Errorf("read spool: %w", err))
+			yield(tuple{}, fmt.Errorf("read spool: %w", err))
 		}
 	}
+}
+
+// tuple is what one request to a child takes from its parent's records.
+type tuple struct {
+	line  []byte
+	print uint64
 }
 
 // close removes the file.
