@@ -89,6 +89,8 @@ func signalAt(spec string) func(string) error {
 type crashRig struct {
 	*platform
 	other string // a configuration that differs in nothing but the folder of state
+
+	looks, rows int64 // of readers: how often they looked, and what they saw
 }
 
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
@@ -167,8 +169,13 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for {
-			if err := look(); err != nil {
+			n, err := look()
+			if err != nil {
 				t.Error(err)
+			}
+			if n > 0 {
+				r.looks++
+				r.rows += n
 			}
 			select {
 			case <-done:
@@ -184,6 +191,14 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
+// looked holds that the readers of a sweep have really read: those that were
+// shut out all the time cannot have seen anything wrong.
+func (r *crashRig) looked(t *testing.T) {
+	t.Helper()
+	require.Positive(t, r.looks, "the readers saw no row in the whole sweep")
+	t.Logf("readers looked %d times and saw %d rows in all", r.looks, r.rows)
+}
+
 // crashing runs a sweep for each kind of destination.
 func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
@@ -191,6 +206,18 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 		t.Skip("make crash")
 	}
 	onEach(t, f)
+}
+
+// instants is where a sweep's random instants come from, and says how to have the
+// same again.
+func instants(t *testing.T, sweep uint64) *rand.Rand {
+	t.Helper()
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-crash-seed %d", s)
+	return rand.New(rand.NewPCG(s, sweep))
 }
 
 // steps are those which a sync reaches, in their order, and how often.
@@ -238,18 +265,14 @@ func TestCrashAtEveryStep(t *testing.T) {
 			}
 			t.Logf("new %v: %d steps, each killed at up to three times: %v", !kept, len(order), counts)
 		}
+		r.looked(t)
 	})
 }
 
 // TestCrashAtRandom kills the sync at random instants of its whole length.
 func TestCrashAtRandom(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
 	crashing(t, func(t *testing.T, to target) {
-		t.Logf("-crash-seed %d", s)
-		random := rand.New(rand.NewPCG(s, 1))
+		random := instants(t, 1)
 		r := newCrashRig(t, to, 1, fewStreams)
 		took := map[bool]time.Duration{}
 		for _, kept := range []bool{false, true} {
@@ -274,6 +297,7 @@ func TestCrashAtRandom(t *testing.T) {
 			r.recover(t, fmt.Sprintf("trial %d: kill after %v, on a new warehouse: %v", runs, after, !kept))
 			stop()
 		}
+		r.looked(t)
 		t.Logf("%d kills in %d trials, 0 violations", kills, runs)
 	})
 }
@@ -326,7 +350,7 @@ func (c *child) stopped(most time.Duration) bool {
 // TestCrashTwoAtOnce syncs from two machines at once, one of which is killed.
 func TestCrashTwoAtOnce(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
-		random := rand.New(rand.NewPCG(*seed, 2))
+		random := instants(t, 2)
 		r := newCrashRig(t, to, 1, fewStreams)
 		for i := range max(3, *trials/50) {
 			to.reset(t, i%2 == 1)
@@ -339,5 +363,6 @@ func TestCrashTwoAtOnce(t *testing.T) {
 			r.recover(t, fmt.Sprintf("two at once, trial %d", i))
 			stop()
 		}
+		r.looked(t)
 	})
 }

@@ -151,29 +151,23 @@ func engineType(t *testing.T, typ string) string {
 }
 
 // watch asks as a dashboard does, in single statements.
-func (p postgresTarget) watch(*testing.T) (look func() error, done func()) {
+func (p postgresTarget) watch(*testing.T) (look func() (int64, error), done func()) {
 	var c *pgx.Conn
 	closed := func() {
 		if c != nil {
 			_ = c.Close(context.Background())
 		}
 	}
-	return func() error {
+	return func() (int64, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if c == nil || c.IsClosed() {
 			var err error
 			if c, err = pgx.Connect(ctx, p.url()); err != nil {
-				return nil // being made anew
+				return 0, nil // being made anew
 			}
 		}
-		for _, f := range family {
-			var n int64
-			if err := c.QueryRow(ctx, broken(f.root, f.child)).Scan(&n); err == nil && n != 0 {
-				return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
-			}
-		}
-		return nil
+		return glance(asNamed, func(q string, to ...any) error { return c.QueryRow(ctx, q).Scan(to...) })
 	}, closed
 }
 

@@ -23,7 +23,10 @@ type target interface {
 	keep(t *testing.T)             // remembers how it is now
 	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
 	open(t *testing.T) *warehouse  // everything in it, as tables of an engine
-	watch(t *testing.T) (look func() error, done func())
+
+	// watch is a reader beside the sync: look returns how many rows it saw, none
+	// where there was nothing to read just then.
+	watch(t *testing.T) (look func() (rows int64, err error), done func())
 }
 
 // onEach runs a test for each kind of warehouse.
@@ -57,6 +60,30 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
+// glance looks at each family once, in the tables that name gives, and returns
+// how many rows there were. A table that cannot be read just then has none.
+func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
+	for _, f := range family {
+		root, child := name(f.root, f.root), ""
+		if f.child != "" {
+			child = name(f.root, f.child)
+		}
+		var half, n int64
+		q := fmt.Sprintf("SELECT (%s), (SELECT count(*) FROM %s)", broken(root, child), root)
+		if root == "" || ask(q, &half, &n) != nil {
+			continue
+		}
+		if half != 0 {
+			return rows, fmt.Errorf("%d rows of %s are half a commit", half, f.root)
+		}
+		rows += n
+	}
+	return rows, nil
+}
+
+// asNamed is for a warehouse where a table goes by its name.
+func asNamed(_, table string) string { return table }
+
 type duckTarget struct{ dir string }
 
 func (d duckTarget) path() string { return filepath.Join(d.dir, "warehouse.duckdb") }
@@ -78,20 +105,14 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
 // watch reads the file whenever no commit holds it.
-func (d duckTarget) watch(*testing.T) (look func() error, done func()) {
-	return func() error {
+func (d duckTarget) watch(*testing.T) (look func() (int64, error), done func()) {
+	return func() (int64, error) {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
 		if err != nil {
-			return nil // held, or not there yet
+			return 0, nil // held, or not there yet
 		}
 		defer db.Close()
-		for _, f := range family {
-			var n int64 // a table that is not there yet cannot be broken
-			if err := db.QueryRow(broken(f.root, f.child)).Scan(&n); err == nil && n != 0 {
-				return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
-			}
-		}
-		return nil
+		return glance(asNamed, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() {}
 }
 
@@ -165,27 +186,21 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 }
 
 // watch resolves `current` and reads what it names.
-func (p parquetTarget) watch(t *testing.T) (look func() error, done func()) {
+func (p parquetTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
 	db := openMemory(t)
-	return func() error {
-		for _, f := range family {
-			real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(f.root, "_", ".", 1), "current"))
-			if err != nil {
-				continue
+	return func() (int64, error) {
+		current := map[string]string{} // one generation for a stream's tables
+		name := func(root, table string) string {
+			if current[root] == "" {
+				real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(root, "_", ".", 1), "current"))
+				if err != nil {
+					return ""
+				}
+				current[root] = real
 			}
-			from := func(table string) string {
-				return fmt.Sprintf("read_parquet('%s')", filepath.Join(real, table, "*.parquet"))
-			}
-			child := f.child
-			if child != "" {
-				child = from(child)
-			}
-			var n int64
-			if err := db.QueryRow(broken(from(f.root), child)).Scan(&n); err == nil && n != 0 {
-				return fmt.Errorf("%d rows of %s are half a commit", n, f.root)
-			}
+			return fmt.Sprintf("read_parquet('%s')", filepath.Join(current[root], table, "*.parquet"))
 		}
-		return nil
+		return glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() { _ = db.Close() }
 }
 
