@@ -65,6 +65,7 @@ const (
 	readOnlyKey                    // a read-only credential that would write
 )
 
+// Error is what the module would say.
 func (t *trouble) Error() string { return t.message() }
 
 func (t *trouble) message() string {

@@ -61,6 +61,7 @@ type watchedBody struct {
 	r io.Reader
 }
 
+// Read reads from the body and tells the watch how much came.
 func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w

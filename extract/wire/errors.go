@@ -101,7 +101,10 @@ type cause struct {
 	err  error
 }
 
-func (c *cause) Error() string        { return c.text }
+// Error is the redacted text.
+func (c *cause) Error() string { return c.text }
+
+// Is looks for target in what the text was taken from.
 func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
 
 // fault makes the error of a call, from an answer or from none.

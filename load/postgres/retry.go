@@ -74,6 +74,7 @@ func lost(err error) bool {
 // again is an error that has been seen to: the same may go well at once.
 type again struct{ error }
 
+// Unwrap returns the error that is worth another try.
 func (a again) Unwrap() error { return a.error }
 
 // transient reports whether the same may go well in a moment.

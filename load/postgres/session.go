@@ -52,7 +52,10 @@ type dialError struct {
 	text  string
 }
 
+// Error is the text without the password.
 func (e *dialError) Error() string { return e.text }
+
+// Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.cause }
 
 // inactive takes the session from those that Close has to end.

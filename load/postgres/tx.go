@@ -126,6 +126,7 @@ func (x *tx) retry(ctx context.Context, f func() error) error {
 // permanent hides from retry what an error is.
 type permanent struct{ err error }
 
+// Error is that of the error within.
 func (p permanent) Error() string { return p.err.Error() }
 
 // catchUp does what is left to do on this connection, from the beginning where

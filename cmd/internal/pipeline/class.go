@@ -153,6 +153,7 @@ type notTriedError struct {
 	err    error
 }
 
+// Error names the stream and the reason.
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
 // refused is the run's own error where a surface turned away or did not answer

@@ -49,10 +49,12 @@ func (k *sink) rejoin(ctx context.Context, r *run) {
 	}
 	trouble := k.trouble
 	k.trouble, k.lagged = nil, trouble
+	if r.hopeless(k.dest.Name) {
+		k.fail(trouble)
+		return
+	}
 	at, err := k.cursor(ctx, r)
 	switch {
-	case r.hopeless(k.dest.Name):
-		k.fail(trouble)
 	case err != nil:
 		r.giveUpOn(k.dest.Name)
 		k.fail(trouble)

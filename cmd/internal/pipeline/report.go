@@ -137,6 +137,7 @@ type HeldError struct {
 	Confirm bool // Options.ConfirmShrink deletes it
 }
 
+// Error is the reason.
 func (e *HeldError) Error() string { return e.Reason }
 
 // Stop makes the cause with which a signal handler cancels a run's context.
@@ -144,6 +145,7 @@ func Stop(s os.Signal) error { return &stopError{signal: s} }
 
 type stopError struct{ signal os.Signal }
 
+// Error names the signal.
 func (e *stopError) Error() string { return "stopped by " + e.signal.String() }
 
 // summarise sets r's status from its own error and from those of its streams.

@@ -152,6 +152,7 @@ type PanicError struct {
 	Stack []byte // for whoever wants to mend it; not part of the text
 }
 
+// Error says where the panic was, and its value; the stack is no part of it.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s: panic: %v", e.Where, e.Value) }
 
 // guard runs f and turns a panic into an error, so that it ends one stream and
