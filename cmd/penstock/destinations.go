@@ -102,7 +102,7 @@ func (a *app) read(ctx context.Context, to string, use func(*reader) error) erro
 	if err != nil {
 		return err
 	}
-	d, err := pickDestination(c, to)
+	d, err := pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
 	if err != nil {
 		return err
 	}
@@ -140,26 +140,6 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 
 func addDestinationFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several")
-}
-
-// pickDestination is the one named, or the only one there is.
-func pickDestination(c *config.Config, name string) (config.Destination, error) {
-	if name == "" && len(c.Destinations) == 1 {
-		return c.Destinations[0], nil
-	}
-	var names []string
-	for _, d := range c.Destinations {
-		names = append(names, d.Name)
-	}
-	hint := "the destinations are " + strings.Join(names, ", ")
-	if name == "" {
-		return config.Destination{}, usage(hint+"; choose with --to", "which destination? %s has %d", c.File, len(names))
-	}
-	d, ok := c.Destination(name)
-	if !ok {
-		return d, usage(hint, "no destination %q in %s", name, c.File)
-	}
-	return d, nil
 }
 
 // options reads what stands behind the ? of a destination's URL, each value by

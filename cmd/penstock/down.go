@@ -16,18 +16,24 @@ type down struct{ err error }
 
 var _ load.Destination = down{}
 
+// Cursor returns why the destination could not be opened.
 func (d down) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", d.err }
 
+// Tables does as well.
 func (d down) Tables(context.Context, string) ([]schemas.Table, error) { return nil, d.err }
 
+// Begin does as well.
 func (d down) Begin(context.Context, state.Key, state.Cursor, load.Pass) (load.Tx, error) {
 	return nil, d.err
 }
 
+// Scan does as well.
 func (d down) Scan(context.Context, string, []string, func(arrow.RecordBatch) error) error {
 	return d.err
 }
 
+// Accept does as well.
 func (d down) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 
+// Close has nothing to close.
 func (d down) Close() error { return nil }

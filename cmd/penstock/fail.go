@@ -33,6 +33,7 @@ type failure struct {
 	code int
 }
 
+// Error is the text of what went wrong; its code where all has been said.
 func (f *failure) Error() string {
 	if f.err == nil {
 		return fmt.Sprintf("exit %d", f.code)
@@ -40,6 +41,7 @@ func (f *failure) Error() string {
 	return f.err.Error()
 }
 
+// Unwrap returns what went wrong.
 func (f *failure) Unwrap() error { return f.err }
 
 // usage is a failure of the command line or the configuration.
@@ -70,8 +72,10 @@ type stopped struct {
 	cause  error
 }
 
+// Error names the signal.
 func (s *stopped) Error() string { return "stopped by " + s.signal.String() }
 
+// Unwrap returns the cause that a run looks for.
 func (s *stopped) Unwrap() error { return s.cause }
 
 // codeOf is the exit code for the error of a verb. // Invariant 14
@@ -106,12 +110,13 @@ func (a *app) complain(err error) {
 	}
 	w := a.err
 	hint := ""
+	_, unprinted := errors.AsType[*outputError](err)
 	switch {
 	case ok && f.hint != "":
 		hint = f.hint
 	case errors.Is(err, state.ErrLocked):
 		hint = "close the other process or wait for it; nothing was changed, running again is safe"
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC) && !unprinted:
 		hint = hintFull
 	}
 	if a.started && a.logFormat == "json" {

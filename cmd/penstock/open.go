@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // maxConfig is one byte more than a configuration may have: enough to see that
@@ -88,27 +89,66 @@ func mounted(path string) bool {
 	return err == nil && (strings.HasPrefix(abs, "/run/secrets/") || strings.HasPrefix(abs, "/var/run/secrets/"))
 }
 
-// pipeline is the one that args name, or the only one there is.
+// pickPipeline is the one that args name, or the only one there is.
 func pickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
-	if len(args) == 0 {
-		if len(c.Pipelines) == 1 {
-			return c.Pipelines[0], nil
-		}
-		return config.Pipeline{}, usage("the pipelines are "+strings.Join(pipelineNames(c), ", "), "which pipeline? %s has %d", c.File, len(c.Pipelines))
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
 	}
-	p, ok := c.Pipeline(args[0])
-	if !ok {
-		return p, usage("the pipelines are "+strings.Join(pipelineNames(c), ", "), "no pipeline %q in %s", args[0], c.File)
-	}
-	return p, nil
+	return pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-func pipelineNames(c *config.Config) []string {
-	var names []string
-	for _, p := range c.Pipelines {
-		names = append(names, p.Name)
+// pick is the one of all that is called name, or the only one there is. flag is
+// what else chooses, "" for the argument.
+func pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = called(one)
+		if names[i] == name || name == "" && len(all) == 1 {
+			return one, nil
+		}
 	}
-	return names
+	var none T
+	hint := "the " + what + "s are " + strings.Join(names, ", ")
+	switch {
+	case name != "":
+		return none, usage(hint, "no %s %q in %s", what, name, file)
+	case flag != "":
+		hint += "; choose with " + flag
+	}
+	return none, usage(hint, "which %s? %s has %d", what, file, len(all))
+}
+
+// carry reads the configuration and picks the pipeline that args name.
+func (a *app) carry(args []string) (*config.Config, config.Pipeline, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, config.Pipeline{}, err
+	}
+	p, err := pickPipeline(c, args)
+	return c, p, err
+}
+
+// choose gives the streams of a pipeline, of them those that only, patterns of
+// the command line, match, ready to be loaded: masks that want a key have the
+// configured one, or the one that is kept with the state.
+func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
+	streams, err := c.Select(p, only)
+	if err != nil || p.MaskKey != "" || !config.MasksKeyed(streams) {
+		return streams, err
+	}
+	path := filepath.Join(c.State.Dir, "mask.key")
+	key, made, err := state.MaskKey(path)
+	if err != nil {
+		return nil, usage("mask_key: in the configuration names a key of your own", "pipeline %s masks with a key: %w", p.Name, err)
+	}
+	if made {
+		a.log.Warn("made a key for masks; keep it, or set mask_key: with another one every masked value changes", "pipeline", p.Name, "file", path)
+	}
+	for i := range streams {
+		streams[i].Rules.MaskKey = schemas.MaskKey(key)
+	}
+	return streams, nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -33,7 +32,7 @@ first pipeline that carries the stream would load them. Nothing is stored.`,
 			if err != nil {
 				return err
 			}
-			src, err := pickSource(c, from)
+			src, err := pick(c.File, "source", "--from", c.Sources, func(s config.Source) string { return s.Name }, from)
 			if err != nil {
 				return err
 			}
@@ -43,26 +42,6 @@ first pipeline that carries the stream would load them. Nothing is stored.`,
 	cmd.Flags().IntVarP(&n, "rows", "n", 20, "how many records")
 	cmd.Flags().StringVar(&from, "from", "", "`name` of the source, where the configuration has several")
 	return cmd
-}
-
-// pickSource is the one named, or the only one there is.
-func pickSource(c *config.Config, name string) (config.Source, error) {
-	if name == "" && len(c.Sources) == 1 {
-		return c.Sources[0], nil
-	}
-	var names []string
-	for _, s := range c.Sources {
-		names = append(names, s.Name)
-	}
-	hint := "the sources are " + strings.Join(names, ", ")
-	if name == "" {
-		return config.Source{}, usage(hint+"; choose with --from", "which source? %s has %d", c.File, len(names))
-	}
-	s, ok := c.Source(name)
-	if !ok {
-		return s, usage(hint, "no source %q in %s", name, c.File)
-	}
-	return s, nil
 }
 
 // previewPipeline is the pipeline that carries the stream from src, whose masks
@@ -82,7 +61,7 @@ func previewPipeline(c *config.Config, src config.Source, name string) config.Pi
 // preview reads the beginning of a stream and prints it; nothing is stored.
 func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, name string, n int) error {
 	p := previewPipeline(c, src, name)
-	streams, err := c.Select(p, []string{name})
+	streams, err := a.choose(c, p, []string{name})
 	if err != nil {
 		return err
 	}

@@ -76,11 +76,7 @@ that fit are written and are rejects no more. The source is not asked.
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			p, err := pickPipeline(c, args)
+			c, p, err := a.carry(args)
 			if err != nil {
 				return err
 			}

@@ -61,13 +61,24 @@ type outlet struct {
 	err error
 }
 
+// Write writes b and remembers the first time that it could not.
 func (o *outlet) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
 	if err != nil && o.err == nil {
-		o.err = fmt.Errorf("write output: %w", pathCause(err))
+		o.err = &outputError{pathCause(err)}
 	}
 	return n, err
 }
+
+// outputError says that what was printed did not arrive. It has nothing to do
+// with the tables.
+type outputError struct{ err error }
+
+// Error says that it was the output.
+func (e *outputError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
+
+// Unwrap returns what kept it from being written.
+func (e *outputError) Unwrap() error { return e.err }
 
 // columns is the width of the terminal that w is; ok is false where it is none.
 func columns(w io.Writer) (n int, ok bool) {

@@ -34,11 +34,7 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
   penstock sync --dry-run --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			p, err := pickPipeline(c, args)
+			c, p, err := a.carry(args)
 			if err != nil {
 				return err
 			}
@@ -121,7 +117,7 @@ type openedRun struct {
 // command line, match; without its destinations if dry.
 func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
 	r = &openedRun{conf: c, pipeline: p}
-	if r.streams, err = c.Select(p, only); err != nil {
+	if r.streams, err = a.choose(c, p, only); err != nil {
 		return nil, err
 	}
 	if err := c.Buildable(p, r.streams); err != nil {

@@ -35,11 +35,7 @@ not everything could be compared.`,
 			if f.options.Requests < 0 || f.options.Keys < 1 {
 				return usage("", "--requests cannot be negative, --rows not less than 1")
 			}
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			p, err := pickPipeline(c, args)
+			c, p, err := a.carry(args)
 			if err != nil {
 				return err
 			}

@@ -101,7 +101,6 @@ pipelines:
     mode: merge                          # merge | append | replace | history
     schema: {tables: evolve, columns: evolve, types: evolve}   # evolve | freeze | discard_row | discard_value
     mask: {"*.email": hmac, "hr.employees.account_number": drop}
-    mask_key: "${PENSTOCK_MASK_KEY}"     # of hmac
 streams:                                 # overrides and additions
   crm.leads: {records: /data/items, key: [id], pagination: {type: page, page: page, size: per_page, limit: 100}}
   blog.posts: {path: "https://blog.example/wp-json/wp/v2/posts"}      # one of the user's own; the rest is negotiated
@@ -231,9 +230,6 @@ func TestParseFaults(t *testing.T) {
 		{"mask parameter", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: email, keep: 4}}`), `7:58: pipeline nightly mask *.email: mask email has no keep`},
 		{"mask parameter unknown", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: partial, kepe: 4}}`), `7:74: unknown key "kepe" in pipeline nightly mask *.email; did you mean "keep"?`},
 		{"mask round to what", with("to: warehouse", `to: warehouse, mask: {"*.email": {mask: round, to: 500}}`), `mask round: to "500": want a power of ten, day, month or year`},
-		{"mask without its key", with("to: warehouse", `to: warehouse, mask: {"*.email": hmac}`), `7:47: pipeline nightly masks with a key here and has none; add mask_key: "${PENSTOCK_MASK_KEY}"`},
-		{"preset without its key", with("to: warehouse", `to: warehouse, mask: {"hr.*": personal}`), `7:47: pipeline nightly masks with a key here and has none`},
-		{"stream's mask without its key", minimal + "streams: {crm.leads: {columns: {email: hmac}}}\n", `8:33: pipeline nightly carries crm.leads, which is masked with a key here, and has none`},
 		{"short mask key", with("to: warehouse", `to: warehouse, mask_key: "hush"`), `7:50: pipeline nightly mask_key is shorter than 16 characters`},
 		{"key dropped", with("to: warehouse", `to: warehouse, mask: {"*.id": drop}`) + "streams: {crm.leads: {key: id}, hr.employees: {key: id}}\n",
 			`7:47: pipeline nightly mask would drop id, the key of crm.leads; a key can have hmac, hash or keep`},

@@ -139,8 +139,7 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks faults masks that a key cannot have, and ones that want a key to
-// mask with where there is none.
+// checkMasks faults masks that a key cannot have.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {
@@ -154,30 +153,14 @@ func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, 
 			}
 		}
 	}
-	if p.MaskKey == "" {
-		c.checkMaskKey(p, streams, say)
-	}
 }
 
-// checkMaskKey faults what masks with the key that p does not have.
-func (c *Config) checkMaskKey(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
-	for _, m := range p.Mask {
-		if m.Mask.Action == schemas.MaskHMAC || m.Preset != "" && slices.ContainsFunc(streams, func(s Stream) bool {
-			return matches(m.Stream, s.Name) && slices.ContainsFunc(c.presets.Rules(m.Preset, s.Name), keyed)
-		}) {
-			say(m.At, "pipeline %s masks with a key here and has none; add mask_key: \"${PENSTOCK_MASK_KEY}\"", p.Name)
-		}
-	}
-	for _, s := range streams {
-		for _, m := range s.Columns {
-			if m.Mask.Action == schemas.MaskHMAC {
-				say(m.At, "pipeline %s carries %s, which is masked with a key here, and has none; add mask_key: \"${PENSTOCK_MASK_KEY}\"", p.Name, s.Name)
-			}
-		}
-	}
+// MasksKeyed reports whether any of the streams is masked with a key.
+func MasksKeyed(streams []Stream) bool {
+	return slices.ContainsFunc(streams, func(s Stream) bool {
+		return slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskHMAC })
+	})
 }
-
-func keyed(r schemas.MaskRule) bool { return r.Mask.Action == schemas.MaskHMAC }
 
 // blame finds what in the file does to a key column what cannot be done.
 func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {

@@ -1,0 +1,84 @@
+package state
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// keyBytes is the size of a key, before it is written in hexadecimal digits.
+const keyBytes = 32
+
+// MaskKey returns the key that is kept in the file path, and makes it, together with
+// the folder, where there is none yet: 64 hexadecimal digits that nobody else on
+// this machine may read. Of several processes that make it at once all get the
+// same one; a crash leaves the whole key or none. made says that it is new. A
+// file that is not such a key, or that others may read, is an error.
+func MaskKey(path string) (key string, made bool, err error) {
+	key, err = readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, false, err
+	}
+	if err := makeKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, fmt.Errorf("make key: %w", err)
+	} else if err == nil {
+		made = true
+	}
+	key, err = readKey(path)
+	return key, made, err
+}
+
+func readKey(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("read key %s: others may read it (mode %04o); chmod 600 it", path, info.Mode().Perm())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
+	key := strings.TrimSpace(string(b))
+	if raw, err := hex.DecodeString(key); err != nil || len(raw) != keyBytes {
+		return "", fmt.Errorf("read key %s: not a key that penstock has made", path)
+	}
+	return key, nil
+}
+
+// makeKey writes a new key beside path and then gives it that name, which fails
+// with [fs.ErrExist] where another has been faster.
+func makeKey(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	raw := make([]byte, keyBytes)
+	rand.Read(raw)
+	_, err = f.WriteString(hex.EncodeToString(raw) + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
