@@ -82,7 +82,8 @@ type Stream struct {
 	Method  string  // GET or POST for streams; any for writes
 	Path    string  // as documented, with {name} for path parameters, below the surface's host
 	Class   Class
-	Auth    Auth // which credential goes along
+	Auth    Auth   // which credential goes along
+	Scope   string // what an OAuth grant must allow to read it; "" where the surface knows none
 
 	Parent string  // stream whose records feed Params; "" for none
 	Params []Param // every path parameter, and what query or body must carry

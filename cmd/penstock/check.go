@@ -124,10 +124,10 @@ func checkPipeline(c *config.Config, p config.Pipeline) finding {
 func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
 	src, _ := c.Source(from.Text)
 	p.From = []config.Ref{from}
-	var findings []finding
+	findings, broken := checkSignIns(ctx, c, src.Name)
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		cfg := src.Surface(surface)
-		if cfg == nil {
+		if cfg == nil || broken[surface] {
 			continue
 		}
 		part := fmt.Sprintf("source %s %s", src.Name, surface)
@@ -143,6 +143,36 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		findings = append(findings, finding{Part: part, OK: true, Detail: cfg.BaseURL + ": " + detail})
 	}
 	return findings
+}
+
+// checkSignIns looks at what is kept of sign-ins. A surface whose credential is
+// of no use need not be asked.
+func checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
+	broken = map[schemas.Surface]bool{}
+	some, err := signIns(c, source)
+	if err != nil {
+		all = append(all, failed(ctx, "source "+source, err, ""))
+		broken[schemas.SurfaceV2], broken[schemas.SurfaceApp] = true, true
+	}
+	for _, s := range some {
+		part := fmt.Sprintf("credential %s %s", s.Name, s.Surface)
+		login := fmt.Sprintf("`penstock login %s %s`", s.Name, s.Surface)
+		st, err := s.Credential.(wire.Keeper).Standing()
+		switch {
+		case err != nil:
+			all = append(all, failed(ctx, part, err, ""))
+		case st.Trouble != "":
+			all = append(all, failed(ctx, part, errors.New(st.Trouble), login+" signs in"))
+		case len(st.Lacking) > 0:
+			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" asks for it; streams that need it cannot be read"))
+			continue
+		default:
+			all = append(all, finding{Part: part, OK: true, Detail: st.Account + ": " + standing(st)})
+			continue
+		}
+		broken[s.Surface] = true
+	}
+	return all, broken
 }
 
 // cheapest is the stream that costs a surface the least: one object, else a

@@ -42,7 +42,7 @@ func (a *app) sandboxCmd() *cobra.Command {
 seeded records, limits and credentials, until it is interrupted.
 
 A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
-"METHOD /path", and KIND one of status, slow, truncate, cut, reset, html, empty,
+"METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
 malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect. While it runs, GET
 /_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.`,
 		Example: `  penstock sandbox --plan business --latency 30ms

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -61,6 +62,8 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"tmpfs":    scriptTmpfs,
 		"platform": scriptPlatform,
 		"capture":  scriptCapture,
+		"sessions": scriptSessions,
+		"modes":    scriptModes,
 	}
 	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{
@@ -182,6 +185,35 @@ func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no %s in stdout", args[1])
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+// scriptSessions holds how often somebody has signed in to the sandbox, and how
+// often a token was refreshed: sessions 1 0.
+func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
+	count := map[string]int{}
+	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
+		count[c.Path] += c.Count
+	}
+	got := []string{strconv.Itoa(count["/api/login"]), strconv.Itoa(count["/api/refresh"])}
+	if slices.Equal(got, args) == neg {
+		ts.Fatalf("sign-ins and refreshes: %v", got)
+	}
+}
+
+// scriptModes holds the rights of files: modes PATTERN 0600.
+func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no %s", args[0])
+	}
+	for _, f := range files {
+		info, err := os.Lstat(f)
+		ts.Check(err)
+		if got := fmt.Sprintf("%04o", info.Mode().Perm()); (got == args[1]) == neg {
+			ts.Fatalf("%s: mode %s", f, got)
+		}
+	}
 }
 
 // TestSandboxVerb holds the sandbox's own process: it says where it is, answers

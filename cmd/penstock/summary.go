@@ -323,6 +323,9 @@ func remedy(s pipeline.StreamReport) string {
 func remedyOf(e *wire.Error, stream string) string {
 	switch e.Class {
 	case wire.Auth:
+		if errors.Is(e, wire.ErrSignIn) {
+			return hintSignIn
+		}
 		return "the key or token is missing, wrong or expired; look at auth in the configuration, then `penstock check`"
 	case wire.NotEntitled:
 		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)

@@ -1,10 +1,16 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // The fixed credentials of the sandbox. They open nothing else.
@@ -33,6 +39,11 @@ type credential struct {
 	surface string
 	user    string // whom the application surface counts requests by
 	writes  bool
+
+	expired bool      // may be refreshed, and no more
+	until   time.Time // zero: for ever
+	scopes  []string  // of a grant; nil: everything
+	grant   string    // that it was issued for
 }
 
 // tokens are the credentials that open the sandbox.
@@ -61,7 +72,7 @@ func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok = t.known[token]
-	return c, ok
+	return c, ok && !c.expired && (c.until.IsZero() || time.Now().Before(c.until))
 }
 
 // login issues a token and, as the platform does, ends all others of the user.
@@ -96,6 +107,52 @@ func (t *tokens) end(token string) {
 	}
 }
 
+// grant issues an access token.
+func (t *tokens) grant(a asked) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	token := "at_" + rand.Text()
+	t.known[token] = credential{
+		name: grantName, surface: "v2", user: grantName, until: time.Now().Add(tokenLife), scopes: a.scopes, grant: a.id,
+	}
+	return token
+}
+
+// endGrant ends the tokens of a grant.
+func (t *tokens) endGrant(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.grant == id })
+}
+
+// expire makes every token that was issued expire, and returns how many.
+func (t *tokens) expire() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for token, c := range t.known {
+		if c.issued() {
+			c.expired = true
+			t.known[token] = c
+			n++
+		}
+	}
+	return n
+}
+
+// revoke ends every token that was issued, and returns how many.
+func (t *tokens) revoke() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.known)
+	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.issued() })
+	return before - len(t.known)
+}
+
+func (c credential) issued() bool { return c.name == loginName || c.name == grantName }
+
+const grantName = "oauth:" + LoginEmail
+
 const loginName = "login:" + LoginEmail
 
 func (t *tokens) issue() string {
@@ -118,6 +175,11 @@ func (s *Server) admit(r *http.Request, surface string, want auth) (credential, 
 		return credential{name: "rejected", surface: surface}, unauthenticated(r, surface)
 	}
 	return c, nil
+}
+
+// allows reports whether a grant covers a stream.
+func (c credential) allows(stream schemas.Stream) bool {
+	return c.scopes == nil || slices.Contains(c.scopes, stream.Scope)
 }
 
 func unauthenticated(r *http.Request, surface string) *reply {

@@ -16,6 +16,8 @@ import (
 //	POST   /_sandbox/reset              the data as the seed makes it
 //	POST   /_sandbox/touch              {"fraction":0.1}: changes that share of the records
 //	POST   /_sandbox/rate               {"v2":50,"app":20}: requests a second from now on
+//	POST   /_sandbox/expire             every token that was issued has expired, and can be refreshed
+//	POST   /_sandbox/revoke             every token that was issued has ended
 //	GET    /_sandbox/contacts.ndjson    ?n=: the benchmark's contacts
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
@@ -48,6 +50,10 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		var ask struct{ Fraction float64 }
 		err := json.NewDecoder(r.Body).Decode(&ask)
 		tell(w, map[string]int{"touched": s.Touch(ask.Fraction)}, err)
+	case key == "POST expire":
+		tell(w, map[string]int{"expired": s.tokens.expire()}, nil)
+	case key == "POST revoke":
+		tell(w, map[string]int{"revoked": s.tokens.revoke()}, nil)
 	case key == "POST rate":
 		s.controlRate(w, r)
 	case key == "GET contacts.ndjson" && s.contacts != nil:

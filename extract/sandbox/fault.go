@@ -34,6 +34,7 @@ const (
 	FaultTruncate  = "truncate"   // the body ends early, under its full Content-Length
 	FaultCut       = "cut"        // the body ends early, and the headers agree
 	FaultReset     = "reset"      // the connection is reset before an answer
+	FaultLost      = "lost"       // the request has its effect, and then the connection is reset
 	FaultHTML      = "html"       // 200 and a login page
 	FaultEmpty     = "empty"      // 200 and an empty list
 	FaultMalformed = "malformed"  // 200 and something that is nearly JSON
@@ -107,7 +108,7 @@ func (f *Fault) set(name, value string) (err error) {
 
 func (f *Fault) check() error {
 	switch f.Kind {
-	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
+	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultLost, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
 		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect:
 	default:
 		return fmt.Errorf("unknown fault %q", f.Kind)

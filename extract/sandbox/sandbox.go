@@ -52,6 +52,7 @@ type Server struct {
 	writes    map[string]write     // the same
 	streams   map[string]schemas.Stream
 	tokens    *tokens
+	grants    *grants
 	counter   *counter
 	faults    *faults
 	v2Limit   *limiter
@@ -86,7 +87,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, start: time.Now(), catalogue: catalogue,
 		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
-		tokens: newTokens(), counter: newCounter(), faults: newFaults(o.Seed),
+		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
 		v2Limit: newLimiter(rate), appLimit: newLimiter(o.AppRate),
 		drift: rand.New(rand.NewPCG(o.Seed, 11)),
 	}

@@ -53,6 +53,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.control(w, r)
 		return
 	}
+	if r.URL.Path == authorizePath || r.URL.Path == tokenPath {
+		s.oauth(w, r)
+		return
+	}
 	t, lost := s.aim(r)
 	want := bearer
 	if e := s.endpoints[t.method+" "+t.template]; e != nil {
@@ -96,7 +100,7 @@ func surfaceOf(path string) string {
 // wants says which credential a call needs that is not an endpoint of the tables.
 func (s *Server) wants(t target, want auth) auth {
 	switch {
-	case t.template == "/api/login" || t.template == "/api/widget/lead":
+	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // the last takes expired ones
 		return public
 	case strings.HasPrefix(t.template, "/api/wl/"):
 		return whiteLabel
@@ -160,6 +164,8 @@ func (s *Server) respond(r *http.Request, t target, c credential, p params, body
 		return s.dialectOf(t, e).fail(&trouble{kind: moduleOff, what: module})
 	}
 	switch {
+	case !c.allows(s.streams[route]):
+		return v2Error(http.StatusForbidden, "insufficient_scope", "Insufficient scope: this needs "+s.streams[route].Scope+".")
 	case s.contacts != nil && route == "GET /v2/contacts":
 		return s.contacts.list(p)
 	case s.contacts != nil && route == "GET /v2/contacts/{id}":

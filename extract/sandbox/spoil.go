@@ -38,6 +38,8 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 	}
 	answer := genuine()
 	switch f.Kind {
+	case FaultLost:
+		return reply{send: reset}
 	case FaultMalformed:
 		answer.body = append(bytes.TrimSuffix(answer.body, []byte("}")), ",}"...)
 	case FaultCut:

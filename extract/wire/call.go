@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,7 @@ type call struct {
 	throttles int    // answers that asked to slow down
 	renewals  int    // times the credential was to be renewed
 	renewal   *Error // why it was not
+	renewed   bool   // it was
 	hops      int    // redirects of this try
 }
 
@@ -144,16 +146,26 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	if fault.Status != http.StatusUnauthorized || k.anonymous {
 		return fault
 	}
-	if k.renewals >= maxRenewals {
+	switch {
+	case k.renewals >= maxRenewals:
 		return orDefault(k.renewal, fault)
+	case k.renewed, k.c.averse.has(k.template):
+		// A new token does not help here: whatever this endpoint means by its 401, it
+		// is not the token, and others may use that one.
+		k.c.averse.add(k.template)
+		return fault
 	}
 	k.renewals++
-	token, err := k.c.cred.Renew(ctx, k.c.session, k.token)
+	token, err := k.c.cred.Renew(ctx, Session{k.c}, k.token)
+	k.c.redact.Add(k.c.cred.Secrets()...)
 	switch {
 	case err == nil && token != k.token:
+		k.renewed = true
 		return nil
-	case err == nil, errors.Is(err, ErrSpent):
+	case err == nil, err == ErrSpent: //nolint:errorlint // bare: there is nothing more to say
 		return fault
+	case errors.Is(err, ErrSpent):
+		return k.spent(fault, err)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		k.renewal = e // the token may yet be good for one
@@ -195,22 +207,37 @@ func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
 	if k.anonymous {
 		return k.try(ctx)
 	}
-	token, err := k.c.cred.Token(ctx, k.c.session)
+	token, err := k.c.cred.Token(ctx, Session{k.c})
+	if err != nil || token != k.token {
+		k.c.redact.Add(k.c.cred.Secrets()...)
+	}
 	if err != nil {
 		return nil, k.signInFault(err)
 	}
 	k.token = token
-	k.c.redact.Add(token)
-	return k.try(ctx)
+	resp, fault := k.try(ctx)
+	if fault == nil {
+		k.c.averse.drop(k.template)
+	}
+	return resp, fault
 }
 
 func (k *call) signInFault(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok && !errors.Is(err, ErrSpent) {
 		return e
 	}
-	e := k.fault(Auth, nil, "sign in: "+err.Error())
-	e.Err = &cause{text: e.Message, err: err}
-	return e
+	return k.spent(k.fault(Auth, nil, ""), err)
+}
+
+// spent adds to a fault why the credential cannot be renewed.
+func (k *call) spent(fault *Error, err error) *Error {
+	words := err.Error()
+	if fault.Message != "" {
+		words = strings.TrimRight(fault.Message, ".") + "; " + words
+	}
+	fault.Message = k.c.redact.excerpt(oneLine(words), 512)
+	fault.Err = &cause{text: fault.Message, err: err}
+	return fault
 }
 
 // try makes one request, and those its redirects ask for.

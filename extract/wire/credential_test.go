@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
 )
 
 // platform signs in, refreshes with rotation, and lists contacts for whoever
@@ -64,8 +67,18 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const newLogin = `{"success":true,"message":"ok","data":{"token":"%s","type":"bearer"}}`
 
-func login(password Secret) func(*Options) {
-	return func(o *Options) { o.Credential = NewLogin("demo@example.test", password) }
+// login is the credential of the tests, with a slot of its own.
+func login(t *testing.T, password Secret) func(*Options) {
+	return loginAt(slotIn(t, t.TempDir()), password)
+}
+
+func loginAt(slot *state.Slot, password Secret) func(*Options) {
+	return func(o *Options) { o.Credential = NewLogin("demo@example.test", password, slot) }
+}
+
+func slotIn(t *testing.T, dir string) *state.Slot {
+	t.Helper()
+	return state.NewVault(filepath.Join(dir, "state"), nil).Slot("login")
 }
 
 func TestLoginShapes(t *testing.T) {
@@ -78,7 +91,7 @@ func TestLoginShapes(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			p := &platform{shape: shape}
-			c := imagine(t, p, login("p4ssword"))
+			c := imagine(t, p, login(t, "p4ssword"))
 			for range 3 {
 				_, err := c.Read(t.Context(), contacts)
 				require.NoError(t, err)
@@ -94,7 +107,7 @@ func TestLoginShapes(t *testing.T) {
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login("p4ssword"))
+		c := imagine(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid, p.bearers = "revoked", nil
@@ -123,12 +136,12 @@ func TestLoginRefreshesOnce(t *testing.T) {
 func TestLoginRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login("wrong-password"))
+		c := imagine(t, p, login(t, "wrong-password"))
 		for range 3 {
 			_, err := c.Read(t.Context(), contacts)
 			e := faultOf(t, err, Auth)
 			require.ErrorIs(t, e, ErrSpent)
-			require.EqualError(t, err, "read /v2/contacts: sign in: credential cannot be renewed: read /api/login: 401 unauthorized: These credentials do not match our records.")
+			require.EqualError(t, err, "read /v2/contacts: sign in: read /api/login: 401 unauthorized: These credentials do not match our records.")
 		}
 		require.EqualValues(t, 1, c.Governor().Stats().Sent)
 	})
@@ -138,7 +151,7 @@ func TestLoginRefused(t *testing.T) {
 func TestLoginRefreshRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
-		c := imagine(t, p, login("p4ssword"))
+		c := imagine(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"
@@ -155,7 +168,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 func TestLoginRefreshDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
-		c := imagine(t, p, login("p4ssword"))
+		c := imagine(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"
@@ -174,7 +187,7 @@ func TestLoginRefreshDown(t *testing.T) {
 func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		c := imagine(t, p, login("p4ssword"))
+		c := imagine(t, p, login(t, "p4ssword"))
 		_, err := c.Read(t.Context(), contacts)
 		require.NoError(t, err)
 		p.valid = "revoked"

@@ -49,6 +49,7 @@ type Error struct {
 
 	retryAfter time.Duration // what the answer asked for
 	cut        bool          // the body ended early
+	kept       bool          // of a credential's call: it has changed nothing
 }
 
 // Error reads as a sentence: read /v2/contacts: 429 too many requests after 5 attempts.

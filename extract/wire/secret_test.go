@@ -27,13 +27,13 @@ func TestSecretPrintsNothing(t *testing.T) {
 	c := config{s, Bearer(s)}
 	var b bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10s", "%T"} {
-		_, _ = fmt.Fprintf(&b, verb+verb+verb+verb+verb, s, c, &c, NewLogin("a@b.test", s), []any{s, Bearer(s)})
+		_, _ = fmt.Fprintf(&b, verb+verb+verb+verb+verb, s, c, &c, NewLogin("a@b.test", s, nil), []any{s, Bearer(s)})
 	}
-	text, err := json.Marshal([]any{s, c, map[string]Secret{"k": s}, NewLogin("a@b.test", s)})
+	text, err := json.Marshal([]any{s, c, map[string]Secret{"k": s}, NewLogin("a@b.test", s, nil)})
 	require.NoError(t, err)
 	b.Write(text)
 	for _, h := range []slog.Handler{slog.NewJSONHandler(&b, nil), slog.NewTextHandler(&b, nil)} {
-		slog.New(h).Info("x", "secret", s, "config", c, "credential", Bearer(s), "login", NewLogin("a@b.test", s))
+		slog.New(h).Info("x", "secret", s, "config", c, "credential", Bearer(s), "login", NewLogin("a@b.test", s, nil))
 	}
 	require.Empty(t, leaks(b.String(), canary), b.String())
 	require.Contains(t, b.String(), redacted)

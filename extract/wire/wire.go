@@ -78,6 +78,7 @@ type Client struct {
 	redact    *Redactor
 	transport *http.Transport
 	memory    memory
+	averse    averse
 	reached   atomic.Bool  // some request was answered
 	sizeHint  atomic.Int64 // of the last body, for one without a Content-Length
 }

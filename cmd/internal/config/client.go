@@ -1,12 +1,15 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Client is a client that a run needs: the options it is made with and what it
@@ -20,10 +23,12 @@ type Client struct {
 // for their parents included. What each may request is the routes of its
 // streams, and of those that say whether a record of theirs is still there, and
 // nothing else. // Invariant 9
-func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
+//
+// Tokens that change by themselves are kept in the vault.
+func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
 	src, _ := c.Source(source)
 	all := c.withParents(streams)
-	shared := governors{}
+	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
@@ -31,9 +36,12 @@ func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 		if from == nil || len(own) == 0 {
 			continue
 		}
-		cred, account := from.Auth.credential()
+		a, err := shared.of(from.Auth, from)
+		if err != nil {
+			return nil, err
+		}
 		clients = append(clients, Client{string(surface), wire.Options{
-			Name: src.Name, BaseURL: from.BaseURL, Credential: cred, Governor: shared.of(account, from.Rate), Allow: own,
+			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Allow: own,
 		}})
 	}
 	for _, s := range all {
@@ -49,19 +57,98 @@ func (c *Config) Clients(source string, streams []Stream) ([]Client, error) {
 	return clients, nil
 }
 
-// governors has one for each account that the server counts by. // Invariant 4
-type governors map[wire.Secret]*wire.Governor
+// SignIn is what signing in to one surface of a source takes.
+type SignIn struct {
+	Surface schemas.Surface
+	wire.Options
+}
 
-// of is the account's governor, made with this rate if it is the first; one of
-// its own for requests without a credential.
-func (g governors) of(account wire.Secret, r wire.Rate) *wire.Governor {
-	if account == "" {
-		return wire.NewGovernor(r)
+// SignIns are the surfaces of a source whose credential somebody signs in with.
+func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
+	src, _ := c.Source(source)
+	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
+	var all []SignIn
+	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
+		from := src.Surface(surface)
+		if from == nil || !from.Auth.kept() {
+			continue
+		}
+		a, err := shared.of(from.Auth, from)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, SignIn{surface, wire.Options{
+			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor,
+		}})
 	}
-	if g[account] == nil {
-		g[account] = wire.NewGovernor(r)
+	return all, nil
+}
+
+// account is what the server counts requests by, and whom it lets in.
+type account struct {
+	credential wire.Credential
+	governor   *wire.Governor
+}
+
+// accounts has one for each that the server tells apart. Two that sign in with
+// the same user would end each other's tokens. // Invariant 4
+type accounts struct {
+	c      *Config
+	source Source
+	vault  *state.Vault
+	byWord map[wire.Secret]*account
+}
+
+// of is the account of a credential at a surface, or at none, made with the
+// surface's rate if it is the first; one of its own without a credential.
+func (as *accounts) of(a Auth, at *Surface) (*account, error) {
+	var rate wire.Rate
+	if at != nil {
+		rate = at.Rate
 	}
-	return g[account]
+	cred, word, err := as.credential(a, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case word == "":
+		return &account{cred, wire.NewGovernor(rate)}, nil
+	case as.byWord[word] == nil:
+		as.byWord[word] = &account{cred, wire.NewGovernor(rate)}
+	}
+	return as.byWord[word], nil
+}
+
+// credential makes what authorises requests, and a word that is the same for
+// two credentials which the server would count as one.
+func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
+	switch {
+	case a.APIKey != "":
+		return wire.Bearer(a.APIKey), a.APIKey, nil
+	case a.Token != "":
+		return wire.Bearer(a.Token), a.Token, nil
+	case a.Login != nil:
+		// One user has one token, whatever the source is called.
+		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email))
+		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
+	case a.OAuth != nil:
+		o := a.OAuth
+		cred, err := wire.NewOAuth(wire.OAuthOptions{
+			ClientID: o.ClientID, ClientSecret: o.ClientSecret, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL,
+			Issuer: o.Issuer, RedirectPort: o.RedirectPort, Scopes: as.c.Scopes(as.source.Name),
+			Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(as.source.Name, o.TokenURL, o.ClientID)),
+		})
+		if err != nil {
+			return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)
+		}
+		return cred, wire.Secret("oauth " + o.TokenURL + " " + o.ClientID), nil
+	}
+	return wire.None(), "", nil
+}
+
+// digest tells apart what words cannot, in the name of a file.
+func digest(words ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // withParents adds the parents that are read for their keys alone.
@@ -108,36 +195,24 @@ func (s Source) Surface(which schemas.Surface) *Surface {
 // apart reports whether a stream cannot go through its surface's client.
 func (s Stream) apart() bool { return s.Origin != "" || s.Credential.set() }
 
-func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil }
+func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 
-// credential makes what authorises requests, and a word that is the same for
-// two credentials which the server would count as one.
-func (a Auth) credential() (wire.Credential, wire.Secret) {
-	switch {
-	case a.APIKey != "":
-		return wire.Bearer(a.APIKey), a.APIKey
-	case a.Token != "":
-		return wire.Bearer(a.Token), a.Token
-	case a.Login != nil:
-		return wire.NewLogin(a.Login.Email, a.Login.Password), wire.Secret(a.Login.Email)
-	}
-	return wire.None(), ""
-}
+// kept reports whether somebody signs in with it, and its tokens are kept.
+func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
 
 // options are those of a stream with a client of its own. An origin that is a
 // surface's gets that surface's credential, any other none but the stream's
 // own. // Invariant 10
-func (s Source) options(st Stream, shared governors) (wire.Options, error) {
+func (s Source) options(st Stream, shared *accounts) (wire.Options, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
 	if st.Origin != "" {
 		surface = s.at(st.Origin)
 	}
 	var auth Auth
-	var rate wire.Rate
 	switch {
 	case surface != nil:
-		auth, rate = surface.Auth, surface.Rate
+		auth = surface.Auth
 		if st.Origin == "" {
 			o.BaseURL = surface.BaseURL
 		}
@@ -147,9 +222,11 @@ func (s Source) options(st Stream, shared governors) (wire.Options, error) {
 	if st.Credential.set() {
 		auth = st.Credential
 	}
-	var account wire.Secret
-	o.Credential, account = auth.credential()
-	o.Governor = shared.of(account, rate)
+	a, err := shared.of(auth, surface)
+	if err != nil {
+		return o, err
+	}
+	o.Credential, o.Governor = a.credential, a.governor
 	return o, nil
 }
 

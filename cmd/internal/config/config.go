@@ -50,6 +50,8 @@ type State struct {
 	At  Pos
 	Dir string      // a directory; "" where URL is set
 	URL wire.Secret // a postgres:// database that several workers share
+
+	Keyring bool // tokens are kept in the keyring of the operating system
 }
 
 // Serve is how the daemon listens.

@@ -21,14 +21,6 @@ func (c *Config) Buildable(p Pipeline, streams []Stream) error {
 			say(s.At, "stream %s: incremental", s.Name)
 		}
 	}
-	for _, from := range p.From {
-		src, _ := c.Source(from.Text)
-		for _, s := range []*Surface{src.V2, src.App} {
-			if s != nil && s.Auth.OAuth != nil {
-				say(s.Auth.At, "source %s: oauth", src.Name)
-			}
-		}
-	}
 	if len(faults) > 0 {
 		return faults.sorted()
 	}

@@ -133,7 +133,7 @@ func TestClientsConfineCredentials(t *testing.T) {
 `)
 	streams, err := c.Select(Pipeline{From: []Ref{{Text: "main"}}, Streams: []Ref{{Text: "my.*"}, {Text: "wl.partners"}, {Text: "crm.lead_detail"}}}, nil)
 	require.NoError(t, err)
-	clients, err := c.Clients("main", streams)
+	clients, err := c.Clients("main", streams, nil)
 	require.NoError(t, err)
 	type shape struct{ base, routes, secret string }
 	got := map[string]shape{}
@@ -163,7 +163,7 @@ func TestClientsOfOneCredentialShareAGovernor(t *testing.T) {
 		c := parsed(t, strings.Replace(both, "token: t", "token: "+token, 1))
 		streams, err := c.Select(c.Pipelines[0], nil)
 		require.NoError(t, err)
-		clients, err := c.Clients("main", streams)
+		clients, err := c.Clients("main", streams, nil)
 		require.NoError(t, err)
 		require.Len(t, clients, 2)
 		require.Equal(t, shared, clients[0].Governor == clients[1].Governor)
@@ -178,7 +178,7 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 `)
 	streams, err := c.Select(Pipeline{From: []Ref{{Text: "main"}}, Streams: []Ref{{Text: "crm.leads"}, {Text: "my.*"}}}, nil)
 	require.NoError(t, err)
-	clients, err := c.Clients("main", streams)
+	clients, err := c.Clients("main", streams, nil)
 	require.NoError(t, err)
 	by := map[string]*wire.Governor{}
 	for _, cl := range clients {

@@ -32,7 +32,7 @@ type Auth struct {
 	APIKey wire.Secret
 	Token  wire.Secret
 	Login  *Login
-	OAuth  map[string]wire.Secret
+	OAuth  *OAuth
 }
 
 // Login signs in with an account of the application surface.
@@ -114,7 +114,7 @@ func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 		"api_key": func(n ast.Node) { a.APIKey = r.secret(n, what+" api_key") },
 		"token":   func(n ast.Node) { a.Token = r.secret(n, what+" token") },
 		"login":   func(n ast.Node) { a.Login = r.login(n, what+" login") },
-		"oauth":   func(n ast.Node) { a.OAuth = r.secrets(n, what+" oauth") },
+		"oauth":   func(n ast.Node) { a.OAuth = r.oauth(n, what+" oauth") },
 	}
 	allowed := fields{}
 	for _, k := range kinds {
@@ -154,20 +154,6 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 		return ""
 	}
 	return wire.Secret(strings.TrimSpace(s.value))
-}
-
-// secrets reads a mapping of single values, all of them kept as secrets.
-func (r *reader) secrets(n ast.Node, what string) map[string]wire.Secret {
-	all := map[string]wire.Secret{}
-	es, _ := r.entries(n, what)
-	for _, e := range es {
-		if _, list := r.resolve(e.value).(*ast.SequenceNode); list {
-			r.list(e.value, what)
-			continue
-		}
-		all[e.key] = r.secret(e.value, what+" "+e.key)
-	}
-	return all
 }
 
 // rate reads 100/s, 60/m or 1000/h.

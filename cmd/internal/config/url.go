@@ -105,8 +105,23 @@ func (r *reader) serve(n ast.Node) Serve {
 	return s
 }
 
-// state reads a directory, or the URL of a database.
+// state reads a directory, or the URL of a database; or a block with one of
+// them as its path, and where tokens are kept.
 func (r *reader) state(n ast.Node) State {
+	if _, block := r.resolve(n).(ast.MapNode); !block {
+		return r.statePath(n)
+	}
+	st := State{At: posOf(n), Dir: DefaultState}
+	tokens := ""
+	r.mapping(n, "state", fields{
+		"path":   func(n ast.Node) { st = r.statePath(n) },
+		"tokens": func(n ast.Node) { tokens = r.choice(n, "state tokens", "file", "keyring") },
+	})
+	st.Keyring = tokens == "keyring"
+	return st
+}
+
+func (r *reader) statePath(n ast.Node) State {
 	s, ok := r.text(n, "state")
 	if !ok {
 		return State{At: posOf(n)}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// loginFlags are the command line's words for one sign-in.
+type loginFlags struct {
+	noBrowser bool
+	status    bool
+}
+
+func (a *app) loginCmd() *cobra.Command {
+	var f loginFlags
+	cmd := &cobra.Command{
+		Use:   "login [SOURCE [SURFACE]]",
+		Short: "sign in to a source in the browser, and keep the grant",
+		Long: `Signs in to a source whose auth is oauth, in the browser: authorization code with
+PKCE, for the scopes alone that the pipelines' streams take. The tokens are kept in the
+state folder, or in the keyring, and renewed by whatever reads the source later.
+
+For a source whose auth is login it signs in with e-mail and password at once, which a
+run does by itself only where it must: each sign-in ends every other token of the user.`,
+		Example: `  penstock login
+  penstock login main v2 --no-browser
+  penstock login --status`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			all, err := signInsOf(c, args)
+			if err != nil {
+				return err
+			}
+			if f.status {
+				return a.loginStatus(all)
+			}
+			if len(all) > 1 {
+				return usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "sign in to which? %s has %d", c.File, len(all))
+			}
+			return a.login(cmd.Context(), all[0], f)
+		},
+	}
+	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address only; open it in a browser of this machine")
+	cmd.Flags().BoolVar(&f.status, "status", false, "tell what is kept, and sign in to nothing")
+	return cmd
+}
+
+// signInsOf are the sign-ins that args leave to choose from.
+func signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
+	var all []config.SignIn
+	for _, s := range c.Sources {
+		if len(args) > 0 && s.Name != args[0] {
+			continue
+		}
+		some, err := signIns(c, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	if len(args) > 1 {
+		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
+	}
+	if len(all) == 0 {
+		return nil, usage("keys and tokens need none; `auth: {oauth: …}` of v2 and `auth: {login: …}` of app do",
+			"no credential in %s that somebody signs in with", strings.Join(append([]string{c.File}, args...), " "))
+	}
+	return all, nil
+}
+
+func signInNames(all []config.SignIn) string {
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name+" "+string(s.Surface))
+	}
+	return strings.Join(names, ", ")
+}
+
+// login signs in to one surface.
+func (a *app) login(ctx context.Context, s config.SignIn, f loginFlags) error {
+	name := s.Name + " " + string(s.Surface)
+	err := a.signIn(ctx, s, f)
+	if err != nil {
+		return hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
+	}
+	st, err := s.Credential.(wire.Keeper).Standing()
+	if err != nil {
+		return err
+	}
+	if len(st.Lacking) > 0 {
+		a.log.Warn("not all that was asked for was granted", "source", name, "missing", strings.Join(st.Lacking, " "))
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(statusOf(s, st))
+	}
+	_, err = fmt.Fprintf(a.out, "signed in to %s as %s; kept in %s\n", name, st.Account, st.Where)
+	return err
+}
+
+func (a *app) signIn(ctx context.Context, s config.SignIn, f loginFlags) error {
+	if grant, ok := s.Credential.(*wire.OAuth); ok {
+		return grant.Authorize(ctx, func(address string) error { return a.show(ctx, address, f) })
+	}
+	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
+	client, err := wire.New(s.Options)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.SignIn(ctx), client.Close())
+}
+
+// show brings a person to the server's page.
+func (a *app) show(ctx context.Context, address string, f loginFlags) error {
+	fmt.Fprintf(a.err, "open this address in a browser of this machine to sign in:\n\n%s\n\n", address)
+	if f.noBrowser {
+		return nil
+	}
+	if err := openBrowser(ctx, address); err != nil {
+		a.log.Debug("open browser", "error", err)
+	}
+	return nil
+}
+
+// openBrowser starts the desktop's browser and does not wait for it.
+func openBrowser(ctx context.Context, address string) error {
+	opener := map[string][]string{
+		"darwin":  {"open"},
+		"windows": {"rundll32", "url.dll,FileProtocolHandler"},
+	}[runtime.GOOS]
+	if opener == nil {
+		opener = []string{"xdg-open"}
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), opener[0], append(opener[1:], address)...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
+
+// loginRemedy is what a person can do about a sign-in that came to nothing.
+func loginRemedy(err error) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		switch e.Class {
+		case wire.Transient, wire.Throttled:
+			return "try again in a while; what was kept before is as it was"
+		case wire.Refused:
+			return remedyOf(e, "")
+		}
+	}
+	return "look at auth in the configuration, then `penstock login` again"
+}
+
+// loginState is what is kept of a sign-in, as --json prints it.
+type loginState struct {
+	Source   string    `json:"source"`
+	Surface  string    `json:"surface"`
+	Account  string    `json:"account"`
+	Where    string    `json:"kept_in"`
+	SignedIn time.Time `json:"signed_in,omitzero"`
+	Renewed  time.Time `json:"renewed,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	Lacking  []string  `json:"lacking_scopes,omitempty"`
+	Trouble  string    `json:"trouble,omitempty"`
+}
+
+func statusOf(s config.SignIn, st wire.Standing) loginState {
+	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Trouble}
+}
+
+// loginStatus prints what is kept.
+func (a *app) loginStatus(all []config.SignIn) error {
+	code := exitDone
+	for _, s := range all {
+		st, err := s.Credential.(wire.Keeper).Standing()
+		if err != nil {
+			return err
+		}
+		if st.Trouble != "" {
+			code = exitFailed
+		}
+		if a.json {
+			err = lineWriter(a.out).Encode(statusOf(s, st))
+		} else {
+			_, err = fmt.Fprintf(a.out, "%s %s  %s: %s\n", s.Name, s.Surface, st.Account, printable(standing(st), false))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return exit(code)
+}
+
+// standing says in a line what is kept.
+func standing(st wire.Standing) string {
+	switch {
+	case st.Trouble != "":
+		return st.Trouble
+	case st.SignedIn.IsZero():
+		return "not signed in yet; the first read does it"
+	}
+	text := "signed in since " + st.SignedIn.Local().Format(time.DateTime)
+	if !st.Expires.IsZero() {
+		text += ", this token ends " + st.Expires.Local().Format(time.DateTime)
+	}
+	if len(st.Lacking) > 0 {
+		text += ", not granted: " + strings.Join(st.Lacking, " ")
+	}
+	return text
+}

@@ -1,0 +1,168 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// grant is what a sign-in has brought and its renewals have kept alive.
+type grant struct {
+	id       string // of this token, told in notes in its place
+	access   Secret
+	refresh  Secret    // of an OAuth grant; a login's token is renewed with itself
+	expires  time.Time // zero: not said
+	scopes   []string  // given; nil: those that were asked for
+	signedIn time.Time
+	renewed  time.Time
+}
+
+// storedGrant is a grant where it is kept. Nothing else ever prints a token.
+type storedGrant struct {
+	Version  int       `json:"version"`
+	ID       string    `json:"id"`
+	Access   string    `json:"access_token"`
+	Refresh  string    `json:"refresh_token,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	Scopes   []string  `json:"scopes,omitzero"`
+	SignedIn time.Time `json:"signed_in"`
+	Renewed  time.Time `json:"renewed"`
+}
+
+const storedVersion = 1
+
+// newGrant is a grant of this moment.
+func newGrant(access, refresh Secret) grant {
+	now := time.Now().UTC().Truncate(time.Second)
+	return grant{id: rand.Text(), access: access, refresh: refresh, signedIn: now, renewed: now}
+}
+
+func (g grant) encode() ([]byte, error) {
+	return json.MarshalIndent(storedGrant{
+		storedVersion, g.id, g.access.Reveal(), g.refresh.Reveal(), g.expires, g.scopes, g.signedIn, g.renewed,
+	}, "", "\t")
+}
+
+func decodeGrant(text []byte) (grant, error) {
+	if len(text) == 0 {
+		return grant{}, nil
+	}
+	var s storedGrant
+	if err := json.Unmarshal(text, &s); err != nil {
+		return grant{}, fmt.Errorf("read credential: %w", unquoted(err))
+	}
+	if s.Version != storedVersion {
+		return grant{}, fmt.Errorf("read credential: version %d is not of this release", s.Version)
+	}
+	return grant{s.ID, Secret(s.Access), Secret(s.Refresh), s.Expires, s.Scopes, s.SignedIn, s.Renewed}, nil
+}
+
+// note is what has become of a credential, without a secret.
+type note struct {
+	Version int       `json:"version"`
+	Call    *openCall `json:"call,omitzero"`    // whose outcome is not known
+	Refused *refusal  `json:"refused,omitzero"` // of the grant that is kept, or of the sign-in
+	SignIns int       `json:"sign_ins,omitzero"`
+	Last    time.Time `json:"last_sign_in,omitzero"`
+	Retry   time.Time `json:"retry,omitzero"` // no sign-in by itself before
+}
+
+// openCall is a call that was about to be made: it is written down before, so
+// that a process which is killed in it cannot leave its successor without a
+// word.
+type openCall struct {
+	Kind callKind  `json:"kind"`
+	At   time.Time `json:"at"`
+	Of   string    `json:"of,omitzero"` // the grant to be replaced
+}
+
+// refusal is what the server has said last.
+type refusal struct {
+	Kind  callKind  `json:"kind"`
+	At    time.Time `json:"at"`
+	Of    string    `json:"of,omitzero"`
+	Words string    `json:"words"`
+	Lost  time.Time `json:"lost,omitzero"` // when an earlier answer was lost
+}
+
+// callKind is what a call of a credential is for.
+type callKind string
+
+const (
+	signInCall  callKind = "sign-in"
+	refreshCall callKind = "refresh"
+)
+
+func (n note) encode() ([]byte, error) {
+	n.Version = storedVersion
+	return json.MarshalIndent(n, "", "\t")
+}
+
+func decodeNote(text []byte) (note, error) {
+	var n note
+	if len(text) == 0 {
+		return n, nil
+	}
+	if err := json.Unmarshal(text, &n); err != nil {
+		return n, fmt.Errorf("read note of credential: %w", err)
+	}
+	if n.Version != storedVersion {
+		return n, fmt.Errorf("read note of credential: version %d is not of this release", n.Version)
+	}
+	return n, nil
+}
+
+// unquoted keeps a JSON error from quoting what it has met.
+func unquoted(err error) error {
+	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // as Unmarshal returns it
+		return fmt.Errorf("not JSON at byte %d", s.Offset)
+	}
+	return fmt.Errorf("not what penstock has written")
+}
+
+// signInPause is how long after a sign-in there is no other by itself: an hour,
+// twice as long each time, a day at most. A sign-in ends every other token of
+// its user, so whoever signs in again and again shuts somebody out, perhaps
+// itself.
+func signInPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
+
+// lostPause is the same where a sign-in came to nothing through a fault that
+// may pass.
+func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
+
+// maySignIn reports whether the pause is over. A pause that ends later than any
+// could is a clock's mistake.
+func (n note) maySignIn(now time.Time) bool {
+	return !now.Before(n.Retry) || n.Retry.Sub(now) > 48*time.Hour
+}
+
+// signingIn notes a sign-in that is about to be made.
+func (n note) signingIn(now time.Time) note {
+	if now.Sub(n.Last).Abs() > 24*time.Hour {
+		n.SignIns = 0
+	}
+	n.SignIns++
+	n.Last, n.Retry = now, now.Add(signInPause(n.SignIns))
+	n.Call = &openCall{Kind: signInCall, At: now}
+	return n
+}
+
+// refreshing notes a refresh that is about to be made. Of several whose answers
+// were lost the first is remembered: it is the one that may have counted.
+func (n note) refreshing(now time.Time, g grant) note {
+	if !n.open(g) {
+		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}
+	}
+	return n
+}
+
+// open reports whether the outcome of a refresh of this grant is not known.
+func (n note) open(g grant) bool {
+	return n.Call != nil && n.Call.Kind == refreshCall && n.Call.Of == g.id
+}
+
+// dead reports whether the server has refused to renew this grant.
+func (n note) dead(g grant) bool {
+	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
+}

@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+const (
+	loginPathAPI   = "/api/login"
+	refreshPathAPI = "/api/refresh"
+)
+
+// Login is the credential of an e-mail address and a password. Each sign-in
+// revokes every other token of the user, so it signs in only where no usable
+// token is kept, once a process at most, and after a pause that grows where
+// sign-ins follow each other; between them it refreshes the token, which rotates
+// it. Processes that share the slot share the token. It never signs out.
+type Login struct {
+	email    string
+	password Secret
+	hold     *holder
+}
+
+var _ Keeper = (*Login)(nil)
+
+// NewLogin returns the credential, whose tokens are kept in the slot. Nothing
+// is requested yet.
+func NewLogin(email string, password Secret, slot *state.Slot) *Login {
+	return &Login{email: email, password: password, hold: newHolder(slot, password)}
+}
+
+// Secrets returns the password and every token that has been seen.
+func (l *Login) Secrets() []Secret { return l.hold.secrets() }
+
+// Format keeps the secrets out of a printed Options. // Invariant 5
+func (l *Login) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
+
+// Token returns the token that is kept, signing in for the first.
+func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
+	if g, err := l.hold.current(); g.access != "" || err != nil {
+		return g.access, err
+	}
+	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signIn(ctx, s, x) })
+}
+
+// Renew refreshes the spent token, once for all that come with it. Where the
+// server refuses it signs in, if that is not too soon.
+func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
+	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
+		if x.g.access != "" && !x.n.dead(x.g) {
+			err := l.refresh(ctx, s, x)
+			if err == nil || !x.n.dead(x.g) {
+				return err
+			}
+		}
+		return l.signIn(ctx, s, x)
+	})
+}
+
+func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
+	if err := l.hold.patience(); err != nil {
+		return err
+	}
+	return x.call(ctx, x.n.refreshing(stamp(), x.g), func(ctx context.Context) (grant, error) {
+		token, err := askToken(ctx, s, refreshPathAPI, x.g.access, nil)
+		g := newGrant(token, "")
+		g.signedIn = x.g.signedIn
+		return g, err
+	})
+}
+
+// signIn signs in unless this process has, or it is too soon.
+func (l *Login) signIn(ctx context.Context, s Session, x *exchange) error {
+	h := l.hold
+	h.mu.Lock()
+	already := h.signedIn
+	h.mu.Unlock()
+	if already || !x.n.maySignIn(stamp()) {
+		return l.tooSoon(x)
+	}
+	err := l.call(ctx, s, x)
+	if err == nil || fateOf(err) == undone {
+		return err
+	}
+	return &spentError{why: wordsFor(err), err: err}
+}
+
+func wordsFor(err error) string { return "sign in: " + err.Error() }
+
+// call makes the sign-in.
+func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
+	body, err := json.Marshal(map[string]string{"email": l.email, "password": l.password.Reveal()})
+	if err != nil {
+		return fmt.Errorf("sign in: %w", err)
+	}
+	return x.call(ctx, x.n.signingIn(stamp()), func(ctx context.Context) (grant, error) {
+		token, err := askToken(ctx, s, loginPathAPI, "", body)
+		if err == nil || fateOf(err) != undone {
+			l.hold.mu.Lock()
+			l.hold.signedIn = true
+			l.hold.mu.Unlock()
+		}
+		return newGrant(token, ""), err
+	})
+}
+
+// tooSoon says why nobody signs in, and when penstock will.
+func (l *Login) tooSoon(x *exchange) error {
+	why := x.explain().Error()
+	if !x.n.maySignIn(stamp()) {
+		why += fmt.Sprintf("; a sign-in ends every other token of the user, so penstock makes none by itself before %s", at(x.n.Retry))
+	}
+	return &spentError{why: why}
+}
+
+// signInNow signs in for a person, whatever is kept.
+func (l *Login) signInNow(ctx context.Context, s Session) error {
+	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
+	return err
+}
+
+// Standing tells what is kept.
+func (l *Login) Standing() (Standing, error) {
+	return l.hold.standing(l.email, func(x *exchange) error {
+		if !x.n.maySignIn(stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
+			return l.tooSoon(x)
+		}
+		return nil
+	})
+}
+
+// standing tells what is kept; trouble says why it is of no use, nil if it may
+// be.
+func (h *holder) standing(account string, trouble func(*exchange) error) (Standing, error) {
+	g, n, err := h.load()
+	if err != nil {
+		return Standing{}, err
+	}
+	st := Standing{Account: account, Where: h.slot.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
+	if err := trouble(&exchange{h, g, n}); err != nil {
+		st.Trouble, st.Retry = err.Error(), n.Retry
+	}
+	return st, nil
+}
+
+func askToken(ctx context.Context, s Session, path string, have Secret, body []byte) (Secret, error) {
+	answer, err := s.post(ctx, path, have, body)
+	if err != nil {
+		return "", err
+	}
+	token := findToken(answer)
+	switch {
+	case token != "":
+		return token, nil
+	case s.refusedBy(answer) != "":
+		return "", &denied{fmt.Sprintf("read %s: %s", path, s.refusedBy(answer))}
+	}
+	return "", fmt.Errorf("read %s: no token in the answer", path)
+}
+
+// refusedBy are the words of an answer that says no under status 200, as this
+// family of servers does; "" for words that are not known.
+func (s Session) refusedBy(answer []byte) string {
+	message := ErrorMessage(answer)
+	switch MessageClass(message) {
+	case Auth, NotEntitled, Missing, Invalid:
+		return s.c.redact.excerpt(oneLine(message), 256)
+	}
+	return ""
+}
+
+// findToken looks for the token in the places where the generations of the
+// platform have put it.
+func findToken(body []byte) Secret {
+	type tokens struct {
+		Token       string `json:"token"`
+		AccessToken string `json:"access_token"`
+	}
+	var answer struct {
+		Data          json.RawMessage `json:"data"` // a sentence, where there is no token
+		Authorisation tokens          `json:"authorisation"`
+		Authorization tokens          `json:"authorization"`
+		tokens
+	}
+	var data tokens
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	_ = json.Unmarshal(answer.Data, &data)
+	for _, t := range []tokens{data, answer.Authorisation, answer.Authorization, answer.tokens} {
+		if found := orDefault(t.AccessToken, t.Token); found != "" {
+			return Secret(found)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+)
+
+// Session makes the calls of a credential on behalf of a client: those that
+// fetch a token and that no stream may request. The zero Session belongs to no
+// client, and can make none.
+type Session struct{ c *Client }
+
+// post makes one call to the client's origin. It passes the governor like any
+// other, is never redirected, and is not repeated: the answer to a rotation
+// that was lost may have been the only copy. // Invariant 9
+func (s Session) post(ctx context.Context, path string, have Secret, body []byte) ([]byte, error) {
+	if s.c == nil {
+		return nil, errors.New("no client to sign in with")
+	}
+	c := s.c
+	c.redact.Add(have)
+	k := &call{c: c, method: http.MethodPost, template: path, body: body, token: have, anonymous: true, session: true}
+	var err error
+	if k.url, err = c.at(path); err != nil {
+		return nil, err
+	}
+	resp, fault := k.try(ctx)
+	if fault != nil {
+		return nil, fault
+	}
+	defer resp.Release()
+	return append([]byte(nil), resp.Body...), nil
+}
+
+// turn waits until a call elsewhere may be made: it counts against the same
+// account. // Invariant 4
+func (s Session) turn(ctx context.Context) (done func(), err error) {
+	if s.c == nil {
+		return func() {}, nil
+	}
+	slot, err := s.c.gov.acquire(ctx, s.c.opts.MaxWait)
+	if err != nil {
+		return nil, (&call{c: s.c, session: true}).unanswered(err)
+	}
+	return slot.done, nil
+}
+
+// SignIn has the client's credential sign in now, whatever is kept of earlier
+// times: for a person who has asked for it. Other tokens of the same user may
+// end by it.
+func (c *Client) SignIn(ctx context.Context) error {
+	s, ok := c.cred.(interface {
+		signInNow(context.Context, Session) error
+	})
+	if !ok {
+		return errors.New("there is nothing to sign in to: the credential is a key or token")
+	}
+	err := s.signInNow(ctx, Session{c})
+	c.redact.Add(c.cred.Secrets()...)
+	return err
+}
+
+// averse holds the endpoints that answered 401 to a token that had just been
+// renewed: no further token is spent on them.
+type averse struct {
+	mu    sync.Mutex
+	paths map[string]bool
+}
+
+func (a *averse) has(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.paths[path]
+}
+
+func (a *averse) add(path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.paths == nil {
+		a.paths = map[string]bool{}
+	}
+	a.paths[path] = true
+}
+
+func (a *averse) drop(path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.paths, path)
+}

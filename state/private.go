@@ -1,0 +1,118 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// ErrExposed is returned where a secret lies, or would lie, within the reach of
+// others: a folder that all may write to, a file that all may read, a symbolic
+// link where a file should be. Nothing was read or written.
+var ErrExposed = errors.New("not safe for secrets")
+
+// maxPrivate is more than any credential takes.
+const maxPrivate = 64 << 10
+
+// readPrivate reads a small file that only its owner may read; nil for none.
+func readPrivate(path string) ([]byte, error) {
+	info, err := inspect(path)
+	if info == nil || err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read credential: %w", err)
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
+		return nil, fmt.Errorf("read %s: %w: replaced while it was opened", path, ErrExposed)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxPrivate+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read credential: %w", err)
+	case len(text) > maxPrivate:
+		return nil, fmt.Errorf("read %s: more than %d bytes", path, maxPrivate)
+	}
+	return text, nil
+}
+
+// inspect looks at what stands at path without following it; nil for nothing.
+func inspect(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read credential: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is %w: it is no regular file; remove it", path, ErrExposed)
+	case shared(info, 0o077):
+		return nil, fmt.Errorf("%s is %w: others may read it (mode %04o); chmod 600 it", path, ErrExposed, info.Mode().Perm())
+	}
+	return info, nil
+}
+
+// shared reports whether anyone else has one of these rights. Where rights are
+// not told by modes, nobody is said to.
+func shared(info fs.FileInfo, rights fs.FileMode) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
+}
+
+// writePrivate puts text in the place of the file path, whole or not at all,
+// readable by its owner alone whatever the umask. When it returns, a power cut
+// cannot take it back. Callers hold a lock. step is told how far it has come.
+func writePrivate(path string, text []byte, step func(string)) error {
+	if _, err := inspect(path); err != nil {
+		return err
+	}
+	fresh := path + ".new" // left behind by a process that was killed, perhaps
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write credential: %w", err)
+	}
+	if err := fill(fresh, text, step); err != nil {
+		return errors.Join(fmt.Errorf("write credential: %w", err), os.Remove(fresh))
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return errors.Join(fmt.Errorf("write credential: %w", err), os.Remove(fresh))
+	}
+	step("renamed")
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write credential: %w", err)
+	}
+	step("durable")
+	return nil
+}
+
+// fill makes the file path with this text and has it on the disk.
+func fill(path string, text []byte, step func(string)) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	step("created")
+	_, err = f.Write(text)
+	step("written")
+	if err == nil {
+		err = f.Sync()
+	}
+	step("synced")
+	return errors.Join(err, f.Close())
+}
+
+// syncFolder makes a rename in the folder durable.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders cannot be opened for that there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
