@@ -100,6 +100,12 @@ var ErrShape = errors.New("the endpoint answers in another way than it did")
 // Fits reports whether c is about the request that s makes now.
 func (c Convention) Fits(s schemas.Stream) bool { return c.Of != "" && c.Of == fingerprint(s) }
 
+// About is c as a convention about the request that s makes now.
+func (c Convention) About(s schemas.Stream) Convention {
+	c.Of = fingerprint(s)
+	return c
+}
+
 // Apply fills in what s leaves open, and what is but the catalogue's hint. What
 // a person or a description states stands.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {

@@ -172,6 +172,7 @@ const (
 	ActionForget = "drop_column" // somebody has dropped it, and it was accepted
 	ActionRetype = "retype"      // somebody has given it the type To, and it was accepted
 	ActionView   = "create_view" // Table is a view of penstock's own
+	ActionDrift  = "drift"       // the source is not as it was, says Reason; the table is
 )
 
 // Change is one row of the table [Changes]: the creation of a table, whose key
@@ -216,7 +217,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places := map[string][]arrow.Field{}, map[string]string{}
 	for _, c := range slices.SortedStableFunc(slices.Values(changes), func(a, b Change) int { return a.At.Compare(b.At) }) {
-		if c.Action == ActionView {
+		if c.Action == ActionView || c.Action == ActionDrift {
 			continue
 		}
 		t := tables[c.Table]

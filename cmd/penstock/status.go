@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -33,6 +34,11 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	out := answer{columns: append(fields(load.State, "pipeline", "stream"), fields(load.Certificates, counts...)...)}
 	out.columns = append(append(out.columns, fields(load.State, "updated_at")...), fields(load.Certificates, "run")...)
+	changed, err := drift(ctx, d)
+	if err != nil {
+		return err
+	}
+	out.columns = append(out.columns, schemas.Field("drift", schemas.Text, ""))
 	err = scan(ctx, d, load.State, func(r row) error {
 		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
 		if strings.HasPrefix(k.Stream, "_") {
@@ -43,7 +49,13 @@ func (a *app) status(ctx context.Context, d *reader) error {
 			c.values = make([]any, len(counts))
 		}
 		values := append([]any{k.Pipeline, k.Stream}, c.values...)
-		out.rows = append(out.rows, append(values, r.value("updated_at"), c.run))
+		var drifted any
+		if run, ok := c.run.(string); ok {
+			if text := changed[[2]string{runOf(run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
+				drifted = text
+			}
+		}
+		out.rows = append(out.rows, append(values, r.value("updated_at"), c.run, drifted))
 		return nil
 	})
 	if err != nil {

@@ -57,6 +57,7 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	if p := problems(r.Streams); len(p) > 0 {
 		a.printProblems(w, p)
 	}
+	a.printNotices(w, r.Streams)
 	if a.verbose {
 		printStreamReports(w, r.Streams)
 	} else {
@@ -298,6 +299,9 @@ func remedy(s pipeline.StreamReport) string {
 			return "`penstock rejects list --stream " + s.Stream + "` tells which, and why"
 		}
 		return ""
+	}
+	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
+		return "nothing was written; `penstock explain " + s.Stream + "` tells what was known of it, `penstock discover " + s.Stream + "` what it answers now"
 	}
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return remedyOf(e, s.Stream)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,6 +26,9 @@ type Fault struct {
 	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
 	Location    string   `json:"location,omitempty"`    // of redirect
 	Delete      bool     `json:"delete,omitempty"`      // of drift: takes a row away instead of adding one
+	Field       string   `json:"field,omitempty"`       // of field: the member it is about
+	As          string   `json:"as,omitempty"`          // of field: its name instead
+	Value       string   `json:"value,omitempty"`       // of field: its value instead, as JSON
 }
 
 // The kinds of faults.
@@ -44,6 +48,7 @@ const (
 	FaultStuck     = "stuck"      // page numbers and cursors are ignored: the first page comes for ever
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
+	FaultField     = "field"      // a member of the answer's objects has another name or value, or is gone
 )
 
 // Duration is a time.Duration that JSON writes as "250ms".
@@ -98,6 +103,12 @@ func (f *Fault) set(name, value string) (err error) {
 		f.Bytes, err = strconv.Atoi(value)
 	case "location":
 		f.Location = value
+	case "field":
+		f.Field = value
+	case "as":
+		f.As = value
+	case "value":
+		f.Value = value
 	case "delete":
 		f.Delete, err = strconv.ParseBool(value)
 	default:
@@ -110,6 +121,10 @@ func (f *Fault) check() error {
 	switch f.Kind {
 	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultLost, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
 		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect:
+	case FaultField:
+		if f.Field == "" || f.Value != "" && !json.Valid([]byte(f.Value)) {
+			return errors.New("a fault of a field wants the field, and a value that is JSON")
+		}
 	default:
 		return fmt.Errorf("unknown fault %q", f.Kind)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,19 @@ func TestFaults(t *testing.T) {
 	a, err = strike("hr.*=gzip_bomb,bytes=50000000")
 	require.NoError(t, err)
 	require.Greater(t, len(a.body), 40_000_000)
+
+	a, err = strike("hr.*=field,field=data")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"status":"success"}`, string(a.body))
+
+	a, err = strike("hr.*=field,field=data,as=rows")
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(string(good), `"data":`, `"rows":`, 1), string(a.body), "and nothing else")
+
+	a, err = strike("hr.*=field,field=name,value=null")
+	require.NoError(t, err)
+	require.True(t, json.Valid(a.body))
+	require.Equal(t, regexp.MustCompile(`"name":"[^"]*"`).ReplaceAllString(string(good), `"name":null`), string(a.body))
 
 	f, err := sandbox.ParseFault("support.*=stuck")
 	require.NoError(t, err)

@@ -40,6 +40,8 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 	switch f.Kind {
 	case FaultLost:
 		return reply{send: reset}
+	case FaultField:
+		answer.body = f.refield(answer.body)
 	case FaultMalformed:
 		answer.body = append(bytes.TrimSuffix(answer.body, []byte("}")), ",}"...)
 	case FaultCut:

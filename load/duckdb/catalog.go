@@ -52,8 +52,13 @@ func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*c
 			c.views[change.Table] = true
 		}
 	}
-	c.made, err = load.Replay(changes)
-	return c, err
+	if c.made, err = load.Replay(changes); err != nil {
+		return nil, err
+	}
+	if c.live[load.Changes.Name] != nil && slices.Contains(names, load.Changes.Name) {
+		c.made[load.Changes.Name] = load.Changes // it does not tell of itself
+	}
+	return c, nil
 }
 
 // objects are all tables and views of the file. Nobody else can change it while

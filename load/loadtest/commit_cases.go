@@ -28,12 +28,16 @@ func testOwnTables(t *testing.T, d Driver) {
 			[]any{"r1", "nightly", "sales.orders", noon, "proven", `[]`, 3, 3, 1, 2, 0, 0, 0, 1, 1})
 		require.NoError(t, err)
 		defer certificate.Release()
+		drift, err := load.Rows(load.Changes, []any{time.Now(), "r1", "people", "name", "", load.ActionDrift, "", "", "warned: null_rate"})
+		require.NoError(t, err)
+		defer drift.Release()
 		b.write(x, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
 		out, err := x.Apply(t.Context(), load.Sweep{Table: "people"})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, out.Written+out.Unchanged+out.Deduplicated)
 		require.NoError(t, x.Write(t.Context(), load.Runs, runs))
 		require.NoError(t, x.Write(t.Context(), load.Certificates, certificate))
+		require.NoError(t, x.Write(t.Context(), load.Changes, drift))
 		out, err = x.Apply(t.Context(), load.Sweep{})
 		require.NoError(t, err)
 		require.Equal(t, load.Outcome{}, out, "own tables do not count")
@@ -58,6 +62,10 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.True(t, slices.ContainsFunc(changes, func(r Row) bool {
 		return r["table"] == "people" && r["column"] == "name" && r["source"] == "/name" && r["action"] == load.ActionAdd && r["to_type"] == "text"
 	}), "made columns are on record")
+	require.True(t, slices.ContainsFunc(changes, func(r Row) bool { return r["action"] == load.ActionDrift && r["reason"] == "warned: null_rate" }))
+	tables, err := b.dest.Tables(t.Context(), "people")
+	require.NoError(t, err)
+	require.Len(t, tables, 1, "what the source does is no change of a table")
 }
 
 func testTables(t *testing.T, d Driver) {

@@ -51,6 +51,9 @@ func advice(err error) string {
 	if _, ok := errors.AsType[*transform.ContractError](err); ok {
 		return "let the contract under schema in the configuration allow it, or leave the columns out"
 	}
+	if e, ok := errors.AsType[*ChangedError](err); ok {
+		return fmt.Sprintf("see penstock explain %s, and say under streams in the configuration what holds", e.Stream)
+	}
 	return ""
 }
 

@@ -140,6 +140,9 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	if e.mixed(d) {
 		return giveUp, nil
 	}
+	if err := k.note(ctx, p, g, d); err != nil {
+		return d.verb, err
+	}
 	return d.verb, k.writeCertificate(ctx, p, g, e.witnesses(p, d, twice))
 }
 

@@ -123,6 +123,7 @@ func (p *pass) count(page extract.Page) {
 		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total}
 	p.read0 = fetched
 	p.total.pages++
+	p.profile.turn(e.Records)
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
 	if p.stream.Auth == schemas.AuthBearer {
@@ -141,6 +142,9 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return nil // no page yet
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
+	if g.end != nil && !p.resumes {
+		g.profile = p.profile.profile(g.ended)
+	}
 	p.open.Add(1)
 	select {
 	case groups <- g:

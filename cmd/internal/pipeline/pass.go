@@ -53,6 +53,7 @@ type pass struct {
 	shaper  *transform.Shaper
 	hasher  hasher
 	digest  digest
+	profile profiler
 	control string   // the key of a record that the pass carried, as JSON
 	inquest *inquest // nil where single records cannot be asked for
 	refused refused  // keys of records that were rejected
@@ -87,6 +88,7 @@ type group struct {
 	end     *extract.End
 	ended   time.Time // by then, rows it did not carry are gone, in every destination; with end
 	digest  digest    // of the whole pass; with end
+	profile *Profile  // likewise; nil for a part of a pass
 	control string    // likewise
 	refused refused   // likewise
 }
@@ -133,6 +135,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: time.Now().UTC(), Via: "poll"}, schemas.JoinTables(known...))
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}
+	p.total.requests, p.owed = p.owed, 0
 	p.refused.unknown = !plainlyKeyed(p.stream)
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
 		p.inquest = p.newInquest(p.stream)

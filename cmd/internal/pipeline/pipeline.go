@@ -94,6 +94,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if err := r.open(ctx); err != nil {
 		return r.finish(ctx, fmt.Errorf("start run: %w", err))
 	}
+	r.recall(ctx)
 	r.streams(ctx)
 	return r.finish(ctx, r.refused())
 }
@@ -106,7 +107,8 @@ type run struct {
 	budget  *budget
 	gates   map[schemas.Surface]*gate
 	runs    []*runRow
-	asked   atomic.Int64 // requests
+	asked   atomic.Int64        // requests
+	memory  map[string]Memories // by destination, as the run has found them
 
 	reports []StreamReport // in the order of Streams and Destinations
 
@@ -127,7 +129,7 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, settled: map[string]bool{}, lost: map[string]bool{}}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)

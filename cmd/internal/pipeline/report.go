@@ -73,6 +73,7 @@ type StreamReport struct {
 	Bytes       int64         `json:"bytes"`
 	Duration    time.Duration `json:"duration"`
 	NotBefore   time.Time     `json:"not_before,omitzero"` // of a parked stream
+	Notices     []Notice      `json:"notices,omitempty"`   // how the source is not as it was, the gravest first
 	Err         error         `json:"-"`
 }
 

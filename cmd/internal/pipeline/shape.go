@@ -16,6 +16,7 @@ func (p *pass) flush() error {
 	g.bytes += p.mapper.Bytes()
 	batches, rejects := p.mapper.Flush()
 	for _, b := range batches {
+		p.profile.add(b.Table, b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.add(&p.digest, b.Table, b.Batch)
 			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))

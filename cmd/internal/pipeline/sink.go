@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,12 @@ var errCommit = errors.New("no destination is left to commit to")
 
 // sink is one destination during the passes of one stream.
 type sink struct {
-	dest   Destination
-	key    state.Key
-	stored state.Cursor // what the destination has
-	pos    position     // where the next pass starts
+	dest     Destination
+	key      state.Key
+	stored   state.Cursor // what the destination has
+	memory   string       // what it knows of the stream: see learn
+	learning string       // that, once the open transaction is committed
+	pos      position     // where the next pass starts
 
 	tx       load.Tx      // open between two groups only where a pass is one transaction
 	tried    state.Cursor // of the last commit, whether it has come off or not
@@ -54,6 +57,7 @@ func newSinks(r *run, s schemas.Stream) []*sink {
 		k := &sink{dest: d, key: r.key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name,
 		}}
+		k.memory = r.memory[d.Name][s.Name].text()
 		if err := r.leftOut(d.Name); err != nil {
 			k.fail(err)
 		}
@@ -131,6 +135,7 @@ func (k *sink) close(ctx context.Context, err error, d time.Duration) StreamRepo
 }
 
 func (k *sink) rollback() {
+	k.learning = ""
 	if k.tx != nil {
 		_ = k.tx.Rollback() // nothing of it was promised to anyone
 		k.tx = nil
@@ -210,6 +215,11 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 			return err
 		}
 	}
+	if g.end == nil && p.parts() {
+		if err := k.learn(ctx, p, p.known); err != nil {
+			return err
+		}
+	}
 	return k.writeRejects(ctx, p, g)
 }
 
@@ -249,6 +259,7 @@ func (k *sink) seal(ctx context.Context, g *group) error {
 		return err
 	}
 	k.tx, k.stored, k.pos, k.sealed = nil, next, pos, k.counts
+	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
 	return nil
 }
 

@@ -18,11 +18,16 @@ const maxPasses = 2
 // streamRun is one stream in one run: its sinks, and the passes made for them.
 type streamRun struct {
 	*run
-	stream schemas.Stream
+	origin schemas.Stream // as the configuration has it
+	stream schemas.Stream // with what is known beside; see agree
 	sinks  []*sink
 	passes int // begun
+	known  Memory
+	owed   int // requests of probes that no pass has counted yet
 
-	restarted bool
+	restarted    bool
+	renegotiated bool
+	noticed      []Notice // before any pass has ended
 }
 
 // parts reports whether a pass may be committed in parts, and carried on where
@@ -38,13 +43,14 @@ func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
 func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.tell(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
-	st := &streamRun{run: r, stream: s, sinks: newSinks(r, s)}
+	st := &streamRun{run: r, origin: s, stream: s, sinks: newSinks(r, s)}
 	err := guard(s.Name, func() error { return st.sync(ctx) })
 	reports := make([]StreamReport, len(st.sinks))
 	for i, k := range st.sinks {
 		reports[i] = k.close(ctx, err, time.Since(started))
 	}
 	behind(st.sinks, reports)
+	st.settleProbes(reports)
 	for i := range reports {
 		r.tell(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
@@ -61,6 +67,10 @@ func (st *streamRun) sync(ctx context.Context) error {
 	if err := g.pass(st.stream); err != nil {
 		return err
 	}
+	if err := st.agree(ctx); err != nil {
+		g.saw(st.stream, err)
+		return err
+	}
 	for _, k := range st.sinks {
 		if k.finished {
 			continue
@@ -72,7 +82,11 @@ func (st *streamRun) sync(ctx context.Context) error {
 	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
-		if err != nil && !st.restart(p, err) {
+		again := err == nil || st.restart(p, err)
+		if !again {
+			again, err = st.renegotiate(ctx, p, err)
+		}
+		if !again {
 			return err
 		}
 	}

@@ -1,0 +1,315 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Negotiator is implemented by sources that can find out how an endpoint
+// answers; *extract.Client is one.
+type Negotiator interface {
+	// Negotiate probes the endpoint of s. known is what was held before, the
+	// zero value for nothing. An error says why no hypothesis survived; the
+	// Convention beside it may still tell how many requests that took.
+	Negotiate(ctx context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error)
+}
+
+// Memory is what the destinations keep about one stream of a pipeline: how its
+// endpoint answers, and what the last whole pass over it looked like.
+type Memory struct {
+	extract.Convention
+	Profile *Profile `json:"profile,omitempty"`
+}
+
+// Empty reports whether there is nothing to keep.
+func (m Memory) Empty() bool { return m.Of == "" && m.Profile == nil }
+
+// text is m as the destinations keep it; "" for nothing.
+func (m Memory) text() string {
+	if m.Empty() {
+		return ""
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a struct of strings, numbers and times
+	}
+	return string(b)
+}
+
+// Memories are what a destination remembers of a pipeline's streams, by name.
+type Memories map[string]Memory
+
+// Recall reads what d remembers of the pipeline's streams.
+func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories, error) {
+	all := Memories{}
+	err := d.Scan(ctx, load.Conventions.Name, []string{"pipeline", "stream", "convention"}, func(b arrow.RecordBatch) error {
+		columns := [3]*array.String{}
+		for i := range columns {
+			c, ok := b.Column(i).(*array.String)
+			if !ok {
+				return fmt.Errorf("column %q is no text", b.ColumnName(i))
+			}
+			columns[i] = c
+		}
+		for i := range int(b.NumRows()) {
+			if columns[0].Value(i) != pipeline {
+				continue
+			}
+			var m Memory
+			if err := json.Unmarshal([]byte(columns[2].Value(i)), &m); err != nil {
+				return fmt.Errorf("stream %s: %w", columns[1].Value(i), err)
+			}
+			all[strings.Clone(columns[1].Value(i))] = m
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what is known of the streams: %w", err)
+	}
+	return all, nil
+}
+
+// recall reads what every destination remembers, once a run. One that cannot
+// say is left out of the run: what it does not know it would learn anew.
+func (r *run) recall(ctx context.Context) {
+	if r.Options.DryRun {
+		return
+	}
+	for _, d := range r.Destinations {
+		if r.leftOut(d.Name) != nil {
+			continue
+		}
+		all, err := Recall(ctx, d, r.Name)
+		if err != nil {
+			r.mu.Lock()
+			r.down[d.Name] = fmt.Errorf("destination %s: %w", d.Name, err)
+			r.mu.Unlock()
+			continue
+		}
+		r.memory[d.Name] = all
+	}
+}
+
+// remembered is the newest that any destination knows of s: a convention about
+// the request it makes now, and a profile.
+func (r *run) remembered(s schemas.Stream) Memory {
+	var m Memory
+	for _, d := range r.Destinations {
+		have, ok := r.memory[d.Name][s.Name]
+		if !ok {
+			continue
+		}
+		if have.Fits(s) && have.LearnedAt.After(m.LearnedAt) {
+			m.Convention = have.Convention
+		}
+		if p := have.Profile; p != nil && (m.Profile == nil || p.At.After(m.Profile.At)) {
+			m.Profile = p
+		}
+	}
+	return m
+}
+
+// agree settles how the stream is read in this run: as it is remembered, else as
+// the source finds out now. What a stream takes from its parents' records shows
+// with the first of them: it is not probed beforehand.
+func (st *streamRun) agree(ctx context.Context) error {
+	st.known = st.remembered(st.origin)
+	n, able := st.Source.(Negotiator)
+	switch {
+	case !able || st.origin.Parent != "" || st.origin.Class == schemas.ClassFile:
+		st.known.Convention = extract.Convention{}
+	case st.known.Of == "" || st.Options.Full:
+		c, err := st.negotiate(ctx, n)
+		if err != nil {
+			return err
+		}
+		st.known.Convention = c
+	}
+	return st.adopt(ctx)
+}
+
+// negotiate asks the source, and counts what that costs with the next pass.
+func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
+	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
+	st.owed += c.Requests
+	if err != nil {
+		if ctx.Err() != nil {
+			return c, context.Cause(ctx)
+		}
+		return c, fmt.Errorf("%s: %w", st.origin.Name, err)
+	}
+	return c, nil
+}
+
+// adopt makes the stream what its convention says. A table that has rows keeps
+// what it tells them apart by: a learned key is for tables to come.
+func (st *streamRun) adopt(ctx context.Context) error {
+	st.stream = st.known.Apply(st.origin)
+	if len(st.origin.Key) > 0 || len(st.stream.Key) == 0 {
+		return nil
+	}
+	for _, k := range st.sinks {
+		if k.broken || k.dest.Destination == nil {
+			continue
+		}
+		tables, err := k.dest.Tables(ctx, st.stream.Table.Name)
+		if err != nil {
+			continue // the sink will meet it, and say so
+		}
+		i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name })
+		if i < 0 || slices.Equal(tables[i].Key, st.stream.Key) {
+			continue
+		}
+		if len(tables[i].Key) > 0 {
+			return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf(
+				"the rows of %s are told apart by %s, but the records seem to be by %s", tables[i].Name, strings.Join(tables[i].Key, ", "), strings.Join(st.stream.Key, ", "))}
+		}
+		st.stream.Key = nil
+	}
+	return nil
+}
+
+// settleProbes counts the requests that no pass has: of a stream that was
+// probed, and not read.
+func (st *streamRun) settleProbes(reports []StreamReport) {
+	for i := range reports {
+		reports[i].Requests += st.owed
+	}
+	st.asked.Add(int64(st.owed))
+	st.owed = 0
+}
+
+// renegotiate finds out anew how the endpoint answers, once a run, where err
+// says that it does not answer as it was held to. It reports whether the sinks
+// of p may begin again.
+func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
+	n, able := st.Source.(Negotiator)
+	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) {
+		return false, err
+	}
+	st.renegotiated = true
+	before := st.known.Convention
+	c, failed := st.negotiate(ctx, n)
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case failed != nil && !inconclusive(failed):
+		return false, failed // nothing was found out, about the endpoint least of all
+	case failed != nil:
+		return false, &ChangedError{Stream: st.stream.Name, Reason: "it does not answer as it did, and probing it anew settled nothing", Err: failed}
+	}
+	st.known.Convention = c
+	st.noticed = append(st.noticed, changedConvention(before, c, err)...)
+	if err := st.adopt(ctx); err != nil {
+		return false, err
+	}
+	for _, k := range p.sinks {
+		k.pos = position{}
+		if !p.resumes && k.whole > 0 {
+			k.whole-- // that reading was of something else
+		}
+	}
+	return true, nil
+}
+
+// inconclusive reports whether the source has answered the probes, and no
+// hypothesis explains its answers.
+func inconclusive(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return !ok || e.Class == wire.Malformed
+}
+
+// ChangedError is why a stream waits for a person: its source is not what it was
+// when its rows were loaded, and nobody can tell what that means for them.
+type ChangedError struct {
+	Stream string
+	Reason string
+	Err    error // may be nil
+}
+
+func (e *ChangedError) Error() string {
+	if e.Err == nil {
+		return e.Stream + ": " + e.Reason
+	}
+	return e.Stream + ": " + e.Reason + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *ChangedError) Unwrap() error { return e.Err }
+
+// learn puts into the open transaction what of m the destination does not know
+// yet. What is known is not written again: a pass that finds everything as it was
+// leaves it alone.
+func (k *sink) learn(ctx context.Context, p *pass, m Memory) error {
+	text := m.text()
+	if text == "" || text == k.memory {
+		return nil
+	}
+	k.learning = text
+	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, time.Now(), text})
+}
+
+// Remember makes conventions known to the destinations of c, in the place of
+// what they held, and with no run: what a person has asked to be found out.
+func Remember(ctx context.Context, c Config, found map[string]extract.Convention) error {
+	r, err := newRun(c)
+	if err != nil {
+		return err
+	}
+	r.recall(ctx)
+	for _, d := range r.Destinations {
+		if err := r.leftOut(d.Name); err != nil {
+			return err
+		}
+		if err := r.remember(ctx, d, found); err != nil {
+			return fmt.Errorf("destination %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// conventionStream is the name under which conventions are committed that no
+// pass has brought.
+const conventionStream = "_conventions"
+
+func (r *run) remember(ctx context.Context, d Destination, found map[string]extract.Convention) error {
+	var rows [][]any
+	for _, s := range r.Streams {
+		c, ok := found[s.Name]
+		if !ok {
+			continue
+		}
+		m := r.memory[d.Name][s.Name]
+		m.Convention = c
+		rows = append(rows, []any{r.Name, s.Name, r.Run, time.Now(), m.text()})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	stored, err := d.Cursor(ctx, r.key(conventionStream))
+	if err != nil {
+		return err
+	}
+	tx, err := d.Begin(ctx, r.key(conventionStream), stored, load.Pass{Run: r.Run, Whole: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := writeOwn(ctx, tx, load.Conventions, rows...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx, position{by: r.Run}.encode())
+}

@@ -1,0 +1,228 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// prober is a source that can be asked how its endpoints answer.
+type prober struct {
+	*fakeSource
+	say func(asked int, known extract.Convention) (extract.Convention, error)
+
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (p *prober) Negotiate(_ context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked[s.Name]++
+	return p.say(p.asked[s.Name], known)
+}
+
+// of is a convention about s with a key.
+func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
+	t.Helper()
+	c := extract.Convention{
+		LearnedAt: time.Now().UTC(), Requests: 6, Records: "/data", Key: key,
+		Facts: []extract.Fact{{About: extract.FactRecords, Value: "/data", From: extract.Learned}},
+	}.About(s)
+	require.True(t, c.Fits(s))
+	return c
+}
+
+// probed makes the rig's source one that can be asked.
+func (r *rig) probed(say func(asked int, known extract.Convention) (extract.Convention, error)) *prober {
+	p := &prober{fakeSource: r.source, say: say, asked: map[string]int{}}
+	r.config.Source = p
+	return p
+}
+
+func (r *rig) remembered() int { return len(r.memory.Rows(load.Conventions.Name)) }
+
+func TestAnEndpointIsProbedOnce(t *testing.T) {
+	s := keyless("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
+	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	first := r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"])
+	require.Equal(t, 3*first.Streams[0].Passes+6, first.Requests, "the probes count")
+	require.Equal(t, 1, r.remembered())
+	require.Len(t, r.alive("crm.leads"), 7)
+	tables, err := r.memory.Tables(context.Background(), "crm.leads")
+	require.NoError(t, err)
+	require.Equal(t, []string{"id"}, tables[0].Key, "the key that was learned")
+
+	before := r.memory.Rows(load.Conventions.Name)
+	r.restart(nil)
+	second := r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"])
+	require.Zero(t, second.Streams[0].Counts.Written)
+	require.Equal(t, before, r.memory.Rows(load.Conventions.Name), "nothing new, so nothing is written")
+
+	r.config.Options.Full = true
+	r.must(StatusComplete)
+	require.Equal(t, 2, p.asked["crm.leads"], "a full reading asks anew")
+}
+
+func TestWhatWasLearnedIsCommittedWithTheFirstRows(t *testing.T) {
+	s := stream("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3, fail: func(page int) error {
+		if page == 3 {
+			return errors.New("cable cut")
+		}
+		return nil
+	}}}, s)
+	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	r.must(StatusFailed)
+	require.Len(t, r.alive("crm.leads"), 6)
+	require.Equal(t, 1, r.remembered())
+
+	r.source.lists["crm.leads"].fail = nil
+	r.restart(nil)
+	r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"])
+}
+
+func TestADestinationThatLacksWhatIsKnownGetsIt(t *testing.T) {
+	s := stream("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}}, s)
+	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	r.must(StatusComplete)
+	other := loadtest.NewMemory(nil)
+	r.config.Destinations = []Destination{{Name: "bi", Destination: other}, {Name: "warehouse", Destination: r.memory}}
+	r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"])
+	require.Len(t, other.Rows(load.Conventions.Name), 1)
+	require.Equal(t, r.memory.Rows(load.Conventions.Name)[0]["convention"], other.Rows(load.Conventions.Name)[0]["convention"])
+}
+
+func TestAnEndpointThatAnswersOtherwiseIsProbedAnewOnce(t *testing.T) {
+	s := stream("crm.leads")
+	moved := &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
+	broken := true
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3, fail: func(page int) error {
+		if page == 2 && broken {
+			return moved
+		}
+		return nil
+	}}}, s)
+	p := r.probed(func(asked int, known extract.Convention) (extract.Convention, error) {
+		c := of(t, s)
+		if asked == 2 {
+			require.Equal(t, "/data", known.Records)
+			c.Facts[0].Value, broken = "/items", false
+		}
+		return c, nil
+	})
+	rep := r.must(StatusComplete)
+	require.Equal(t, 2, p.asked["crm.leads"])
+	require.Len(t, r.alive("crm.leads"), 7)
+	require.Len(t, rep.Streams[0].Notices, 1)
+	n := rep.Streams[0].Notices[0]
+	require.Equal(t, Warned, n.Severity)
+	require.Contains(t, n.Reason, "records: /items, and was /data")
+	require.Contains(t, drifts(r), n.Table+" warned: envelope: "+n.Reason)
+
+	broken = true
+	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
+	r.must(StatusFailed)
+	require.Equal(t, 3, p.asked["crm.leads"], "never twice in a run")
+}
+
+func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {
+	s, other := stream("crm.leads"), stream("crm.deals")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8), size: 3}, "crm.deals": {records: records(1, 3)}}, s, other)
+	p := r.probed(nil)
+	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
+	r.must(StatusComplete)
+
+	r.source.lists["crm.leads"].fail = func(int) error {
+		return &wire.Error{Class: wire.Malformed, Message: "shape changed", Err: extract.ErrShape}
+	}
+	p.say = func(int, extract.Convention) (extract.Convention, error) {
+		return extract.Convention{Requests: 4}, errors.New("no place in the answer holds records")
+	}
+	rep := r.must(StatusPartial)
+	leads, deals := rep.Streams[0], rep.Streams[1]
+	require.Equal(t, StatusHeld, leads.Status)
+	require.ErrorContains(t, leads.Err, "no place in the answer holds records")
+	require.ErrorContains(t, leads.Err, "penstock explain crm.leads")
+	require.Equal(t, 4, leads.Requests, "of the probes")
+	require.Equal(t, StatusComplete, deals.Status)
+	require.Len(t, r.alive("crm.leads"), 7, "the table is kept")
+}
+
+func TestAnEndpointThatNothingExplainsEndsItsStreamAlone(t *testing.T) {
+	s, other := stream("crm.leads"), stream("crm.deals")
+	r := newRig(t, map[string]*list{"crm.leads": {}, "crm.deals": {records: records(1, 3)}}, s, other)
+	r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
+		return of(t, other), nil
+	}).say = nil
+	r.config.Source.(*prober).say = func(int, extract.Convention) (extract.Convention, error) {
+		return extract.Convention{Requests: 2}, errors.New("two places hold records")
+	}
+	rep := r.must(StatusFailed)
+	require.ErrorContains(t, rep.Streams[0].Err, "crm.leads: two places hold records")
+	require.Zero(t, r.source.passes["crm.leads"], "nothing is guessed")
+}
+
+func TestATableKeepsWhatTellsItsRowsApart(t *testing.T) {
+	s := keyless("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
+	r.must(StatusComplete)
+	p := r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"])
+	tables, err := r.memory.Tables(context.Background(), "crm.leads")
+	require.NoError(t, err)
+	require.Empty(t, tables[0].Key)
+
+	r = newRig(t, map[string]*list{"crm.leads": {records: records(1, 4)}}, s)
+	p = r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "id"), nil })
+	r.must(StatusComplete)
+	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s, "name"), nil }
+	r.config.Options.Full = true
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusHeld, rep.Streams[0].Status)
+	require.ErrorContains(t, rep.Streams[0].Err, "told apart by id, but the records seem to be by name")
+}
+
+func TestRememberPutsConventionsInThePlaceOfOthers(t *testing.T) {
+	s := stream("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {records: records(1, 8)}}, s)
+	r.probed(func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil })
+	r.must(StatusComplete)
+	c := of(t, s)
+	c.Records = "/result"
+	config := r.config
+	config.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
+	require.NoError(t, Remember(context.Background(), config, map[string]extract.Convention{"crm.leads": c}))
+	all, err := Recall(context.Background(), r.memory, "nightly")
+	require.NoError(t, err)
+	require.Equal(t, "/result", all["crm.leads"].Records)
+	require.NotNil(t, all["crm.leads"].Profile, "what the passes looked like stays")
+}
+
+// drifts are the rows about drift among the changes of tables.
+func drifts(r *rig) []string {
+	var all []string
+	for _, row := range r.memory.Rows(load.Changes.Name) {
+		if row["action"] == load.ActionDrift {
+			all = append(all, row["table"]+row["column"]+" "+row["reason"])
+		}
+	}
+	return all
+}

@@ -1,0 +1,237 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+)
+
+// Severity says what becomes of a stream that has drifted.
+type Severity string
+
+// The severities, the gravest last.
+const (
+	Noted    Severity = "noted"    // worth knowing; nothing is wrong with it
+	Warned   Severity = "warned"   // somebody should look; the rows are loaded
+	Blocking Severity = "blocking" // the stream is held until somebody has
+)
+
+// Notice is one way in which a pass looked otherwise than the one before.
+type Notice struct {
+	Severity Severity `json:"severity"`
+	About    string   `json:"about"` // see the Notice constants
+	Table    string   `json:"table"`
+	Column   string   `json:"column,omitempty"`
+	From     string   `json:"from,omitempty"` // types, where that is what has changed
+	To       string   `json:"to,omitempty"`
+	Reason   string   `json:"reason"`
+}
+
+// What a stream can drift in.
+const (
+	NoticeNew      = "new_field"
+	NoticeVanished = "vanished_field"
+	NoticeType     = "type_mix"
+	NoticeNulls    = "null_rate"
+	NoticeCount    = "count"
+	NoticePage     = "page_size"
+	NoticeEnvelope = "envelope"
+)
+
+// tolerances are the bounds within which a stream may change from one run to
+// the next without anybody being told.
+type tolerances struct {
+	evidence float64 // values that must have been expected, and are not there, before a field has vanished
+	nulls    float64 // change of the share of filled rows
+	sigmas   float64 // and how unlikely by chance, in standard deviations
+	loss     int64   // rows lost, and
+	share    float64 // their share
+	growth   float64 // times as many rows, and
+	gained   int64   // so many more
+}
+
+// The loss is that of the brake on deletions: what may be deleted without asking
+// is nobody's alarm.
+var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: brakeRows, share: brakeShare / 100.0, growth: 3, gained: 1000}
+
+// drift compares two profiles of one stream, the gravest first.
+func drift(before, now *Profile, root string, t tolerances) []Notice {
+	if before == nil || now == nil {
+		return nil
+	}
+	var all []Notice
+	if b, n := before.Page, now.Page; b > 0 && n > 0 && b != n {
+		all = append(all, Notice{Severity: Noted, About: NoticePage, Table: root, Reason: fmt.Sprintf("the fullest page has %d records, and had %d", n, b)})
+	}
+	all = append(all, t.count(root, before.Tables[root].Rows, now.Tables[root].Rows)...)
+	for _, name := range slices.Sorted(maps.Keys(before.Tables)) {
+		if now.Tables[name].Rows > 0 {
+			all = append(all, t.columns(name, before.Tables[name], now.Tables[name])...)
+			continue
+		}
+		records := now.Tables[root].Rows
+		if had := part(before.Tables[name].Rows, before.Tables[root].Rows); had*float64(records) >= t.evidence {
+			all = append(all, Notice{Severity: Warned, About: NoticeVanished, Table: name, Reason: fmt.Sprintf("none of %d records has rows for it, and there were %d of %d", records, before.Tables[name].Rows, before.Tables[root].Rows)})
+		}
+	}
+	gravest(all)
+	return all
+}
+
+func gravest(all []Notice) {
+	slices.SortStableFunc(all, func(a, b Notice) int { return -cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+}
+
+func rank(s Severity) int { return slices.Index([]Severity{Noted, Warned, Blocking}, s) }
+
+// count is the drift of the number of records.
+func (t tolerances) count(table string, before, now int64) []Notice {
+	switch lost := before - now; {
+	case lost > t.loss && float64(lost) > t.share*float64(before):
+		return []Notice{{Severity: Warned, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records came, and %d the time before", now, before)}}
+	case -lost > t.gained && float64(now) > t.growth*float64(before):
+		return []Notice{{Severity: Noted, About: NoticeCount, Table: table, Reason: fmt.Sprintf("%d records came, and only %d the time before", now, before)}}
+	}
+	return nil
+}
+
+// columns is the drift of a table's columns.
+func (t tolerances) columns(table string, before, now TableProfile) []Notice {
+	var all []Notice
+	for _, name := range slices.Sorted(maps.Keys(before.Columns)) {
+		b, n := before.Columns[name], now.Columns[name]
+		d := Notice{Severity: Noted, Table: table, Column: name}
+		was, is := part(b.Filled, before.Rows), part(n.Filled, now.Rows)
+		switch {
+		case n.Filled == 0 && was*float64(now.Rows) >= t.evidence:
+			d.About, d.Reason = NoticeVanished, fmt.Sprintf("none of %d records has it, and %s had", now.Rows, percent(was))
+			if was >= 0.5 {
+				d.Severity = Warned
+			}
+		case n.Filled > 0 && b.Type != n.Type:
+			d.About, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("values of another kind came: %s, and %s before", n.Type, b.Type)
+			if n.Type == "text" || n.Type == "json" {
+				d.Severity = Warned
+			}
+		case n.Filled > 0 && math.Abs(was-is) >= t.nulls && unlikely(b.Filled, before.Rows, n.Filled, now.Rows) >= t.sigmas:
+			d.About, d.Reason = NoticeNulls, fmt.Sprintf("%s of %d records have it, and %s of %d had", percent(is), now.Rows, percent(was), before.Rows)
+			if is < was {
+				d.Severity = Warned
+			}
+		default:
+			continue
+		}
+		all = append(all, d)
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.Columns)) {
+		if _, known := before.Columns[name]; !known && before.Rows > 0 {
+			all = append(all, Notice{Severity: Noted, About: NoticeNew, Table: table, Column: name, To: now.Columns[name].Type,
+				Reason: fmt.Sprintf("%s of %d records have it, and none had", percent(part(now.Columns[name].Filled, now.Rows)), now.Rows)})
+		}
+	}
+	return all
+}
+
+func part(n, of int64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+func percent(share float64) string {
+	switch p := 100 * share; {
+	case share > 0 && p < 1:
+		return "less than 1 %"
+	case share < 1 && p > 99:
+		return "more than 99 %"
+	default:
+		return fmt.Sprintf("%.0f %%", p)
+	}
+}
+
+// unlikely is how far two shares are apart, in standard deviations of what
+// chance would make of one share: of few records even a large difference says
+// little.
+func unlikely(a, of, b, from int64) float64 {
+	pooled := part(a+b, of+from)
+	deviation := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(1, of)) + 1/float64(max(1, from))))
+	if deviation == 0 {
+		return 0
+	}
+	return math.Abs(part(a, of)-part(b, from)) / deviation
+}
+
+// changedConvention is what has changed about the way an endpoint answers.
+func changedConvention(before, now extract.Convention, cause error) []Notice {
+	var changed []string
+	for _, f := range before.Facts {
+		if g, ok := now.Fact(f.About); ok && g.Value != f.Value {
+			changed = append(changed, fmt.Sprintf("%s: %s, and was %s", f.About, orNone(g.Value), orNone(f.Value)))
+		}
+	}
+	reason := "it answers in another way than it did, and was probed anew"
+	if len(changed) > 0 {
+		reason += ": " + strings.Join(changed, "; ")
+	} else if cause != nil {
+		reason += ": " + cause.Error()
+	}
+	return []Notice{{Severity: Warned, About: NoticeEnvelope, Reason: reason}}
+}
+
+func orNone(s string) string { return cmp.Or(s, "nothing") }
+
+// drifted is what of the pass that ends with g is not as it was. A part of the
+// records says nothing about the others.
+func (p *pass) drifted(g *group, shut bool) []Notice {
+	all := slices.Clone(p.noticed)
+	for i := range all {
+		all[i].Table = p.stream.Table.Name
+	}
+	if g.profile != nil && !p.stream.Window {
+		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
+	}
+	for i := range all {
+		switch {
+		case all[i].About != NoticeCount:
+		case shut:
+			all[i].Severity = Blocking // the brake holds what would be deleted
+		case p.Options.ConfirmShrink:
+			all[i].Severity = Noted // somebody knows
+		}
+	}
+	gravest(all)
+	return all
+}
+
+// note writes the drift of a pass beside the other changes of its tables, and
+// what the next pass is to be compared with.
+func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
+	if d.verb == repeat {
+		return k.learn(ctx, p, p.known)
+	}
+	found := p.drifted(g, d.shut)
+	k.report.Notices = found
+	if len(found) > 0 {
+		at, rows := time.Now(), make([][]any, len(found))
+		for i, f := range found {
+			rows[i] = []any{at, p.Run, f.Table, f.Column, "", load.ActionDrift, f.From, f.To, string(f.Severity) + ": " + f.About + ": " + f.Reason}
+		}
+		if err := writeOwn(ctx, k.tx, load.Changes, rows...); err != nil {
+			return err
+		}
+	}
+	m := p.known
+	if g.profile != nil && !g.profile.same(m.Profile) && !d.shut {
+		m.Profile = g.profile
+	}
+	return k.learn(ctx, p, m)
+}

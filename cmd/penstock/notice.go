@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+// maxNotices is how many changes of the source are told of one stream without -v.
+const maxNotices = 3
+
+// printNotices tells how the source is not as it was in the run before: what
+// somebody should look at, with -v all of it.
+func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
+	told := false
+	seen := map[string]bool{} // of several destinations, once
+	for _, s := range streams {
+		if seen[s.Stream] {
+			continue
+		}
+		seen[s.Stream] = len(s.Notices) > 0
+		more := 0
+		for i, n := range s.Notices {
+			switch {
+			case a.verbose, n.Severity != pipeline.Noted && i < maxNotices:
+				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), printable(n.Reason, false))
+				told = true
+			case n.Severity != pipeline.Noted:
+				more++
+			}
+		}
+		if more > 0 {
+			fmt.Fprintf(w, "            and %d more of %s, which -v tells\n", more, s.Stream)
+		}
+	}
+	if told {
+		fmt.Fprintln(w)
+	}
+}
+
+// inColumn names the column that n is about, and the table where that is not the
+// stream's own.
+func inColumn(n pipeline.Notice) string {
+	switch _, child, _ := strings.Cut(n.Table, "__"); {
+	case n.Column == "" && child == "":
+		return ""
+	case n.Column == "":
+		return ", table " + n.Table
+	case child != "":
+		return ", column " + n.Table + "." + n.Column
+	}
+	return ", column " + n.Column
+}
+
+// drift is, by run and root table, the gravest way in which the source was not
+// as it had been in the run before.
+func drift(ctx context.Context, d load.Destination) (map[[2]string]string, error) {
+	all := map[[2]string]string{}
+	err := scan(ctx, d, load.Changes, func(r row) error {
+		if r.text("action") != load.ActionDrift {
+			return nil
+		}
+		root, _, _ := strings.Cut(r.text("table"), "__")
+		k := [2]string{runOf(r.text("run")), root}
+		if text := r.text("reason"); all[k] == "" || cmp.Less(gravity(all[k]), gravity(text)) {
+			all[k] = text
+		}
+		return nil
+	})
+	return all, err
+}
+
+// gravity orders reasons by the severity that they begin with.
+func gravity(reason string) int {
+	severity, _, _ := strings.Cut(reason, ":")
+	switch pipeline.Severity(severity) {
+	case pipeline.Blocking:
+		return 2
+	case pipeline.Warned:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,121 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// refield gives a JSON body another shape: every object's member named f.Field,
+// at any depth, takes the name f.As and the value f.Value where these are set,
+// and is left out where neither is. All other bytes stay as they are.
+func (f Fault) refield(body []byte) []byte {
+	if !json.Valid(body) {
+		return body
+	}
+	r := refielder{Fault: f, in: body}
+	r.value()
+	return r.out
+}
+
+// refielder copies valid JSON.
+type refielder struct {
+	Fault
+	in  []byte
+	at  int
+	out []byte
+}
+
+func (r *refielder) value() {
+	r.space()
+	switch r.in[r.at] {
+	case '{':
+		r.object()
+	case '[':
+		r.list()
+	default:
+		end := r.at + 1
+		if r.in[r.at] == '"' {
+			end = r.text()
+		} else {
+			for end < len(r.in) && !bytes.ContainsRune([]byte(",]} \t\r\n"), rune(r.in[end])) {
+				end++
+			}
+		}
+		r.out = append(r.out, r.in[r.at:end]...)
+		r.at = end
+	}
+}
+
+func (r *refielder) space() {
+	for bytes.ContainsRune([]byte(" \t\r\n"), rune(r.in[r.at])) {
+		r.at++
+	}
+}
+
+// text is the end of the string that begins here.
+func (r *refielder) text() int {
+	end := r.at + 1
+	for r.in[end] != '"' {
+		if r.in[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	return end + 1
+}
+
+func (r *refielder) list() {
+	r.each(']', func(int) { r.value() })
+}
+
+func (r *refielder) object() {
+	r.each('}', func(before int) {
+		end := r.text()
+		name := r.in[r.at:end]
+		r.at = end
+		r.space()
+		r.at++ // the colon
+		if string(name) != `"`+r.Field+`"` {
+			r.out = append(append(r.out, name...), ':')
+			r.value()
+			return
+		}
+		if r.As != "" {
+			name, _ = json.Marshal(r.As) // a string always marshals
+		}
+		r.out = append(append(r.out, name...), ':')
+		own := len(r.out)
+		r.value()
+		switch {
+		case r.Value != "":
+			r.out = append(r.out[:own], r.Value...)
+		case r.As == "":
+			r.out = r.out[:before]
+		}
+	})
+}
+
+// each copies the parts of a list or object up to its end; part may take back
+// what it has written, to before, the comma included.
+func (r *refielder) each(end byte, part func(before int)) {
+	r.out = append(r.out, r.in[r.at])
+	r.at++
+	for first := true; ; first = false {
+		r.space()
+		if r.in[r.at] == ',' {
+			r.at++
+			r.space()
+		}
+		if r.in[r.at] == end {
+			break
+		}
+		before := len(r.out)
+		if !first && !slices.Contains([]byte("[{"), r.out[before-1]) {
+			r.out = append(r.out, ',')
+		}
+		part(before)
+	}
+	r.out = append(r.out, end)
+	r.at++
+}
