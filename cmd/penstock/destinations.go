@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ type place struct {
 	missing string // why this build has none; "" where it has
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error // the rights that opening does not show
-	heap    int64                                                 // what the collector keeps the Go heap near; 0: as for any
+	room    room                                                  // that loads into it are given
 
 	// absent says that there is nothing to read yet, before open makes it.
 	absent func(config.Destination) error
@@ -37,6 +36,19 @@ type place struct {
 	asker func(context.Context, *reader) (querier, error)
 	// publish gives readers what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
+}
+
+// room is the memory, in bytes, that a load may take; where something is 0, as
+// much as for any. // Invariant 6
+type room struct {
+	heap   int64 // near which the collector keeps the Go heap
+	budget int64 // of records between their page and their commit
+	group  int64 // of rows in one commit
+}
+
+// with is room enough for r and for other.
+func (r room) with(other room) room {
+	return room{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group)}
 }
 
 // querier is a load.Querier to be closed after use.
@@ -83,8 +95,18 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
 	}
-	keepHeap(max(p.heap, debug.SetMemoryLimit(-1)))
 	return dest, nil
+}
+
+// roomFor is what the loads into all of a pipeline's destinations may take.
+func roomFor(c *config.Config, p config.Pipeline) (all room) {
+	for _, to := range p.To {
+		d, _ := c.Destination(to.Text)
+		if of, err := placeOf(c, d); err == nil {
+			all = all.with(of.room)
+		}
+	}
+	return all
 }
 
 // reader is a destination that a verb looks into.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 )
@@ -20,6 +21,7 @@ func duckdbPlace() place {
 	return place{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
+		room: room{heap: defaultHeap, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
 			return filepath.Abs(path)

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// heap is what the collector keeps the Go heap near, where GOMEMLIMIT says
-// nothing else. It holds column buffers, which are large, short-lived and
+// defaultHeap is what the collector keeps the Go heap near, where neither
+// GOMEMLIMIT nor a destination says anything else. It holds column buffers, which are large, short-lived and
 // without pointers: to collect them often costs little. // Invariant 6
-const heap = 128 << 20
+const defaultHeap = 128 << 20
 
 func main() {
-	keepHeap(heap)
+	keepHeap(defaultHeap)
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -34,6 +34,21 @@ func main() {
 func keepHeap(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)
+	}
+}
+
+// spread keeps the heap near what the hungriest run of this process wants, of
+// which there is one, but for a daemon.
+func (a *app) spread(bytes int64) {
+	for {
+		was := a.heap.Load()
+		if bytes <= was {
+			return
+		}
+		if a.heap.CompareAndSwap(was, bytes) {
+			keepHeap(bytes)
+			return
+		}
 	}
 }
 

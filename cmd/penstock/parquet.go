@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 	"github.com/penstock-data/penstock/load/parquet"
@@ -17,7 +18,9 @@ import (
 func parquetPlace() place {
 	return place{
 		scheme: "parquet", open: openParquet, absent: absentFile,
-		heap: 208 << 20, // the columns of the files being written stand in it; nearer, and the collector takes a third of the CPU
+		// The columns of the files being written stand in the heap; nearer, and the
+		// collector takes a third of the CPU.
+		room: room{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		check: func(_ context.Context, _ *app, d config.Destination) error {
 			path, _ := filePath(d)
 			if absentFile(d) == nil {

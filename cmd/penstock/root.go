@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -29,6 +30,7 @@ type app struct {
 	started  bool // the command line was understood
 
 	byteBudget int64              // of a run, if not the usual one
+	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	step       func(string) error // told each step of a commit, so that tests can end the process there
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	}
 	shown := a.newProgress(len(r.streams), r.source)
 	cfg := r.config()
-	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, a.byteBudget
+	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	report, err := pipeline.Run(ctx, cfg)
 	shown.close()
 	if err != nil && len(report.Streams) == 0 {
@@ -111,6 +112,7 @@ type openedRun struct {
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
+	room     room // that the run may take
 }
 
 // openRun opens a pipeline, of its streams those that only, patterns of the
@@ -132,6 +134,8 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if r.dests, err = a.openDestinations(ctx, c, p); err != nil {
 		return nil, errors.Join(err, r.source.close())
 	}
+	r.room = roomFor(c, p)
+	a.spread(r.room.heap)
 	return r, nil
 }
 
@@ -139,7 +143,7 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams),
+		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), ByteBudget: r.room.budget, GroupBytes: r.room.group,
 	}
 	for _, s := range r.streams {
 		cfg.Log[s.Name] = s.Log

@@ -35,7 +35,7 @@ var defaultLimits = limits{
 	batchRows:  10_000,
 	batchBytes: 32 << 20,
 	groupRows:  122_880,
-	groupBytes: 72 << 20,
+	groupBytes: DefaultGroupBytes,
 	groupAge:   30 * time.Second,
 	patience:   5 * time.Minute,
 	compared:   1 << 19,

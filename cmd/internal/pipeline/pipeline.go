@@ -48,6 +48,7 @@ type Destination struct {
 const (
 	DefaultWorkers    = 8
 	DefaultByteBudget = 192 << 20
+	DefaultGroupBytes = 72 << 20
 )
 
 // Config says what a run reads and where it lands.
@@ -67,6 +68,7 @@ type Config struct {
 
 	Workers    int   // streams read at once; 0: DefaultWorkers
 	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
+	GroupBytes int64 // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
 
 	Options  Options
 	Progress func(Event) // told what happens, from many goroutines; may be nil
@@ -139,6 +141,8 @@ func newRun(c Config) (*run, error) {
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
 	r.limits = cmp.Or(c.limits, defaultLimits)
+	r.limits.groupBytes = cmp.Or(c.GroupBytes, r.limits.groupBytes)
+	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // room is kept for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
 	r.gates = newGates(c.Streams)
