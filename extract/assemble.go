@@ -27,6 +27,7 @@ type batch struct {
 	whole   bool   // records is a list as the body had it
 	n       int
 	keys    []uint64 // hashes of the records' keys, or of the records where they have none
+	first   value    // the first record, in the body it came with
 	last    value    // the last record
 }
 
@@ -126,7 +127,9 @@ func (a *assembler) add(d *doc, r value, context []byte, b *batch) {
 // note counts one record and remembers which it was.
 func (a *assembler) note(d *doc, r value, context []byte, b *batch) {
 	b.n++
-	b.last = r
+	if b.last = r; !b.first.ok() {
+		b.first = r
+	}
 	h, ok := a.key(d, r)
 	if !ok {
 		h = a.content(d, r)
@@ -152,6 +155,23 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 		ok = true
 	}
 	return h, ok
+}
+
+// keyText is the key of a record as JSON, for people: a list where it has several
+// parts, "" where it has none by itself.
+func (a *assembler) keyText(d *doc, r value) string {
+	var parts []string
+	for _, column := range a.stream.Key {
+		v := d.get(r, column)
+		if !v.ok() || v.node >= 0 {
+			return ""
+		}
+		parts = append(parts, excerpt(string(d.raw(v))))
+	}
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return "[" + strings.Join(parts, ",") + "]"
 }
 
 // content is the hash of a whole record without what changes by being read,

@@ -30,14 +30,18 @@ type answer struct {
 // again by then.
 const maxTries = 3
 
-// fetch asks for one position of a stream.
-func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+// fetch asks for one position of a stream. tries, where it is given, bounds how
+// often: see [wire.Request].
+func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position, tries ...int) (*answer, error) {
 	client, err := c.wireFor(s)
 	if err != nil {
 		return nil, err
 	}
 	r := request(s, params, at)
-	requests := 0
+	most, requests := maxTries, 0
+	for _, r.Tries = range tries {
+		most = min(most, r.Tries)
+	}
 	for try := 1; ; try++ {
 		a, err := c.once(ctx, client, r)
 		if err == nil {
@@ -50,7 +54,7 @@ func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at
 			return nil, err
 		}
 		requests += fault.Attempts
-		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == maxTries {
+		if fault.Class != wire.Transient || fault.Status/100 != 2 || try == most {
 			fault.Attempts = requests
 			return nil, fault
 		}

@@ -17,6 +17,8 @@ import (
 type habits struct {
 	layout found // pointer and form only
 	whole  bool  // it ignores page numbers: a probe has shown it
+
+	isolating int // requests spent on finding broken records
 }
 
 // listing is one reading of one list from a position to its end.
@@ -40,6 +42,9 @@ type listing struct {
 
 	requests int // since the last step
 	bytes    int64
+
+	drift drift
+	gaps  gaps
 }
 
 func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listing {
@@ -50,6 +55,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 		firstTotal: -1, lastTotal: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
+		drift: drift{total: -1},
 	}
 }
 
@@ -61,6 +67,7 @@ type step struct {
 	turn
 	reread bool
 	note   string
+	gaps   []Gap // of this page
 
 	a *answer
 }
@@ -99,7 +106,7 @@ func (l *listing) walk(ctx context.Context, at position, first *answer) iter.Seq
 func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
-		return nil, err
+		return l.isolate(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
 	if err = l.read(st); err == nil && st.probe {
@@ -194,6 +201,8 @@ func (l *listing) guard(st *step) error {
 		l.firstTotal = st.total
 	}
 	l.lastTotal = st.total
+	l.drift.see(st)
+	l.follow(st)
 	if l.pages == 1 && st.rule != "" {
 		return nil
 	}
@@ -233,9 +242,17 @@ func (l *listing) repeats(keys []uint64) error {
 	l.seen[print] = true
 	fresh := len(l.before) == 0
 	clear(l.now)
+	overlap := 0
 	for _, k := range keys {
-		fresh = fresh || !l.before[k]
+		if l.before[k] {
+			overlap++
+		}
 		l.now[k] = true
+	}
+	fresh = fresh || overlap < len(keys)
+	if len(l.s.Key) > 0 {
+		l.drift.Overlap += overlap
+		l.drift.Doubled += len(keys) - len(l.now)
 	}
 	l.before, l.now = l.now, l.before
 	if !fresh {

@@ -13,6 +13,7 @@ type Page struct {
 	Requests int          // HTTP requests it took, retries included
 	Bytes    int64        // of bodies, decompressed
 	Total    int64        // records the list says it has in all; -1 where it does not say
+	Gaps     []Gap        // places of the list, on this page, whose records the server could not give
 
 	Parents []Parent // fan-out: those whose last records are on this page, in their order
 
@@ -29,7 +30,9 @@ type End struct {
 	FirstTotal int64  // total on the first page, -1 for none
 	LastTotal  int64  // total on the last page, -1 for none
 	Reread     bool   // the records were read a second time and were the same
-	Round      bool   // one page of a round number of records, as a hidden cap would leave it
+	Round      bool   // a round number of records, all pages full, as a hidden cap would leave it
+	Drift      Drift  // signs that the list moved while it was read
+	Gaps       []Gap  // what of the list the server could not give
 	Parents    int    // fan-out: parents asked
 	Skipped    int    // fan-out: parents that were not, as the reader wanted it
 	Gone       int    // fan-out: parents that were gone by then

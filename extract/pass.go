@@ -70,18 +70,32 @@ func (p *pass) page(l *listing, st *step) Page {
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
 	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
-	out := Page{Records: st.batch.json(), Next: m.cursor(), Requests: l.requests, Bytes: l.bytes, Total: st.total}
+	out := Page{Records: st.batch.json(), Next: m.cursor(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
 	l.requests, l.bytes = 0, 0
 	if st.rule != "" {
 		out.Next = m.ending()
 		out.End = &End{
 			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
-			Reread: st.reread, Round: st.rule == RuleOnePage && round(st.batch.n),
-			Note: notes(p.note, st.note),
+			Reread: st.reread, Round: l.round(st), Drift: l.drift.Drift, Gaps: l.gaps.all,
+			Note: notes(notes(p.note, st.note), l.drift.note()),
 		}
 	}
 	return out
+}
+
+// round reports whether the list may have been cut where it ended. One on
+// several pages may be if nothing but an empty page has ended it, and the last
+// page before was full.
+func (l *listing) round(st *step) bool {
+	switch st.rule {
+	case RuleOnePage:
+		return round(st.batch.n)
+	case RuleEmptyPage:
+		full := l.drift.short == 0 && l.drift.fullest > 0
+		return full && l.pages > 2 && l.pager.rows%100 == 0
+	}
+	return false
 }
 
 // round reports whether a list of n records may have been cut at a size that

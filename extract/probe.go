@@ -22,6 +22,9 @@ func (l *listing) probe(ctx context.Context, q *ahead[position], st *step) error
 			ask = position{} // it minds the parameter: then it has no pages, and is only read again
 			continue
 		}
+		if l.probed(q, ask, err, st) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/load"
@@ -56,6 +58,21 @@ func runOf(pass string) string {
 	return run
 }
 
+// reasons is t with the verdicts' reasons in the place of their witnesses, which
+// are for machines.
+func (t answer) reasons() answer {
+	i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
+	if i < 0 {
+		return t
+	}
+	t.columns[i] = schemas.Field("why", schemas.Text, "")
+	for _, r := range t.rows {
+		text, _ := r[i].(string)
+		r[i] = whyOf(text)
+	}
+	return t
+}
+
 func (a *app) listRuns(ctx context.Context, d *reader) error {
 	out, err := project(ctx, d, load.Runs, runColumns, nil)
 	if err != nil {
@@ -98,6 +115,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 			return err
 		}
 		if !a.json {
+			out = out.reasons()
 			if _, err := io.WriteString(a.out, "\n"+part.title+"\n"); err != nil {
 				return err
 			}

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -15,7 +19,7 @@ func (a *app) statusCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "how every stream stands: its last pass, what that has proven, and when",
+		Short: "how every stream stands: its last pass, what that has proven and why, and what stands in its way",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.read(cmd.Context(), to, func(d *reader) error { return a.status(cmd.Context(), d) })
@@ -25,43 +29,109 @@ func (a *app) statusCmd() *cobra.Command {
 	return cmd
 }
 
-// status prints every stream's position and its newest certificate.
+// statusColumns are what is told of a stream.
+var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
+
+// status prints every stream's position, its newest certificate, and what has
+// kept the last run that tried it from its goal.
 func (a *app) status(ctx context.Context, d *reader) error {
-	counts := []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
-	newest, err := newestCertificates(ctx, d, counts)
+	newest, err := newestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return err
 	}
-	out := answer{columns: append(fields(load.State, "pipeline", "stream"), fields(load.Certificates, counts...)...)}
+	open, err := openStreams(ctx, d)
+	if err != nil {
+		return err
+	}
+	out := answer{columns: append(fields(load.State, "pipeline", "stream"), fields(load.Certificates, statusColumns...)...)}
 	out.columns = append(append(out.columns, fields(load.State, "updated_at")...), fields(load.Certificates, "run")...)
 	changed, err := drift(ctx, d)
 	if err != nil {
 		return err
 	}
-	out.columns = append(out.columns, schemas.Field("drift", schemas.Text, ""))
+	for _, name := range []string{"drift", "state", "why"} {
+		out.columns = append(out.columns, schemas.Field(name, schemas.Text, ""))
+	}
+	add := func(k state.Key, updated any) {
+		out.rows = append(out.rows, statusRow(k, updated, newest[k], changed, open[k]))
+		delete(open, k)
+	}
 	err = scan(ctx, d, load.State, func(r row) error {
 		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
-		if strings.HasPrefix(k.Stream, "_") {
-			return nil // penstock's own
+		if !strings.HasPrefix(k.Stream, "_") { // else penstock's own
+			add(k, r.value("updated_at"))
 		}
-		c, ok := newest[k]
-		if !ok {
-			c.values = make([]any, len(counts))
-		}
-		values := append([]any{k.Pipeline, k.Stream}, c.values...)
-		var drifted any
-		if run, ok := c.run.(string); ok {
-			if text := changed[[2]string{runOf(run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
-				drifted = text
-			}
-		}
-		out.rows = append(out.rows, append(values, r.value("updated_at"), c.run, drifted))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	for _, k := range slices.Collect(maps.Keys(open)) {
+		add(k, nil)
+	}
 	return a.print(printer{form: a.form()}, out.sort("pipeline", "stream"))
+}
+
+// statusRow is the line of one stream. What it met counts until a later run has
+// come to its end.
+func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]string, o openStream) []any {
+	standing, why := any(string(pipeline.StatusComplete)), any(nil)
+	counts := make([]any, len(statusColumns))
+	if c.values != nil {
+		copy(counts, c.values)
+		text, _ := c.values[len(statusColumns)].(string)
+		why = whyOf(text)
+	}
+	run, _ := c.run.(string)
+	var drifted any
+	if text := changed[[2]string{runOf(run), strings.ReplaceAll(k.Stream, ".", "_")}]; run != "" && text != "" {
+		drifted = text
+	}
+	if o.run != "" && o.run >= runOf(run) {
+		standing, why = o.state, o.words
+		if c.run == nil {
+			c.run = o.run
+		}
+	}
+	return append(append([]any{k.Pipeline, k.Stream}, counts...), updated, c.run, drifted, standing, why)
+}
+
+// whyOf is the verdict's reasons, from a certificate's witnesses; nil for one of
+// an earlier release.
+func whyOf(witnesses string) any {
+	var w struct{ Why string }
+	if json.Unmarshal([]byte(witnesses), &w) != nil || w.Why == "" {
+		return nil
+	}
+	return w.Why
+}
+
+// openStream is a stream that the last run which tried it did not complete.
+type openStream struct{ run, state, words string }
+
+// openStreams are those that a run has left open. A later one may have completed
+// them.
+func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStream, error) {
+	open := map[state.Key]openStream{}
+	err := scan(ctx, d, load.Runs, func(r row) error {
+		var counts struct {
+			Open  map[string][]string
+			Words map[string]string
+		}
+		if json.Unmarshal([]byte(r.text("counts")), &counts) != nil {
+			return nil // a run under way
+		}
+		for status, streams := range counts.Open {
+			for _, s := range streams {
+				k := state.Key{Pipeline: r.text("pipeline"), Stream: s}
+				if o := (openStream{r.text("run"), status, counts.Words[s]}); o.run > open[k].run {
+					open[k] = o
+				}
+			}
+		}
+		return nil
+	})
+	return open, err
 }
 
 // certificate is the newest of a stream's certificates.

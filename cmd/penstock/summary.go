@@ -255,6 +255,25 @@ func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 		g.add(name, string(s.Status), string(s.Verdict), c.Fetched, c.Written, c.Unchanged, c.Deduplicated, c.Rejected, c.Deleted, s.Pages, s.Requests, s.Duration)
 	}
 	g.render(w)
+	printWhys(w, streams)
+}
+
+// printWhys tells what the verdicts rest on that are not proven.
+func printWhys(w io.Writer, streams []pipeline.StreamReport) {
+	g := newGrid("stream", "verdict", "because")
+	told := map[string]bool{}
+	for _, s := range streams {
+		line := fmt.Sprint(s.Stream, s.Verdict, s.Why)
+		if s.Verdict == "" || s.Verdict == pipeline.Proven || told[line] {
+			continue
+		}
+		told[line] = true
+		g.add(s.Stream, string(s.Verdict), printable(s.Why, false))
+	}
+	if len(told) > 0 {
+		fmt.Fprintln(w)
+		g.render(w)
+	}
 }
 
 // verdicts counts what the passes could prove: of a stream that has landed in
@@ -340,7 +359,12 @@ func remedyOf(e *wire.Error, stream string) string {
 		return "the source asks to come back later; what is committed stays"
 	case wire.Refused:
 		return "a credential goes to base_url's own host alone, over TLS that can be verified; look at base_url and the server's certificate"
+	case wire.NotData:
+		return fmt.Sprintf("what answers there is a website; if the module is there, its path is another: override it under streams: %s", stream)
 	case wire.Transient:
+		if e.Status == 500 || e.Status == 400 || e.Status/100 == 2 {
+			return fmt.Sprintf("run again later; if it stays, one bad record may break the answer: a page size (pagination: {size: …} under streams: %s) lets it be left out", stream)
+		}
 		if e.Status == 0 {
 			return "the source cannot be reached or broke off; look at base_url and the network and run again, what is committed stays"
 		}

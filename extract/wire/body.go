@@ -42,6 +42,8 @@ type buffer struct {
 	pool *sync.Pool
 	mem  []byte
 	text []byte // the part of mem that is the body
+
+	notice string // what the server printed before it, as an interpreter's warnings
 }
 
 func (m *memory) buffer(size int64) *buffer {
@@ -58,7 +60,7 @@ func (m *memory) buffer(size int64) *buffer {
 }
 
 func (b *buffer) release() {
-	b.text = nil
+	b.text, b.notice = nil, ""
 	if cap(b.mem) <= keepBuffer {
 		b.pool.Put(b)
 	}

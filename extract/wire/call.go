@@ -24,6 +24,7 @@ type call struct {
 	body      []byte
 	anonymous bool // no credential of the client's
 	file      bool
+	tries     int  // at most; 0: as the options say
 	session   bool // answers hold tokens: none of their text may be quoted
 	check     func([]byte) error
 
@@ -48,7 +49,7 @@ func (c *Client) newCall(r Request) (*call, error) {
 	r.Method = orDefault(r.Method, http.MethodGet)
 	k := &call{
 		c: c, method: r.Method, template: r.Path, body: r.Body,
-		anonymous: r.Anonymous, file: r.File, check: r.Check,
+		anonymous: r.Anonymous, file: r.File, tries: r.Tries, check: r.Check,
 	}
 	escaped, err := c.allow.expand(Route{r.Method, r.Path}, r.Params)
 	if err != nil {
@@ -106,7 +107,7 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 			return k.lasting(fault)
 		}
 		k.pause(ctx, k.failures, fault.retryAfter)
-	case Malformed:
+	case Malformed, NotData:
 		if k.malformed++; k.malformed >= maxMalformed {
 			return fault
 		}
@@ -121,10 +122,11 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 // may pass is a fault of the server's own code more often than of the moment,
 // and a host that was never reached is more often misspelt than down.
 func (k *call) patience(fault *Error) int {
+	most := orDefault(k.tries, k.c.opts.MaxAttempts)
 	if fault.Status == http.StatusBadRequest || k.astray(fault) {
-		return min(maxMalformed, k.c.opts.MaxAttempts)
+		return min(maxMalformed, most)
 	}
-	return k.c.opts.MaxAttempts
+	return most
 }
 
 // astray reports whether no connection came about, and none ever has.
@@ -288,7 +290,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 		return nil, nil, fault
 	}
 	return &Response{
-		Status: resp.StatusCode, Header: resp.Header, Body: body.text, Attempts: k.attempts,
+		Status: resp.StatusCode, Header: resp.Header, Body: body.text, Notice: k.c.redact.excerpt(body.notice, 256), Attempts: k.attempts,
 		Sent: started, Elapsed: time.Since(started), buf: body,
 	}, nil, nil
 }

@@ -21,6 +21,9 @@ func (k *call) receive(resp *http.Response, w *watch) (*buffer, *Error) {
 	if err != nil {
 		return nil, k.unreadable(resp, err)
 	}
+	if !k.file {
+		body.text, body.notice = stripNotices(body.text)
+	}
 	if fault := k.judge(resp, body.text); fault != nil {
 		body.release()
 		return nil, fault
@@ -90,6 +93,27 @@ func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	return k.fault(Malformed, resp, "body is not JSON"+k.quote(body))
 }
 
+// notices are what PHP prints before an answer where its messages are shown: as
+// HTML, or as text. Errors that end a script are none: what follows those is no
+// answer.
+var notices = regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
+
+// stripNotices takes such notices from before a JSON text, and returns the first
+// of them. Anything else that stands before one is left there to be refused.
+func stripNotices(b []byte) (text []byte, notice string) {
+	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
+		return b, ""
+	}
+	at := notices.FindIndex(b[:min(len(b), 64<<10)])
+	if at == nil || at[1] == len(b) || b[at[1]] != '{' && b[at[1]] != '[' {
+		return b, ""
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(tags.ReplaceAllString(string(b[:at[1]]), "")), "\n")
+	return b[at[1]:], oneLine(first)
+}
+
+var tags = regexp.MustCompile(`<[^>]*>`)
+
 func (k *call) quote(body []byte) string {
 	if k.session {
 		return ""
@@ -115,7 +139,7 @@ func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
 	if looksLikeLogin(body) {
 		return k.fault(Auth, resp, "login page instead of data: "+what)
 	}
-	return k.fault(Malformed, resp, what)
+	return k.fault(NotData, resp, what)
 }
 
 var loginMarks = regexp.MustCompile(`(?i)type=["']?password|name=["']?password|action=["'][^"'>]*/(login|signin|sign-in)\b|<title[^>]*>[^<]*(log ?in|sign ?in)`)
@@ -186,7 +210,7 @@ var (
 	permissionWords = regexp.MustCompile(`(?i)permission|not (allowed|permitted|authori[sz]ed)|unauthori[sz]ed|forbidden|access denied` +
 		`|invalid (ability|scope)|insufficient (scope|rights)|e-?mail address is not verified`)
 	missingWords   = regexp.MustCompile(`(?i)\b(not found|no query results|does not exist|doesn't exist|no longer exists|no such)\b`)
-	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
+	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
 )
 
 // MessageClass sorts a failure by its words alone, for envelopes that say

@@ -24,11 +24,12 @@ const (
 	Malformed                    // the answer is not what it says it is
 	Invalid                      // the server does not take these parameters
 	Refused                      // not sent, or not followed: outside the allow-list or the origin
+	NotData                      // a page for people came where data should: a front end, a notice
 )
 
 // String returns the class in lower-case words.
 func (c Class) String() string {
-	names := [...]string{"unknown", "transient", "throttled", "auth", "not entitled", "missing", "malformed", "invalid", "refused"}
+	names := [...]string{"unknown", "transient", "throttled", "auth", "not entitled", "missing", "malformed", "invalid", "refused", "not data"}
 	if int(c) < len(names) {
 		return names[c]
 	}

@@ -167,6 +167,7 @@ type Request struct {
 
 	Anonymous bool // without the credential
 	File      bool // any content type is welcome; else the body must be JSON
+	Tries     int  // at most, where the fault may be the request's own; 0: as the client's options say
 
 	// Check, if not nil, looks at a successful body before it is handed out. An
 	// error from it means that the body is cut or broken: it is asked for again
@@ -179,6 +180,7 @@ type Response struct {
 	Status   int
 	Header   http.Header
 	Body     []byte        // decompressed, without byte order mark; valid until Release
+	Notice   string        // an interpreter's warning that stood before the body, redacted; "" as a rule
 	Attempts int           // requests it took, redirects and retries included
 	Sent     time.Time     // when the last of them went out
 	Elapsed  time.Duration // from Sent until the body had been read

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
 )
 
 // witnesses is what a certificate rests on, as it is stored.
@@ -15,6 +17,7 @@ type witnesses struct {
 	verdict Verdict
 	counts  Counts
 
+	Why        string `json:"why"` // the verdict's reasons in words
 	Pass       string `json:"pass"`
 	Rule       string `json:"rule"`
 	FirstTotal *int64 `json:"total_first,omitempty"`
@@ -36,6 +39,19 @@ type witnesses struct {
 	NotFound   int64  `json:"not_found,omitempty"` // of these, those it said are gone
 	Held       string `json:"held,omitempty"`
 	Note       string `json:"note,omitempty"`
+
+	extract.Drift
+	Gaps   []extract.Gap `json:"gaps,omitempty"`   // what the server could not give
+	Others *apart        `json:"others,omitempty"` // how the reading before differs
+	Twin   *apart        `json:"twin,omitempty"`   // how the stream's twin does
+}
+
+// apart is how many records only one of two readings has, at least.
+type apart struct {
+	Of       string   `json:"of,omitempty"` // stream of the other reading, where it is another
+	OnlyHere int64    `json:"only_here"`
+	Missing  int64    `json:"only_there"`
+	Examples []string `json:"examples,omitempty"` // keys of some that are only there
 }
 
 func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
@@ -43,9 +59,10 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 	if e.found != nil {
 		found = *e.found
 	}
-	return witnesses{
+	w := witnesses{
 		verdict:    e.verdict,
 		counts:     e.counts,
+		Why:        e.why(e.verdict, e.before),
 		Pass:       p.id,
 		Rule:       e.end.Rule,
 		FirstTotal: known(e.end.FirstTotal),
@@ -67,7 +84,16 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		NotFound:   found.gone,
 		Held:       d.held,
 		Note:       notes(e.end.Note, found.note),
+		Drift:      e.end.Drift,
+		Gaps:       e.end.Gaps,
 	}
+	if e.differs(e.before) {
+		w.Others = &apart{OnlyHere: e.unlike.here, Missing: e.unlike.there, Examples: e.unlike.examples}
+	}
+	if t := e.twin; t != nil {
+		w.Twin = &apart{t.stream, t.here, t.there, t.examples}
+	}
+	return w
 }
 
 // notes is what there is of both.
@@ -104,14 +130,26 @@ func (k *sink) writeCertificate(ctx context.Context, p *pass, g *group, w witnes
 // writeRejects puts the group's rejects into the transaction of its rows: what
 // the tables cannot hold is kept there. // Invariant 11
 func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
-	if len(g.rejects) == 0 {
+	if len(g.rejects)+len(g.gaps) == 0 {
 		return nil
 	}
-	rows := make([][]any, len(g.rejects))
-	for i, r := range g.rejects {
-		rows[i] = rejectRow(p.run, p.stream.Name, p.passes, r)
+	var rows [][]any
+	for _, r := range g.rejects {
+		rows = append(rows, rejectRow(p.run, p.stream.Name, p.passes, r))
+	}
+	for _, gap := range g.gaps {
+		rows = append(rows, rejectRow(p.run, p.stream.Name, p.passes, gapReject(gap)))
 	}
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
+}
+
+// gapReject tells a gap as a reject: of no record, as none has come. It stands
+// below the ordinals of those that have.
+func gapReject(g extract.Gap) transform.Reject {
+	return transform.Reject{
+		Ordinal: -1 - g.From, Pointer: "", Wanted: "an answer",
+		Raw: g.Words, Reason: "the server does not give " + g.String(),
+	}
 }
 
 // writeOwn writes rows of one of penstock's own tables.

@@ -34,7 +34,7 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 	switch refused.Class {
 	case wire.Throttled:
 		return StatusParked, refused.NotBefore
-	case wire.NotEntitled, wire.Missing, wire.Auth, wire.Invalid:
+	case wire.NotEntitled, wire.Missing, wire.Auth, wire.Invalid, wire.NotData:
 		return StatusUnavailable, time.Time{}
 	default:
 		return StatusFailed, time.Time{}
@@ -67,7 +67,7 @@ func stopped(ctx context.Context, err error) bool {
 // resumed: the source answered, and it is not about who asks or how often.
 func misplaced(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
-	return ok && (e.Class == wire.Malformed || e.Class == wire.Invalid || e.Class == wire.Missing) ||
+	return ok && (e.Class == wire.Malformed || e.Class == wire.NotData || e.Class == wire.Invalid || e.Class == wire.Missing) ||
 		errors.Is(err, extract.ErrCursor)
 }
 

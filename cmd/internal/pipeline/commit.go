@@ -123,6 +123,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
 	d := e.decide()
+	k.refuted = e.verdict == Contradicted
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: g.ended}
 	switch d.verb {
 	case ask:
@@ -152,11 +153,15 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 		end: *g.end, whole: !p.resumes, counts: k.counts, filtered: g.total.filtered, digest: g.digest,
 		most: k.most, missed: out.Missing, parent: p.proofOf(k.dest.Name, p.stream.Parent),
 	}
+	if k.before != nil {
+		r.unlike = p.hasher.minus(&r.digest, &k.before.digest)
+	}
+	r.twin = p.agreement(&r)
 	e := ending{
 		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
 		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
 		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
-		last: k.whole >= maxPasses, confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window,
+		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window,
 	}
 	if e.counts.Rejected > 0 {
 		var there int64
@@ -168,7 +173,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 
 // settle takes note of how a pass ended.
 func (k *sink) settle(e ending, d decision, twice bool) {
-	k.report.Verdict = e.verdict
+	k.report.Verdict, k.report.Why = e.verdict, e.why(e.verdict, e.before)
 	if k.report.Missing = e.outcome.Missing - e.counts.Deleted; e.window || e.adds {
 		k.report.Missing = 0 // they are where they should be
 	}

@@ -61,6 +61,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	}
 	g := p.group
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
+	g.gaps = append(g.gaps, page.Gaps...)
 	g.end = page.End
 	if g.end != nil {
 		g.ended = time.Now().UTC()

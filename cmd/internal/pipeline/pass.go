@@ -77,6 +77,7 @@ type tally struct {
 type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
+	gaps    []extract.Gap // of its pages
 	begun   time.Time
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches

@@ -104,12 +104,16 @@ type runCounts struct {
 	Pages    int                 `json:"pages"`
 	Bytes    int64               `json:"bytes"`
 	Streams  map[Status]int      `json:"streams"`
-	Open     map[Status][]string `json:"open,omitempty"` // streams that are not complete
+	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
+	Words    map[string]string   `json:"words,omitempty"` // why, by stream: the source's own words where it has some
 }
+
+// maxWords is how much of what a stream met its run's row keeps.
+const maxWords = 300
 
 func (r *run) row(rep Report, destination string) ([]any, error) {
 	var ended any
-	counts := runCounts{Streams: map[Status]int{}, Open: map[Status][]string{}}
+	counts := runCounts{Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
 	here := rep.in(destination)
 	if rep.Status != StatusRunning {
 		t := here.Totals()
@@ -120,6 +124,10 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 		counts.Streams[s.Status]++
 		if s.Status != StatusComplete {
 			counts.Open[s.Status] = append(counts.Open[s.Status], s.Stream)
+			if s.Err != nil {
+				text := s.Err.Error()
+				counts.Words[s.Stream] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
+			}
 		}
 	}
 	text, err := json.Marshal(counts)

@@ -65,6 +65,7 @@ type StreamReport struct {
 	Destination string        `json:"destination,omitempty"`
 	Status      Status        `json:"status"`
 	Verdict     Verdict       `json:"verdict,omitempty"` // of the last pass that ended
+	Why         string        `json:"why,omitempty"`     // its reasons: the proof, or what is missing
 	Counts      Counts        `json:"counts"`
 	Missing     int64         `json:"missing,omitempty"` // rows kept although the last pass did not carry them
 	Passes      int           `json:"passes"`

@@ -26,6 +26,8 @@ type sink struct {
 	memory   string       // what it knows of the stream: see learn
 	learning string       // that, once the open transaction is committed
 	pos      position     // where the next pass starts
+	start    position     // where the run found it; the beginning where that was inside a pass
+	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
 
 	tx       load.Tx      // open between two groups only where a pass is one transaction
 	tried    state.Cursor // of the last commit, whether it has come off or not
@@ -82,11 +84,22 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 	}
 	pos, err := decodePosition(stored)
 	k.most = pos.most
+	if !pos.midPass() {
+		k.start = pos
+	}
 	if st.Options.Full || pos.midPass() && !st.parts() {
 		return nil
 	}
 	k.pos = pos
 	return err
+}
+
+// keep is the position of a pass that is contradicted: that of the last one
+// before which was not, as no cursor may cover what did not come.
+func (k *sink) keep(p *pass) position {
+	pos := k.start
+	pos.by = p.id // the same place, and not the same cursor
+	return pos
 }
 
 // children reports whether there are rows that hang from this stream: they can
@@ -145,7 +158,7 @@ func (k *sink) rollback() {
 // enter readies k for a pass and returns the stream's tables as they are.
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
-	k.prior, k.found = k.before, nil
+	k.prior, k.found, k.refuted = k.before, nil, false
 	if !p.resumes {
 		k.whole++
 	}
@@ -176,7 +189,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		return err
 	}
 	if g.end == nil {
-		return k.seal(ctx, g)
+		return k.seal(ctx, p, g)
 	}
 	switch verb, err := k.conclude(ctx, p, g, out); {
 	case err != nil:
@@ -188,7 +201,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		k.rollback()
 		return nil
 	}
-	return k.seal(ctx, g)
+	return k.seal(ctx, p, g)
 }
 
 // ask asks the source for the rows that are missing, one by one. That may take
@@ -250,8 +263,11 @@ func (k *sink) balance(g *group) error {
 }
 
 // seal commits the open transaction at the position after g.
-func (k *sink) seal(ctx context.Context, g *group) error {
+func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
+	if k.refuted {
+		pos = k.keep(p)
+	}
 	pos.most = k.most
 	next := pos.encode()
 	k.tried = next
@@ -271,5 +287,6 @@ func (k *sink) rehearse(p *pass, g *group) {
 		return
 	}
 	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
+	r.twin = p.agreement(&r)
 	k.settle(ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window}, decision{}, false)
 }

@@ -10,10 +10,26 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// maxPasses is how often a run reads a stream from its beginning for one sink,
-// whatever the outcome: once, and once more where that may prove what the first
-// could not. // Invariant 15
-const maxPasses = 2
+// How often a run reads a stream from its beginning for one sink: once, and once
+// more where that may prove what the first could not. Where the two have found
+// different records and may both have missed some, the list moves faster than it
+// is read: then a few times more, as far as that takes no more requests than a
+// run has for it. // Invariant 15
+const (
+	maxPasses = 2
+	maxMoving = 5
+	rereading = 20_000 // requests
+)
+
+// lastPass reports whether the pass, which has found r, is the last one that a
+// run makes for k.
+func (k *sink) lastPass(p *pass, r reading) bool {
+	if k.whole < maxPasses {
+		return false
+	}
+	moves := r.differs(k.before) && (r.contradicted() || r.repeats() > 0 || r.end.Drift.Moved > 0 || r.end.LastTotal < 0)
+	return !moves || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
+}
 
 // streamRun is one stream in one run: its sinks, and the passes made for them.
 type streamRun struct {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -70,6 +71,12 @@ func (e ending) decide() decision {
 		return decision{verb: repeat} // resumed: records may have moved to pages that were read before
 	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted):
 		return decision{verb: repeat}
+	case e.doubtful() && e.outcome.Known && e.outcome.Missing > 0:
+		d := e.hold(fmt.Sprintf("%s; %d rows are missing from it", e.why(e.verdict, e.before), e.outcome.Missing))
+		if d.verb != ask {
+			d.held = cmp.Or(d.held, e.doubt()) // however many of them are gone, others may be missing
+		}
+		return d
 	case e.doubtful():
 		return decision{held: e.doubt()}
 	case !e.outcome.Known:
@@ -77,7 +84,7 @@ func (e ending) decide() decision {
 	case e.outcome.Missing == 0:
 		return decision{}
 	case e.verdict != Proven:
-		return e.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s", e.outcome.Missing, e.verdict))
+		return e.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", e.outcome.Missing, e.verdict, e.why(e.verdict, e.before)))
 	case !e.confirmed(e.before) && !e.last:
 		return decision{verb: repeat}
 	case !e.confirmed(e.before):
@@ -128,11 +135,7 @@ func (e ending) met() bool {
 func (e ending) doubtful() bool { return e.verdict == Unproven || e.verdict == Contradicted }
 
 func (e ending) doubt() string {
-	if e.verdict == Unproven {
-		return fmt.Sprintf("%d records came on two pages each: the list changed while it was read; nothing was deleted", e.counts.Deduplicated)
-	}
-	return fmt.Sprintf("the list states a total of %d (%d at first) and gave %d records; nothing was deleted",
-		e.end.LastTotal, e.end.FirstTotal, e.listed())
+	return e.why(e.verdict, e.before) + "; nothing was deleted"
 }
 
 // braked reports whether the table would shrink suspiciously: by more than 100

@@ -7,11 +7,11 @@ import (
 // Verdict says how far a pass's completeness is established.
 type Verdict string
 
-// The verdicts, best first.
+// The verdicts, best first. Each is told with its reasons: see reading.why.
 const (
 	Proven       Verdict = "proven"       // nothing can be missing: see reading.verdict for the proofs
 	Consistent   Verdict = "consistent"   // ended by its rule, nothing speaks against it, nothing proves it
-	Unproven     Verdict = "unproven"     // records moved between the pages while they were read
+	Unproven     Verdict = "unproven"     // something is missing, or moved while it was read
 	Contradicted Verdict = "contradicted" // the list's own total says otherwise
 )
 
@@ -22,9 +22,11 @@ type reading struct {
 	counts   Counts
 	filtered int64 // records that the stream's filter left out
 	digest   digest
-	most     int64   // records that the longest whole pass before has found
-	missed   int64   // rows of the table that the pass did not carry
-	parent   Verdict // of the parent's pass in this run; "" where it had none
+	most     int64      // records that the longest whole pass before has found
+	missed   int64      // rows of the table that the pass did not carry
+	parent   Verdict    // of the parent's pass in this run; "" where it had none
+	unlike   difference // to the reading before, as far as both are whole
+	twin     *agreement // with the stream that shows the same records; nil where that was not read
 }
 
 // distinct is how many records of the pass are different ones; those no table
@@ -34,6 +36,15 @@ func (r reading) distinct() int64 { return r.counts.Fetched - r.counts.Deduplica
 // listed is how many records the list has shown, as far as can be told: nobody
 // knows which of those left out are the same.
 func (r reading) listed() int64 { return r.distinct() + r.filtered }
+
+// gaps is how many records of the list the server could not give.
+func (r reading) gaps() int64 {
+	var n int64
+	for _, g := range r.end.Gaps {
+		n += g.Rows
+	}
+	return n
+}
 
 // fanOut reports whether the pass asked the parents one by one. Then its
 // completeness is that of the parent's list: reading again would ask the same
@@ -47,18 +58,34 @@ func (r reading) contradicted() bool {
 	if first >= 0 && last >= 0 && first != last {
 		return true
 	}
-	return r.whole && last >= 0 && last != r.listed()
+	return r.whole && last >= 0 && last != r.listed()+r.gaps()
 }
 
-// repeated reports whether a record came on two pages, as happens when the list
-// changes between them: then another may have come on none.
-func (r reading) repeated() bool {
-	return r.counts.Deduplicated > 0 && r.end.Pages > 1 && !r.fanOut()
+// lacking reports whether records are known that the pass did not carry.
+func (r reading) lacking() bool { return r.gaps() > 0 || r.twin.lacking() }
+
+// repeats is how many records came on two pages: then others may have come on
+// none, however often the list is read. Some lists show a record twice on one
+// page; that moves none.
+func (r reading) repeats() int64 {
+	if r.end.Pages <= 1 || r.fanOut() {
+		return 0
+	}
+	return max(0, r.counts.Deduplicated-int64(r.end.Drift.Doubled))
 }
 
 // same reports whether both readings are whole and found the same records.
 func (r reading) same(before *reading) bool {
-	return before != nil && r.whole && before.whole && r.digest == before.digest && !r.fanOut()
+	return r.comparable(before) && r.digest == before.digest
+}
+
+// differs reports whether both readings are whole and found others.
+func (r reading) differs(before *reading) bool {
+	return r.comparable(before) && r.digest != before.digest
+}
+
+func (r reading) comparable(before *reading) bool {
+	return before != nil && r.whole && before.whole && !r.fanOut()
 }
 
 // cut reports whether the list may have been cut where it ended: then it is the
@@ -66,18 +93,26 @@ func (r reading) same(before *reading) bool {
 // longer once is not cut at this length.
 func (r reading) cut() bool { return r.end.Round && r.end.LastTotal < 0 && r.most <= r.listed() }
 
+// tainted reports whether no number of such readings can prove anything: what
+// they all lack would not show.
+func (r reading) tainted() bool {
+	return r.cut() || r.end.Drift.Stale > 0 || r.end.Drift.Uneven > 0 && r.end.LastTotal < 0
+}
+
 // verdict weighs the witnesses. before is the reading made just before this one
 // in the same run, nil for none. // Invariant 12
 func (r reading) verdict(before *reading) Verdict {
 	switch {
 	case r.contradicted():
 		return Contradicted
-	case r.same(before) && !r.cut():
-		return Proven
-	case r.repeated():
+	case r.lacking(), r.repeats() > 0, r.end.Drift.Moved > 0:
 		return Unproven
+	case r.same(before) && !r.tainted():
+		return Proven
 	case r.whole && r.selfEvident():
 		return Proven
+	case r.differs(before):
+		return Unproven
 	default:
 		return Consistent
 	}
@@ -104,13 +139,13 @@ func (r reading) selfEvident() bool {
 		// Were every parent gone, the module and not the parents would be.
 		return r.parent == Proven && e.Short == 0 && (e.Gone < e.Parents || e.Parents == 0)
 	case e.LastTotal >= 0 && r.filtered == 0:
-		return true // it is the number of distinct records, else the pass were contradicted
+		return !r.tainted() // it is the number of distinct records, else the pass were contradicted
 	default:
-		return e.Reread && !r.cut()
+		return e.Reread && !r.tainted()
 	}
 }
 
 // worthRepeating reports whether a second reading can lead to a better verdict.
 func (r reading) worthRepeating(v Verdict) bool {
-	return v != Proven && !r.fanOut() && !(v == Consistent && r.cut())
+	return v != Proven && !r.fanOut() && r.gaps() == 0 && !(v == Consistent && r.tainted())
 }

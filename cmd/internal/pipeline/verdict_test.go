@@ -44,6 +44,14 @@ func TestReadingVerdict(t *testing.T) {
 	resumed := func(r *reading) { r.whole = false }
 	reread := func(r *reading) { r.end.Reread = true }
 	round := func(r *reading) { r.end.Round = true }
+	doubled := func(r *reading) { r.end.Drift.Doubled = 1 }
+	moved := func(r *reading) { r.end.Drift.Moved = 2 }
+	stale := func(r *reading) { r.end.Drift.Stale = 1 }
+	uneven := func(r *reading) { r.end.Drift.Uneven = 1 }
+	gap := func(r *reading) { r.end.Gaps = []extract.Gap{{Rows: 1}} }
+	twin := func(here, there int64) func(*reading) {
+		return func(r *reading) { r.twin = &agreement{"x.twin", difference{here: here, there: there}} }
+	}
 	before := func(change ...func(*reading)) *reading { r := whole(10, change...); return &r }
 
 	tests := []struct {
@@ -72,8 +80,20 @@ func TestReadingVerdict(t *testing.T) {
 		{"round page with its total", whole(10, round, total(10, 10)), nil, Proven},
 		{"single object", whole(1, rule(extract.RuleSingle)), nil, Proven},
 		{"second pass finds the same", whole(10), before(), Proven},
-		{"second pass finds the same duplicates", whole(10, duplicates(1)), before(duplicates(1)), Proven},
-		{"second pass finds others", whole(10, other), before(), Consistent},
+		{"second pass finds the same duplicates: a list without an order", whole(10, duplicates(1)), before(duplicates(1)), Unproven},
+		{"second pass finds the same record twice on one page", whole(10, duplicates(1), doubled), before(duplicates(1), doubled), Proven},
+		{"second pass finds the same, but the total moved meanwhile", whole(10, total(10, 10), moved), before(), Unproven},
+		{"total met, and pages from a cache", whole(10, total(10, 10), stale), nil, Consistent},
+		{"second pass finds the same in a cache", whole(10, stale), before(stale), Consistent},
+		{"second pass finds the same, on pages with holes", whole(10, uneven), before(uneven), Consistent},
+		{"total met on uneven pages", whole(10, total(10, 10), uneven), nil, Proven},
+		{"a gap", whole(9, gap), nil, Unproven},
+		{"a gap, and the total says that it is one record", whole(9, gap, total(10, 10)), nil, Unproven},
+		{"a gap, and the total says that more is missing", whole(9, gap, total(11, 11)), nil, Contradicted},
+		{"the same gap twice", whole(9, gap), before(gap), Unproven},
+		{"the twin has others", whole(10, total(10, 10), twin(0, 1)), nil, Unproven},
+		{"the twin has fewer", whole(10, total(10, 10), twin(1, 0)), nil, Proven},
+		{"second pass finds others", whole(10, other), before(), Unproven},
 		{"second pass after a resumed one", whole(10), before(resumed), Consistent},
 		{"second pass finds the same, against the total", whole(10, total(11, 11)), before(total(11, 11)), Contradicted},
 		{"children of a proven list", whole(10, under(Proven, 3, 0)), nil, Proven},

@@ -1,0 +1,84 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Drift is what speaks against one reading of a list, though every page of it
+// came well: signs that records moved between its pages while it was read, or
+// that the pages do not fit together. Each is a number of pages or records.
+type Drift struct {
+	Moved   int `json:"moved,omitempty"`   // pages whose total is not that of the page before
+	Overlap int `json:"overlap,omitempty"` // records that stood on the page before, too
+	Doubled int `json:"doubled,omitempty"` // records that stood twice on one page
+	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others, and were not the last
+	Stale   int `json:"stale,omitempty"`   // pages that were older than one before them, as a cache gives them
+}
+
+// drift watches the pages of one list go by.
+type drift struct {
+	Drift
+	total   int64 // of the page before; -1 for none
+	fullest int   // records on the fullest page so far
+	short   int   // pages with fewer since the last full one, not yet known to be the last
+	newest  time.Time
+	notice  string // that an interpreter printed before a page; the first
+}
+
+// staleAfter is how far a page's date may lie behind that of the page before:
+// the clocks of a farm of servers differ by less.
+const staleAfter = time.Minute
+
+// see takes note of a page. Pages that a cursor leads to may hold as many
+// records as they like.
+func (d *drift) see(st *step) {
+	if d.total >= 0 && st.total >= 0 && st.total != d.total {
+		d.Moved++
+	}
+	d.total = st.total
+	if n := st.batch.n; n > 0 && st.at.kind != pagerCursor && len(st.gaps) == 0 {
+		d.Uneven, d.short = d.Uneven+d.short, 0
+		if d.fullest = max(d.fullest, n); n < d.fullest {
+			d.short++
+		}
+	}
+	if st.a != nil && st.a.resp != nil {
+		d.age(st.a.resp.Header)
+		if d.notice == "" {
+			d.notice = st.a.resp.Notice
+		}
+	}
+}
+
+// age takes note of an answer's date. One that has lain in a cache says how
+// long, in seconds.
+func (d *drift) age(h http.Header) {
+	made, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	if age, err := strconv.Atoi(h.Get("Age")); err == nil && age > 0 && age < 1<<30 {
+		made = made.Add(-time.Duration(age) * time.Second)
+	}
+	if made.Before(d.newest.Add(-staleAfter)) {
+		d.Stale++
+	}
+	if made.After(d.newest) {
+		d.newest = made
+	}
+}
+
+// note is what a person should know of it.
+func (d *drift) note() string {
+	var out string
+	if d.Stale > 0 {
+		out = fmt.Sprintf("%d pages were older than those before them: a cache stands before the source", d.Stale)
+	}
+	if d.notice != "" {
+		out = notes(out, fmt.Sprintf("the server printed %q before its answers", d.notice))
+	}
+	return out
+}

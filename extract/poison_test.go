@@ -1,0 +1,184 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// broken serves a list of n records whose server stumbles over some of them, by
+// their ids.
+type broken struct {
+	n      int
+	ids    []int
+	status int
+	body   string
+	size   string // parameter that it honours
+	total  bool
+}
+
+func (b broken) serve(w http.ResponseWriter, r *http.Request) {
+	size := number(r, b.size, 10)
+	from := (number(r, "page", 1) - 1) * size
+	if r.URL.Query().Has("offset") {
+		from = number(r, "offset", 0)
+	}
+	for _, id := range b.ids {
+		if id > from && id <= from+size {
+			w.WriteHeader(b.status)
+			fmt.Fprint(w, b.body)
+			return
+		}
+	}
+	page := rows(min(from, b.n), min(from+size, b.n), b.n)
+	if b.total {
+		fmt.Fprintf(w, `{"data":%s,"total":%d}`, page, b.n)
+		return
+	}
+	fmt.Fprintf(w, `{"data":%s}`, page)
+}
+
+const serverError = `{"message":"Server Error"}`
+
+// without are the ids 1 to n, but for some.
+func without(n int, gone ...int) string {
+	var out string
+next:
+	for id := 1; id <= n; id++ {
+		for _, g := range gone {
+			if g == id {
+				continue next
+			}
+		}
+		if out != "" {
+			out += ","
+		}
+		out += strconv.Itoa(id)
+	}
+	return out
+}
+
+// A record that breaks every page it is on costs itself alone, where pages can be
+// had in other sizes.
+func TestPoisonedRecordIsIsolated(t *testing.T) {
+	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
+	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
+	for _, tt := range []struct {
+		name  string
+		list  broken
+		pager schemas.Pagination
+		gaps  []string
+	}{
+		{"in the middle", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, byPage,
+			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+		{"nothing said about the size", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, schemas.Pagination{},
+			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+		{"without a total", broken{n: 57, ids: []int{17}, size: "per_page"}, byPage,
+			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+		{"the last of a page", broken{n: 57, ids: []int{20}, size: "per_page"}, byPage,
+			[]string{"record 20 of the list (page 2), after 19, before 21: 500: Server Error"}},
+		{"the first of the list", broken{n: 57, ids: []int{1}, size: "per_page", total: true}, byPage,
+			[]string{"record 1 of the list (page 1), before 2: 500: Server Error"}},
+		{"the last of the list", broken{n: 57, ids: []int{57}, size: "per_page", total: true}, byPage,
+			[]string{"record 57 of the list (page 6), after 56: 500: Server Error"}},
+		{"two side by side, and one more", broken{n: 57, ids: []int{20, 21, 33}, size: "per_page", total: true}, byPage,
+			[]string{"record 20 of the list (page 2), after 19, before 22: 500: Server Error",
+				"record 21 of the list (page 3), after 19, before 22: 500: Server Error",
+				"record 33 of the list (page 4), after 32, before 34: 500: Server Error"}},
+		{"by offset", broken{n: 57, ids: []int{17, 18}, size: "limit", total: true}, byOffset,
+			[]string{"records 17 to 18 of the list (offset 10), after 16, before 19: 500: Server Error"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.list.status, tt.list.body = 500, serverError
+			s := list("x.things", "id")
+			s.Pagination = tt.pager
+			c := serve(t, tt.list.serve, s)
+			c.parallel = 1
+			r, err := read(c.Client, s, "")
+			require.NoError(t, err)
+			require.Equal(t, without(57, tt.list.ids...), r.ids())
+			var gaps []string
+			for _, g := range r.end.Gaps {
+				gaps = append(gaps, g.String())
+			}
+			require.Equal(t, tt.gaps, gaps)
+			require.LessOrEqual(t, c.asked.Load(), int64(8+20*len(tt.list.ids)))
+		})
+	}
+}
+
+// The words of this family, under whatever status.
+func TestPoisonInOtherWords(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+	}{
+		{400, `{"success":false,"message":"Something went wrong","errors":null}`},
+		{200, `{"status":0,"message":"something went wrong!!!"}`},
+		{500, `{"message":"Malformed UTF-8 characters, possibly incorrectly encoded"}`},
+		{400, `{"message":"Malformed UTF-8 characters, possibly incorrectly encoded"}`},
+	} {
+		s := list("x.things", "id")
+		s.Pagination = schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
+		c := serve(t, broken{n: 25, ids: []int{17}, status: tt.status, body: tt.body, size: "per_page", total: true}.serve, s)
+		r, err := read(c.Client, s, "")
+		require.NoError(t, err, tt.body)
+		require.Equal(t, without(25, 17), r.ids())
+		require.Len(t, r.end.Gaps, 1)
+	}
+}
+
+// Where no smaller page can be had, or nothing of the page, the list fails: it is
+// not a record that is broken, or nobody can tell which.
+func TestPoisonThatCannotBeIsolated(t *testing.T) {
+	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
+	all := []int{11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
+	for _, tt := range []struct {
+		name string
+		list broken
+		want string
+	}{
+		{"size ignored", broken{n: 57, ids: []int{17}, status: 500, body: serverError, size: "_none", total: true}, `does not take "per_page"`},
+		{"the whole page", broken{n: 57, ids: all, status: 500, body: serverError, size: "per_page", total: true}, "not one record of the page can be had"},
+		{"a server in trouble", broken{n: 57, ids: []int{17}, status: 503, body: serverError, size: "per_page", total: true}, "503 service unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := list("x.things", "id")
+			s.Pagination = byPage
+			c := serve(t, tt.list.serve, s)
+			c.parallel = 1
+			r, err := read(c.Client, s, "")
+			classIs(t, err, wire.Transient)
+			require.ErrorContains(t, err, tt.want)
+			require.Nil(t, r.end)
+			require.Equal(t, wanted(10), r.ids())
+			require.LessOrEqual(t, c.asked.Load(), int64(40))
+		})
+	}
+	s := list("x.things", "id")
+	c := serve(t, broken{n: 7, ids: []int{3}, status: 500, body: serverError, size: "_none"}.serve, s)
+	_, err := read(c.Client, s, "")
+	classIs(t, err, wire.Transient)
+	require.ErrorContains(t, err, "Server Error")
+}
+
+// A list that is broken all over ends, however long it is.
+func TestPoisonIsBounded(t *testing.T) {
+	var ids []int
+	for id := 5; id <= 5000; id += 10 {
+		ids = append(ids, id)
+	}
+	s := list("x.things", "id")
+	s.Pagination = schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
+	c := serve(t, broken{n: 5000, ids: ids, status: 500, body: serverError, size: "per_page", total: true}.serve, s)
+	r, err := read(c.Client, s, "")
+	classIs(t, err, wire.Transient)
+	require.Nil(t, r.end)
+	require.Less(t, c.asked.Load(), int64(maxIsolating+100))
+}
