@@ -103,7 +103,7 @@ type Stream struct {
 	Pagination Pagination // hint; the zero value leaves it to detection
 
 	// Stated says who states what of Path, Records, Key and Pagination, by
-	// these names in lower case: "configured" or "imported". What is absent is
+	// these names in lower case: StatedConfigured or StatedImported. What is absent is
 	// the catalogue's hint. What is stated is checked, and never overruled.
 	Stated map[string]string
 
@@ -123,6 +123,11 @@ type Stream struct {
 	// table items. A declaration is a hint: what does not fit widens the column.
 	Types map[string]string
 
+	// Description says what the records are, Descriptions what a column means, by
+	// its path as in Types. Destinations keep them as comments.
+	Description  string
+	Descriptions map[string]string
+
 	Rules Rules // what becomes of the records
 	Log   bool  // what becomes of each row is kept in a log
 
@@ -133,6 +138,12 @@ type Stream struct {
 // Readable reports whether the endpoint is a stream proper: one that may be
 // requested. // Invariant 9
 func (s Stream) Readable() bool { return s.Class.Readable() }
+
+// Who has stated a part of a stream.
+const (
+	StatedConfigured = "configured" // pipelines.yaml
+	StatedImported   = "imported"   // a published description, in pipelines.yaml
+)
 
 // Auth says which credential a stream's requests carry.
 type Auth string

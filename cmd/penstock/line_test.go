@@ -33,6 +33,7 @@ var line = map[string][]string{
 	"load/postgres":         {"load", "schemas", "state"},
 	"load/postgres/pgtest":  nil,
 	"cmd/internal/config":   {"extract/wire", "schemas", "state"},
+	"cmd/internal/imports":  {"schemas"},
 	"cmd/internal/pipeline": {"extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/penstock":          {"*"},
 }
@@ -46,6 +47,7 @@ var foreign = map[string][]string{
 	"load":                  {"net/http", "duckdb-go", "database/sql", "pgx"},
 	"cmd/internal/pipeline": {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/config":   {"net/http", "arrow-go"},
+	"cmd/internal/imports":  {"net/http", "arrow-go"},
 }
 
 func TestImportLine(t *testing.T) {

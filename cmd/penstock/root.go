@@ -84,7 +84,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "data as JSON on stdout")
 	root.AddCommand(
 		a.checkCmd(), a.loginCmd(), a.streamsCmd(), a.previewCmd(), a.syncCmd(), a.verifyCmd(), a.statusCmd(), a.runsCmd(), a.rejectsCmd(),
-		a.stateCmd(), a.schemaCmd(), a.queryCmd(), a.pathCmd(), a.docsCmd(), a.viewsCmd(), a.sandboxCmd(), a.versionCmd(),
+		a.stateCmd(), a.schemaCmd(), a.queryCmd(), a.pathCmd(), a.docsCmd(), a.viewsCmd(), a.importCmd(), a.sandboxCmd(), a.versionCmd(),
 	)
 	return root
 }

@@ -21,7 +21,7 @@ type ColumnMask struct {
 var typeWords = []string{"bool", "int64", "float64", "decimal(p,s)", "date", "timestamp", "text", "json"}
 
 // columns reads what a stream says of its columns, by their paths: a type, a
-// mask, or a mapping of type, rename and mask.
+// mask, or a mapping of type, description, rename and mask.
 func (r *reader) columns(s *Stream, n ast.Node, what string) {
 	s.Types = maps.Clone(s.Types)
 	if s.Types == nil {
@@ -69,6 +69,15 @@ func (r *reader) column(s *Stream, e entry, what string) {
 		if v, ok := r.text(n, what+" type"); ok {
 			r.columnType(s, e.key, v, what+" type")
 			typed = v.at
+		}
+	}
+	f["description"] = func(n ast.Node) {
+		if v, ok := r.text(n, what+" description"); ok {
+			s.Descriptions = maps.Clone(s.Descriptions)
+			if s.Descriptions == nil {
+				s.Descriptions = map[string]string{}
+			}
+			s.Descriptions[e.key] = v.value
 		}
 	}
 	f["rename"] = func(n ast.Node) { r.rename(s, e.key, n, what+" rename") }

@@ -94,44 +94,113 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		r.fault(e.at, "%s is a %s endpoint and can never be read", what, s.Class)
 		return
 	}
-	var body, params ast.Node
-	pathSet := false
-	state := func(about string) {
+	pathSet, ok := r.imported(s, e, what)
+	f := r.streamFields(s, what, schemas.StatedConfigured, &pathSet)
+	f["imported"] = func(ast.Node) {} // has been read, as what weighs less
+	for key, read := range map[string]func(ast.Node){
+		"incremental": func(n ast.Node) { s.Incremental = r.words(n, what+" incremental") },
+		"select":      func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
+		"filter":      func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
+		"mode":        func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
+		"schema":      func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
+		"changes":     func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
+	} {
+		f[key] = read
+	}
+	ok = r.streamMapping(s, e.value, f, what) && ok
+	if ok && !known && !pathSet {
+		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, meant(e.key, r.catalogueNames()))
+	}
+}
+
+// streamFields read what a person may state of a stream as well as a published
+// description.
+func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields {
+	stated := func(fact string) {
 		s.Stated = maps.Clone(s.Stated)
 		if s.Stated == nil {
 			s.Stated = map[string]string{}
 		}
-		s.Stated[about] = "configured"
+		s.Stated[fact] = by
 	}
-	ok := r.mapping(e.value, what, fields{
-		"surface":     func(n ast.Node) { s.Surface = schemas.Surface(r.choice(n, what+" surface", "v2", "app")) },
-		"path":        func(n ast.Node) { r.path(s, n, what+" path"); pathSet = true; state("path") },
-		"method":      func(n ast.Node) { s.Method = r.choice(n, what+" method", "GET", "POST") },
-		"body":        func(n ast.Node) { body = n },
-		"params":      func(n ast.Node) { params = n },
-		"records":     func(n ast.Node) { s.Records = r.pointers(n, what+" records"); state("records") },
-		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); state("key") },
-		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); state("pagination") },
-		"incremental": func(n ast.Node) { s.Incremental = r.words(n, what+" incremental") },
+	return fields{
+		"surface": func(n ast.Node) { s.Surface = schemas.Surface(r.choice(n, what+" surface", "v2", "app")) },
+		"path":    func(n ast.Node) { r.path(s, n, what+" path"); *pathSet = true; stated("path") },
+		"method":  func(n ast.Node) { s.Method = r.choice(n, what+" method", "GET", "POST") },
+		"class": func(n ast.Node) {
+			s.Class = schemas.Class(r.choice(n, what+" class", "list", "board", "detail", "singleton", "lookup", "report"))
+		},
+		"records":    func(n ast.Node) { s.Records = r.pointers(n, what+" records"); stated("records") },
+		"key":        func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); stated("key") },
+		"pagination": func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
 		"parent": func(n ast.Node) {
 			if v, ok := r.text(n, what+" parent"); ok {
 				s.Parent = v.value
 			}
 		},
+		"description": func(n ast.Node) {
+			if v, ok := r.text(n, what+" description"); ok {
+				s.Description = v.value
+			}
+		},
 		"columns": func(n ast.Node) { r.columns(s, n, what+" columns") },
-		"select":  func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
-		"filter":  func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
-		"mode":    func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
-		"schema":  func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
-		"changes": func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
 		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
-	})
-	if ok && !known && !pathSet {
-		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, meant(e.key, r.catalogueNames()))
 	}
+}
+
+// streamMapping reads a stream's fields, and after them its parameters, which
+// depend on its path and method.
+func (r *reader) streamMapping(s *Stream, n ast.Node, f fields, what string) bool {
+	var body, params ast.Node
+	f["body"] = func(n ast.Node) { body = n }
+	f["params"] = func(n ast.Node) { params = n }
+	ok := r.mapping(n, what, f)
 	if params != nil || body != nil {
 		s.Params = append(r.params(params, s, what), r.body(body, what)...)
 	}
+	return ok
+}
+
+// imported reads what a description that somebody has published says of the
+// stream: before what stands beside it, which weighs more.
+func (r *reader) imported(s *Stream, e entry, what string) (pathSet, ok bool) {
+	m, isMap := r.resolve(e.value).(ast.MapNode)
+	if !isMap {
+		return false, true
+	}
+	for it := m.MapRange(); it.Next(); {
+		if keyText(it.Key()) != "imported" {
+			continue
+		}
+		what += " imported"
+		f := r.streamFields(s, what, schemas.StatedImported, &pathSet)
+		delete(f, "method") // Invariant 9: nothing but the catalogue makes a read of a POST
+		f["from"] = func(n ast.Node) { r.scalar(n, what+" from") }
+		f["operation"] = func(n ast.Node) { r.scalar(n, what+" operation") }
+		f["off"] = func(n ast.Node) {
+			if v, ok := r.text(n, what+" off"); ok {
+				s.Enabled, s.Reason = false, v.value
+			}
+		}
+		ok = r.streamMapping(s, it.Value(), f, what)
+		if !s.Enabled {
+			s.Params = append(s.Params, unfed(s)...)
+		}
+		return pathSet, ok
+	}
+	return false, true
+}
+
+// unfed are the places in the path of a stream that is off which nothing gives
+// a value yet.
+func unfed(s *Stream) []schemas.Param {
+	var all []schemas.Param
+	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
+		if !slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.Name == m[1] }) {
+			all = append(all, schemas.Param{Name: m[1], In: "path"})
+		}
+	}
+	return all
 }
 
 func (r *reader) catalogueNames() []string {

@@ -1,0 +1,366 @@
+package imports
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Options say whose API a document describes.
+type Options struct {
+	File      string           // the document's name, for messages
+	From      string           // what the streams say they come from; "" for the document's title
+	BaseURL   string           // where the API is, over what the document says
+	Surface   schemas.Surface  // the platform's surface that it describes; "" leaves it to be found out
+	Module    string           // of the streams that the catalogue does not know; "" for one made of the title
+	Origins   []string         // scheme://host of the configured surfaces
+	Catalogue []schemas.Stream // every endpoint, writes too
+	Entries   []Entry          // the streams that the file has, whose names stay
+}
+
+// Stream is a stream as a document describes it.
+type Stream struct {
+	schemas.Stream
+
+	From      string // the document's title
+	Operation string // method and path, as the document writes them
+	Override  bool   // of a stream of the catalogue, which has the rest
+
+	item *Shape // one record; nil where nothing is said
+	line int
+}
+
+// Outcome is what became of one operation.
+type Outcome struct {
+	Operation string `json:"operation"`
+	Line      int    `json:"line,omitempty"` // of the document
+	Stream    string `json:"stream,omitempty"`
+	Action    string `json:"action"` // one of the constants
+	Reason    string `json:"reason,omitempty"`
+}
+
+// The actions of an [Outcome].
+const (
+	Overrides = "override" // of a stream of the catalogue
+	Adds      = "add"      // a stream of its own
+	Off       = "off"      // a stream of its own, which is not read unless it is named
+	Writes    = "write"    // may change data, and can never be a stream
+	Skips     = "skip"     // cannot be a stream
+	Vanished  = "gone"     // was imported once, and is not described any more
+)
+
+// Define makes streams of what reads, and says what became of each operation.
+// The error is an [*Error].
+func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
+	f := &definer{Options: o, d: d, taken: map[string]bool{}}
+	if f.From == "" {
+		f.From = d.Title
+	}
+	if f.From == "" {
+		f.From = o.File
+	}
+	if err := f.locate(); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range o.Catalogue {
+		f.taken[s.Name] = true
+	}
+	for _, e := range o.Entries {
+		f.taken[e.Name] = true
+	}
+	for _, op := range d.Operations {
+		f.operation(op)
+	}
+	f.parents()
+	for _, s := range f.streams {
+		out := Outcome{Operation: s.Operation, Line: s.line, Stream: s.Name, Action: Adds, Reason: s.Reason}
+		switch {
+		case s.Override:
+			out.Action, out.Reason = Overrides, ""
+		case !s.Enabled:
+			out.Action = Off
+		}
+		f.outcomes = append(f.outcomes, out)
+	}
+	slices.SortStableFunc(f.outcomes, func(a, b Outcome) int {
+		return cmp.Or(strings.Compare(path(a.Operation), path(b.Operation)), strings.Compare(a.Operation, b.Operation))
+	})
+	return f.streams, f.outcomes, nil
+}
+
+// Gone are the streams of a file that came from the same document and that it
+// has no more.
+func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
+	var all []Outcome
+	for _, e := range entries {
+		of := func(s Stream) bool { return s.From == e.From }
+		described := func(o Outcome) bool { return o.Operation == e.Operation && o.Stream != "" }
+		if e.From != "" && slices.ContainsFunc(streams, of) && !slices.ContainsFunc(outcomes, described) {
+			all = append(all, Outcome{Operation: e.Operation, Stream: e.Name, Action: Vanished,
+				Reason: "the description has it no more; take the stream out if it is gone for good"})
+		}
+	}
+	return all
+}
+
+func path(call string) string { _, p, _ := strings.Cut(call, " "); return p }
+
+// definer works on one document.
+type definer struct {
+	Options
+	d        *Description
+	platform bool   // the document describes the platform of the catalogue
+	prefix   string // before each path: of the surface, or a base URL
+	taken    map[string]bool
+	streams  []Stream
+	outcomes []Outcome
+}
+
+// locate finds out whose API it is. A document is the platform's if it is said
+// to be, if it names the configured host, or if most of what it describes is in
+// the catalogue: single paths such as /api/users are everybody's.
+func (f *definer) locate() error {
+	prefix, known := f.common()
+	base := f.base()
+	ours := f.Surface != "" || slices.Contains(f.Origins, originOf(base))
+	if ours || f.BaseURL == "" && known > 0 && 2*known >= len(f.d.Operations) {
+		f.platform, f.prefix = true, prefix
+		return nil
+	}
+	if base == "" {
+		return &Error{File: f.File, Message: "it does not say on which host the API is",
+			Hint: "say so with --base-url https://…, or with --surface app or v2 if it is the platform's own"}
+	}
+	f.prefix = strings.TrimRight(base, "/")
+	return nil
+}
+
+// base is the API's absolute URL, where one is known.
+func (f *definer) base() string {
+	if f.BaseURL != "" {
+		return f.BaseURL
+	}
+	for _, s := range f.d.Servers {
+		if originOf(s) != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// originOf is the scheme and host of an absolute URL, else "".
+func originOf(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// common is the prefix with which most of the paths are in the catalogue, and
+// how many operations are.
+func (f *definer) common() (prefix string, most int) {
+	var prefixes []string
+	for _, s := range f.d.Servers {
+		if u, err := url.Parse(s); err == nil {
+			prefixes = append(prefixes, strings.TrimRight(u.Path, "/"))
+		}
+	}
+	for _, p := range append(prefixes, "", "/api", "/v2") {
+		n := 0
+		for _, op := range f.d.Operations {
+			if _, ok := f.known(op.Method, p+op.Path); ok {
+				n++
+			}
+		}
+		if n > most {
+			prefix, most = p, n
+		}
+	}
+	if most == 0 && len(prefixes) > 0 {
+		prefix = prefixes[0]
+	}
+	return prefix, most
+}
+
+// known is the catalogue's endpoint of this method and path template.
+func (f *definer) known(method, path string) (schemas.Stream, bool) {
+	i := slices.IndexFunc(f.Catalogue, func(s schemas.Stream) bool { return s.Method == method && sameTemplate(s.Path, path) })
+	if i < 0 {
+		return schemas.Stream{}, false
+	}
+	return f.Catalogue[i], true
+}
+
+// sameTemplate reports whether two paths differ in the names of their places
+// at most.
+func sameTemplate(a, b string) bool {
+	as, bs := segments(a), segments(b)
+	return slices.EqualFunc(as, bs, func(x, y string) bool {
+		return x == y || isPlace(x) && isPlace(y)
+	})
+}
+
+// operation makes a stream of an operation, or says why there is none.
+func (f *definer) operation(op Operation) {
+	full := f.prefix + op.Path
+	var found schemas.Stream
+	known := false
+	if f.platform {
+		found, known = f.known(op.Method, full)
+	}
+	action, reason := "", ""
+	switch {
+	case known && !found.Readable():
+		action, reason = Writes, fmt.Sprintf("the catalogue knows it as a %s", found.Class) // Invariant 9
+	case !known && !reads(op.Method):
+		action, reason = Writes, op.Method+" may change data" // Invariant 9
+	case op.Media != "" && !known:
+		action, reason = Skips, "answers "+op.Media+", which holds no records"
+	case !plainPath(op.Path):
+		action, reason = Skips, "its path cannot be requested as a template"
+	}
+	if action != "" {
+		f.outcomes = append(f.outcomes, Outcome{Operation: op.Call(), Line: op.Line, Action: action, Reason: reason})
+		return
+	}
+	l := layoutOf(op)
+	s := Stream{From: f.From, Operation: op.Call(), Override: known, item: l.record, line: op.Line}
+	if known {
+		s.Stream = schemas.Stream{Name: found.Name, Method: found.Method, Path: found.Path, Class: found.Class, Enabled: true}
+	} else {
+		s.Stream = f.fresh(op, full, l)
+	}
+	f.state(&s, op, l)
+	f.streams = append(f.streams, s)
+}
+
+// plainPath reports whether a path is one of plain parts and whole places.
+func plainPath(p string) bool {
+	if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "?#%\\ ") || strings.Contains(p, "/.") || strings.Contains(p, "//") || len(p) > 500 {
+		return false
+	}
+	return !slices.ContainsFunc(segments(p), func(s string) bool {
+		return isPlace(s) && placeholder.FindString(s) != s
+	})
+}
+
+// state adds what the document says of the list and its records.
+func (f *definer) state(s *Stream, op Operation, l layout) {
+	s.Description = op.Text
+	s.Records = l.records
+	if s.Class == schemas.ClassList || s.Class == schemas.ClassBoard {
+		s.Pagination = paging(op)
+	}
+	detail := ""
+	if all := segments(op.Path); len(all) > 0 && isPlace(all[len(all)-1]) {
+		detail = strings.Trim(all[len(all)-1], "{}")
+	} else {
+		detail = f.detailOf(op)
+	}
+	s.Key = key(l.record, detail)
+	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
+}
+
+// detailOf is the place of the path that reads one of op's records.
+func (f *definer) detailOf(op Operation) string {
+	for _, other := range f.d.Operations {
+		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")
+		if ok && other.Method == "GET" && placeholder.FindString(rest) == rest {
+			return strings.Trim(rest, "{}")
+		}
+	}
+	return ""
+}
+
+// fresh is a stream that the catalogue does not know.
+func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
+	s := schemas.Stream{Method: op.Method, Path: full, Class: l.class, Enabled: true}
+	if f.platform {
+		s.Surface = schemas.SurfaceApp
+		if strings.HasPrefix(full, "/v2/") {
+			s.Surface = schemas.SurfaceV2
+		}
+		if f.Surface != "" {
+			s.Surface = f.Surface
+		}
+		if op.Public {
+			s.Auth = schemas.AuthNone
+		}
+	}
+	s.Name = f.name(op, s)
+	for _, p := range op.Params {
+		f.param(&s, p, op)
+	}
+	if last := strings.ToLower(lastWord(op.Path)); slices.Contains(actions, last) {
+		off(&s, "its path ends in %q, which sounds like something that is done, not read", last)
+	}
+	return s
+}
+
+// off takes a stream out of "*", unless that has been done for another reason.
+func off(s *schemas.Stream, format string, args ...any) {
+	if s.Enabled {
+		s.Enabled, s.Reason = false, fmt.Sprintf(format, args...)
+	}
+}
+
+// param adds what a request must carry. What a parent feeds comes later.
+func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
+	switch {
+	case p.In == "path" && strings.Contains(op.Path, "{"+p.Name+"}"):
+		s.Params = append(s.Params, schemas.Param{Name: p.Name, In: "path"})
+	case p.In == "query" && p.Required && !pages(p.Name):
+		s.Params = append(s.Params, schemas.Param{Name: p.Name, In: "query", Value: p.Value})
+		if p.Value == "" {
+			off(s, "it needs a value for %s in the query; give it one under params", p.Name)
+		}
+	case p.In == "header" && p.Required && !slices.Contains([]string{"accept", "authorization", "content-type"}, strings.ToLower(p.Name)):
+		off(s, "it needs the header %s", p.Name)
+	case p.In == "cookie" && p.Required:
+		off(s, "it needs the cookie %s", p.Name)
+	}
+}
+
+// name is what a stream is called: as it is in the file already, else after its
+// path.
+func (f *definer) name(op Operation, s schemas.Stream) string {
+	for _, e := range f.Entries {
+		if e.From == f.From && e.Operation == op.Call() || e.Path == s.Path && e.Method == s.Method {
+			return e.Name
+		}
+	}
+	module := f.Module
+	what := resource(op.Path)
+	if module == "" && f.platform {
+		module = f.moduleAt(f.prefix + op.Path)
+	}
+	if module == "" {
+		module = moduleOf(f.From)
+	}
+	name := fit(module + "." + what)
+	for n := 2; f.taken[name]; n++ {
+		name = fit(fmt.Sprintf("%s.%s_%d", module, what, n))
+	}
+	f.taken[name] = true
+	return name
+}
+
+// moduleAt is the module of the catalogue's endpoints beside a path.
+func (f *definer) moduleAt(path string) string {
+	all := segments(path)
+	if len(all) < 2 {
+		return ""
+	}
+	beside := "/" + all[0] + "/" + all[1]
+	for _, s := range f.Catalogue {
+		if s.Path == beside || strings.HasPrefix(s.Path, beside+"/") {
+			return s.Module
+		}
+	}
+	return moduleOf(strings.ReplaceAll(all[1], "-", "_"))
+}

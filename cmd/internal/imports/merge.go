@@ -1,0 +1,216 @@
+package imports
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+)
+
+// Change is what a merge did to one stream of the file.
+type Change struct {
+	Stream string
+	Action string // added, changed or same
+}
+
+// The actions of a [Change].
+const (
+	Added   = "added"
+	Changed = "changed"
+	Same    = "same"
+)
+
+// Merge puts the streams into the text of a pipelines.yaml, or of a file that
+// has nothing but `streams:`; into an empty one as well. What was imported
+// stands in each stream's `imported:` block, and nothing outside these blocks
+// is changed by a byte: neither what a person has written nor any comment. A
+// stream that is there keeps its place, a new one comes behind the last. The
+// error is an [*Error].
+func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error) {
+	doc, err := parse(file, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	var edits []edit
+	var changes []Change
+	var fresh []Stream
+	for _, s := range streams {
+		e, found := doc.entry(s.Name)
+		if !found {
+			fresh = append(fresh, s)
+			changes = append(changes, Change{s.Name, Added})
+			continue
+		}
+		ed, err := doc.replace(e, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		action := Added
+		if e.imported != nil {
+			action = Changed
+		}
+		if doc.text(ed.from, ed.to) == ed.text {
+			action = Same
+		}
+		edits = append(edits, ed)
+		changes = append(changes, Change{s.Name, action})
+	}
+	if len(fresh) > 0 {
+		ed, err := doc.append(fresh)
+		if err != nil {
+			return nil, nil, err
+		}
+		edits = append(edits, ed...)
+	}
+	out := apply(doc.data, edits)
+	if len(out) > maxFile || len(lexer.Tokenize(out)) > maxTokens {
+		return nil, nil, &Error{File: file, Message: fmt.Sprintf("%d streams are more than a configuration holds", len(streams)),
+			Hint: "import those you need: --only 'crm.*' takes the streams of one module"}
+	}
+	if err := doc.unharmed(out); err != nil {
+		return nil, nil, err
+	}
+	return []byte(out), changes, nil
+}
+
+// edit puts text in the place of the bytes from..to.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// apply makes edits, which do not overlap, from the last to the first. Of two
+// at one place the first stands first.
+func apply(s string, edits []edit) string {
+	slices.Reverse(edits)
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
+	for _, e := range edits {
+		s = s[:e.from] + e.text + s[e.to:]
+	}
+	return s
+}
+
+// title stands behind the key of each block that is the machine's.
+const title = "imported: # written anew by each import; what stands beside it weighs more"
+
+// replace is the edit that gives the stream its block.
+func (d *document) replace(e entry, s Stream) (edit, error) {
+	if e.imported != nil {
+		return d.renew(*e.imported, s), nil
+	}
+	switch {
+	case e.alias:
+		return edit{}, d.fault(e.key, "stream %s is an alias, and cannot be given what was imported", s.Name)
+	case e.flow:
+		comma := ", "
+		if e.empty {
+			comma = ""
+		}
+		at := len(strings.TrimRight(d.data[:d.at(e.end)], " "))
+		return edit{at, at, comma + "imported: " + flow(s.fields())}, nil
+	case !e.mapping && !e.empty:
+		return edit{}, d.fault(e.key, "stream %s is no mapping", s.Name)
+	}
+	indent := strings.Repeat(" ", e.key.col+1)
+	if e.mapping {
+		indent = strings.Repeat(" ", e.first.col-1)
+	}
+	return d.behind(e.key.line, d.block(s, indent)), nil
+}
+
+// behind is the edit that puts whole lines behind a line.
+func (d *document) behind(line int, text string) edit {
+	at := d.endOf(line)
+	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
+		text = d.eol + text
+	}
+	return edit{at, at, text}
+}
+
+// renew is the edit that writes a block anew, in the style it has.
+func (d *document) renew(e entry, s Stream) edit {
+	if e.flow {
+		return edit{d.at(e.first), d.at(e.end) + 1, flow(s.fields())}
+	}
+	from := d.lines[e.key.line-1]
+	return edit{from, d.endOf(d.lastLine(e.key)), d.block(s, strings.Repeat(" ", e.key.col-1))}
+}
+
+// block is a stream's block in block style, whole lines.
+func (d *document) block(s Stream, indent string) string {
+	lines := append([]string{indent + title}, block(s.fields(), indent+"  ")...)
+	return strings.Join(lines, d.eol) + d.eol
+}
+
+// append is the edits that put new streams behind those there are.
+func (d *document) append(streams []Stream) ([]edit, error) {
+	indent := "  "
+	if len(d.entries) > 0 {
+		indent = strings.Repeat(" ", d.entries[0].key.col-1)
+	}
+	var b strings.Builder
+	for _, s := range streams {
+		b.WriteString(indent + quoted(s.Name) + ":" + d.eol + d.block(s, indent+"  "))
+	}
+	switch h := d.streams; {
+	case h == nil:
+		text := "streams:" + d.eol + b.String()
+		if d.data != "" {
+			text = d.eol + text
+		}
+		return []edit{d.behind(len(d.lines), text)}, nil
+	case h.alias || h.flow && !h.empty || !h.mapping && !h.empty:
+		return nil, d.fault(h.key, "streams stands in braces or is an alias; give each stream a line of its own, then import again")
+	case h.flow: // streams: {}
+		return []edit{{d.at(h.first), d.at(h.end) + 1, ""}, d.behind(h.end.line, b.String())}, nil
+	}
+	return []edit{d.behind(d.lastLine(d.streams.key), b.String())}, nil
+}
+
+// unharmed holds that everything but the blocks reads as it did.
+func (d *document) unharmed(out string) error {
+	before, err := others(d.data)
+	if err != nil {
+		return &Error{File: d.file, Message: sentence(err.Error())}
+	}
+	after, err := others(out)
+	if err != nil || !reflect.DeepEqual(before, after) {
+		return &Error{File: d.file, Message: "it is laid out in a way that nothing can be put into it safely",
+			Hint: "import with -o into another file, and take over from there what you need"}
+	}
+	return nil
+}
+
+// others is what a text says beside what was imported.
+func others(text string) (map[string]any, error) {
+	var all map[string]any
+	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	streams, ok := all["streams"].(map[string]any)
+	if !ok {
+		delete(all, "streams")
+	}
+	for name, v := range streams {
+		if m, ok := v.(map[string]any); ok {
+			delete(m, "imported")
+			if len(m) > 0 {
+				continue
+			}
+		} else if v != nil {
+			continue
+		}
+		delete(streams, name)
+	}
+	if ok && len(streams) == 0 {
+		delete(all, "streams")
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}

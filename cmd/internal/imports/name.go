@@ -1,0 +1,117 @@
+package imports
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+var (
+	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
+	versionWord = regexp.MustCompile(`^v?[0-9]+([._][0-9]+)*$`)
+	wordsOf     = regexp.MustCompile(`[a-z0-9]+`)
+	plainName   = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
+)
+
+// idle are words that every API could call itself by.
+var idle = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
+
+// moduleOf makes the module's name of a document's title.
+func moduleOf(title string) string {
+	var words []string
+	for _, w := range wordsOf.FindAllString(strings.ToLower(title), -1) {
+		if !slices.Contains(idle, w) && !versionWord.MatchString(w) && len(words) < 2 {
+			words = append(words, w)
+		}
+	}
+	name := strings.TrimLeft(strings.Join(words, "_"), "0123456789_")
+	if name == "" {
+		return "api"
+	}
+	return name[:min(len(name), 20)]
+}
+
+// segments are the parts of a path.
+func segments(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+func isPlace(segment string) bool { return strings.Contains(segment, "{") }
+
+// lastWord is the last part of a path that is no place.
+func lastWord(path string) string {
+	all := segments(path)
+	for i := len(all) - 1; i >= 0; i-- {
+		if !isPlace(all[i]) {
+			return all[i]
+		}
+	}
+	return ""
+}
+
+// resource names what stands at a path: /api/v1/invoices/{id}/lines is
+// invoice_lines, /invoices/{id} is invoice.
+func resource(path string) string {
+	all := segments(path)
+	for len(all) > 1 && (slices.Contains(idle, strings.ToLower(all[0])) || versionWord.MatchString(strings.ToLower(all[0]))) {
+		all = all[1:]
+	}
+	var words []string
+	for i, s := range all {
+		if isPlace(s) {
+			continue
+		}
+		word := snake(s)
+		if i+1 < len(all) && isPlace(all[i+1]) {
+			word = singular(word)
+		}
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	name := strings.TrimLeft(strings.Join(words, "_"), "0123456789_")
+	if name == "" {
+		return "root"
+	}
+	return name
+}
+
+// snake is a part of a path in the letters of a name.
+func snake(s string) string {
+	s, _, _ = strings.Cut(s, ".json")
+	name := schemas.Column(s)
+	if plainName.MatchString(name) && !strings.ContainsAny(s, "-. ") {
+		return name
+	}
+	return strings.Join(wordsOf.FindAllString(strings.ToLower(s), -1), "_")
+}
+
+func singular(w string) string {
+	switch {
+	case strings.HasSuffix(w, "ies") && len(w) > 4:
+		return strings.TrimSuffix(w, "ies") + "y"
+	case strings.HasSuffix(w, "sses") || strings.HasSuffix(w, "xes") || strings.HasSuffix(w, "ches") || strings.HasSuffix(w, "shes"):
+		return strings.TrimSuffix(w, "es")
+	case strings.HasSuffix(w, "ss") || strings.HasSuffix(w, "us") || strings.HasSuffix(w, "is"):
+		return w
+	}
+	return strings.TrimSuffix(w, "s")
+}
+
+// maxStream is how long a stream's name may be, so that its table leaves room
+// for the names of its children's.
+const maxStream = 48
+
+// fit shortens a name that is too long, and keeps it apart from others of the
+// same beginning.
+func fit(name string) string {
+	if len(name) <= maxStream {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.TrimRight(name[:maxStream-9], "_") + "_" + hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,141 @@
+package imports
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// parents finds the list that feeds each stream which has places in its path:
+// /invoices feeds /invoices/{id}/lines. Where there is none that surely does,
+// the stream is off, and says why.
+func (f *definer) parents() {
+	for i := range f.streams {
+		s := &f.streams[i]
+		if s.Override || !placeholder.MatchString(s.Path) {
+			continue
+		}
+		f.parent(s)
+	}
+	for i := range f.streams { // those of parents that are off
+		for s := &f.streams[i]; ; {
+			up := f.named(s.Parent)
+			if up == nil {
+				break
+			}
+			if !up.Enabled {
+				off(&f.streams[i].Stream, "its parent %s is off", up.Name)
+			}
+			s = up
+		}
+	}
+}
+
+func (f *definer) named(name string) *Stream {
+	if name == "" {
+		return nil
+	}
+	i := slices.IndexFunc(f.streams, func(s Stream) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.streams[i]
+}
+
+// parent feeds s from the list that stands before the last place of its path.
+// That list's own places come along in the context of its records.
+func (f *definer) parent(s *Stream) {
+	places := placeholder.FindAllStringSubmatchIndex(s.Path, -1)
+	last := places[len(places)-1]
+	before := strings.TrimRight(s.Path[:last[0]], "/")
+	name := s.Path[last[2]:last[3]]
+	up, item, ok := f.listAt(before)
+	if !ok {
+		shown := before[len(f.prefix):]
+		if f.platform || shown == "" {
+			shown = before
+		}
+		off(&s.Stream, "no list at %s gives {%s} its values; name a parent, and params from it", shown, name)
+		return
+	}
+	from, ok := feeds(item, name)
+	if !ok {
+		off(&s.Stream, "which field of %s is {%s} is not clear; name it under params", up, name)
+		return
+	}
+	s.Parent = up
+	for _, m := range places {
+		place, pointer := s.Path[m[2]:m[3]], from
+		if m[0] != last[0] {
+			pointer = "/_context/" + escaped(place)
+		}
+		give(&s.Stream, place, pointer)
+	}
+	if s.Class == schemas.ClassDetail && sameFields(item, s.item) {
+		off(&s.Stream, "%s has the same fields, in fewer requests", up)
+		s.Types, s.Descriptions = nil, nil
+	}
+	if s.Class != schemas.ClassDetail {
+		s.Key = nil // an id may be one among those of the same parent
+	}
+}
+
+// give lets a parameter of the path come from the parent's record.
+func give(s *schemas.Stream, name, from string) {
+	i := slices.IndexFunc(s.Params, func(p schemas.Param) bool { return p.Name == name && p.In == "path" })
+	if i < 0 {
+		s.Params = append(s.Params, schemas.Param{Name: name, In: "path"})
+		i = len(s.Params) - 1
+	}
+	s.Params[i].From = from
+}
+
+// listAt is the readable list at a path, described here or in the catalogue,
+// and what is said of its records. The places of both paths must bear the same
+// names, since the child is fed by them.
+func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
+	if path == f.prefix && !f.platform {
+		return "", nil, false
+	}
+	for _, s := range f.streams {
+		if s.Method == "GET" && lists(s.Class) && strings.TrimRight(s.Path, "/") == path {
+			return s.Name, s.item, true
+		}
+	}
+	if f.platform {
+		if c, found := f.known("GET", path); found && c.Path == path && lists(c.Class) {
+			return c.Name, nil, true
+		}
+	}
+	return "", nil, false
+}
+
+func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas.ClassBoard }
+
+// feeds is the field of a parent's record that a place of the path takes: the
+// one of its name, else the id, if the place is called like one.
+func feeds(item *Shape, place string) (pointer string, ok bool) {
+	like := strings.HasSuffix(folded(place), "id") || folded(place) == "uuid" || folded(place) == "key"
+	if item == nil || len(item.Members) == 0 {
+		return "/id", like
+	}
+	for _, m := range item.Members {
+		if folded(m.Name) == folded(place) {
+			return "/" + escaped(m.Name), true
+		}
+	}
+	if item.member("id") != nil && like {
+		return "/id", true
+	}
+	return "", false
+}
+
+// sameFields reports whether a detail says no more than the list: every field
+// it has stands there as well.
+func sameFields(list, detail *Shape) bool {
+	if list == nil || detail == nil || len(detail.Members) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(detail.Members, func(m Member) bool { return list.member(m.Name) == nil })
+}

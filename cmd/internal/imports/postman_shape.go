@@ -1,0 +1,54 @@
+package imports
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// seen is the shape of an example. That a value is there once says nothing of
+// its kind the next time, beyond what any two of them agree on.
+func (r *postman) seen(v any, depth int) *Shape {
+	if r.left--; r.left <= 0 || depth > maxShapeDepth {
+		return &Shape{}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := &Shape{Kind: Object}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if len(out.Members) == maxMembers {
+				break
+			}
+			out.Members = append(out.Members, Member{name, r.seen(v[name], depth+1)})
+		}
+		return out
+	case []any:
+		return &Shape{Kind: Array, Elem: r.elements(v, depth)}
+	case string:
+		return &Shape{Kind: String}
+	case bool:
+		return &Shape{Kind: Boolean}
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return &Shape{Kind: Number}
+		}
+		return &Shape{Kind: Integer}
+	}
+	return &Shape{}
+}
+
+// elements is what the elements of an array have in common; nil for an empty one.
+func (r *postman) elements(all []any, depth int) *Shape {
+	var out *Shape
+	for _, e := range all[:min(len(all), 100)] {
+		s := r.seen(e, depth+1)
+		switch {
+		case out == nil || out.Kind == Any:
+			out = s
+		case s.Kind != Any:
+			out = either(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/imports"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// importing is the verb's flags.
+type importing struct {
+	output  string
+	write   bool
+	base    string
+	surface string
+	module  string
+	only    []string
+}
+
+// descriptions are the formats of published descriptions, by their names.
+var descriptions = map[string]func(file string, data []byte) (*imports.Description, error){
+	"openapi": imports.OpenAPI,
+	"postman": imports.Postman,
+}
+
+func (a *app) importCmd() *cobra.Command {
+	var f importing
+	cmd := &cobra.Command{
+		Use:   "import openapi|postman FILE",
+		Short: "turns an API's published description into stream definitions",
+		Long: `Turns an API's published description, an OpenAPI 3 document (JSON or YAML) or a
+Postman collection (v2), into the streams of pipelines.yaml: paths, parameters,
+pages, records, keys, columns with their types and meanings. Only what reads
+becomes a stream. What the catalogue knows is overridden, never doubled. GETs
+with places in their path are fed by the list above them; where none surely
+does, the stream is off and says why.
+
+Without -o or --write the definitions go to stdout. Into a file they are
+merged: what was imported stands in each stream's "imported:" block, which the
+next import writes anew; everything else in the file is yours, weighs more, and
+stays as it is to the letter. Operations that the description has no more are
+told, and their streams kept.`,
+		Example: `  penstock import openapi platform.yaml
+  penstock import openapi platform.yaml --write
+  penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: sortedKeys(descriptions),
+		RunE:      func(_ *cobra.Command, args []string) error { return a.importFile(args[0], args[1], f) },
+	}
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
+	cmd.Flags().BoolVar(&f.write, "write", false, "merge into the configuration")
+	cmd.Flags().StringVar(&f.base, "base-url", "", "where the API is, over what the description says: a `URL`")
+	cmd.Flags().StringVar(&f.surface, "surface", "", "the platform's `surface` that is described: app or v2")
+	cmd.Flags().StringVar(&f.module, "module", "", "the `module` of new streams; else made of the title")
+	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that this `pattern` matches, such as crm.*")
+	return cmd
+}
+
+func (f importing) check(format string) error {
+	if _, ok := descriptions[format]; !ok {
+		return usage("", "import %q: want %s", format, strings.Join(sortedKeys(descriptions), " or "))
+	}
+	if f.write && f.output != "" {
+		return usage("", "--write and -o contradict each other")
+	}
+	if f.surface != "" && f.base != "" {
+		return usage("", "--surface and --base-url contradict each other")
+	}
+	if s := schemas.Surface(f.surface); f.surface != "" && s != schemas.SurfaceApp && s != schemas.SurfaceV2 {
+		return usage("", "--surface %q: want app or v2", f.surface)
+	}
+	for _, p := range f.only {
+		if _, err := path.Match(p, ""); err != nil {
+			return usage("", "--only %q is no pattern", p)
+		}
+	}
+	return nil
+}
+
+func (a *app) importFile(format, file string, f importing) error {
+	if err := f.check(format); err != nil {
+		return err
+	}
+	data, err := readUpTo(file, imports.MaxBytes+1)
+	if err != nil {
+		return usage("", "read description: %w", err)
+	}
+	d, err := descriptions[format](file, data)
+	if err != nil {
+		return badDescription(err)
+	}
+	target := f.output
+	if f.write {
+		target = a.config
+	}
+	have, err := existing(target, f.write)
+	if err != nil {
+		return err
+	}
+	entries, err := imports.Entries(target, have)
+	if err != nil {
+		return badDescription(err)
+	}
+	catalogue, origins, err := a.platform()
+	if err != nil {
+		return err
+	}
+	streams, outcomes, err := imports.Define(d, imports.Options{
+		File: file, BaseURL: f.base, Surface: schemas.Surface(f.surface), Module: f.module,
+		Origins: origins, Catalogue: catalogue, Entries: entries,
+	})
+	if err != nil {
+		return badDescription(err)
+	}
+	outcomes = append(outcomes, imports.Gone(entries, streams, outcomes)...)
+	streams = slices.DeleteFunc(streams, func(s imports.Stream) bool { return !f.wants(s.Name) })
+	out, changes, err := imports.Merge(target, have, streams)
+	if err != nil {
+		return badDescription(err)
+	}
+	return a.finishImport(target, out, f, outcomes, changes)
+}
+
+// wants reports whether a stream is among those asked for.
+func (f importing) wants(stream string) bool {
+	return len(f.only) == 0 || slices.ContainsFunc(f.only, func(p string) bool {
+		ok, err := path.Match(p, stream)
+		return ok && err == nil
+	})
+}
+
+func (a *app) finishImport(target string, out []byte, f importing, outcomes []imports.Outcome, changes []imports.Change) error {
+	if target != "" && slices.ContainsFunc(changes, func(c imports.Change) bool { return c.Action != imports.Same }) {
+		if err := replaceFile(target, out); err != nil {
+			return err
+		}
+	}
+	lines := importLines(outcomes, changes, f)
+	switch {
+	case a.json:
+		return printJSON(a.out, lines)
+	case target == "":
+		if _, err := a.out.Write(out); err != nil {
+			return err
+		}
+		if !a.quiet {
+			fmt.Fprintln(a.err, imported(lines))
+		}
+		return nil
+	}
+	g := newGrid("operation", "stream", "is", "file", "")
+	for _, l := range lines {
+		g.add(l.Operation, l.Stream, l.Action, l.File, l.Reason)
+	}
+	g.render(a.out)
+	fmt.Fprintf(a.out, "\n%s\n", imported(lines))
+	return nil
+}
+
+// importLine is one line of `import --json`.
+type importLine struct {
+	imports.Outcome
+	File string `json:"file,omitempty"` // what became of the stream there: added, changed, same or kept
+}
+
+func importLines(outcomes []imports.Outcome, changes []imports.Change, f importing) []importLine {
+	did := map[string]string{}
+	for _, c := range changes {
+		did[c.Stream] = c.Action
+	}
+	var all []importLine
+	for _, o := range outcomes {
+		l := importLine{Outcome: o, File: did[o.Stream]}
+		switch {
+		case o.Stream != "" && !f.wants(o.Stream):
+			continue
+		case o.Action == imports.Vanished:
+			l.File = "kept"
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// imported is one sentence about all operations.
+func imported(lines []importLine) string {
+	n := map[string]int{}
+	for _, l := range lines {
+		n[l.Action]++
+	}
+	text := fmt.Sprintf("%s operations: %d of the catalogue, %d new, %d off, %d writes that are never read, %d skipped",
+		grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
+	if gone := n[imports.Vanished]; gone > 0 {
+		text += fmt.Sprintf("; %d described no more", gone)
+	}
+	return text
+}
+
+func printJSON(w io.Writer, lines []importLine) error {
+	enc := lineWriter(w)
+	for _, l := range lines {
+		if err := enc.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// existing is what the file has that is merged into; one that is to be made is
+// empty.
+func existing(file string, needed bool) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := readUpTo(file, maxConfig)
+	if errors.Is(err, fs.ErrNotExist) && !needed {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
+	}
+	return data, nil
+}
+
+// platform is the catalogue, and where the configuration has the platform if
+// there is one that can be read.
+func (a *app) platform() (catalogue []schemas.Stream, origins []string, err error) {
+	cat, err := schemas.Load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("load catalogue: %w", err)
+	}
+	c, err := a.load()
+	if err != nil {
+		return cat.Streams(), nil, nil // an import may come before the configuration
+	}
+	for _, s := range c.Sources {
+		for _, surface := range []*config.Surface{s.V2, s.App} {
+			if surface != nil {
+				origins = append(origins, surface.BaseURL)
+			}
+		}
+	}
+	return cat.Streams(), origins, nil
+}
+
+// badDescription is a failure of what was given, with what to do about it.
+func badDescription(err error) error {
+	if e, ok := errors.AsType[*imports.Error](err); ok {
+		return &failure{err: err, hint: e.Hint, code: exitUsage}
+	}
+	return err
+}
+
+// replaceFile writes a file anew in one step, with the mode it has: it may hold
+// secrets.
+func replaceFile(name string, data []byte) error {
+	mode := fs.FileMode(0o644)
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	if info, err := os.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, pathCause(err))
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
+	}
+	return nil
+}
