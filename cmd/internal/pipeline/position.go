@@ -13,11 +13,11 @@ import (
 // cursor, and the pass it stands in, which a later process needs in order to
 // carry that pass on. The stored form is
 //
-//	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41}
+//	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
 // where end says that the pass was finished there, and most how many records the
-// longest whole pass so far has found. Of the runs themselves, most counts those
-// that have ended. The zero position is the beginning, stored as "".
+// longest whole pass so far has found; of the runs themselves, most counts those
+// that have ended. What turn and doubt are for, parentage says. The zero position is the beginning, stored as "".
 //
 // A position may have been touched since, by a run that did not read: "by" is
 // its id. It is the same place, but not the same cursor.
@@ -27,6 +27,9 @@ type position struct {
 	end  bool
 	most int64
 	by   string
+
+	turn  int64  // passes that have ended and knew what they did not carry
+	doubt string // a pass whose readings of parents have to be made again
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -47,6 +50,12 @@ func (p position) encode() state.Cursor {
 	}
 	if p.most > 0 {
 		fmt.Fprintf(&b, `,"most":%d`, p.most)
+	}
+	if p.turn > 0 {
+		fmt.Fprintf(&b, `,"turn":%d`, p.turn)
+	}
+	if p.doubt != "" {
+		b.WriteString(`,"doubt":` + quote(p.doubt))
 	}
 	if p.by != "" {
 		b.WriteString(`,"by":` + quote(p.by))
@@ -72,6 +81,9 @@ func decodePosition(c state.Cursor) (position, error) {
 		End  bool            `json:"end"`
 		Most int64           `json:"most"`
 		By   string          `json:"by"`
+
+		Turn  int64  `json:"turn"`
+		Doubt string `json:"doubt"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -79,7 +91,8 @@ func decodePosition(c state.Cursor) (position, error) {
 	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By}
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
+		turn: max(0, stored.Turn), doubt: stored.Doubt}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {
