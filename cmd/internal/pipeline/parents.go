@@ -44,11 +44,13 @@ type kin struct {
 	definition uint64
 	reread     int
 	few        int
+	single     bool         // each parent has one record
 	known      []*parentage // of the pass's destinations
 	spares     bool         // each of them remembers: unchanged parents are left out
 
 	asked    []uint64 // the parents, by id, where others are spared; sorted at the end
 	carried  []uint64 // the keys of their rows, likewise
+	values   []uint64 // those of all parents, by id, where each has several
 	noted    []noted  // parents of the group at hand
 	records  int64    // of all parents so far
 	rejected []int64  // ordinals of records that were rejected, as far as they matter
@@ -71,7 +73,7 @@ func (st *streamRun) newKin() *kin {
 	if !ok || s.Parent == "" || !st.parts() {
 		return nil
 	}
-	k := &kin{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread)}
+	k := &kin{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s)}
 	if s.Reread == 0 {
 		k.few = fewParents
 	}
@@ -128,7 +130,13 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 // ask reports whether a parent has to be asked: it is new, it has changed, or it
 // is its turn. Where destinations share the pass, each of them must remember it.
 func (k *kin) ask(p extract.Parent, of int) bool {
-	id, print := tupleID(p.Tuple), k.print(p)
+	texts := valuesOf(p.Tuple)
+	if k.single && len(texts) > 1 {
+		for _, t := range texts {
+			k.values = append(k.values, textID(t))
+		}
+	}
+	id, print := idOf(texts), k.print(p)
 	wanted := of <= k.few
 	for _, m := range k.known {
 		if !m.holds(id, print) || (id+uint64(m.turn))%uint64(k.reread) == 0 {
@@ -203,6 +211,7 @@ func (k *kin) carry(t schemas.Table, b arrow.RecordBatch) error {
 func (k *kin) end() {
 	slices.Sort(k.asked)
 	slices.Sort(k.carried)
+	slices.Sort(k.values)
 }
 
 // writeParents puts what was asked into the transaction of the rows it gave, so

@@ -178,26 +178,35 @@ func (m *parentage) lists(id uint64) bool {
 	return ok && m.entries[i].is&listed != 0
 }
 
-// tupleID tells parents apart by their values, each as cellText would give it.
-func tupleID(tuple []byte) uint64 {
+// valuesOf are the values of a tuple, each as cellText would give it.
+func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {
-		return textID(string(tuple)) // no row is from it
+		return []string{string(tuple)} // no row is from it
 	}
-	var b []byte
-	for _, v := range values {
-		var text string
+	texts := make([]string, len(values))
+	for i, v := range values {
 		switch {
 		case string(v) == "null":
 		case v[0] == '"':
-			_ = json.Unmarshal(v, &text) // it is a string
+			_ = json.Unmarshal(v, &texts[i]) // it is a string
 		default:
-			text = string(v)
+			texts[i] = string(v)
 		}
-		b = appendText(b, text)
+	}
+	return texts
+}
+
+// idOf is the id of the parent with these values.
+func idOf(values []string) uint64 {
+	var b []byte
+	for _, v := range values {
+		b = appendText(b, v)
 	}
 	return id(b)
 }
+
+func tupleID(tuple []byte) uint64 { return idOf(valuesOf(tuple)) }
 
 // rowID is the id of the parent that a row is from.
 func rowID(context []arrow.Array, row int) uint64 {

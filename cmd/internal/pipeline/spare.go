@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -56,7 +57,7 @@ func (k *sink) leftParents(ctx context.Context, p *pass) error {
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(p.kin.asked, id); !asked && !k.parentage.lists(id) {
-			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, tuple, nil, p.id, now})
+			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory ends with the scan
 		}
 	})
 }
@@ -65,7 +66,6 @@ func (k *sink) leftParents(ctx context.Context, p *pass) error {
 func (k *sink) leftRows(ctx context.Context, p *pass) error {
 	key, context := p.stream.Key, p.kin.context
 	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{standing(p.stream)}))))
-	single := single(p.stream) && len(key) == 1 && len(context) == 1
 	return k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		keys, err := cellsOf(b, key)
 		if err != nil {
@@ -89,7 +89,7 @@ func (k *sink) leftRows(ctx context.Context, p *pass) error {
 				continue
 			}
 			rows = append(rows, row)
-			if !single || cellText(keys[0], row) != cellText(contexts[0], row) {
+			if !p.kin.only(keys, contexts, row) {
 				k.left.foreign++
 			}
 		}
@@ -102,6 +102,24 @@ func (k *sink) spared(p *pass, context []arrow.Array, row int) bool {
 	id := rowID(context, row)
 	_, asked := slices.BinarySearch(p.kin.asked, id)
 	return !asked && k.parentage.lists(id)
+}
+
+// only reports whether no parent but the row's own can have its record: there is
+// one record a parent, by a key that is one of the values it is asked with, and
+// no parent that is there has that value.
+func (k *kin) only(key, context []arrow.Array, row int) bool {
+	if !k.single || len(key) != 1 {
+		return false
+	}
+	text := cellText(key[0], row)
+	if !slices.ContainsFunc(context, func(a arrow.Array) bool { return cellText(a, row) == text }) {
+		return false
+	}
+	if len(context) == 1 {
+		return true
+	}
+	_, there := slices.BinarySearch(k.values, textID(text))
+	return !there
 }
 
 // has reports whether the pass carried the row of this key.
