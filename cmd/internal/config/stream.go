@@ -24,6 +24,7 @@ type Stream struct {
 	Changes     *bool             // nil for the pipeline's
 	Columns     []ColumnMask      // ditto, the weightiest masks
 	Incremental map[string]string // as written; nil for none
+	Written     []Setting         // what the file says of it, to say it again
 }
 
 var (
@@ -108,6 +109,9 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		f[key] = read
 	}
 	ok = r.streamMapping(s, e.value, f, what) && ok
+	if len(r.faults) == 0 {
+		s.Written = r.settings(e.value)
+	}
 	if ok && !known && !pathSet {
 		r.fault(e.at, "%s is not in the catalogue and has no path%s", what, meant(e.key, r.catalogueNames()))
 	}
@@ -130,7 +134,12 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 		"class": func(n ast.Node) {
 			s.Class = schemas.Class(r.choice(n, what+" class", "list", "board", "detail", "singleton", "lookup", "report"))
 		},
-		"records":    func(n ast.Node) { s.Records = r.pointers(n, what+" records"); stated("records") },
+		"records": func(n ast.Node) { s.Records = r.pointers(n, what+" records"); stated("records") },
+		"context": func(n ast.Node) {
+			if v, ok := r.text(n, what+" context"); ok {
+				s.Context = v.value
+			}
+		},
 		"key":        func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); stated("key") },
 		"pagination": func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
 		"parent": func(n ast.Node) {

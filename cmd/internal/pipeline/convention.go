@@ -122,6 +122,34 @@ func (r *run) remembered(s schemas.Stream) Memory {
 	return m
 }
 
+// settle makes the run's streams what is remembered of them: for what reads the
+// source, or its records, as the last run did.
+func (r *run) settle(ctx context.Context) {
+	r.recall(ctx)
+	for i, s := range r.Streams {
+		settled := r.remembered(s).Apply(s)
+		if len(s.Key) == 0 && len(settled.Key) > 0 {
+			settled.Key = r.keyOf(ctx, settled)
+		}
+		r.Streams[i] = settled
+	}
+}
+
+// keyOf is what tells the rows of a stream's table apart, where there is one
+// already, else what the stream says.
+func (r *run) keyOf(ctx context.Context, s schemas.Stream) []string {
+	for _, d := range r.Destinations {
+		tables, err := d.Tables(ctx, s.Table.Name)
+		if err != nil {
+			continue // whoever writes there meets it, and says so
+		}
+		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == s.Table.Name }); i >= 0 {
+			return tables[i].Key
+		}
+	}
+	return s.Key
+}
+
 // agree settles how the stream is read in this run: as it is remembered, else as
 // the source finds out now. What a stream takes from its parents' records shows
 // with the first of them: it is not probed beforehand.
@@ -161,23 +189,11 @@ func (st *streamRun) adopt(ctx context.Context) error {
 	if len(st.origin.Key) > 0 || len(st.stream.Key) == 0 {
 		return nil
 	}
-	for _, k := range st.sinks {
-		if k.broken || k.dest.Destination == nil {
-			continue
-		}
-		tables, err := k.dest.Tables(ctx, st.stream.Table.Name)
-		if err != nil {
-			continue // the sink will meet it, and say so
-		}
-		i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name })
-		if i < 0 || slices.Equal(tables[i].Key, st.stream.Key) {
-			continue
-		}
-		if len(tables[i].Key) > 0 {
-			return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf(
-				"the rows of %s are told apart by %s, but the records seem to be by %s", tables[i].Name, strings.Join(tables[i].Key, ", "), strings.Join(st.stream.Key, ", "))}
-		}
-		st.stream.Key = nil
+	learned := st.stream.Key
+	st.stream.Key = st.keyOf(ctx, st.stream)
+	if len(st.stream.Key) > 0 && !slices.Equal(st.stream.Key, learned) {
+		return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are told apart by %s, but the records seem to be by %s",
+			st.stream.Table.Name, strings.Join(st.stream.Key, ", "), strings.Join(learned, ", "))}
 	}
 	return nil
 }

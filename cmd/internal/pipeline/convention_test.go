@@ -72,6 +72,13 @@ func TestAnEndpointIsProbedOnce(t *testing.T) {
 	require.Zero(t, second.Streams[0].Counts.Written)
 	require.Equal(t, before, r.memory.Rows(load.Conventions.Name), "nothing new, so nothing is written")
 
+	config := r.config
+	config.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
+	same, err := Verify(context.Background(), config, VerifyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, Equal, same.Streams[0].Agreement, "by the key that was learned")
+	require.Equal(t, 1, p.asked["crm.leads"])
+
 	r.config.Options.Full = true
 	r.must(StatusComplete)
 	require.Equal(t, 2, p.asked["crm.leads"], "a full reading asks anew")

@@ -86,6 +86,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 			return rep, fmt.Errorf("retry rejects of %s: no stream %q in it", c.Name, name)
 		}
 	}
+	r.settle(ctx)
 	work, err := r.rejected(ctx, o.Streams)
 	if err != nil || len(work) == 0 {
 		return rep, err

@@ -119,6 +119,7 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 	if o.Keys == 0 {
 		o.Keys = defaultKeys
 	}
+	r.settle(ctx)
 	v := &verifier{run: r, options: o}
 	for _, s := range r.Streams {
 		if o.Streams == nil || slices.Contains(o.Streams, s.Name) {

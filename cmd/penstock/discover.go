@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// discoverFlags are the command line's words for one discovery.
+type discoverFlags struct {
+	streams  []string
+	all      bool
+	requests int
+}
+
+func (a *app) discoverCmd() *cobra.Command {
+	var f discoverFlags
+	cmd := &cobra.Command{
+		Use:   "discover [STREAM…]",
+		Short: "finds out how streams answer, with a bounded number of read requests, and prints the evidence",
+		Long: `Finds out how streams answer: envelope, records, key, pages, filters. It asks a
+bounded number of read requests of each and prints what they have shown: a line
+with + is evidence, one with - a hypothesis that was given up. The destinations of
+the pipelines that carry a stream remember it, for the runs to come.
+
+Without a name, it asks about the streams of which nothing is remembered yet.
+
+Exit codes: 0 everything is settled, 75 something is not.`,
+		Example: `  penstock discover crm.leads 'sales.*'
+  penstock discover --requests 100`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.requests < 0 {
+				return usage("", "--requests cannot be negative")
+			}
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			f.streams = args
+			return a.discover(cmd.Context(), c, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.all, "all", false, "ask also about streams that are remembered")
+	fl.IntVar(&f.requests, "requests", 0, "`budget` of requests for all streams; 0: as many as it takes")
+	return cmd
+}
+
+// discover asks about the streams of every pipeline and prints what was found.
+func (a *app) discover(ctx context.Context, c *config.Config, f discoverFlags) error {
+	d := &discovery{app: a, conf: c, flags: f, found: map[string]extract.Convention{}}
+	var refusal error
+	for _, p := range d.pipelines() {
+		streams, err := c.Select(p, f.streams)
+		if err != nil {
+			refusal = err // another may carry them
+			continue
+		}
+		if err := d.pipeline(ctx, p, streams); err != nil {
+			return fmt.Errorf("discover %s: %w", p.Name, err)
+		}
+	}
+	if !d.any && refusal != nil {
+		return refusal
+	}
+	return d.conclude()
+}
+
+// discovery is a discover under way.
+type discovery struct {
+	*app
+	conf  *config.Config
+	flags discoverFlags
+	any   bool         // a pipeline carries what is asked about
+	spent atomic.Int64 // requests
+
+	mu              sync.Mutex
+	found           map[string]extract.Convention // by source and stream
+	settled, failed int
+}
+
+// pipelines are those of the configuration and, where streams are named that
+// none of them carries, one of their own.
+func (d *discovery) pipelines() []config.Pipeline {
+	all := slices.Clone(d.conf.Pipelines)
+	for _, name := range d.flags.streams {
+		if strings.Contains(name, "*") {
+			continue
+		}
+		if p := previewPipeline(d.conf, d.conf.Sources[0], name); len(p.To) == 0 {
+			p.Name = "discover"
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// pipeline asks about the streams of one pipeline, and has its destinations
+// remember what was found.
+func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []config.Stream) error {
+	d.any = true
+	r := &openedRun{conf: d.conf, pipeline: p, streams: streams}
+	var err error
+	if r.source, err = d.openSource(d.conf, p, streams, nil); err != nil {
+		return err
+	}
+	defer r.close(d.app)
+	if len(p.To) > 0 {
+		unlock, err := lockPipeline(ctx, d.conf.State, p.Name)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if r.dests, err = d.openDestinations(ctx, d.conf, p); err != nil {
+			return err
+		}
+	}
+	if r.streams, err = d.open(ctx, r); err != nil {
+		return err
+	}
+	found := d.ask(ctx, r)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(p.To) == 0 || len(found) == 0 {
+		return nil
+	}
+	return pipeline.Remember(ctx, r.config(), found)
+}
+
+// open are the streams to ask about: those that are named, else those of which a
+// destination remembers nothing that holds.
+func (d *discovery) open(ctx context.Context, r *openedRun) ([]config.Stream, error) {
+	if d.flags.all || len(d.flags.streams) > 0 {
+		return r.streams, nil
+	}
+	known := make([]pipeline.Memories, len(r.dests))
+	for i, dest := range r.dests {
+		var err error
+		if known[i], err = pipeline.Recall(ctx, dest, r.pipeline.Name); err != nil {
+			return nil, fmt.Errorf("destination %s: %w", dest.Name, err)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool {
+		fits := func(m pipeline.Memories) bool { return m[s.Name].Fits(s.Stream) }
+		return s.Parent != "" || s.Class == schemas.ClassFile || len(known) > 0 && !slices.ContainsFunc(known, func(m pipeline.Memories) bool { return !fits(m) })
+	}), nil
+}
+
+// ask probes the streams, several at once, and prints what each has shown.
+func (d *discovery) ask(ctx context.Context, r *openedRun) map[string]extract.Convention {
+	found := map[string]extract.Convention{}
+	var probes errgroup.Group
+	probes.SetLimit(pipeline.DefaultWorkers)
+	for _, s := range r.streams {
+		probes.Go(func() error {
+			c, err := d.one(ctx, r, s)
+			if ctx.Err() != nil {
+				return nil
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if err == nil && c.Of != "" {
+				found[s.Name] = c
+			}
+			return d.print(r, s, c, err)
+		})
+	}
+	_ = probes.Wait() // what cannot be printed, whoever closes the output tells
+	return found
+}
+
+var (
+	errNoBudget = errors.New("the request budget has ended")
+	errByParent = errors.New("its answers show with the first record of its parent that is read")
+	errFile     = errors.New("its answers are files")
+)
+
+// one probes a stream, unless it was probed for another pipeline.
+func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (extract.Convention, error) {
+	of := r.pipeline.From[0].Text + " " + s.Name
+	d.mu.Lock()
+	c, known := d.found[of]
+	d.mu.Unlock()
+	switch {
+	case known && c.Fits(s.Stream):
+		return c, nil
+	case s.Parent != "":
+		return c, errByParent
+	case s.Class == schemas.ClassFile:
+		return c, errFile
+	case d.flags.requests > 0 && d.spent.Load() >= int64(d.flags.requests):
+		return c, errNoBudget
+	}
+	c, err := r.source.client.Negotiate(ctx, s.Stream, extract.Convention{})
+	d.spent.Add(int64(c.Requests))
+	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.found[of] = c
+	}
+	return c, err
+}
+
+// discovered is what `discover --json` prints of a stream, one a line.
+type discovered struct {
+	Stream   string         `json:"stream"`
+	Pipeline string         `json:"pipeline"`
+	Settled  bool           `json:"settled"`
+	Requests int            `json:"requests"`
+	Facts    []extract.Fact `json:"facts"`
+	Error    string         `json:"error,omitempty"`
+	Hint     string         `json:"hint,omitempty"`
+}
+
+// print tells what was found out about a stream. d.mu is held.
+func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, err error) error {
+	known := errors.Is(err, errByParent) || errors.Is(err, errFile)
+	switch {
+	case err == nil:
+		d.settled++
+	case !known:
+		d.failed++
+	}
+	k := knowledge{stream: s, learned: c}
+	out := discovered{Stream: s.Name, Pipeline: r.pipeline.Name, Settled: err == nil, Requests: c.Requests, Facts: []extract.Fact{}}
+	if err == nil {
+		out.Facts = k.facts()
+	} else {
+		out.Error = err.Error()
+		if !known {
+			out.Hint = remedyFor(err, s.Name)
+		}
+	}
+	if d.json {
+		return lineWriter(d.out).Encode(out)
+	}
+	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, plural(c.Requests, "request"))
+	printFacts(d.out, "  ", out.Facts)
+	if out.Error != "" {
+		_, failed = fmt.Fprintf(d.out, "  %s\n", printable(out.Error, false))
+	}
+	if out.Hint != "" {
+		_, failed = fmt.Fprintf(d.out, "  hint: %s\n", out.Hint)
+	}
+	return failed
+}
+
+// conclude sums up.
+func (d *discovery) conclude() error {
+	if !d.json {
+		budget := ""
+		if d.flags.requests > 0 {
+			budget = fmt.Sprintf(" of a budget of %s", grouped(int64(d.flags.requests)))
+		}
+		if _, err := fmt.Fprintf(d.out, "\n%d settled, %d not; %s requests%s\n", d.settled, d.failed, grouped(d.spent.Load()), budget); err != nil {
+			return err
+		}
+	}
+	if d.failed > 0 {
+		return exit(exitPartial)
+	}
+	return nil
+}

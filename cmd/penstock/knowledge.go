@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// knowledge is what is held about one stream, and why: what destinations
+// remember, under what the configuration says.
+type knowledge struct {
+	stream  config.Stream
+	learned extract.Convention // the zero value where nothing is remembered
+	kept    string             // destination that remembers it
+}
+
+// effective is the stream as a run reads it.
+func (k knowledge) effective() schemas.Stream { return k.learned.Apply(k.stream.Stream) }
+
+// facts are all that is held, those that are stated and those of the catalogue
+// among what was learned.
+func (k knowledge) facts() []extract.Fact {
+	facts := slices.Clone(k.learned.Facts)
+	hold := func(about, value string, from extract.Provenance) {
+		i := slices.IndexFunc(facts, func(f extract.Fact) bool { return f.About == about })
+		switch {
+		case value == "":
+		case i < 0:
+			facts = append(facts, extract.Fact{About: about, Value: value, From: from})
+		case from != extract.Catalogued && facts[i].From != from:
+			if seen := facts[i].Value; seen != "" && seen != value {
+				facts[i].Refuted = append(slices.Clone(facts[i].Refuted), "the probes found "+seen+"; what is stated stands")
+			}
+			facts[i].Value, facts[i].From = value, from
+		}
+	}
+	s := k.stream
+	hold(extract.FactRecords, placesOf(s.Records), k.from("records"))
+	hold(extract.FactKey, strings.Join(s.Key, ", "), k.from("key"))
+	hold(extract.FactPager, pagerOf(s.Pagination), k.from("pagination"))
+	return facts
+}
+
+// from says who states one of the stream's own settings.
+func (k knowledge) from(setting string) extract.Provenance {
+	return extract.Provenance(cmp.Or(k.stream.Stated[setting], string(extract.Catalogued)))
+}
+
+// placesOf names places of records; the whole body is none.
+func placesOf(pointers []string) string {
+	all := make([]string, len(pointers))
+	for i, p := range pointers {
+		all[i] = cmp.Or(p, "the whole body")
+	}
+	return strings.Join(all, " or ")
+}
+
+func pagerOf(p schemas.Pagination) string {
+	if p.Type == "" || p.Page == "" {
+		return p.Type
+	}
+	return p.Type + " by " + p.Page
+}
+
+// yaml is the stream as it is read, to be pasted under streams: of the file. What
+// the file says of it beside is said again, to the letter.
+func (k knowledge) yaml() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "streams:\n  %s:\n", k.stream.Name)
+	told := len(b.String())
+	for _, w := range k.stream.Written {
+		switch w.Key {
+		case "records", "key", "pagination", "context":
+		default:
+			fmt.Fprintf(&b, "    %s: %s\n", w.Key, w.Value)
+		}
+	}
+	s := k.effective()
+	if len(s.Records) > 0 {
+		fmt.Fprintf(&b, "    records: %s\n", listOf(s.Records))
+	}
+	if s.Context != "" {
+		fmt.Fprintf(&b, "    context: %s\n", config.Quote(s.Context))
+	}
+	if len(s.Key) > 0 {
+		fmt.Fprintf(&b, "    key: %s\n", listOf(s.Key))
+	}
+	if p := pagination(s.Pagination); p != "" {
+		fmt.Fprintf(&b, "    pagination: %s\n", p)
+	}
+	if b.Len() == told {
+		b.WriteString("    {} # nothing is known of it yet\n")
+	}
+	return b.String()
+}
+
+func listOf(texts []string) string {
+	q := make([]string, len(texts))
+	for i, t := range texts {
+		q[i] = config.Quote(t)
+	}
+	return "[" + strings.Join(q, ", ") + "]"
+}
+
+// pagination is p as the file has it; "" where nothing is known.
+func pagination(p schemas.Pagination) string {
+	var parts []string
+	for _, part := range []struct{ name, value string }{
+		{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.name+": "+config.Quote(part.value))
+		}
+	}
+	if p.Limit > 0 {
+		parts = append(parts, "limit: "+strconv.Itoa(p.Limit))
+	}
+	if p.Zero {
+		parts = append(parts, "zero: true")
+	}
+	if p.Query {
+		parts = append(parts, "query: true")
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// printFacts tells each fact, who states it and why, every line behind prefix.
+func printFacts(w io.Writer, prefix string, facts []extract.Fact) {
+	for _, f := range facts {
+		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, printable(cmp.Or(f.Value, "unknown"), false), f.From)
+		for _, e := range f.Evidence {
+			fmt.Fprintf(w, "%s           + %s\n", prefix, printable(e, false))
+		}
+		for _, r := range f.Refuted {
+			fmt.Fprintf(w, "%s           - %s\n", prefix, printable(r, false))
+		}
+	}
+}

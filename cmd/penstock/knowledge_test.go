@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// parsed is a configuration with these streams.
+func parsed(t *testing.T, streams string) *config.Config {
+	t.Helper()
+	cat, err := schemas.Load()
+	require.NoError(t, err)
+	c, err := config.Parse([]byte(`version: 1
+sources: {main: {v2: {base_url: "https://api.example", auth: {api_key: k}}, app: {base_url: "https://app.example", auth: {token: t}}}}
+destinations: {w: "duckdb:w.duckdb"}
+pipelines: {p: {from: main, to: w}}
+`+streams), config.Input{File: "p.yaml", Env: func(string) (string, bool) { return "hush", true }, Catalogue: cat.Streams(), Schemes: []string{"duckdb"}})
+	require.NoError(t, err, streams)
+	return c
+}
+
+// asRead is what decides how a stream is read and loaded.
+func asRead(s schemas.Stream) schemas.Stream {
+	s.Stated, s.Settled = nil, false // who says it
+	return s
+}
+
+// What explain prints of a stream, pasted into the file, reads it as before: of
+// every stream of the catalogue, as it is and as if something had been learned.
+func TestExplainedYAMLReadsTheSame(t *testing.T) {
+	t.Parallel()
+	for name, learned := range map[string]extract.Convention{
+		"catalogue": {},
+		"learned": {
+			Records: "/data/*/rows~1x: y", Context: "stage", Key: []string{"uuid"},
+			Pagination: schemas.Pagination{Type: "page", Page: "page[number]", Size: "page[size]", Limit: 100, Zero: true, Query: true, Order: "sort=id&direction=asc"},
+			Facts:      []extract.Fact{{About: extract.FactRecords, From: extract.Learned}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, want := "streams:\n", map[string]schemas.Stream{}
+			for _, s := range parsed(t, "").Streams {
+				if !s.Readable() {
+					continue
+				}
+				k := knowledge{stream: s, learned: learned.About(s.Stream)}
+				want[s.Name] = asRead(k.effective())
+				text += strings.TrimPrefix(k.yaml(), "streams:\n")
+			}
+			require.Greater(t, len(want), 150)
+			again := parsed(t, text)
+			for name, s := range want {
+				got, ok := again.Stream(name)
+				require.True(t, ok)
+				require.Equal(t, s, asRead(got.Stream), name)
+			}
+		})
+	}
+}
+
+// A stream of the user's own keeps what its entry says; a secret in it is not told.
+func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
+	t.Parallel()
+	const entry = `streams:
+  blog.posts:
+    path: https://blog.example/posts
+    params: {token: "${SECRET}", lang: en}
+    records: [/items]
+    mode: append
+`
+	s, ok := parsed(t, entry).Stream("blog.posts")
+	require.True(t, ok)
+	k := knowledge{stream: s, learned: extract.Convention{
+		LearnedAt: time.Now(), Records: "/data", Key: []string{"id"}, Pagination: schemas.Pagination{Type: "page", Page: "page"},
+		Facts: []extract.Fact{
+			{About: extract.FactRecords, Value: "/data", From: extract.Learned, Evidence: []string{"page 1 has 10 there"}},
+			{About: extract.FactKey, Value: "id", From: extract.Learned},
+		},
+	}.About(s.Stream)}
+	text := k.yaml()
+	require.NotContains(t, text, "hush")
+	got, ok := parsed(t, text).Stream("blog.posts")
+	require.True(t, ok)
+	require.Equal(t, asRead(k.effective()), asRead(got.Stream))
+	require.Equal(t, []string{"/items"}, got.Records, "what is stated stands")
+
+	facts := k.facts()
+	require.Equal(t, extract.Fact{About: extract.FactRecords, Value: "/items", From: extract.Configured,
+		Evidence: []string{"page 1 has 10 there"}, Refuted: []string{"the probes found /data; what is stated stands"}}, facts[0])
+	require.Equal(t, extract.Learned, facts[1].From)
+}
