@@ -5,6 +5,7 @@ PKGS   := ./...
 BIN    := bin/penstock
 T      ?= 30s
 TRIALS ?= 1000
+SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help
 
@@ -43,6 +44,11 @@ bench: build ## the figures this project promises, each beside its baseline from
 .PHONY: crash
 crash: ## kill -9 at random instants and at every named step, then run once: table = truth, for each destination (TRIALS=1000)
 	$(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
+
+.PHONY: servers
+servers: ## servers of the public registries, fetched once: their lists are read by their paths alone, and their counts compared
+	@sh .ci/servers $(SERVERS)
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealServers$$' -count=1 -timeout 10m ./cmd/penstock
 
 .PHONY: fuzz
 fuzz: ## each fuzz target in turn (T=30s)
