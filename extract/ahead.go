@@ -104,6 +104,13 @@ func (q *ahead[K]) drop(i int) {
 	q.queue = append(q.queue[:i], q.queue[i+1:]...)
 }
 
+// reset gives up what was fetched so far.
+func (q *ahead[K]) reset() {
+	for len(q.queue) > 0 {
+		q.drop(0)
+	}
+}
+
 // stop gives up everything and waits until no request is left. // Invariant 15
 func (q *ahead[K]) stop() {
 	for _, p := range q.queue {

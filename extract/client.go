@@ -170,7 +170,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 			yield(Page{}, err)
 			return
 		}
-		if !resumed || m.Of != fingerprint(s) {
+		if !resumed || m.Of != pagesOf(s) {
 			m, resumed = newMark(s), false
 		}
 		p := &pass{c: c, s: s, mark: m, resumed: resumed, ask: ask}

@@ -33,6 +33,9 @@ type mark struct {
 	Pages   int       `json:"pages,omitempty"`
 	Rows    int64     `json:"rows,omitempty"`
 	Step    int64     `json:"step,omitempty"`
+	Size    int       `json:"size,omitempty"`   // records a page that were asked for, where not the stream's own
+	Barren  int       `json:"barren,omitempty"` // empty pages in a row
+	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
 
 	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
 	Skipped int    `json:"skipped,omitempty"` // of which not asked
@@ -47,13 +50,21 @@ const markVersion = 1
 func newMark(s schemas.Stream) mark {
 	id := make([]byte, 9)
 	rand.Read(id)
-	return mark{Version: markVersion, Pass: hex.EncodeToString(id), Of: fingerprint(s)}
+	return mark{Version: markVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
 // fingerprint tells apart requests that are not the same list.
 func fingerprint(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q %q", s.Surface, s.Method, s.Path, s.Parent, s.Params)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// pagesOf tells apart requests whose pages are not the same: a page number
+// means another place where pages have another size.
+func pagesOf(s schemas.Stream) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -96,7 +107,7 @@ func (m mark) valid() bool {
 	switch {
 	case m.Version != markVersion || m.Pass == "":
 		return false
-	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Form > formOne:
+	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Form > formOne:
 		return false
 	case m.Pointer != "" && m.Pointer[0] != '/':
 		return false
@@ -113,4 +124,4 @@ func (m mark) valid() bool {
 	return false
 }
 
-func (m mark) position() position { return position{m.Kind, m.Param, m.At} }
+func (m mark) position() position { return position{kind: m.Kind, param: m.Param, at: m.At} }

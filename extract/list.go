@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"net/http"
+	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -15,8 +16,10 @@ import (
 // habits are what an endpoint has shown of itself. The lists of a fan-out's
 // parents share them, so that each is learned once.
 type habits struct {
-	layout found // pointer and form only
-	whole  bool  // it ignores page numbers: a probe has shown it
+	layout found               // pointer and form only
+	whole  bool                // it ignores page numbers: a probe has shown it
+	paging *schemas.Pagination // what probes have shown of its pages; nil for nothing yet
+	loud   bool                // of a list that says that it has some
 
 	isolating int // requests spent on finding broken records
 }
@@ -37,7 +40,8 @@ type listing struct {
 	visited    map[uint64]bool // hashes of cursors
 	before     map[uint64]bool // keys of the page before
 	now        map[uint64]bool // of this one
-	lastID     string          // of the last record, where the list goes on after it
+	lastID     string          // of the last record: a list may go on after it
+	lastN      int             // records of the page before
 	buf        []byte          // of assembled records
 
 	requests int // since the last step
@@ -48,10 +52,13 @@ type listing struct {
 }
 
 func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listing {
+	if h.paging != nil {
+		s.Pagination, s.Settled = *h.paging, true
+	}
 	return &listing{
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(params), seed: c.seed},
-		pager:      pager{hint: s.Pagination, total: -1},
+		pager:      pager{hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
@@ -65,9 +72,10 @@ type step struct {
 	batch batch
 	total int64
 	turn
-	reread bool
-	note   string
-	gaps   []Gap // of this page
+	signals signals
+	reread  bool
+	note    string
+	gaps    []Gap // of this page
 
 	a *answer
 }
@@ -109,8 +117,11 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		return l.isolate(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
-	if err = l.read(st); err == nil && st.probe {
-		err = l.probe(ctx, q, st)
+	if err = l.read(st); err == nil && st.open {
+		err = l.settle(ctx, q, st)
+	}
+	if err == nil && l.outsized(st) {
+		err = l.resize(ctx, q, st)
 	}
 	if err == nil {
 		err = l.guard(st)
@@ -139,29 +150,85 @@ func (l *listing) read(st *step) error {
 		l.buf = st.batch.records
 	}
 	st.total = -1
-	if f.form == formOne || st.batch.n == 0 && l.pages == 0 && absentObject(l.s.Class) {
-		st.rule = RuleSingle
-		return nil
-	}
 	s := signalsOf(a.d, f, st.batch.n, a.resp.Header)
 	if a.d.err != nil {
 		return malformed(l.s, a.at, a.d.err)
 	}
+	if l.single(f, st, s) {
+		st.rule = RuleSingle
+		return nil
+	}
 	if err := l.echo(st, s); err != nil {
 		return malformed(l.s, a.at, err)
 	}
-	if id := a.d.get(st.batch.last, "id"); s.more == yes && id.ok() {
-		l.lastID = (bound{value: a.d.raw(id)}).text()
+	if id := l.idOf(a.d, st.batch.last); id != "" {
+		l.lastID = id
 	}
-	st.total = s.total
+	st.signals, st.total = s, s.total
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
-		return malformed(l.s, a.at, err)
-	}
-	if st.probe && l.habits.whole {
-		st.turn = turn{rule: RuleOnePage}
+		return malformed(l.s, a.at, l.changed(err))
 	}
 	return nil
+}
+
+// single reports whether the answer is the one object there is: what a list has
+// become that collapses when it holds but one record says nothing of more.
+func (l *listing) single(f found, st *step, s signals) bool {
+	if l.pages > 0 {
+		return false
+	}
+	if f.form == formOne {
+		return singleClass(l.s.Class) || s.more != yes && s.token == "" && s.next == nil && s.lastPage <= 1 && s.total <= 1
+	}
+	return st.batch.n == 0 && absentObject(l.s.Class)
+}
+
+// idOf is what a list may call the record by that it goes on after.
+func (l *listing) idOf(d *doc, record value) string {
+	names := []string{"id"}
+	if len(l.s.Key) == 1 {
+		names = []string{l.s.Key[0], "id"}
+	}
+	for _, name := range names {
+		if id := d.get(record, name); id.ok() && id.node < 0 {
+			return bound{value: d.raw(id)}.text()
+		}
+	}
+	return ""
+}
+
+// changed marks an error that shows a settled endpoint not to be what it was.
+func (l *listing) changed(err error) error {
+	if !l.s.Settled || errors.Is(err, ErrShape) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrShape, err)
+}
+
+// look reads an answer of the list without letting it count as a page.
+func (l *listing) look(ctx context.Context, at position) (*step, error) {
+	a, err := l.c.fetch(ctx, l.s, l.params, at)
+	if err != nil {
+		l.requests += requestsOf(err)
+		return nil, err
+	}
+	l.requests += a.requests
+	l.bytes += a.bytes
+	st := &step{at: at, a: a, total: -1}
+	f, err := l.locate(a.d)
+	if err == nil {
+		err = l.asm.assemble(a.d, f, &st.batch)
+	}
+	if err == nil {
+		st.signals = signalsOf(a.d, f, st.batch.n, a.resp.Header)
+		err = a.d.err
+	}
+	if err != nil {
+		l.c.release(a)
+		return nil, malformed(l.s, at, err)
+	}
+	return st, nil
 }
 
 // absentObject reports whether an empty answer of this class says that there is
@@ -173,22 +240,77 @@ func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.
 // settle; what is settled stays. A change is an error, never an end.
 func (l *listing) locate(d *doc) (found, error) {
 	if l.habits.layout.form != formNone {
-		return again(d, l.s, l.habits.layout)
+		f, err := again(d, l.s, l.habits.layout)
+		if err != nil {
+			err = l.changed(err)
+		}
+		return f, err
 	}
 	f, err := find(d, l.s)
-	if err == nil && f.form != formNone {
-		l.habits.layout = found{pointer: f.pointer, form: f.form}
+	switch {
+	case err != nil:
+		return f, l.changed(err)
+	case f.form == formNone:
+		return f, nil
+	case l.s.Settled && len(l.s.Records) > 0 && f.pointer != l.s.Records[0] && !empty(d, f):
+		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.pointer)
 	}
-	return f, err
+	l.habits.layout = found{pointer: f.pointer, form: f.form}
+	return f, nil
+}
+
+// empty reports whether there are no records where they were found.
+func empty(d *doc, f found) bool {
+	return !slices.ContainsFunc(f.places, func(p place) bool { return !d.void(p.value) })
 }
 
 // echo checks the page number that came back against the one asked for: a
 // server that ignores or clamps it would give one page for another.
 func (l *listing) echo(st *step, s signals) error {
-	if st.at.kind == pagerPage && s.page > 0 && s.page != st.at.number() {
-		return fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page)
+	if st.at.kind == pagerPage && st.batch.n > 0 && s.page >= 0 && s.page != st.at.number() {
+		return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
 	}
 	return nil
+}
+
+// outsized reports whether the first of several numbered pages is shorter than
+// it was asked to be, for all that it says. A server that cuts pages shorter than
+// it counts them would leave out what lies between them.
+func (l *listing) outsized(st *step) bool {
+	limit := l.s.Pagination.Limit
+	return st.at.kind == pagerNone && st.rule == "" && st.next.kind == pagerPage &&
+		l.s.Pagination.Size != "" && st.batch.n > 0 && st.batch.n < limit && st.signals.limit != int64(st.batch.n)
+}
+
+// resize reads the first page anew in the size in which it came.
+func (l *listing) resize(ctx context.Context, q *ahead[position], st *step) error {
+	q.reset()
+	l.s.Pagination.Limit = st.batch.n
+	fresh, err := l.first(ctx, st)
+	if err != nil {
+		return err
+	}
+	*st = *fresh
+	return nil
+}
+
+// first reads the first page again, in the place of st.
+func (l *listing) first(ctx context.Context, st *step) (*step, error) {
+	a, err := l.c.fetch(ctx, l.s, l.params, position{})
+	if err != nil {
+		l.requests += requestsOf(err)
+		return nil, err
+	}
+	l.c.release(st.a)
+	st.a = nil
+	fresh := &step{a: a}
+	l.pager.rows, l.pager.step, l.pager.barren = 0, 0, 0
+	if err := l.read(fresh); err != nil {
+		l.c.release(a)
+		return nil, err
+	}
+	fresh.note = st.note
+	return fresh, nil
 }
 
 // guard accounts for a page and stops a list that goes round in circles. Of a
@@ -208,8 +330,14 @@ func (l *listing) guard(st *step) error {
 	}
 	bounded := st.at.kind == pagerPage && l.pager.last > 0
 	if err := l.repeats(st.batch.keys); err != nil && !bounded {
-		return malformed(l.s, st.at, err)
+		if !l.clamped(st) {
+			return malformed(l.s, st.at, l.early(err))
+		}
+		l.pager.rows -= int64(st.batch.n)
+		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
+		return nil
 	}
+	l.lastN = st.batch.n
 	if st.rule != "" {
 		return nil
 	}
@@ -227,6 +355,24 @@ func (l *listing) guard(st *step) error {
 		return malformed(l.s, st.at, fmt.Errorf("no end after %d pages", l.pages))
 	}
 	return nil
+}
+
+// early marks an error of the second page: that it is none may be due to a
+// change in how the list goes on.
+func (l *listing) early(err error) error {
+	if l.pages == 2 {
+		return l.changed(err)
+	}
+	return err
+}
+
+// clamped reports whether a page that brings nothing new is what the list gives
+// for every page beyond its last: the one before it was short, and nothing says
+// that there is more.
+func (l *listing) clamped(st *step) bool {
+	s := st.signals
+	return s.more != yes && s.token == "" && s.next == nil && int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN &&
+		(s.total < 0 || s.total == l.pager.rows-int64(st.batch.n))
 }
 
 // repeats tells a page that was there before, or brings nothing that the one

@@ -48,6 +48,7 @@ const (
 	RuleTotal     = "total"      // as many records as the list's total were read
 	RuleNoNext    = "no_next"    // next link or cursor empty, has_more false
 	RuleEmptyPage = "empty_page" // the page beyond the end was empty
+	RuleRepeat    = "repeat"     // pages beyond the end, a short one, are that one again
 	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
 	RuleSingle    = "single"     // there is one object by definition
 )

@@ -22,89 +22,180 @@ const (
 
 // turn is where a list goes on after an answer, or how it ended.
 type turn struct {
-	next  position
-	rule  string // one of the Rule constants at the end, else ""
-	probe bool   // nothing says whether there is more: next is worth a question
+	next position
+	rule string // one of the Rule constants at the end, else ""
+
+	// open says that the answers do not show how, or whether, the list goes on:
+	// next is the likeliest guess, and rule what holds if it is wrong.
+	open bool
 }
 
 // pager decides from what an answer says how its list goes on. It remembers
 // only what the next decision needs.
 type pager struct {
-	hint schemas.Pagination
-	rows int64 // records so far
+	hint    schemas.Pagination
+	settled bool  // the hint has been tried out
+	loud    bool  // by lists that told their pages: one that does not is another matter
+	wary    bool  // guesses are tried out even where a wrong one would show by itself
+	rows    int64 // records so far
 
-	last  int64 // page known to be the last; 0 if none is
-	total int64 // records in all; -1 unknown
-	step  int64 // records a page, where pages can be counted out
+	zero   bool  // pages are counted from 0
+	last   int64 // page known to be the last; 0 if none is
+	total  int64 // records in all; -1 unknown
+	step   int64 // records a page, where pages can be counted out
+	barren int   // empty pages in a row
 }
 
-var errNoWay = errors.New("the list says there is more, but nothing to ask for it with")
+// maxBarren is how many empty pages in a row are taken from a list that says
+// there is more. // Invariant 15
+const maxBarren = 20
+
+var (
+	errNoWay  = errors.New("the list says there is more, but nothing to ask for it with")
+	errBarren = fmt.Errorf("the list says there is more, but %d pages in a row were empty", maxBarren)
+)
 
 // turn takes the evidence in the order of its strength: a flag or token for
 // more, a next link, the number of the last page, the number of records. Where
 // there is none, only a question can tell.
 func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error) {
-	p.rows += int64(n)
-	page := max(at.number(), 1)
-	if at.kind != pagerPage {
-		page = 1
+	if err := p.account(at, n, s); err != nil {
+		return turn{}, err
 	}
-	p.last, p.total = max(s.lastPage, 0), s.total
-	if n > 0 && p.step == 0 {
-		p.step = int64(n)
+	guess := at.kind == pagerNone && !p.settled
+	page := p.page(at)
+	last := s.lastPage
+	if p.zero && s.total >= 0 {
+		last-- // the number of pages; without a total it may as well be that of the last
 	}
-	behind := s.lastPage >= 0 && page < s.lastPage
 	switch {
 	case s.more == no:
 		return turn{rule: RuleNoNext}, nil
+	case s.token != "" && n == 0 && s.token == at.at && s.more == unsaid:
+		return turn{rule: RuleEmptyPage}, nil
 	case s.token != "":
-		return turn{next: p.token(s)}, nil
+		next, sure := p.token(s)
+		return turn{next: next, open: guess && !sure && p.wary}, nil
 	case s.next != nil:
 		if next, ok := p.linked(s.next); ok {
 			return turn{next: next}, nil
 		}
-		return turn{}, errNoWay
-	case s.more == yes:
-		return p.goOn(at, page, n, lastID, s)
-	case behind:
-		return turn{next: p.page(page + 1)}, nil
+		return turn{open: guess}, p.noWay(guess)
+	case s.opaque:
+		return turn{open: guess}, p.noWay(guess)
+	case s.more == yes, s.lastPage >= 0 && page < last:
+		next, ok := p.onward(at, n, lastID, s)
+		if !ok && !guess {
+			return turn{}, errNoWay
+		}
+		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor
+		return turn{next: next, open: guess && (p.wary || !echoed)}, nil
 	case s.lastPage >= 0:
 		return turn{rule: RuleLastPage}, nil
-	case s.linked || s.tokened || at.kind == pagerCursor:
+	case s.linked || s.tokened || at.kind == pagerCursor && p.hint.Type != "since_id":
 		return turn{rule: RuleNoNext}, nil // a next that is not there is none, too
 	}
-	return p.count(at, page, n, s), nil
+	return p.count(at, n, lastID, s), nil
 }
 
-// goOn is the turn of a list that says "more" and leaves the how to the client.
-func (p *pager) goOn(at position, page int64, n int, lastID string, s signals) (turn, error) {
-	switch {
-	case p.hint.Type == "page", at.kind == pagerPage, s.page >= 0 && p.hint.Type == "":
-		return turn{next: p.page(page + 1)}, nil
-	case p.hint.Type == "offset", at.kind == pagerOffset, s.offset >= 0 && p.hint.Type == "":
-		return turn{next: p.offset(at, n, s)}, nil
-	case lastID != "":
-		return turn{next: position{pagerCursor, p.named("starting_after", "since_id", "cursor"), lastID}}, nil
+func (p *pager) noWay(guess bool) error {
+	if guess {
+		return nil
 	}
-	return turn{}, errNoWay
+	return errNoWay
 }
 
-// count is the turn of a list that at most says how many records there are.
-func (p *pager) count(at position, page int64, n int, s signals) turn {
-	offset := at.kind == pagerOffset || at.kind == pagerNone && (p.hint.Type == "offset" || s.offset >= 0)
-	next := p.page(page + 1)
-	if offset {
-		next = p.offset(at, n, s)
+// account takes note of an answer.
+func (p *pager) account(at position, n int, s signals) error {
+	p.rows += int64(n)
+	p.last, p.total = max(s.lastPage, 0), s.total
+	if at.kind == pagerNone {
+		p.zero = s.page == 0 || p.hint.Zero && s.page < 0
+	}
+	if p.zero && p.last > 0 && p.total >= 0 {
+		p.last--
+	}
+	if n > 0 {
+		p.barren = 0
+		if p.step == 0 {
+			p.step = int64(n)
+		}
+		return nil
+	}
+	if p.barren++; p.barren >= maxBarren && (s.more == yes || s.token != "" || s.next != nil) {
+		return errBarren
+	}
+	return nil
+}
+
+// page is the number of the page at a position.
+func (p *pager) page(at position) int64 {
+	switch {
+	case at.kind == pagerPage:
+		return at.number()
+	case p.zero:
+		return 0
+	}
+	return 1
+}
+
+// onward is the next page of a list that leaves the how to the client; ok is
+// false where nothing hints at one.
+func (p *pager) onward(at position, n int, lastID string, s signals) (next position, ok bool) {
+	hint := p.hint.Type
+	if hint == "none" || hint == "cursor" || hint == "link" {
+		hint = ""
 	}
 	switch {
-	case s.total >= 0 && p.rows == s.total:
+	case hint == "page", at.kind == pagerPage, hint == "" && at.kind == pagerNone && s.page >= 0:
+		return p.pageAt(at, p.page(at)+1), true
+	case hint == "offset", at.kind == pagerOffset, hint == "" && at.kind == pagerNone && s.offset >= 0:
+		return p.offset(at, n, s), true
+	case lastID != "" && (hint == "since_id" || s.more == yes):
+		return position{kind: pagerCursor, param: at.or(pagerCursor, p.named("starting_after", "since_id", "cursor")), at: lastID}, true
+	}
+	return p.pageAt(at, p.page(at)+1), s.more != yes
+}
+
+// count is the turn of a list that at most says how many records there are. A
+// total as large as the first page may be the number of records on it.
+func (p *pager) count(at position, n int, lastID string, s signals) turn {
+	next, ok := p.onward(at, n, lastID, s)
+	full := s.total >= 0 && p.rows == s.total
+	switch {
+	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0):
+		rule := RuleEmptyPage
+		if full {
+			rule = RuleTotal
+		}
+		return turn{next: next, rule: rule, open: true}
+	case full:
 		return turn{rule: RuleTotal}
-	case n == 0 && !p.within(next, s.total):
+	case n == 0 && p.ended(at) && (!p.within(next, s.total) || p.barren >= maxBarren), !ok:
 		return turn{rule: RuleEmptyPage}
-	case at.kind == pagerNone && s.total <= p.rows:
-		return turn{next: next, probe: true}
 	}
 	return turn{next: next}
+}
+
+// ended reports whether an empty page is the end. Some lists leave out what one
+// may not see after they were cut into pages, so that the page after it is
+// asked for, too.
+func (p *pager) ended(at position) bool {
+	return p.barren > 1 || at.kind == pagerCursor || at.kind == pagerNone
+}
+
+// unsure reports whether the list may go on by parameters that nobody has tried
+// yet, or that it did not know when they were.
+func (p *pager) unsure() bool {
+	return !p.settled || p.loud || p.hint.Type == "none" || p.hint.Type == ""
+}
+
+// or is the parameter that has led to a page of this kind, else the usual one.
+func (at position) or(kind pagerKind, usual string) string {
+	if at.kind == kind {
+		return at.param
+	}
+	return usual
 }
 
 // within reports whether a page can still hold some of the total by what the
@@ -116,7 +207,7 @@ func (p *pager) within(at position, total int64) bool {
 	if at.kind == pagerOffset {
 		return at.number() < total
 	}
-	return (at.number()-1)*p.step < total
+	return (at.number()-p.page(position{}))*p.step < total
 }
 
 // following is the position after at, where it can be known without having seen
@@ -124,10 +215,10 @@ func (p *pager) within(at position, total int64) bool {
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:
-		next := position{at.kind, at.param, strconv.FormatInt(at.number()+1, 10)}
+		next := position{kind: at.kind, param: at.param, at: strconv.FormatInt(at.number()+1, 10)}
 		return next, at.number() < p.last || p.last == 0 && p.within(next, p.total)
 	case pagerOffset:
-		next := position{at.kind, at.param, strconv.FormatInt(at.number()+p.step, 10)}
+		next := position{kind: at.kind, param: at.param, at: strconv.FormatInt(at.number()+p.step, 10)}
 		return next, p.step > 0 && next.number() < p.total
 	}
 	return position{}, false
@@ -141,8 +232,8 @@ func (p *pager) limit(most int) int64 {
 	return int64(most)
 }
 
-func (p *pager) page(n int64) position {
-	return position{pagerPage, p.named("page", "page", "none", ""), strconv.FormatInt(n, 10)}
+func (p *pager) pageAt(at position, n int64) position {
+	return position{kind: pagerPage, param: at.or(pagerPage, p.named("page", "page", "none", "")), at: strconv.FormatInt(n, 10)}
 }
 
 func (p *pager) offset(at position, n int, s signals) position {
@@ -154,7 +245,7 @@ func (p *pager) offset(at position, n int, s signals) position {
 	if n == 0 {
 		by = max(p.step, 1)
 	}
-	return position{pagerOffset, p.named("offset", "offset"), strconv.FormatInt(from+by, 10)}
+	return position{kind: pagerOffset, param: at.or(pagerOffset, p.named("offset", "offset")), at: strconv.FormatInt(from+by, 10)}
 }
 
 // named is the parameter's name of the hint, if the hint is about one of these
@@ -171,25 +262,27 @@ func (p *pager) named(usual string, types ...string) string {
 // tokenParams are the parameters that take a token, by what the body calls it.
 var tokenParams = map[string]string{
 	"nextcursor": "cursor", "cursor": "cursor", "next": "cursor", "after": "after", "endcursor": "after",
-	"nexttoken": "next_token", "continuationtoken": "continuation_token", "nextpage": "page",
+	"nexttoken": "next_token", "continuationtoken": "continuation_token", "nextpage": "page", "nextoffset": "offset",
+	"nextstart": "start", "nextpageid": "page_id", "nextid": "after_id", "scrollid": "scroll_id", "bookmark": "bookmark",
+	"paginationtoken": "pagination_token",
 }
 
 // token is the position a token leads to. Its parameter is the one that carries
-// it in the next link, else it goes by the token's name.
-func (p *pager) token(s signals) position {
+// it in the next link, which is sure, else it goes by the token's name.
+func (p *pager) token(s signals) (next position, sure bool) {
 	for name := range s.next {
 		if s.next.Get(name) == s.token {
-			return linkPosition(name, s.token)
+			return linkPosition(name, s.token), true
 		}
 	}
-	usual, ok := tokenParams[strings.ToLower(strings.ReplaceAll(s.tokenName, "_", ""))]
+	usual, ok := tokenParams[plainWord(s.tokenName)]
 	if !ok { // next_page_token, nextPageToken
 		usual = "page_token"
 		if !strings.Contains(s.tokenName, "_") {
 			usual = "pageToken"
 		}
 	}
-	return linkPosition(p.named(usual, "cursor", "link", "page"), s.token)
+	return linkPosition(p.named(usual, "cursor", "link", "page", "offset", "since_id"), s.token), false
 }
 
 // linkParams are the parameters of a next link that say where it goes, the more
@@ -197,7 +290,8 @@ func (p *pager) token(s signals) position {
 // and stay behind. // Invariant 10
 var linkParams = []string{
 	"cursor", "page[cursor]", "page[after]", "starting_after", "after", "page_token", "pageToken", "next_token",
-	"offset", "skip", "start", "page[offset]", "page[number]", "page", "p",
+	"offset", "skip", "start", "_start", "page[offset]", "page[number]", "page", "_page", "pageNumber", "page_number", "pageNo", "paged", "p",
+	"page[before]", "since_id", "max_id", "after_id", "last_id", "continuation_token", "token", "bookmark", "scroll_id", "$skiptoken", "$skip",
 }
 
 func (p *pager) linked(q url.Values) (position, bool) {
@@ -217,13 +311,13 @@ func linkPosition(name, v string) position {
 	kind := pagerCursor
 	if _, err := strconv.ParseUint(v, 10, 62); err == nil {
 		switch name {
-		case "page", "p", "page[number]":
+		case "page", "p", "page[number]", "pageNumber", "page_number", "_page", "pageNo", "paged":
 			kind = pagerPage
-		case "offset", "skip", "start", "page[offset]":
+		case "offset", "skip", "start", "_start", "page[offset]":
 			kind = pagerOffset
 		}
 	}
-	return position{kind, name, v}
+	return position{kind: kind, param: name, at: v}
 }
 
 // check refuses a position that the list cannot go to: one that does not move

@@ -53,6 +53,10 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	}
 	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
+	l.pager.zero, l.pager.barren = p.mark.Zero, p.mark.Barren
+	if p.mark.Size > 0 {
+		l.s.Pagination.Limit = p.mark.Size
+	}
 	for st, err := range l.walk(ctx, p.mark.position(), nil) {
 		if err != nil {
 			return true, err
@@ -69,6 +73,10 @@ func (p *pass) page(l *listing, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
 	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
+	m.Zero, m.Barren, m.Size = l.pager.zero, l.pager.barren, 0
+	if l.s.Pagination.Limit != p.s.Pagination.Limit {
+		m.Size = l.s.Pagination.Limit
+	}
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
 	out := Page{Records: st.batch.json(), Next: m.cursor(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
 	l.requests, l.bytes = 0, 0

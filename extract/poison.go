@@ -121,16 +121,11 @@ func (l *listing) isolate(ctx context.Context, at position, cause error) (*step,
 	return i.finish()
 }
 
-// probed takes up a second page that was only asked for to see whether there is
-// one, and that a broken record is on.
-func (l *listing) probed(q *ahead[position], at position, err error, st *step) bool {
+// broken reports whether a second page that was only asked for to see whether
+// there is one may be one that a broken record is on.
+func broken(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
-	if !ok || !poisonous(fault) || at.kind == pagerNone {
-		return false
-	}
-	q.fail(at, err)
-	st.turn = turn{next: at}
-	return true
+	return ok && poisonous(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }
 
 // isolation is one page being read in parts.
@@ -165,18 +160,18 @@ func (l *listing) isolation(at position, fault *wire.Error) (i *isolation, ok bo
 	if n := int64(l.drift.fullest); n > 0 && (n < rows || rows == 0) {
 		rows = n // the server's own idea of a page
 	}
-	if rows < 2 {
+	if rows < 2 || l.pager.zero {
 		return nil, false
 	}
 	i = &isolation{l: l, fault: fault, s: l.s, tail: l.gaps.tail, total: -1}
 	switch kind {
 	case pagerPage:
 		i.s.Pagination.Size = cmp.Or(size, "per_page")
-		at = position{kind, cmp.Or(at.param, l.pager.named("page", "page")), strconv.FormatInt(max(at.number(), 1), 10)}
+		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("page", "page")), at: strconv.FormatInt(max(at.number(), 1), 10)}
 		i.page = part{(at.number() - 1) * rows, rows}
 	case pagerOffset:
 		i.s.Pagination.Size = cmp.Or(size, "limit")
-		at = position{kind, cmp.Or(at.param, l.pager.named("offset", "offset")), strconv.FormatInt(at.number(), 10)}
+		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("offset", "offset")), at: strconv.FormatInt(at.number(), 10)}
 		i.page = part{at.number(), rows}
 	default:
 		return nil, false

@@ -17,6 +17,10 @@ type position struct {
 	kind  pagerKind
 	param string
 	at    string
+
+	// extra are further parameters that a probe sends, as a query. A POST
+	// carries them both in its query and its body.
+	extra string
 }
 
 func (p position) number() int64 {
@@ -25,6 +29,9 @@ func (p position) number() int64 {
 }
 
 func (p position) String() string {
+	if p.extra != "" {
+		return "a probe with " + p.extra
+	}
 	if p.kind == pagerNone {
 		return "the first page"
 	}
@@ -100,7 +107,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 		}
 	}
 	set := func(name, value string) {
-		if s.Method == http.MethodPost {
+		if s.Method == http.MethodPost && !s.Pagination.Query {
 			body[name] = constantJSON(value)
 		} else {
 			setQuery(&r, name, value)
@@ -109,8 +116,19 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	if s.Pagination.Size != "" && s.Pagination.Limit > 0 {
 		set(s.Pagination.Size, strconv.Itoa(s.Pagination.Limit))
 	}
+	if order, err := url.ParseQuery(s.Pagination.Order); err == nil {
+		for name := range order {
+			set(name, order.Get(name))
+		}
+	}
 	if p.kind != pagerNone {
 		set(p.param, p.at)
+	}
+	if extra, err := url.ParseQuery(p.extra); err == nil {
+		for name := range extra {
+			setQuery(&r, name, extra.Get(name))
+			body[name] = constantJSON(extra.Get(name))
+		}
 	}
 	if s.Method == http.MethodPost {
 		r.Body, _ = json.Marshal(body)

@@ -20,9 +20,11 @@ type signals struct {
 	more      tristate // has_more and its kin
 	linked    bool     // there is a member for the next link, maybe null
 	next      url.Values
+	opaque    bool // there is a next link, and nothing in it that a request could take over
 	tokened   bool // there is a member for the next cursor, maybe null
 	token     string
 	tokenName string // as the body calls it
+	sizeName  string // ditto, of the limit
 }
 
 type tristate int8
@@ -45,12 +47,13 @@ func signalsOf(d *doc, f found, n int, h http.Header) signals {
 
 // asides are the objects beside the records that tell about pages.
 var asides = []string{
-	"meta", "_meta", "pagination", "paging", "paginator", "page_info", "pageInfo", "links", "_links",
-	"cursors", "next", "response_metadata", "responseMetadata", "page",
+	"meta", "_meta", "metadata", "_metadata", "pagination", "paging", "paginator", "page_info", "pageInfo", "links", "_links",
+	"cursors", "cursor", "next", "response_metadata", "responseMetadata", "page",
 }
 
 // object reads the members of one object; asides up to three deep.
 func (s *signals) object(d *doc, v value, n, depth int) {
+	sized := false
 	for raw, m := range d.members(v) {
 		name := unquote(raw)
 		if d.isObject(m) && depth < 3 && slices.Contains(asides, name) {
@@ -59,47 +62,74 @@ func (s *signals) object(d *doc, v value, n, depth int) {
 		}
 		if m.node < 0 {
 			s.scalar(d, name, m, n, depth)
+			word := plainWord(name)
+			sized = sized || word == "totalpages" || word == "totalelements"
 		}
 	}
+	if sized { // elsewhere, these words could mean anything
+		s.number(d, d.get(v, "number"), &s.page)
+		s.number(d, d.get(v, "size"), &s.limit)
+		s.sized(d.get(v, "size"), "size")
+	}
+}
+
+// plainWord is a member's name without what spellings differ in.
+func plainWord(name string) string {
+	name = strings.TrimPrefix(strings.ToLower(name), "@odata.")
+	return strings.NewReplacer("_", "", "-", "", "@", "").Replace(name)
 }
 
 // scalar reads one member by its name, spelled with or without underscores.
 func (s *signals) scalar(d *doc, name string, v value, n, depth int) {
-	switch strings.ToLower(strings.ReplaceAll(name, "_", "")) {
-	case "total", "totalcount", "totalrecords", "totalitems", "totalresults":
+	switch word := plainWord(name); word {
+	case "total", "totalcount", "totalrecords", "totalitems", "totalresults", "totalelements", "totalentries", "totalrows", "recordstotal", "numfound":
 		s.number(d, v, &s.total)
 	case "count":
 		// The number of all records here, of those on this page there.
 		if i, err := d.integer(v); err == nil && s.total < 0 && i != int64(n) {
 			s.total = i
 		}
-	case "lastpage", "totalpages", "pages", "pagecount", "pagestotal":
+	case "lastpage", "totalpages", "totalpage", "pages", "pagecount", "pagestotal", "numpages":
 		s.number(d, v, &s.lastPage)
-	case "currentpage", "page", "pagenumber":
+	case "currentpage", "page", "pagenumber", "pageindex", "pageno":
 		s.number(d, v, &s.page)
 	case "offset", "skip":
 		s.number(d, v, &s.offset)
 	case "perpage", "limit", "pagesize":
 		s.number(d, v, &s.limit)
-	case "hasmore", "hasnext", "hasnextpage", "hasmorepages", "more":
-		s.flag(d, v)
-	case "nextpageurl", "nexturl", "nextlink":
-		s.link(d, v)
-	case "next", "href":
+		s.sized(v, name)
+	case "hasmore", "hasnext", "hasnextpage", "hasmorepages", "more", "morerecords", "moreavailable":
+		s.flag(d, v, yes, no)
+	case "islast", "islastpage", "last":
+		s.flag(d, v, no, yes)
+	case "href":
+		if depth > 0 { // else it is the list's own
+			s.link(d, v)
+		}
+	case "nextpageurl", "nexturl", "nextlink", "nexthref", "nexturi", "next":
 		s.nextMember(d, name, v, depth)
-	case "nextcursor", "nextpagetoken", "nexttoken", "continuationtoken", "endcursor", "nextpage", "cursor", "after":
+	case "nextcursor", "nextpagetoken", "nexttoken", "continuationtoken", "endcursor", "nextpage", "nextoffset", "nextstart",
+		"nextpageid", "nextid", "scrollid", "bookmark", "paginationtoken", "cursor", "after":
 		s.cursor(d, name, v, depth)
+	}
+}
+
+// sized keeps what the body calls the size of its pages: a parameter may have
+// the same name.
+func (s *signals) sized(v value, name string) {
+	if v.ok() {
+		s.sizeName = name
 	}
 }
 
 // nextMember reads "next", which is a link, or a cursor, or a page number.
 func (s *signals) nextMember(d *doc, name string, v value, depth int) {
 	t := d.text(v)
-	if t == "" || strings.ContainsAny(t, "/?") {
-		s.link(d, v)
+	if t == "" && d.kind(v) != '"' && d.kind(v) != 'n' && name == "next" || t != "" && !strings.ContainsAny(t, "/?") {
+		s.cursor(d, name, v, depth)
 		return
 	}
-	s.cursor(d, name, v, depth)
+	s.link(d, v)
 }
 
 // cursor reads a token for the next page. "cursor" and "after" are tokens only
@@ -124,12 +154,13 @@ func (s *signals) number(d *doc, v value, to *int64) {
 	}
 }
 
-func (s *signals) flag(d *doc, v value) {
-	switch d.kind(v) {
-	case 't', '1':
-		s.more = yes
-	case 'f', '0':
-		s.more = no
+// flag reads a yes or no; last may as well be a link.
+func (s *signals) flag(d *doc, v value, ifTrue, ifFalse tristate) {
+	switch string(d.raw(v)) {
+	case "true", "1", `"true"`:
+		s.more = ifTrue
+	case "false", "0", `"false"`:
+		s.more = ifFalse
 	}
 }
 
@@ -138,7 +169,9 @@ func (s *signals) flag(d *doc, v value) {
 // Invariant 10
 func (s *signals) link(d *doc, v value) {
 	s.linked = true
-	s.query(d.text(v))
+	t := d.text(v)
+	s.query(t)
+	s.opaque = t != "" && s.next == nil
 }
 
 func (s *signals) query(link string) {
@@ -152,11 +185,26 @@ func (s *signals) query(link string) {
 	}
 }
 
-// header reads Link and the X- headers that bare lists tell their pages in.
+// totalHeaders and pagesHeaders are where bare lists tell their totals.
+var (
+	totalHeaders = []string{"X-Total-Count", "X-Total", "X-Wp-Total", "X-Pagination-Total-Count", "Total-Count"}
+	pagesHeaders = []string{"X-Total-Pages", "X-Wp-Totalpages", "X-Pagination-Page-Count"}
+)
+
+// header reads Link and the headers that bare lists tell their pages in.
 func (s *signals) header(h http.Header) {
-	for name, to := range map[string]*int64{"X-Total-Count": &s.total, "X-Total": &s.total, "X-Total-Pages": &s.lastPage} {
-		if i, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && *to < 0 {
-			*to = i
+	fill := func(names []string, to *int64) {
+		for _, name := range names {
+			if i, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil && i >= 0 && *to < 0 {
+				*to = i
+			}
+		}
+	}
+	fill(totalHeaders, &s.total)
+	fill(pagesHeaders, &s.lastPage)
+	if _, total, ok := strings.Cut(h.Get("Content-Range"), "/"); ok && s.total < 0 {
+		if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 {
+			s.total = i
 		}
 	}
 	if len(h.Values("Link")) == 0 || s.linked {

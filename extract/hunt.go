@@ -1,0 +1,422 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// hunt finds out from a list's first page how the list goes on: it tries one
+// parameter after the other, and accepts the one that brings other records. That
+// nothing brings any is what proves that the first page is all there is.
+type hunt struct {
+	l      *listing
+	first  *step
+	second *step // the page that was found; nil for none
+	paging schemas.Pagination
+	whole  bool // the list knows none of the parameters, and came whole
+
+	reacted bool // something about the list goes by one of the parameters
+	tried   []string
+	reread  bool
+}
+
+// maxReread bounds how often a list is read again to see it twice the same.
+const maxReread = 3
+
+// settle finds out how the list goes on from its first page, or that it does
+// not. Whatever is found holds for the list's other pages, and for those of
+// other parents.
+func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) error {
+	if l.habits.whole {
+		st.turn = turn{rule: st.ending()}
+		return nil
+	}
+	h := &hunt{l: l, first: st, paging: l.s.Pagination}
+	defer h.release()
+	if err := h.run(ctx); err != nil {
+		return err
+	}
+	switch {
+	case h.whole:
+		l.habits.whole = st.batch.n > 0 && h.reread
+		st.turn, st.reread = turn{rule: st.ending()}, h.reread
+	case h.second == nil:
+		l.learn(h.paging)
+		st.turn = turn{rule: st.rule}
+	default:
+		l.habits.loud = st.rule == ""
+		l.learn(h.paging)
+		st.turn = turn{next: h.second.at}
+		q.put(h.second.at, h.second.a)
+		l.requests -= h.second.a.requests
+		l.bytes -= h.second.a.bytes
+		h.second = nil // it is the queue's now
+	}
+	return nil
+}
+
+// learn goes on with what was found out about the list's pages.
+func (l *listing) learn(p schemas.Pagination) {
+	l.habits.paging = &p
+	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
+	l.pager.zero = l.pager.zero || p.Zero
+}
+
+// ending is the rule by which a list ends that knows no pages.
+func (st *step) ending() string {
+	if st.rule == RuleTotal {
+		return RuleTotal
+	}
+	return RuleOnePage
+}
+
+func (h *hunt) release() {
+	if h.second != nil {
+		h.l.c.release(h.second.a)
+	}
+}
+
+// run tries what the answer hints at, and then everything else.
+func (h *hunt) run(ctx context.Context) error {
+	silent := h.first.rule != ""
+	if silent {
+		if done, err := h.sweep(ctx); done || err != nil {
+			return err
+		}
+		if err := h.trim(ctx); err != nil {
+			return err
+		}
+	}
+	for _, g := range h.groups() {
+		if done, err := h.group(ctx, g, silent); done || err != nil {
+			return err
+		}
+	}
+	if !silent {
+		return h.unexplained("the list says there is more than its first page")
+	}
+	return h.rest(ctx)
+}
+
+// sweep asks once for everything that could make a difference: the second page
+// in all its names, and pages larger than the first. A list that comes again as
+// it was knows none of them, and is all there is. done is true if that is so.
+func (h *hunt) sweep(ctx context.Context) (done bool, err error) {
+	all := position{extra: h.everything()}
+	for range maxReread {
+		second, err := h.l.look(ctx, all)
+		if minded(err) {
+			h.say("all parameters at once", err.Error())
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		like := compare(h.first.batch, second.batch)
+		h.l.c.release(second.a)
+		if like == sameRecords {
+			h.whole, h.reread = true, true
+			return true, h.cut()
+		}
+		h.reacted = true
+		if like != mostlySame && (like != otherRecords || len(h.l.s.Key) > 0) {
+			return false, nil
+		}
+		moved, err := h.again(ctx)
+		if err != nil || !moved {
+			return false, err
+		}
+	}
+	h.reacted = false
+	h.first.note = "the list changed while it was read"
+	return false, nil
+}
+
+// again reads the first page once more, and reports whether it is not what it
+// was: then the later reading takes its place.
+func (h *hunt) again(ctx context.Context) (moved bool, err error) {
+	fresh, err := h.l.look(ctx, position{})
+	if err != nil {
+		return false, err
+	}
+	if compare(h.first.batch, fresh.batch) == sameRecords {
+		h.l.c.release(fresh.a)
+		return false, nil
+	}
+	h.l.pager.rows += int64(fresh.batch.n - h.first.batch.n)
+	h.l.c.release(h.first.a)
+	h.first.a, h.first.batch = fresh.a, fresh.batch
+	return true, nil
+}
+
+// cut refuses a list that is exactly as long as it was asked to be at most.
+func (h *hunt) cut() error {
+	if p := h.l.s.Pagination; p.Size != "" && p.Limit > 0 && h.first.batch.n >= p.Limit {
+		return h.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", p.Limit))
+	}
+	return nil
+}
+
+// trim makes the size that is asked for the one that comes, before pages are
+// counted by it.
+func (h *hunt) trim(ctx context.Context) error {
+	p := &h.l.s.Pagination
+	if n := h.first.batch.n; p.Size != "" && n > 0 && n < p.Limit {
+		p.Limit, h.paging.Limit = n, n
+		_, err := h.again(ctx)
+		return err
+	}
+	return nil
+}
+
+// group tries the candidates of one kind: all at once first, if they are many.
+func (h *hunt) group(ctx context.Context, g []candidate, silent bool) (done bool, err error) {
+	if len(g) > 2 {
+		like, err := h.bulk(ctx, g)
+		if err != nil || like == sameRecords || like == mostlySame {
+			return false, err
+		}
+	}
+	for _, c := range g {
+		if done, err := h.try(ctx, c, silent); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+// bulk sends all candidates in one request.
+func (h *hunt) bulk(ctx context.Context, g []candidate) (likeness, error) {
+	extra := make(query)
+	for _, c := range g {
+		extra.add(c.at.param, c.at.at)
+	}
+	st, err := h.l.look(ctx, position{extra: extra.encode()})
+	if minded(err) {
+		return otherRecords, nil // each by itself, then
+	}
+	if err != nil {
+		return 0, err
+	}
+	h.l.c.release(st.a)
+	like := compare(h.first.batch, st.batch)
+	if like == sameRecords || like == mostlySame {
+		h.say(extra.names(), "ignored")
+	}
+	return like, nil
+}
+
+// try asks for the second page by one parameter; of a POST in its body first,
+// then in its query.
+func (h *hunt) try(ctx context.Context, c candidate, silent bool) (done bool, err error) {
+	places := []bool{h.l.s.Pagination.Query}
+	if h.l.s.Method == http.MethodPost && h.l.s.Stated["pagination"] == "" {
+		places = []bool{false, true}
+	}
+	defer func(before bool) {
+		if !done {
+			h.l.s.Pagination.Query = before
+		}
+	}(h.l.s.Pagination.Query)
+	for _, place := range places {
+		h.l.s.Pagination.Query = place
+		st, like, err := h.ask(ctx, c.at)
+		if err != nil {
+			return false, err
+		}
+		if st == nil {
+			continue
+		}
+		accepted, err := h.judge(ctx, c, st, like, silent)
+		if h.second != st {
+			h.l.c.release(st.a)
+		}
+		if accepted || err != nil {
+			return accepted, err
+		}
+	}
+	return false, nil
+}
+
+// ask makes one probe and says what came; st is nil for a refusal.
+func (h *hunt) ask(ctx context.Context, at position) (st *step, like likeness, err error) {
+	name := at.param + "=" + short(at.at)
+	st, err = h.l.look(ctx, at)
+	if minded(err) {
+		h.say(name, err.Error())
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	like = compare(h.first.batch, st.batch)
+	if like == otherRecords && len(h.l.s.Key) == 0 && h.l.unstable(ctx, h.first) {
+		h.first.note = "records change by being read: pages cannot be told apart"
+		like = mostlySame
+	}
+	h.say(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
+	return st, like, nil
+}
+
+// unstable reports whether records that have no key are not the same when they
+// are read again.
+func (l *listing) unstable(ctx context.Context, first *step) bool {
+	st, err := l.look(ctx, position{})
+	if err != nil {
+		return false
+	}
+	defer l.c.release(st.a)
+	return compare(first.batch, st.batch) == otherRecords
+}
+
+// judge accepts a parameter that brings other records, or none where nothing
+// says that there are more.
+func (h *hunt) judge(ctx context.Context, c candidate, st *step, like likeness, silent bool) (accepted bool, err error) {
+	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number()
+	switch {
+	case like == otherRecords:
+		h.second = st
+	case like == noRecords && (silent || echoed):
+		if !silent {
+			h.second = st
+		}
+	default:
+		return false, nil
+	}
+	h.paging.Type, h.paging.Page, h.paging.Query = c.typ, c.at.param, h.l.s.Pagination.Query
+	if c.at.kind == pagerPage && h.first.signals.page < 0 {
+		return true, h.base(ctx, c)
+	}
+	if c.at.kind == pagerOffset && like == noRecords {
+		return true, h.stride(ctx, c)
+	}
+	h.paging.Zero = c.at.kind == pagerPage && h.first.signals.page == 0
+	return true, nil
+}
+
+// base finds out whether pages are counted from 0: then page 1 is the second.
+func (h *hunt) base(ctx context.Context, c candidate) error {
+	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+	st, like, err := h.ask(ctx, one)
+	if err != nil || st == nil {
+		return err
+	}
+	if like == otherRecords {
+		if h.second != nil {
+			h.l.c.release(h.second.a)
+		}
+		h.second, h.paging.Zero = st, true
+		return nil
+	}
+	h.paging.Zero = like == noRecords && h.first.batch.n > 0
+	h.l.c.release(st.a)
+	return nil
+}
+
+// stride finds out whether what looks like an offset counts pages: then an
+// offset of 1 brings the second one.
+func (h *hunt) stride(ctx context.Context, c candidate) error {
+	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+	st, like, err := h.ask(ctx, one)
+	if err != nil || st == nil {
+		return err
+	}
+	if like == otherRecords && h.first.batch.n > 2 {
+		h.second, h.paging.Type, h.paging.Zero = st, "page", true
+		return nil
+	}
+	h.l.c.release(st.a)
+	return nil
+}
+
+// rest decides about a list that says nothing of pages, and goes on by no
+// parameter alone. If it is merely cut, it comes whole when more is asked for.
+func (h *hunt) rest(ctx context.Context) error {
+	if h.reacted {
+		if done, err := h.uncut(ctx); done || err != nil {
+			return err
+		}
+	} else if h.first.note == "" {
+		moved, err := h.again(ctx)
+		if err != nil {
+			return err
+		}
+		h.reread = !moved
+	}
+	h.whole = true
+	return h.cut()
+}
+
+// uncut looks for the parameter that makes a list longer which has no pages.
+func (h *hunt) uncut(ctx context.Context) (done bool, err error) {
+	n := h.first.batch.n
+	for _, name := range h.sizeNames() {
+		extra := query{}
+		extra.add(name, fmt.Sprint(largestPage))
+		st, like, err := h.ask(ctx, position{param: name, extra: extra.encode()})
+		if err != nil {
+			return false, err
+		}
+		if st == nil {
+			continue
+		}
+		h.l.c.release(st.a)
+		if st.batch.n > n && like != noRecords {
+			return true, h.enlarge(ctx, name)
+		}
+	}
+	return false, nil
+}
+
+// enlarge takes the list as it comes in the largest page there is.
+func (h *hunt) enlarge(ctx context.Context, name string) error {
+	h.l.s.Pagination.Size, h.l.s.Pagination.Limit = name, largestPage
+	h.paging.Type, h.paging.Size, h.paging.Limit = "none", name, largestPage
+	if _, err := h.again(ctx); err != nil {
+		return err
+	}
+	h.whole, h.reread = true, false
+	return h.cut()
+}
+
+func (h *hunt) say(what, came string) { h.tried = append(h.tried, what+": "+excerpt(came)) }
+
+// unexplained is the error of a list of which nobody can tell how to read it
+// whole. // Invariant 14
+func (h *hunt) unexplained(what string) error {
+	return malformed(h.l.s, position{}, &UnsettledError{
+		Stream: h.l.s.Name, About: FactPager, Seen: what, Tried: h.tried,
+		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100}\n", h.l.s.Name),
+	})
+}
+
+// UnsettledError says what could not be found out about an endpoint. It is the
+// Err of a [*wire.Error].
+type UnsettledError struct {
+	Stream string
+	About  string   // one of the Fact constants
+	Seen   string   // why it matters
+	Tried  []string // the hypotheses that were given up, and what against
+	YAML   string   // what to say in pipelines.yaml, with blanks
+}
+
+// Error reads as a sentence.
+func (e *UnsettledError) Error() string {
+	text := e.Seen
+	if len(e.Tried) > 0 {
+		text += "; tried " + strings.Join(e.Tried, ", ")
+	}
+	return text + "; state it in pipelines.yaml: " + strings.Join(strings.Fields(e.YAML), " ")
+}
+
+// short is a value as a sentence can bear it.
+func short(v string) string {
+	if len(v) > 16 {
+		return v[:12] + "…"
+	}
+	return v
+}
