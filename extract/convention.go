@@ -55,6 +55,8 @@ type Convention struct {
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // probes it took, retries included
 
+	Open       bool               `json:"open,omitempty"`    // there was nothing to learn from: worth another look
+	Located    bool               `json:"located,omitempty"` // Records is known; "" is the body itself
 	Records    string             `json:"records,omitempty"` // JSON pointer, * for each element or value
 	Context    string             `json:"context,omitempty"` // what records are told their container as
 	Key        []string           `json:"key,omitempty"`
@@ -97,8 +99,9 @@ const (
 // [Client.Negotiate].
 var ErrShape = errors.New("the endpoint answers in another way than it did")
 
-// Fits reports whether c is about the request that s makes now.
-func (c Convention) Fits(s schemas.Stream) bool { return c.Of != "" && c.Of == fingerprint(s) }
+// Fits reports whether c is about the request that s makes now, and has
+// something to say.
+func (c Convention) Fits(s schemas.Stream) bool { return c.Of == fingerprint(s) && !c.Open }
 
 // About is c as a convention about the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
@@ -109,10 +112,7 @@ func (c Convention) About(s schemas.Stream) Convention {
 // Apply fills in what s leaves open, and what is but the catalogue's hint. What
 // a person or a description states stands.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
-	if len(c.Facts) == 0 {
-		return s
-	}
-	if _, found := c.Fact(FactRecords); found && s.Stated["records"] == "" {
+	if c.Located && s.Stated["records"] == "" {
 		others := slices.DeleteFunc(slices.Clone(s.Records), func(p string) bool { return p == c.Records })
 		s.Records = append([]string{c.Records}, others...)
 		s.Settled = true
@@ -177,7 +177,7 @@ func DecodeConvention(text string) (Convention, error) {
 func (c Convention) YAML(stream string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "streams:\n  %s:\n", stream)
-	if _, found := c.Fact(FactRecords); found {
+	if c.Located {
 		fmt.Fprintf(&b, "    records: %s\n", quoted(c.Records))
 	}
 	if len(c.Key) > 0 {

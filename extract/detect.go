@@ -27,6 +27,9 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	case d.numericKeys(v):
 		return f.at(path) == present
 	}
+	if f.record(v) && !f.single && !f.paged(v) {
+		return f.detectOne(v, path) // what lists it has are its own
+	}
 	if f.detectIn(v, wrappers, path, depth) || f.detectIn(v, listWords, path, depth) || f.detectNamed(v, path) {
 		return true
 	}
@@ -133,14 +136,52 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-// detectMap takes an object whose values are all lists of objects.
+// detectMap takes an object whose values are all lists of objects, or all
+// records.
 func (f *finder) detectMap(v value, path string) bool {
+	lists, objects := 0, 0
 	for _, m := range f.d.members(v) {
-		if !f.d.isList(m) {
+		switch {
+		case f.d.isList(m):
+			lists++
+		case f.d.isObject(m):
+			objects++
+		default:
 			return false
 		}
 	}
+	if lists > 0 && objects > 0 || objects > 0 && !f.alike(v, objects) {
+		return false
+	}
 	return f.recordMap(v) && f.at(path+"/*") == present
+}
+
+// alike reports whether the n objects in v are records of one kind: all have an
+// id, or, if they are more than the two addresses that one record may have, the
+// same members.
+func (f *finder) alike(v value, n int) bool {
+	ids, names := 0, ""
+	same := n > 2
+	for _, m := range f.d.members(v) {
+		if f.record(m) {
+			ids++
+		}
+		these := f.d.memberNames(m, 1)
+		same = same && (names == "" || names == these)
+		names = these
+	}
+	return ids == n || same
+}
+
+// paged reports whether the object v speaks of pages, as a list does that has an
+// id of its own.
+func (f *finder) paged(v value) bool {
+	for _, name := range []string{"object", "has_more", "total", "count", "next", "next_cursor", "meta", "pagination", "page", "data"} {
+		if f.d.get(v, name).ok() {
+			return true
+		}
+	}
+	return false
 }
 
 // detectOne takes an object that is a record by itself: the only one of a
@@ -201,4 +242,26 @@ func singular(w string) string {
 
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// candidatePlaces are where lists of objects stand in a body, for a person to
+// choose from.
+func candidatePlaces(d *doc) []string {
+	var out []string
+	var walk func(v value, path string, depth int)
+	walk = func(v value, path string, depth int) {
+		switch {
+		case depth > maxUnwrap || len(out) == 8:
+		case d.isList(v) && d.recordList(v) && !d.void(v):
+			out = append(out, path)
+		case d.isObject(v):
+			for name, m := range d.members(v) {
+				if n := unquote(name); m.node >= 0 && !baited(n) {
+					walk(m, path+"/"+escape(n), depth+1)
+				}
+			}
+		}
+	}
+	walk(d.root(), "", 0)
+	return out
 }

@@ -52,7 +52,7 @@ type finder struct {
 // the payload as a whole, in the order in which they are tried.
 var (
 	wrappers  = []string{"data", "result", "payload", "message", "response"}
-	listWords = []string{"items", "data", "rows", "results", "records", "list"}
+	listWords = []string{"items", "data", "rows", "results", "records", "list", "value", "content", "entries", "elements", "objects", "hits", "docs", "_embedded"}
 )
 
 // find looks for the records of s in d: at the places of the catalogue first,
@@ -75,6 +75,9 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	}
 	if vacuous != nil {
 		return *vacuous, d.err
+	}
+	if by := s.Stated["records"]; by != "" {
+		return found{}, fmt.Errorf("no records at %q, as is %s: saw %s", s.Records, by, d.outline())
 	}
 	f.out = found{}
 	if f.detect(d.root(), "", 0) {

@@ -44,6 +44,7 @@ type listing struct {
 	lastN      int             // records of the page before
 	buf        []byte          // of assembled records
 
+	budget   int // of requests, for probes; 0 for none
 	requests int // since the last step
 	bytes    int64
 
@@ -208,6 +209,9 @@ func (l *listing) changed(err error) error {
 
 // look reads an answer of the list without letting it count as a page.
 func (l *listing) look(ctx context.Context, at position) (*step, error) {
+	if err := l.spend(); err != nil {
+		return nil, err
+	}
 	a, err := l.c.fetch(ctx, l.s, l.params, at)
 	if err != nil {
 		l.requests += requestsOf(err)

@@ -2,11 +2,19 @@ package extract
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
+
+// maxProbes bounds the requests of one negotiation. Few come near: a list that
+// comes whole takes 2, one with the usual pages 5 or 6. // Invariant 15
+const maxProbes = 40
 
 // Negotiate finds out how s answers by probes that could refute each
 // hypothesis, and returns what stands. known is what was held before; the zero
@@ -16,39 +24,232 @@ import (
 // asked anything: its lists are learned with the first parent that is read.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
 	n := &negotiation{c: c, s: s, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
+	if s.Parent != "" || s.Class == schemas.ClassFile {
+		return n.out, nil
+	}
 	if err := n.run(ctx); err != nil {
-		return Convention{Requests: n.out.Requests}, fmt.Errorf("negotiate %s: %w", s.Name, err)
+		return Convention{Requests: n.out.Requests}, fmt.Errorf("negotiate: %w", err)
 	}
 	return n.out, nil
 }
 
 // negotiation is one endpoint being probed.
 type negotiation struct {
-	c   *Client
-	s   schemas.Stream
-	out Convention
+	c    *Client
+	s    schemas.Stream
+	l    *listing
+	at   found // of the first page
+	rows []row // of the pages that were seen
+	now  time.Time
+	out  Convention
 }
 
-// run asks for the first page and looks where its records are.
+// run asks for the first page, and then for what could show that it was
+// understood wrongly.
 func (n *negotiation) run(ctx context.Context) error {
 	params, err := constants(n.s)
 	if err != nil {
 		return err
 	}
-	a, err := n.c.fetch(ctx, n.s, params, position{})
+	s := n.s
+	s.Settled = false
+	n.l = n.c.newListing(s, params, &habits{})
+	n.l.pager.wary, n.l.budget = true, maxProbes
+	st, err := n.first(ctx)
+	if err == nil {
+		err = n.learn(ctx, st)
+	}
+	if st != nil {
+		n.c.release(st.a)
+	}
+	n.out.Requests += n.l.requests
+	return err
+}
+
+// first reads the first page: its envelope, its records and their key.
+func (n *negotiation) first(ctx context.Context) (*step, error) {
+	a, err := n.c.fetch(ctx, n.l.s, n.l.params, position{})
 	if err != nil {
+		n.out.Requests += requestsOf(err)
+		return nil, err
+	}
+	st := &step{a: a}
+	if n.at, err = n.l.locate(a.d); err != nil {
+		n.out.Requests += a.requests
+		return st, malformed(n.s, a.at, n.unfound(a.d, err))
+	}
+	n.rows, n.now = rowsOf(a.d, n.at), a.resp.Sent
+	n.envelope(a.d)
+	n.key()
+	err = n.l.read(st)
+	return st, err
+}
+
+// learn goes on from the first page.
+func (n *negotiation) learn(ctx context.Context, st *step) error {
+	if st.rule == RuleSingle {
+		n.told(FactPager, "one object", "the answer is one object, not a list")
+		n.units()
+		return nil
+	}
+	if err := n.pager(ctx, st); err != nil {
 		return err
 	}
-	defer n.c.release(a)
-	n.out.Requests += a.requests
-	f, err := find(a.d, n.s)
-	if err != nil {
-		return malformed(n.s, a.at, err)
+	n.checkKey()
+	n.order()
+	n.units()
+	if n.c.cfg.Thorough != nil && n.c.cfg.Thorough(n.s.Name) && len(n.rows) > 1 {
+		if err := n.sorting(ctx, st); err != nil {
+			return err
+		}
+		return n.filters(ctx, st)
 	}
-	n.out.Records, n.out.Shape = f.pointer, a.d.outline()
-	n.out.Facts = append(n.out.Facts, Fact{
-		About: FactRecords, Value: f.pointer, From: Learned,
-		Evidence: []string{fmt.Sprintf("the first page is %s", a.d.outline())},
-	})
+	return nil
+}
+
+// unfound is why there are no records, with what could be said about it.
+func (n *negotiation) unfound(d *doc, err error) error {
+	places := candidatePlaces(d)
+	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER\n", n.s.Name)
+	if len(places) > 0 {
+		yaml = fmt.Sprintf("streams:\n  %s:\n    records: %s # or %s\n", n.s.Name, quoted(places[0]), strings.Join(places[1:], ", "))
+	}
+	if len(places) <= 1 {
+		yaml = strings.Replace(yaml, " # or ", "", 1)
+	}
+	return &UnsettledError{Stream: n.s.Name, About: FactRecords, Seen: err.Error(), YAML: yaml}
+}
+
+// envelope takes note of where the records stand and how success is told.
+func (n *negotiation) envelope(d *doc) {
+	n.out.Shape = d.outline()
+	how, value := d.success()
+	n.told(FactSuccess, value, how)
+	f := n.open(FactRecords)
+	f.From = n.stated("records")
+	if len(n.rows) == 0 && n.at.form != formOne {
+		// An empty list may stand where another one does, too.
+		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records to know their place by", n.out.Shape)}
+		n.out.Open = n.owned()
+		return
+	}
+	f.Value = n.at.pointer
+	f.Evidence = []string{fmt.Sprintf("the first page is %s; %d records at %q", n.out.Shape, len(n.rows), n.at.pointer)}
+	n.out.Records, n.out.Located = n.at.pointer, true
+	if n.at.pointer != "" && strings.Contains(n.at.pointer, "*") && n.owned() && n.s.Context == "" {
+		n.out.Context = "group"
+		if slices.ContainsFunc(n.at.places, func(p place) bool { return p.in.key != nil }) {
+			n.out.Context = strings.TrimPrefix(containerKey, contextKey+"__")
+		}
+		n.l.s.Context, n.l.asm.stream.Context = n.out.Context, n.out.Context
+	}
+}
+
+// owned reports whether the stream is not the catalogue's, which knows the keys
+// of its own.
+func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
+
+// stated is who has said something about the stream.
+func (n *negotiation) stated(about string) Provenance {
+	if p := n.s.Stated[about]; p != "" {
+		return Provenance(p)
+	}
+	return Learned
+}
+
+// key learns what tells the first page's records apart, where nobody says so.
+func (n *negotiation) key() {
+	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 {
+		return
+	}
+	key, refuted := keyOf(n.s, n.rows)
+	n.out.Key = key
+	n.l.s.Key, n.l.asm.stream.Key = key, key
+	f := n.open(FactKey)
+	f.Refuted = refuted
+	if key != nil {
+		f.Value = strings.Join(key, ", ")
+	}
+}
+
+// checkKey looks at the key again once more pages were seen.
+func (n *negotiation) checkKey() {
+	key := n.s.Key
+	if len(key) == 0 {
+		if n.out.Key == nil {
+			return
+		}
+		key = n.out.Key
+	}
+	f := n.open(FactKey)
+	if len(n.s.Key) > 0 {
+		f.From = Catalogued
+		if n.owned() || n.s.Stated["key"] != "" {
+			f.From = n.stated("key")
+		}
+		f.Value = strings.Join(key, ", ")
+	}
+	if slices.ContainsFunc(key, func(k string) bool { return strings.HasPrefix(k, contextKey) && k != containerKey }) {
+		return
+	}
+	if why := distinct(n.rows, key...); why != "" {
+		f.Refuted = append(f.Refuted, why)
+		if f.From == Learned {
+			f.Value, n.out.Key = "", nil
+		}
+		return
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("present in all of %d records, and in no two the same", len(n.rows)))
+}
+
+// told adds a fact that one look was enough for.
+func (n *negotiation) told(about, value string, evidence ...string) {
+	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
+}
+
+// open is the fact about something, a new one where there is none. It is valid
+// until the next is opened.
+func (n *negotiation) open(about string) *Fact {
+	for i := range n.out.Facts {
+		if n.out.Facts[i].About == about {
+			return &n.out.Facts[i]
+		}
+	}
+	n.out.Facts = append(n.out.Facts, Fact{About: about, From: Learned})
+	return &n.out.Facts[len(n.out.Facts)-1]
+}
+
+// see keeps the records of another page.
+func (n *negotiation) see(st *step) {
+	f, err := n.l.locate(st.a.d)
+	if err == nil {
+		n.rows = append(n.rows, rowsOf(st.a.d, f)...)
+	}
+}
+
+// success says how the body tells that it is one.
+func (d *doc) success() (evidence, value string) {
+	if d.isObject(d.root()) {
+		for name, v := range d.members(d.root()) {
+			switch n := unquote(name); n {
+			case "success", "is_success", "status", "ok":
+				if v.node < 0 {
+					value = n + ": " + string(d.raw(v))
+					return "the first page says " + value, value
+				}
+			}
+		}
+	}
+	return "the first page says nothing of success: its status does", "status 200"
+}
+
+// errProbes ends a negotiation that finds no end by itself.
+var errProbes = errors.New("nothing is settled after so many probes")
+
+// spend refuses a probe beyond the listing's budget.
+func (l *listing) spend() error {
+	if l.budget > 0 && l.requests >= l.budget {
+		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}
+	}
 	return nil
 }

@@ -1,0 +1,119 @@
+package extract
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// identifiers are the fields that are made to tell records apart.
+var identifiers = []string{"id", "_id", "Id", "ID", "uuid", "guid", "gid", "uid", "key", "code", "slug", "sku", "number", "name", "url"}
+
+// aMany is how many records a field must be different in that is not made for
+// it, before that is taken for more than chance.
+const aMany = 10
+
+// keyOf finds the fields that tell the rows apart: present in all of them, never
+// null, no value twice. Fields come first that are made for it; two together only
+// where both refer to something. refuted says what spoke against the others.
+func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	for _, name := range keyCandidates(s, rows) {
+		need := 1
+		if !strings.HasSuffix(strings.ToLower(name), "id") && name != containerKey {
+			need = aMany
+			if slices.Contains(identifiers, name) {
+				need = 2
+			}
+		}
+		if why := distinct(rows, name); why != "" {
+			refuted = append(refuted, name+": "+why)
+		} else if len(rows) < need {
+			refuted = append(refuted, fmt.Sprintf("%s: different in all records, but they are only %d", name, len(rows)))
+		} else {
+			return []string{name}, refuted
+		}
+	}
+	if pair := pairOf(rows); pair != nil {
+		return pair, refuted
+	}
+	return nil, refuted
+}
+
+// keyCandidates are the fields worth a look, the likeliest first.
+func keyCandidates(s schemas.Stream, rows []row) []string {
+	have := fields(rows)
+	slices.Sort(have)
+	var out []string
+	add := func(names ...string) {
+		for _, n := range names {
+			if slices.Contains(have, n) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	add(identifiers[:8]...)
+	for _, name := range resourceNames(s.Name) {
+		add(name+"_id", name+"Id", name+"ID", name+"_uuid", name+"_code", name+"_number")
+	}
+	add(containerKey)
+	add(identifiers[8:]...)
+	for _, name := range have {
+		if strings.HasSuffix(name, "uuid") || strings.HasSuffix(name, "_key") {
+			add(name)
+		}
+	}
+	return out
+}
+
+// distinct says why a field does not tell the rows apart; "" where it does.
+func distinct(rows []row, names ...string) string {
+	seen := make(map[string]bool, len(rows))
+	for i, r := range rows {
+		var b strings.Builder
+		for _, name := range names {
+			v, ok := r[name]
+			if !ok || v == "null" || v == `""` {
+				return fmt.Sprintf("record %d has none", i+1)
+			}
+			b.WriteString(v + "\x00")
+		}
+		if seen[b.String()] {
+			return fmt.Sprintf("%s stands in two records", strings.TrimSuffix(strings.ReplaceAll(b.String(), "\x00", " "), " "))
+		}
+		seen[b.String()] = true
+	}
+	return ""
+}
+
+// pairOf is the one pair of references that tells enough rows apart; nil where
+// there is none or more than one.
+func pairOf(rows []row) []string {
+	if len(rows) < aMany {
+		return nil
+	}
+	var refs []string
+	for _, name := range fields(rows) {
+		if strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") || name == "id" || name == containerKey {
+			refs = append(refs, name)
+		}
+	}
+	slices.Sort(refs)
+	var found []string
+	for i, a := range refs {
+		for _, b := range refs[i+1:] {
+			if distinct(rows, a, b) != "" {
+				continue
+			}
+			if found != nil {
+				return nil
+			}
+			found = []string{a, b}
+		}
+	}
+	return found
+}

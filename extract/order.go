@@ -1,0 +1,146 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/big"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// order finds out in which order the list comes by itself: by its key, else by
+// a time.
+func (n *negotiation) order() {
+	names := slices.Clone(n.out.Key)
+	if len(n.s.Key) > 0 {
+		names = slices.Clone(n.s.Key)
+	}
+	names = append(names, timeFields(n.rows)...)
+	f := n.open(FactSort)
+	for _, name := range names {
+		switch trend(n.rows, name) {
+		case rising:
+			n.out.Order = &Order{Field: name}
+			f.Value = "by " + name
+		case falling:
+			n.out.Order = &Order{Field: name, Desc: true}
+			f.Value = "by " + name + ", the largest first"
+		default:
+			continue
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
+		return
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in no order that their fields would show", len(n.rows)))
+}
+
+// slope is how the values of a field run from record to record.
+type slope int
+
+const (
+	uneven slope = iota
+	rising
+	falling
+)
+
+// trend is the slope of a field over at least three records that are not all the
+// same in it.
+func trend(rows []row, name string) slope {
+	up, down, moved := true, true, false
+	for i, r := range rows {
+		v, ok := r[name]
+		if !ok || v == "null" {
+			return uneven
+		}
+		if i == 0 {
+			continue
+		}
+		c := compareJSON(rows[i-1][name], v)
+		up, down, moved = up && c <= 0, down && c >= 0, moved || c != 0
+	}
+	switch {
+	case len(rows) < 3 || !moved || up == down:
+		return uneven
+	case up:
+		return rising
+	}
+	return falling
+}
+
+// compareJSON orders numbers by their value and texts by their bytes.
+func compareJSON(a, b string) int {
+	x, ok := decimal(a)
+	y, also := decimal(b)
+	if ok && also {
+		return x.Cmp(y)
+	}
+	return cmp.Compare(a, b)
+}
+
+// decimal is a plain decimal number, which may stand in quotes.
+func decimal(v string) (*big.Rat, bool) {
+	v = strings.Trim(v, `"`)
+	if v == "" || strings.Trim(v, "-.0123456789") != "" {
+		return nil, false // an exponent could be of any size
+	}
+	return new(big.Rat).SetString(v)
+}
+
+// sorts are the ways to ask for an order, with %s for the field.
+var sorts = []string{
+	"sort=%s&direction=asc", "sort=%s&order=asc", "sort_by=%s&order=asc", "order_by=%s&order=asc", "orderby=%s&order=asc",
+	"_sort=%s&_order=asc", "ordering=%s", "order=%s.asc", "order_by=%s", "order=%s", "sort=%s", "$orderby=%s", "sortBy=%s&sortOrder=asc",
+}
+
+// sorting looks for a way to ask for a stable order, where the list has several
+// pages and does not come by its key anyway. It is accepted only if the records
+// obey.
+func (n *negotiation) sorting(ctx context.Context, st *step) error {
+	key := n.s.Key
+	if len(key) == 0 {
+		key = n.out.Key
+	}
+	p := &n.out.Pagination
+	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
+		return nil
+	}
+	if o := n.out.Order; o != nil && o.Field == key[0] && !o.Desc {
+		return nil
+	}
+	f := n.open(FactSort)
+	for _, pattern := range sorts[:maxSorts] {
+		order := strings.ReplaceAll(pattern, "%s", url.QueryEscape(key[0]))
+		probe, err := n.l.look(ctx, position{extra: order})
+		if minded(err) {
+			f.Refuted = append(f.Refuted, order+": "+excerpt(err.Error()))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		rows := n.rowsIn(probe)
+		n.c.release(probe.a)
+		if trend(rows, key[0]) != rising {
+			f.Refuted = append(f.Refuted, order+": the records did not obey")
+			continue
+		}
+		p.Order = order
+		f.Value, f.Evidence = "by "+key[0]+", asked for", append(f.Evidence, fmt.Sprintf("%s: %d records came in order, the first of them %s", order, len(rows), rows[0][key[0]]))
+		return nil
+	}
+	return nil
+}
+
+// maxSorts is how many ways to sort are tried.
+const maxSorts = 5
+
+// rowsIn are the records of a probe.
+func (n *negotiation) rowsIn(st *step) []row {
+	f, err := n.l.locate(st.a.d)
+	if err != nil {
+		return nil
+	}
+	return rowsOf(st.a.d, f)
+}

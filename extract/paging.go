@@ -1,0 +1,131 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// pager finds out how the list goes on, and in which sizes.
+func (n *negotiation) pager(ctx context.Context, st *step) error {
+	if st.batch.n == 0 && !st.open {
+		n.told(FactPager, "", "the list is empty: nothing shows how it goes on")
+		return nil
+	}
+	if st.rule != "" && !st.open {
+		return n.claim(ctx, st)
+	}
+	h := &hunt{l: n.l, first: st, paging: n.l.s.Pagination}
+	defer h.release()
+	if err := h.run(ctx); err != nil {
+		return err
+	}
+	f := n.open(FactPager)
+	f.From, f.Evidence = n.stated("pagination"), h.tried
+	switch {
+	case h.whole && st.batch.n == 0:
+		f.Evidence = append(f.Evidence, "the list is empty: nothing shows how it goes on")
+		return nil
+	case h.whole:
+		n.out.Pagination = h.paging
+		n.out.Pagination.Type = "none"
+		f.Value = "one page"
+		f.Evidence = append(f.Evidence, "asked for a second page in every usual name, the list came again as it was")
+		return nil
+	}
+	n.out.Pagination = h.paging
+	f.Value = describe(h.paging)
+	if h.second == nil {
+		return nil
+	}
+	n.see(h.second)
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%s brought %d other records", h.second.at.param, short(h.second.at.at), h.second.batch.n))
+	if err := n.beyond(ctx, st, h.second); err != nil {
+		return err
+	}
+	return n.size(ctx, st)
+}
+
+// claim tries to refute a list that says it ends with its first page.
+func (n *negotiation) claim(ctx context.Context, st *step) error {
+	h := &hunt{l: n.l, first: st}
+	probe, err := n.l.look(ctx, position{extra: h.everything()})
+	f := n.open(FactPager)
+	f.Value, f.Evidence = "one page so far", []string{"the list says that it ends with its first page: " + st.rule}
+	if minded(err) {
+		f.Evidence = append(f.Evidence, "a request for more was refused: "+excerpt(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	like := compare(st.batch, probe.batch)
+	n.c.release(probe.a)
+	if like == otherRecords && len(n.l.s.Key) > 0 {
+		moved, err := h.again(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return h.unexplained("the list says that it ends with its first page (" + st.rule + "), but when it is asked for more, there is more")
+		}
+	}
+	f.Evidence = append(f.Evidence, "asked for a second page in every usual name, it had no other records")
+	return nil
+}
+
+// beyond asks for the page after the last one the list tells of. It must have
+// nothing new.
+func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
+	last := first.signals.lastPage
+	if second.at.kind != pagerPage || last < 2 {
+		return nil
+	}
+	if n.out.Pagination.Zero {
+		last--
+	}
+	look := func(page int64) (*step, error) {
+		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})
+	}
+	f := n.open(FactPager)
+	probe, err := look(last + 1)
+	if minded(err) {
+		f.Evidence = append(f.Evidence, "a page beyond the last is refused")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { n.c.release(probe.a) }()
+	if probe.batch.n == 0 || compare(first.batch, probe.batch) != otherRecords || compare(second.batch, probe.batch) != otherRecords {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, beyond the last, has nothing new", last+1))
+		return nil
+	}
+	end, err := look(last)
+	if err != nil {
+		return err
+	}
+	like := compare(end.batch, probe.batch)
+	n.c.release(end.a)
+	if like == sameRecords || like == mostlySame {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, beyond the last, is the last one again", last+1))
+		return nil
+	}
+	h := &hunt{l: n.l, tried: f.Evidence}
+	return h.unexplained(fmt.Sprintf("the list says that page %d is its last, but the one after it has other records", last))
+}
+
+// describe is a way of paging in a few words.
+func describe(p schemas.Pagination) string {
+	switch {
+	case p.Type == "":
+		return ""
+	case p.Type == "none":
+		return "one page"
+	case p.Zero:
+		return fmt.Sprintf("%s by %s, from 0", p.Type, p.Page)
+	}
+	return fmt.Sprintf("%s by %s", p.Type, p.Page)
+}

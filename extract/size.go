@@ -1,0 +1,129 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// usualPage is the size of a page that most servers give; heaviest the bytes
+// that a larger one may have.
+const (
+	usualPage = 100
+	heaviest  = 8 << 20
+)
+
+// size finds the parameter that sets the size of a page, and the largest size
+// that is honoured, of a list with more than one page.
+func (n *negotiation) size(ctx context.Context, st *step) error {
+	p := &n.out.Pagination
+	rows := st.batch.n
+	switch {
+	case n.s.Stated["pagination"] != "" && n.s.Pagination.Size != "":
+		p.Size, p.Limit = n.s.Pagination.Size, n.s.Pagination.Limit
+		n.told(FactPageSize, fmt.Sprintf("%s=%d", p.Size, p.Limit), fmt.Sprintf("asked for %d records, and got %d", p.Limit, rows))
+		return nil
+	case n.s.Pagination.Size != "" && rows == n.s.Pagination.Limit:
+		p.Size, p.Limit = n.s.Pagination.Size, rows
+		n.told(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("asked for %d records, and got as many", rows))
+		return nil
+	}
+	f := n.open(FactPageSize)
+	names, err := n.sizeNames(ctx, st, f)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		got, err := n.enlarge(ctx, st, name, f)
+		if err != nil {
+			return err
+		}
+		if got > rows {
+			p.Size, p.Limit, f.Value = name, got, fmt.Sprintf("%s=%d", name, got)
+			return nil
+		}
+	}
+	return nil
+}
+
+// sizeNames are the parameters that may set the size. All are sent in one
+// request, each with a size of its own and smaller than the first page: the
+// number of records that come tells which one it was.
+func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
+	names := sizeNamesFor(n.s.Pagination.Size, st.signals)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == n.out.Pagination.Page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
+	})
+	few := names[:min(len(names), 4)]
+	if st.batch.n < 4 {
+		return few, nil
+	}
+	for len(names) > 0 {
+		chunk := names[:min(len(names), st.batch.n-1)]
+		names = names[len(chunk):]
+		extra := make(query)
+		for i, name := range chunk {
+			extra.add(name, strconv.Itoa(i+1))
+		}
+		probe, err := n.l.look(ctx, position{extra: extra.encode()})
+		if minded(err) {
+			f.Refuted = append(f.Refuted, "all sizes at once: "+excerpt(err.Error()))
+			return few, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		k, inside := probe.batch.n, compare(st.batch, probe.batch) != otherRecords
+		n.l.c.release(probe.a)
+		if k >= 1 && k <= len(chunk) && k < st.batch.n && inside {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d of the first page's %d records", chunk[k-1], k, k, st.batch.n))
+			return chunk[k-1 : k], nil
+		}
+		f.Refuted = append(f.Refuted, fmt.Sprintf("%s, with sizes from 1 to %d: %d records", extra.names(), len(chunk), k))
+	}
+	return nil, nil
+}
+
+// enlarge asks for larger pages until the server gives no more, and returns how
+// many records came at most.
+func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
+	for _, size := range []int{usualPage, largestPage} {
+		probe, err := n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
+		if minded(err) {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
+			return most, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.complete()
+		like := compare(st.batch, probe.batch)
+		n.l.c.release(probe.a)
+		if got <= max(most, st.batch.n) || like == noRecords {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d brought %d records", name, size, got))
+			return most, nil
+		}
+		most = got
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d records", name, size, got))
+		if got < size && whole {
+			return size, nil // there are not more, and as many were welcome
+		}
+		if got < size || bytes/int64(got)*largestPage > heaviest {
+			break // more is not to be had, or not needed
+		}
+	}
+	return most, nil
+}
+
+// complete reports whether an answer says that nothing comes after it.
+func (st *step) complete() bool {
+	s := st.signals
+	switch {
+	case s.more != unsaid:
+		return s.more == no
+	case s.token != "" || s.next != nil || s.opaque:
+		return false
+	}
+	return s.lastPage == 0 || s.lastPage == 1 || s.total == int64(st.batch.n) || s.linked || s.tokened
+}

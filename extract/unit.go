@@ -1,0 +1,172 @@
+package extract
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// timeWords are what the names of times end with.
+var timeWords = []string{"_at", "_on", "at", "date", "time", "timestamp", "created", "updated", "modified", "changed", "synced", "since"}
+
+// timeFields are the fields that hold times in every row that has them, those of
+// changes first, then those of creation.
+func timeFields(rows []row) []string {
+	var out []string
+	for _, name := range fields(rows) {
+		if unitOf(rows, name) != "" {
+			out = append(out, name)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if d := timeRank(a) - timeRank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return out
+}
+
+func timeRank(name string) int {
+	n := strings.ToLower(name)
+	switch {
+	case strings.Contains(n, "updat") || strings.Contains(n, "modif") || strings.Contains(n, "chang"):
+		return 0
+	case strings.Contains(n, "creat"):
+		return 1
+	}
+	return 2
+}
+
+// unitOf is the unit or form of a field's times; "" where it has none, or the
+// rows do not agree.
+func unitOf(rows []row, name string) string {
+	named := slices.ContainsFunc(timeWords, func(w string) bool { return strings.HasSuffix(strings.ToLower(name), w) })
+	unit := ""
+	for _, r := range rows {
+		v, ok := r[name]
+		if !ok || v == "null" || v == `""` {
+			continue
+		}
+		u := unitOfValue(v, named)
+		if u == "" || unit != "" && u != unit {
+			return ""
+		}
+		unit = u
+	}
+	return unit
+}
+
+// unitOfValue is the unit or form of one time. Of whole numbers the magnitude
+// tells; a name must tell that they are times at all.
+func unitOfValue(v string, named bool) string {
+	if v[0] != '"' {
+		i, err := strconv.ParseInt(v, 10, 64)
+		switch {
+		case err != nil || !named:
+			return ""
+		case i >= 5e8 && i < 1e11:
+			return UnitSeconds
+		case i >= 5e11 && i < 1e14:
+			return UnitMillis
+		}
+		return ""
+	}
+	t := strings.Trim(v, `"`)
+	for _, f := range []struct{ unit, layout string }{
+		{UnitRFC3339, time.RFC3339Nano}, {UnitDateTime, time.DateTime}, {UnitDate, time.DateOnly},
+	} {
+		if _, err := time.Parse(f.layout, t); err == nil {
+			return f.unit
+		}
+	}
+	return ""
+}
+
+// moment reads a time of a known unit.
+func moment(v, unit string) (time.Time, bool) {
+	t := strings.Trim(v, `"`)
+	layout := map[string]string{UnitRFC3339: time.RFC3339Nano, UnitDateTime: time.DateTime, UnitDate: time.DateOnly}[unit]
+	if layout != "" {
+		at, err := time.Parse(layout, t)
+		return at, err == nil
+	}
+	i, err := strconv.ParseInt(t, 10, 64)
+	if unit == UnitMillis {
+		return time.UnixMilli(i).UTC(), err == nil
+	}
+	return time.Unix(i, 0).UTC(), err == nil
+}
+
+// format writes a time in a unit.
+func format(t time.Time, unit string) string {
+	switch unit {
+	case UnitSeconds:
+		return strconv.FormatInt(t.Unix(), 10)
+	case UnitMillis:
+		return strconv.FormatInt(t.UnixMilli(), 10)
+	case UnitDateTime:
+		return t.UTC().Format(time.DateTime)
+	case UnitDate:
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// amounts are the words that money goes by.
+var amounts = []string{"amount", "price", "total", "subtotal", "balance", "fee", "tax", "cost"}
+
+// units takes note of the units of times, and of whole amounts that may be minor
+// units. Neither changes a value.
+func (n *negotiation) units() {
+	f := Fact{About: FactUnits, From: Learned}
+	var values []string
+	for _, name := range timeFields(n.rows) {
+		u := unitOf(n.rows, name)
+		if n.out.Units == nil {
+			n.out.Units = map[string]string{}
+		}
+		n.out.Units[name] = u
+		values = append(values, name+": "+u)
+		if newest, ok := newestOf(n.rows, name, u); ok && (u == UnitSeconds || u == UnitMillis) {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s as %s: the latest is %s; the server's clock says %s", name, u, newest.Format(time.DateTime), n.now.UTC().Format(time.DateTime)))
+		}
+	}
+	if names := fields(n.rows); slices.Contains(names, "currency") {
+		for _, name := range names {
+			if slices.ContainsFunc(amounts, func(a string) bool { return strings.HasPrefix(name, a) }) && whole(n.rows, name) {
+				f.Evidence = append(f.Evidence, name+" is whole in every record, beside a currency: it may be in minor units, and is kept as it comes")
+			}
+		}
+	}
+	f.Value = strings.Join(values, ", ")
+	if f.Value != "" || f.Evidence != nil {
+		n.out.Facts = append(n.out.Facts, f)
+	}
+}
+
+// newestOf is the latest of a field's times.
+func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
+	for _, r := range rows {
+		if t, is := moment(r[name], unit); is && (!ok || t.After(newest)) {
+			newest, ok = t, true
+		}
+	}
+	return newest, ok
+}
+
+// whole reports whether a field is a whole number in every row that has it.
+func whole(rows []row, name string) bool {
+	n := 0
+	for _, r := range rows {
+		if v, ok := r[name]; ok && v != "null" {
+			if _, err := strconv.ParseInt(v, 10, 64); err != nil {
+				return false
+			}
+			n++
+		}
+	}
+	return n > 0
+}
