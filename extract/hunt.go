@@ -19,6 +19,9 @@ type hunt struct {
 	paging schemas.Pagination
 	whole  bool // the list knows none of the parameters, and came whole
 
+	broken    position // the second page by a parameter that the server stumbles over; the zero value for none
+	brokenErr error
+
 	reacted bool // something about the list goes by one of the parameters
 	tried   []string
 	reread  bool
@@ -41,6 +44,9 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		return err
 	}
 	switch {
+	case h.broken != position{}:
+		q.fail(h.broken, h.brokenErr)
+		st.turn = turn{next: h.broken}
 	case h.whole:
 		l.habits.whole = st.batch.n > 0 && h.reread
 		st.turn, st.reread = turn{rule: st.ending()}, h.reread
@@ -95,6 +101,9 @@ func (h *hunt) run(ctx context.Context) error {
 		if done, err := h.group(ctx, g, silent); done || err != nil {
 			return err
 		}
+	}
+	if (h.broken != position{}) {
+		return nil // whoever reads it may find a way around the record
 	}
 	if !silent {
 		return h.unexplained("the list says there is more than its first page")
@@ -174,7 +183,7 @@ func (h *hunt) trim(ctx context.Context) error {
 }
 
 // group tries the candidates of one kind: all at once first, if they are many.
-func (h *hunt) group(ctx context.Context, g []candidate, silent bool) (done bool, err error) {
+func (h *hunt) group(ctx context.Context, g []guess, silent bool) (done bool, err error) {
 	if len(g) > 2 {
 		like, err := h.bulk(ctx, g)
 		if err != nil || like == sameRecords || like == mostlySame {
@@ -190,7 +199,7 @@ func (h *hunt) group(ctx context.Context, g []candidate, silent bool) (done bool
 }
 
 // bulk sends all candidates in one request.
-func (h *hunt) bulk(ctx context.Context, g []candidate) (likeness, error) {
+func (h *hunt) bulk(ctx context.Context, g []guess) (likeness, error) {
 	extra := make(query)
 	for _, c := range g {
 		extra.add(c.at.param, c.at.at)
@@ -212,7 +221,7 @@ func (h *hunt) bulk(ctx context.Context, g []candidate) (likeness, error) {
 
 // try asks for the second page by one parameter; of a POST in its body first,
 // then in its query.
-func (h *hunt) try(ctx context.Context, c candidate, silent bool) (done bool, err error) {
+func (h *hunt) try(ctx context.Context, c guess, silent bool) (done bool, err error) {
 	places := []bool{h.l.s.Pagination.Query}
 	if h.l.s.Method == http.MethodPost && h.l.s.Stated["pagination"] == "" {
 		places = []bool{false, true}
@@ -247,6 +256,9 @@ func (h *hunt) ask(ctx context.Context, at position) (st *step, like likeness, e
 	name := at.param + "=" + short(at.at)
 	st, err = h.l.look(ctx, at)
 	if minded(err) {
+		if at.extra == "" && stumbled(at, err) && (h.broken == position{}) {
+			h.broken, h.brokenErr = at, err
+		}
 		h.say(name, err.Error())
 		return nil, 0, nil
 	}
@@ -275,7 +287,7 @@ func (l *listing) unstable(ctx context.Context, first *step) bool {
 
 // judge accepts a parameter that brings other records, or none where nothing
 // says that there are more.
-func (h *hunt) judge(ctx context.Context, c candidate, st *step, like likeness, silent bool) (accepted bool, err error) {
+func (h *hunt) judge(ctx context.Context, c guess, st *step, like likeness, silent bool) (accepted bool, err error) {
 	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number()
 	switch {
 	case like == otherRecords:
@@ -299,7 +311,7 @@ func (h *hunt) judge(ctx context.Context, c candidate, st *step, like likeness, 
 }
 
 // base finds out whether pages are counted from 0: then page 1 is the second.
-func (h *hunt) base(ctx context.Context, c candidate) error {
+func (h *hunt) base(ctx context.Context, c guess) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := h.ask(ctx, one)
 	if err != nil || st == nil {
@@ -319,7 +331,7 @@ func (h *hunt) base(ctx context.Context, c candidate) error {
 
 // stride finds out whether what looks like an offset counts pages: then an
 // offset of 1 brings the second one.
-func (h *hunt) stride(ctx context.Context, c candidate) error {
+func (h *hunt) stride(ctx context.Context, c guess) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := h.ask(ctx, one)
 	if err != nil || st == nil {

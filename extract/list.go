@@ -212,7 +212,11 @@ func (l *listing) look(ctx context.Context, at position) (*step, error) {
 	if err := l.spend(); err != nil {
 		return nil, err
 	}
-	a, err := l.c.fetch(ctx, l.s, l.params, at)
+	var tries []int
+	if at.extra != "" {
+		tries = []int{1} // what it adds may be the fault
+	}
+	a, err := l.c.fetch(ctx, l.s, l.params, at, tries...)
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err

@@ -62,7 +62,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	if err := p.account(at, n, s); err != nil {
 		return turn{}, err
 	}
-	guess := at.kind == pagerNone && !p.settled
+	guess := at.kind == pagerNone && !p.settled && !p.told()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 {
@@ -163,7 +163,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
 	switch {
-	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0):
+	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0) && !(p.told() && s.total > p.rows):
 		rule := RuleEmptyPage
 		if full {
 			rule = RuleTotal
@@ -182,6 +182,11 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 // asked for, too.
 func (p *pager) ended(at position) bool {
 	return p.barren > 1 || at.kind == pagerCursor || at.kind == pagerNone
+}
+
+// told reports whether the stream itself says all about its pages.
+func (p *pager) told() bool {
+	return !p.wary && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
 // unsure reports whether the list may go on by parameters that nobody has tried

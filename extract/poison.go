@@ -121,9 +121,9 @@ func (l *listing) isolate(ctx context.Context, at position, cause error) (*step,
 	return i.finish()
 }
 
-// broken reports whether a second page that was only asked for to see whether
+// stumbled reports whether a second page that was only asked for to see whether
 // there is one may be one that a broken record is on.
-func broken(at position, err error) bool {
+func stumbled(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && poisonous(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }

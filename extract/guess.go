@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// candidate is a parameter by which a list may go on, with the value that would
+// guess is a parameter by which a list may go on, with the value that would
 // bring its second page.
-type candidate struct {
+type guess struct {
 	typ string // as [schemas.Pagination] calls it
 	at  position
 }
@@ -29,16 +29,16 @@ var (
 
 // groups are the candidates in the order of what speaks for them. Those of one
 // group are first tried together, if they are many.
-func (h *hunt) groups() [][]candidate {
+func (h *hunt) groups() [][]guess {
 	s, hint := h.first.signals, h.l.pager.hint
-	var all [][]candidate
+	var all [][]guess
 	if c, ok := h.hinted(); ok {
-		all = append(all, []candidate{c})
+		all = append(all, []guess{c})
 	}
 	switch {
 	case s.token != "":
 		next, _ := h.l.pager.token(s)
-		all = append(all, []candidate{{"cursor", next}}, h.named("cursor", tokenNames))
+		all = append(all, []guess{{"cursor", next}}, h.named("cursor", tokenNames))
 	case s.next != nil:
 		all = append(all, h.inLink())
 	}
@@ -56,24 +56,24 @@ func (h *hunt) groups() [][]candidate {
 }
 
 // hinted is what the stream itself says.
-func (h *hunt) hinted() (candidate, bool) {
+func (h *hunt) hinted() (guess, bool) {
 	p := h.l.pager.hint
 	if p.Page == "" || p.Type == "none" {
-		return candidate{}, false
+		return guess{}, false
 	}
 	c := h.named(p.Type, []string{p.Page})
 	if len(c) == 0 {
-		return candidate{}, false
+		return guess{}, false
 	}
 	return c[0], true
 }
 
 // named makes candidates of one type; none where the type has no value to go on
 // with.
-func (h *hunt) named(typ string, names []string) []candidate {
-	var out []candidate
+func (h *hunt) named(typ string, names []string) []guess {
+	var out []guess
 	for _, name := range names {
-		c := candidate{typ: typ, at: position{param: name}}
+		c := guess{typ: typ, at: position{param: name}}
 		switch typ {
 		case "page":
 			c.at.kind, c.at.at = pagerPage, strconv.FormatInt(max(h.first.signals.page, 1)+1, 10)
@@ -96,15 +96,15 @@ func (h *hunt) named(typ string, names []string) []candidate {
 
 // inLink are the parameters of the next link, those first that usually say where
 // it goes, without those that were sent anyway.
-func (h *hunt) inLink() []candidate {
+func (h *hunt) inLink() []guess {
 	q := h.first.signals.next
 	names := slices.Sorted(maps.Keys(q))
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
-	var out []candidate
+	var out []guess
 	for _, name := range names {
 		sent := slices.ContainsFunc(h.l.params, func(b bound) bool { return b.Name == name })
 		if v := q.Get(name); v != "" && !sent && !slices.Contains(sizeNames, name) {
-			out = append(out, candidate{"link", linkPosition(name, v)})
+			out = append(out, guess{"link", linkPosition(name, v)})
 		}
 	}
 	return out
@@ -144,9 +144,9 @@ const largestPage = 1000
 // is one more than came: of pages of that size, the second begins later.
 func (h *hunt) everything() string {
 	all := make(query)
-	groups := [][]candidate{h.named("page", pageNames), h.named("offset", offsetNames), h.named("since_id", sinceNames[:4])}
+	groups := [][]guess{h.named("page", pageNames), h.named("offset", offsetNames), h.named("since_id", sinceNames[:4])}
 	if c, ok := h.hinted(); ok {
-		groups = append(groups, []candidate{c})
+		groups = append(groups, []guess{c})
 	}
 	for _, g := range groups {
 		for _, c := range g {
