@@ -139,7 +139,7 @@ func (n note) maySignIn(now time.Time) bool {
 
 // signingIn notes a sign-in that is about to be made.
 func (n note) signingIn(now time.Time) note {
-	if now.Sub(n.Last).Abs() > 24*time.Hour {
+	if now.Sub(n.Last).Abs() > 48*time.Hour {
 		n.SignIns = 0
 	}
 	n.SignIns++

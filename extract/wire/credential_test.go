@@ -213,3 +213,200 @@ func TestBearerIsNotRenewed(t *testing.T) {
 		require.Zero(t, p.refreshes+p.logins)
 	})
 }
+
+// The next run takes the token that is kept: it does not sign in.
+func TestLoginIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		slot := slotIn(t, t.TempDir())
+		for range 3 { // runs
+			_, err := imagine(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, p.logins)
+	})
+}
+
+// A token that the platform has ended for good takes another sign-in: at once if
+// the last one is long ago, else after a pause which grows.
+func TestLoginPauses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
+		slot := slotIn(t, t.TempDir())
+		run := func() error {
+			_, err := imagine(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.valid = "ended"
+			return err
+		}
+		require.NoError(t, run())
+		var gaps []time.Duration
+		last := time.Now()
+		for len(gaps) < 7 { // a run every ten minutes, for days
+			before := p.logins
+			err := run()
+			if p.logins > before {
+				gaps = append(gaps, time.Since(last).Round(10*time.Minute))
+				last = time.Now()
+			} else {
+				require.ErrorIs(t, err, ErrSignIn)
+				require.ErrorContains(t, err, "so penstock makes none by itself before")
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		for i, gap := range gaps {
+			require.InDelta(t, min(24, 1<<i), gap.Hours(), 0.4, "%v", gaps)
+		}
+	})
+}
+
+// Somebody who uses the same user day by day, and a token that lives for a day,
+// cost a sign-in a day and never a failed run.
+func TestLoginDaily(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}
+		slot := slotIn(t, t.TempDir())
+		for day := range 10 {
+			_, err := imagine(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			require.NoError(t, err, "day %d", day)
+			p.valid = "ended"
+			time.Sleep(24*time.Hour + time.Minute)
+		}
+		require.Equal(t, 10, p.logins)
+	})
+}
+
+// A password that is refused, or a sign-in that is not answered, is not tried
+// again by every run of a night.
+func TestLoginRemembersRefusal(t *testing.T) {
+	for password, tt := range map[Secret]struct {
+		answer http.HandlerFunc
+		most   int
+	}{
+		"wrong-password": {nil, 4},                                         // at 0, 1, 3 and 7 hours
+		"p4ssword":       {jsonText(500, `{"message":"Server Error"}`), 9}, // at 0, 1, 3, 7 … minutes
+	} {
+		bubble(t, func(t *testing.T) {
+			p := &platform{shape: newLogin}
+			attempts := 0
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == loginPathAPI {
+					if attempts++; tt.answer != nil {
+						tt.answer(w, r)
+						return
+					}
+				}
+				p.ServeHTTP(w, r)
+			})
+			slot := slotIn(t, t.TempDir())
+			for range 8 * 12 { // every five minutes
+				_, err := imagine(t, h, loginAt(slot, password)).Read(t.Context(), contacts)
+				require.ErrorIs(t, err, ErrSignIn)
+				require.NotContains(t, err.Error(), "wrong-password")
+				time.Sleep(5 * time.Minute)
+			}
+			require.LessOrEqual(t, attempts, tt.most)
+			require.GreaterOrEqual(t, attempts, 3)
+		})
+	}
+}
+
+// A server that was not there has not been asked: the next try is not delayed.
+func TestLoginUnreached(t *testing.T) {
+	slot := slotIn(t, t.TempDir())
+	c := client(t, "http://127.0.0.1:1", func(o *Options) {
+		loginAt(slot, "p4ssword")(o)
+		o.MaxAttempts = 1
+	})
+	_, err := c.Read(t.Context(), contacts)
+	faultOf(t, err, Transient)
+	_, n, err := newHolder(slot).load()
+	require.NoError(t, err)
+	require.Equal(t, note{Version: storedVersion}, n)
+}
+
+// 401 can mean that a module is switched off: the token is as good as before.
+func TestModuleOffIsNotADeadToken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/leads" {
+				jsonText(401, `{"status":"error","message":"Your Add-on Is Not Activated!"}`)(w, r)
+				return
+			}
+			p.ServeHTTP(w, r)
+		})
+		c := imagine(t, h, login(t, "p4ssword"))
+		for range 3 {
+			_, err := c.Read(t.Context(), Request{Path: "/api/leads"})
+			faultOf(t, err, NotEntitled)
+			_, err = c.Read(t.Context(), contacts)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, p.logins)
+		require.Zero(t, p.refreshes)
+	})
+}
+
+// An endpoint that says 401 to every token, in words that nobody knows, costs
+// one refresh a run, not one a request.
+func TestAverseEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		averse := true
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if averse && r.URL.Path == "/api/leads" {
+				jsonText(401, `{"message":"Computer says no."}`)(w, r)
+				return
+			}
+			p.ServeHTTP(w, r)
+		})
+		c := imagine(t, h, login(t, "p4ssword"))
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for range 10 {
+					_, err := c.Read(t.Context(), Request{Path: "/api/leads"})
+					faultOf(t, err, Auth)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, p.refreshes)
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err, "the others go on")
+
+		averse = false
+		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
+		require.NoError(t, err)
+		p.valid = "expired" // and now it is the token
+		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
+		require.NoError(t, err)
+		require.Equal(t, 2, p.refreshes)
+	})
+}
+
+// A caller that is stopped in a renewal is not held up for long.
+func TestRenewalEndsSoonAfterItsCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{shape: newLogin}
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == refreshPathAPI {
+				time.Sleep(50 * time.Second)
+			}
+			p.ServeHTTP(w, r)
+		})
+		c := imagine(t, h, login(t, "p4ssword"))
+		_, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		p.valid = "expired"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err = c.Read(ctx, contacts)
+		require.Error(t, err)
+		require.LessOrEqual(t, time.Since(start), 7*time.Second)
+		time.Sleep(time.Minute)
+	})
+}

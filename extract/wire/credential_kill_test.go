@@ -1,0 +1,223 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// victim is what a child process of TestKilledAnywhere is told to do.
+type victim struct {
+	kind string // of the credential
+	act  string // read or authorize
+	base string
+	dir  string
+	stop int // the step of keeping tokens at which it kills itself; 0: none
+}
+
+const victimVar = "PENSTOCK_TEST_CREDENTIAL"
+
+func (v victim) env() string {
+	return fmt.Sprintf("%s=%s %s %s %s %d", victimVar, v.kind, v.act, v.base, v.dir, v.stop)
+}
+
+// run does it, in a child process. It prints its steps, and how it ended.
+func (v victim) run(t *testing.T) {
+	n := 0
+	k := keeper(t, v.kind, v.base, v.dir, func(step string) {
+		fmt.Println("step", step)
+		if n++; n == v.stop {
+			killSelf()
+			select {}
+		}
+	})
+	var err error
+	if v.act == "authorize" {
+		err = k.(*OAuth).Authorize(t.Context(), browser(t, func(q url.Values) {}))
+	} else {
+		_, err = as(t, k, v.base).Read(t.Context(), contacts)
+	}
+	switch {
+	case err == nil:
+		fmt.Println("end works")
+	case errors.Is(err, ErrSignIn):
+		fmt.Println("end sign in:", err)
+	default:
+		fmt.Println("end failed:", err)
+	}
+}
+
+func killSelf() {
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		_ = p.Kill()
+	}
+}
+
+// life is what a child process came to.
+type life struct {
+	steps int
+	end   string // "" if it was killed
+}
+
+// live runs a child. The server may kill it, too: at is a moment of a call.
+func live(t *testing.T, r *realm, v victim, at string) life {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKilledAnywhere$")
+	child.Env = append(os.Environ(), v.env(), "GORACE=atexit_sleep_ms=0")
+	var out bytes.Buffer
+	child.Stdout, child.Stderr = &out, &out
+	var once sync.Once
+	started := make(chan *os.Process, 1)
+	r.watch(func(moment string) {
+		if moment == at {
+			once.Do(func() { _ = (<-started).Kill() })
+		}
+	})
+	require.NoError(t, child.Start())
+	started <- child.Process
+	_ = child.Wait() // killed, perhaps
+	l := life{steps: strings.Count(out.String(), "step ")}
+	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
+		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")
+	}
+	require.False(t, strings.HasPrefix(l.end, "failed"), out.String())
+	return l
+}
+
+// story is a moment in a credential's life in which a process may be killed.
+type story struct {
+	name    string
+	kind    string
+	act     string
+	prepare func(t *testing.T, r *realm, base, dir string)
+}
+
+func stories() []story {
+	expired := func(kind string) func(*testing.T, *realm, string, string) {
+		return func(t *testing.T, r *realm, base, dir string) {
+			signedIn(t, keeper(t, kind, base, dir, nil), base)
+			r.expire()
+		}
+	}
+	lost := func(kind string) func(*testing.T, *realm, string, string) {
+		return func(t *testing.T, r *realm, base, dir string) {
+			expired(kind)(t, r, base, dir)
+			require.Empty(t, live(t, r, victim{kind, "read", base, dir, 0}, "done").end)
+		}
+	}
+	return []story{
+		{"first sign-in", "login", "read", func(*testing.T, *realm, string, string) {}},
+		{"refresh", "login", "read", expired("login")},
+		{"refresh", "oauth", "read", expired("oauth")},
+		{"grant", "oauth", "authorize", func(*testing.T, *realm, string, string) {}},
+		{"another grant", "oauth", "authorize", expired("oauth")},
+		{"after a lost answer", "login", "read", lost("login")},
+		{"after a lost answer", "oauth", "read", lost("oauth")},
+	}
+}
+
+// A process is killed at each step of each story, by itself or by the server.
+// The next one works, or says what to do; then a person does it, and all is
+// well. Nobody is ever left without a word. (H34)
+func TestKilledAnywhere(t *testing.T) {
+	if text := os.Getenv(victimVar); text != "" {
+		f := strings.Fields(text)
+		stop, err := strconv.Atoi(f[4])
+		require.NoError(t, err)
+		victim{f[0], f[1], f[2], f[3], stop}.run(t)
+		return
+	}
+	points := 0
+	for _, s := range stories() {
+		t.Run(s.kind+" "+s.name, func(t *testing.T) {
+			steps := s.trial(t, 0, "")
+			for _, at := range []string{"received", "done"} {
+				s.trial(t, 0, at)
+				points++
+			}
+			stride := 1
+			if testing.Short() {
+				stride = 4
+			}
+			for stop := 1; stop <= steps; stop += stride {
+				s.trial(t, stop, "")
+				points++
+			}
+		})
+	}
+	t.Logf("%d kill points", points)
+	if !testing.Short() {
+		require.GreaterOrEqual(t, points, 100)
+	}
+}
+
+// trial tells a story with one kill, and what follows. It gives the number of
+// steps of a child that lived.
+func (s story) trial(t *testing.T, stop int, at string) int {
+	t.Helper()
+	r := newRealm()
+	base, dir := r.serve(t), t.TempDir()
+	s.prepare(t, r, base, dir)
+	what := fmt.Sprintf("killed at step %d %s", stop, at)
+	first := live(t, r, victim{s.kind, s.act, base, dir, stop}, at)
+	killed := stop > 0 || at != ""
+	require.Equal(t, killed, first.end == "", "%s: %+v", what, first)
+
+	logins, _ := r.counts()
+	works := s.works(r, dir, t)
+	next := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
+	if works {
+		require.Equal(t, "works", next.end, what)
+	}
+	if next.end != "works" {
+		require.Regexp(t, `^sign in: .*(lost|before it could keep the token|nobody has signed in|did not renew)`, next.end, what)
+		again := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
+		require.Regexp(t, "^sign in: ", again.end, "%s: it says so each time", what)
+		now, _ := r.counts()
+		require.Equal(t, logins, now, "%s: nobody signs in by itself", what)
+	}
+	s.signInAgain(t, base, dir)
+	require.Equal(t, "works", live(t, r, victim{s.kind, "read", base, dir, 0}, "").end, what)
+	return first.steps
+}
+
+// works reports whether what is kept is what the server takes or would renew.
+func (s story) works(r *realm, dir string, t *testing.T) bool {
+	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
+	require.NoError(t, err)
+	g, err := decodeGrant(text)
+	require.NoError(t, err, "what is kept is never half a token")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.kind == "oauth" {
+		return g.refresh != "" && g.refresh.Reveal() == r.refresh
+	}
+	return g.access != "" && g.access.Reveal() == r.session
+}
+
+// signInAgain is what a person does: penstock login.
+func (s story) signInAgain(t *testing.T, base, dir string) {
+	t.Helper()
+	k := keeper(t, s.kind, base, dir, nil)
+	if s.kind == "oauth" {
+		signedIn(t, k, base)
+		return
+	}
+	require.NoError(t, as(t, k, base).SignIn(t.Context()))
+}

@@ -1,0 +1,193 @@
+package wire
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// realm is a server that rotates strictly: a login's token is renewed with
+// itself and ends by it, and a refresh token that comes a second time ends its
+// grant. It is served over real sockets, to processes that may be killed.
+type realm struct {
+	mu        sync.Mutex
+	access    string // what opens the list
+	session   string // the login's token, which may be refreshed though it has expired
+	refresh   string
+	codes     map[string]string // challenge by code
+	used      map[string]bool   // refresh tokens
+	issued    int
+	logins    int
+	refreshes int
+	answer    http.HandlerFunc    // of session calls, in the place of their own; nil: their own
+	at        func(moment string) // told before a call has its effect, and after
+	life      int                 // expires_in of access tokens
+}
+
+func newRealm() *realm {
+	return &realm{codes: map[string]string{}, used: map[string]bool{}, at: func(string) {}, life: 3600}
+}
+
+func (r *realm) serve(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewServer(r)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == "/v2/contacts" {
+		r.mu.Lock()
+		ok := req.Header.Get("Authorization") == "Bearer "+r.access && r.access != ""
+		r.mu.Unlock()
+		if ok {
+			good(w, req)
+		} else {
+			jsonText(401, `{"message":"Unauthenticated."}`)(w, req)
+		}
+		return
+	}
+	r.mu.Lock()
+	at := r.at
+	r.mu.Unlock()
+	at("received")
+	r.mu.Lock()
+	body, status := r.call(req)
+	answer := r.answer
+	r.mu.Unlock()
+	at("done")
+	if answer != nil {
+		answer(w, req)
+		return
+	}
+	jsonText(status, body)(w, req)
+}
+
+// call makes a session call's effect. An answer that stands in for its own has
+// none.
+func (r *realm) call(req *http.Request) (string, int) {
+	_ = req.ParseForm()
+	bearer := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	kind := req.URL.Path + " " + req.PostForm.Get("grant_type")
+	switch kind {
+	case "/api/login ":
+		r.logins++
+	default:
+		r.refreshes++
+	}
+	if r.answer != nil {
+		return "", 0
+	}
+	switch kind {
+	case "/api/login ":
+	case "/api/refresh ":
+		if bearer != r.session || bearer == "" {
+			return `{"message":"Unauthenticated."}`, 401
+		}
+	case "/oauth/token refresh_token":
+		have := req.PostForm.Get("refresh_token")
+		if r.used[have] {
+			r.access, r.refresh = "", ""
+		}
+		if have != r.refresh || have == "" {
+			return `{"error":"invalid_grant","error_description":"The refresh token has ended."}`, 400
+		}
+		r.used[have] = true
+	case "/oauth/token authorization_code":
+		delete(r.codes, req.PostForm.Get("code"))
+	}
+	r.issued++
+	r.access, r.refresh = fmt.Sprintf("access-%04d", r.issued), fmt.Sprintf("refresh-%04d", r.issued)
+	r.session = r.access
+	if strings.HasPrefix(kind, "/api/") {
+		return fmt.Sprintf(newLogin, r.access), 200
+	}
+	return fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"token_type":"Bearer","expires_in":%d}`, r.access, r.refresh, r.life), 200
+}
+
+func (r *realm) watch(at func(string)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = at
+}
+
+// expire ends the access token; it can be renewed.
+func (r *realm) expire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.access = "expired"
+}
+
+func (r *realm) respond(h http.HandlerFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = h
+}
+
+func (r *realm) counts() (logins, refreshes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.logins, r.refreshes
+}
+
+// keepers are the two credentials that change by themselves.
+var keepers = []string{"login", "oauth"}
+
+// keeper is a credential of a realm, kept in dir.
+func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
+	t.Helper()
+	v := state.NewVault(dir, nil)
+	if step != nil {
+		v.Observe(step)
+	}
+	if kind == "login" {
+		return NewLogin("demo@example.test", "p4ssword", v.Slot("login"))
+	}
+	o, err := NewOAuth(OAuthOptions{
+		ClientID: "penstock", ClientSecret: "client-secret", AuthorizeURL: base + "/oauth/authorize", TokenURL: base + "/oauth/token",
+		Scopes: []string{"crm.read"}, Slot: v.Slot("oauth"), Patience: 5 * time.Second,
+	})
+	require.NoError(t, err)
+	t.Cleanup(o.http.CloseIdleConnections)
+	return o
+}
+
+// signedIn signs in, as somebody would.
+func signedIn(t *testing.T, k Keeper, base string) {
+	t.Helper()
+	if o, ok := k.(*OAuth); ok {
+		require.NoError(t, o.Authorize(t.Context(), browser(t, nil)))
+		return
+	}
+	_, err := as(t, k, base).Read(t.Context(), contacts)
+	require.NoError(t, err)
+}
+
+// as is a client with the credential.
+func as(t *testing.T, k Keeper, base string) *Client {
+	t.Helper()
+	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts = k, 3 })
+}
+
+// kept is what lies in a credential's slot, byte for byte.
+func kept(t *testing.T, k Keeper) string {
+	t.Helper()
+	text, err := holderOf(k).slot.Secret()
+	require.NoError(t, err)
+	return string(text)
+}
+
+func holderOf(k Keeper) *holder {
+	if o, ok := k.(*OAuth); ok {
+		return o.hold
+	}
+	return k.(*Login).hold
+}

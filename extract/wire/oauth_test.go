@@ -1,0 +1,395 @@
+package wire
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
+)
+
+// browser is a person whose browser goes to the server's page and comes back
+// at once, with what change makes of the answer.
+func browser(t *testing.T, change func(url.Values)) func(string) error {
+	t.Helper()
+	return func(address string) error {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		back := u.Query().Get("redirect_uri")
+		q := url.Values{"code": {"code-1"}, "state": {u.Query().Get("state")}, "iss": {"https://issuer.example"}}
+		if change != nil {
+			change(q)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = visit(back + "?" + q.Encode()) })
+		t.Cleanup(wg.Wait)
+		return nil
+	}
+}
+
+func visit(address string) (int, string) {
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(address)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text) + fmt.Sprint(resp.Header)
+}
+
+func TestAuthorize(t *testing.T) {
+	r := newRealm()
+	base := r.serve(t)
+	dir := t.TempDir()
+	o := keeper(t, "oauth", base, dir, nil).(*OAuth)
+	var asked *url.URL
+	require.NoError(t, o.Authorize(t.Context(), func(address string) error {
+		asked, _ = url.Parse(address)
+		return browser(t, nil)(address)
+	}))
+	q := asked.Query()
+	require.Equal(t, "code", q.Get("response_type"))
+	require.Equal(t, "S256", q.Get("code_challenge_method"))
+	require.Len(t, q.Get("code_challenge"), 43)
+	require.Equal(t, "crm.read", q.Get("scope"))
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+/callback$`, q.Get("redirect_uri"))
+	require.GreaterOrEqual(t, len(q.Get("state")), 26)
+	back, _ := url.Parse(q.Get("redirect_uri"))
+	_, err := net.DialTimeout("tcp", back.Host, time.Second)
+	require.Error(t, err, "the port is closed when the sign-in is over")
+
+	for range 2 { // this process, and the next
+		_, err = as(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, r.refreshes, "the code, once")
+	st, err := o.Standing()
+	require.NoError(t, err)
+	require.Empty(t, st.Trouble)
+	require.Empty(t, st.Lacking)
+	require.WithinDuration(t, time.Now().Add(time.Hour), st.Expires, 10*time.Second)
+}
+
+// What does not belong to this sign-in brings the server no request.
+func TestAuthorizeRefuses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		issuer string
+		change func(url.Values)
+		want   string
+	}{
+		"no state":             {"", func(q url.Values) { q.Del("state") }, "nobody has signed in"},
+		"another state":        {"", func(q url.Values) { q.Set("state", "x") }, "nobody has signed in"},
+		"two states":           {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "nobody has signed in"},
+		"no issuer":            {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
+		"another issuer":       {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
+		"two issuers":          {"https://issuer.example", func(q url.Values) { q.Add("iss", "https://evil.example") }, "does not come from the issuer"},
+		"no code":              {"", func(q url.Values) { q.Del("code") }, "holds no code"},
+		"two codes":            {"", func(q url.Values) { q.Add("code", "b") }, "holds no code"},
+		"an error":             {"", func(q url.Values) { q.Set("error", "access_denied") }, "the server says access_denied"},
+		"an error with a tail": {"", func(q url.Values) { q.Set("error", "x"); q.Set("error_description", "a\x1b[2Jb client-secret") }, "x: a [2Jb [redacted]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRealm()
+			base := r.serve(t)
+			o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
+			o.issuer, o.patience = tt.issuer, 200*time.Millisecond
+			err := o.Authorize(t.Context(), browser(t, tt.change))
+			require.ErrorContains(t, err, tt.want)
+			_, n := r.counts()
+			require.Zero(t, n, "requests for a token")
+		})
+	}
+}
+
+// The listener takes one answer, for the name it was sent by, and shows nothing
+// of it.
+func TestCallback(t *testing.T) {
+	c, err := listen(0, "right", "")
+	require.NoError(t, err)
+	defer c.close()
+	host, _, err := net.SplitHostPort(c.host)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", host)
+
+	at := c.address() + "?code=canary-code&state="
+	status, _ := visit(at + "wrong")
+	require.Equal(t, 400, status)
+	status, _ = visit("http://" + c.host + "/?state=right&code=x")
+	require.Equal(t, 404, status)
+	status, _ = visit(strings.Replace(at, "127.0.0.1", "localhost", 1) + "right")
+	require.Equal(t, 400, status, "another name of this host")
+	resp, err := http.Post(at+"right", "text/plain", nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 404, resp.StatusCode)
+	http.DefaultClient.CloseIdleConnections()
+
+	status, page := visit(at + "right&error_description=<script>")
+	require.Equal(t, 200, status)
+	require.NotContains(t, page, "canary-code")
+	require.NotContains(t, page, "<script>")
+	require.Contains(t, page, "no-store")
+	require.Contains(t, page, "default-src 'none'")
+	status, _ = visit(at + "right")
+	require.Equal(t, 410, status, "a second answer")
+	code, err := c.wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "canary-code", code.Reveal())
+
+	start := time.Now()
+	c.close()
+	c.close()
+	require.Less(t, time.Since(start), time.Second)
+	status, _ = visit(at + "right")
+	require.Zero(t, status, "closed")
+}
+
+// The answer comes after ten minutes: nobody listens any more.
+func TestAuthorizeTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &callback{answer: make(chan landed, 1)}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("nobody has signed in within 10m0s"))
+		defer cancel()
+		start := time.Now()
+		_, err := c.wait(ctx)
+		require.EqualError(t, err, "nobody has signed in within 10m0s")
+		require.Equal(t, 10*time.Minute, time.Since(start))
+	})
+	o, err := NewOAuth(OAuthOptions{ClientID: "c", AuthorizeURL: "https://a.example/", TokenURL: "https://a.example/"})
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Minute, o.patience)
+}
+
+// Two sign-ins at once have states and verifiers of their own, and the code of
+// one is of no use to the other.
+func TestAuthorizeTwice(t *testing.T) {
+	r := newRealm()
+	base := r.serve(t)
+	o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
+	var first string
+	var wg sync.WaitGroup
+	wg.Add(1)
+	ready := make(chan struct{})
+	go func() {
+		defer wg.Done()
+		_ = o.Authorize(t.Context(), func(address string) error {
+			first = address
+			close(ready)
+			return errors.New("left open")
+		})
+	}()
+	<-ready
+	wg.Wait()
+	u, _ := url.Parse(first)
+	o.patience = 200 * time.Millisecond
+	err := o.Authorize(t.Context(), browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) }))
+	require.ErrorContains(t, err, "nobody has signed in")
+	_, n := r.counts()
+	require.Zero(t, n)
+}
+
+func TestVerifiersAreUnique(t *testing.T) {
+	n := 100_000
+	if testing.Short() {
+		n = 1_000
+	}
+	seen := make(map[string]bool, n)
+	for range n {
+		v := oauth2.GenerateVerifier()
+		require.True(t, len(v) >= 43 && len(v) <= 128, v)
+		_, err := base64.RawURLEncoding.DecodeString(v)
+		require.NoError(t, err)
+		require.False(t, seen[v])
+		seen[v] = true
+	}
+}
+
+// A grant is for reading, over a line that nobody else can read.
+func TestNewOAuthRefuses(t *testing.T) {
+	good := OAuthOptions{ClientID: "c", AuthorizeURL: "https://a.example/authorize", TokenURL: "https://a.example/token"}
+	for _, tt := range []struct {
+		change func(*OAuthOptions)
+		want   string
+	}{
+		{func(o *OAuthOptions) { o.TokenURL = "http://a.example/token" }, "open oauth: token_url is not https"},
+		{func(o *OAuthOptions) { o.AuthorizeURL = "http://a.example/" }, "open oauth: authorize_url is not https"},
+		{func(o *OAuthOptions) { o.TokenURL = "https://u:hush@a.example/token" }, "open oauth: token_url is no plain URL"},
+		{func(o *OAuthOptions) { o.TokenURL = "/token" }, "open oauth: token_url is no plain URL"},
+		{func(o *OAuthOptions) { o.Scopes = []string{"crm.read", "crm.write"} }, `open oauth: scope "crm.write" is not for reading`},
+		{func(o *OAuthOptions) { o.Scopes = []string{"*"} }, `open oauth: scope "*" is not for reading`},
+	} {
+		o := good
+		tt.change(&o)
+		_, err := NewOAuth(o)
+		require.EqualError(t, err, tt.want)
+	}
+	good.Scopes = []string{"crm.read", "offline_access"}
+	_, err := NewOAuth(good)
+	require.NoError(t, err)
+}
+
+// The token URL's answers: what ends a grant, and what does not. Whatever the
+// server says, what is kept stays byte for byte. (H35)
+func TestGrantOutlivesFaults(t *testing.T) {
+	elsewhere := httptestURL(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a redirect was followed: " + r.URL.Path) })
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		class  Class
+		ended  bool
+	}{
+		"500":                  {jsonText(500, `{"error":"server_error"}`), Transient, false},
+		"502 html":             {text(502, "text/html", `<html>bad gateway</html>`), Transient, false},
+		"503":                  {jsonText(503, `{}`), Transient, false},
+		"unavailable":          {jsonText(400, `{"error":"temporarily_unavailable"}`), Transient, false},
+		"200 that is no JSON":  {jsonText(200, `{"access_token":`), Transient, false},
+		"200 without a token":  {jsonText(200, `{}`), Transient, false},
+		"200 login page":       {text(200, "text/html", `<html><form action="/login">`), Transient, false},
+		"broken line":          {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Transient, false},
+		"429":                  {jsonText(429, `{}`), Throttled, false},
+		"redirect":             {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 307) }, Auth, false},
+		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, false},
+		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, false},
+		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Auth, false},
+		"ended":                {jsonText(400, `{"error":"invalid_grant"}`), Auth, true},
+		"ended, under 200":     {jsonText(200, `{"error":"invalid_grant"}`), Auth, true},
+		"ended, with an echo":  {jsonText(400, `{"error":"invalid_grant","error_description":"refresh-0001 client-secret"}`), Auth, true},
+		"an error that echoes": {jsonText(400, `{"error":"invalid_client","error_description":"refresh-0001 client-secret"}`), Auth, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRealm()
+			base := r.serve(t)
+			dir := t.TempDir()
+			k := keeper(t, "oauth", base, dir, nil)
+			signedIn(t, k, base)
+			before := kept(t, k)
+			r.expire()
+			r.respond(tt.answer)
+			_, err := as(t, k, base).Read(t.Context(), contacts)
+			e := faultOf(t, err, tt.class)
+			require.Equal(t, tt.ended, errors.Is(e, ErrSignIn), "%v", err)
+			require.NotContains(t, err.Error(), "refresh-0001")
+			require.NotContains(t, err.Error(), "client-secret")
+			require.Equal(t, before, kept(t, k))
+
+			// The next run goes on with what is kept, where that is any good.
+			r.respond(nil)
+			_, asked := r.counts()
+			next := keeper(t, "oauth", base, dir, nil)
+			_, err = as(t, next, base).Read(t.Context(), contacts)
+			_, askedAgain := r.counts()
+			if tt.ended {
+				require.ErrorIs(t, err, ErrSignIn)
+				require.ErrorContains(t, err, "invalid_grant")
+				require.Equal(t, asked, askedAgain, "a grant that has ended is not asked for again")
+				signedIn(t, next, base)
+				_, err = as(t, next, base).Read(t.Context(), contacts)
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+func httptestURL(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	r := newRealm()
+	r.respond(h)
+	return r.serve(t) + "/elsewhere"
+}
+
+// A server that stays down is asked a few times a run, not once a request.
+func TestGrantPatience(t *testing.T) {
+	for _, kind := range keepers {
+		r := newRealm()
+		base := r.serve(t)
+		k := keeper(t, kind, base, t.TempDir(), nil)
+		signedIn(t, k, base)
+		r.expire()
+		r.respond(jsonText(500, `{}`))
+		_, before := r.counts()
+		c := as(t, k, base)
+		for range 5 {
+			_, err := c.Read(t.Context(), contacts)
+			faultOf(t, err, Transient)
+		}
+		_, after := r.counts()
+		require.LessOrEqual(t, after-before, maxLost, kind)
+	}
+}
+
+// An access token that is about to end is renewed before it is sent.
+func TestGrantRenewsInTime(t *testing.T) {
+	r := newRealm()
+	base := r.serve(t)
+	k := keeper(t, "oauth", base, t.TempDir(), nil)
+	r.life = 10 // less than the margin
+	signedIn(t, k, base)
+	r.life = 3600
+	c := as(t, k, base)
+	for range 3 {
+		resp, err := c.Read(t.Context(), contacts)
+		require.NoError(t, err)
+		require.Equal(t, 1, resp.Attempts, "no 401 was met")
+	}
+	require.Equal(t, 2, r.refreshes, "the code and one renewal")
+}
+
+func TestGrantLacksScopes(t *testing.T) {
+	r := newRealm()
+	base := r.serve(t)
+	o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
+	r.respond(jsonText(200, `{"access_token":"a-token","refresh_token":"r-token","scope":"crm.read"}`))
+	signedIn(t, o, base)
+	o.conf.Scopes = []string{"crm.read", "helpdesk.read"} // another stream was selected since
+	st, err := o.Standing()
+	require.NoError(t, err)
+	require.Equal(t, []string{"helpdesk.read"}, st.Lacking)
+	require.Empty(t, st.Trouble)
+}
+
+// Of many that come at once, in this process and in others, one renews. (H33)
+func TestOneRenewal(t *testing.T) {
+	for _, kind := range keepers {
+		t.Run(kind, func(t *testing.T) {
+			r := newRealm()
+			base := r.serve(t)
+			dir := t.TempDir()
+			signedIn(t, keeper(t, kind, base, dir, nil), base)
+			logins, before := r.counts()
+			r.expire()
+			var wg sync.WaitGroup
+			var requests atomic.Int64
+			for range 4 { // processes
+				c := as(t, keeper(t, kind, base, dir, nil), base)
+				for range 16 {
+					wg.Go(func() {
+						resp, err := c.Read(t.Context(), contacts)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						requests.Add(int64(resp.Attempts))
+					})
+				}
+			}
+			wg.Wait()
+			loginsAfter, after := r.counts()
+			require.Equal(t, 1, after-before, "renewals")
+			require.Equal(t, logins, loginsAfter, "sign-ins")
+			require.LessOrEqual(t, requests.Load(), int64(2*64))
+		})
+	}
+}
