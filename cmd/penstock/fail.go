@@ -25,7 +25,7 @@ const (
 const hintFull = "the disk is full: make room and run again; the tables are as the last commit left them"
 
 // hintSignIn is what a person can do about a sign-in that has ended.
-const hintSignIn = "sign in again with `penstock login`; what is committed stays"
+const hintSignIn = "sign in with `penstock login`; what is committed stays"
 
 // failure is an error as a person meets it: what went wrong, what to do about
 // it, and the exit code that scripts go by. Without an error it only carries

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		"penstock": main,
 		"hold":     hold,
 		"shell":    shell,
+		"xdg-open": browse,
 	})
 }
 
@@ -64,6 +66,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"capture":  scriptCapture,
 		"sessions": scriptSessions,
 		"modes":    scriptModes,
+		"tokens":   scriptTokens,
 	}
 	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{
@@ -99,6 +102,8 @@ func scriptCondition(cond string) (bool, error) {
 	switch cond {
 	case "duckdb":
 		return duckdbMissing == "", nil
+	case "browser":
+		return runtime.GOOS == "linux", nil
 	case "mount":
 		return mayMount(), nil
 	}
@@ -197,6 +202,35 @@ func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
 	got := []string{strconv.Itoa(count["/api/login"]), strconv.Itoa(count["/api/refresh"])}
 	if slices.Equal(got, args) == neg {
 		ts.Fatalf("sign-ins and refreshes: %v", got)
+	}
+}
+
+// scriptTokens holds how often the sandbox was asked for an OAuth token.
+func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
+	got := 0
+	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
+		if c.Path == "/oauth/token" {
+			got += c.Count
+		}
+	}
+	if (strconv.Itoa(got) == args[0]) == neg {
+		ts.Fatalf("tokens asked for: %d", got)
+	}
+}
+
+// browse is the desktop's browser, and a person who allows whatever is asked:
+// it notes the address in the file asked and follows where it leads.
+func browse() {
+	address := os.Args[1]
+	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)
+	if err == nil {
+		var resp *http.Response
+		if resp, err = http.Get(address); err == nil {
+			err = resp.Body.Close()
+		}
+	}
+	if err != nil {
+		os.Exit(1)
 	}
 }
 

@@ -207,6 +207,7 @@ func TestParseFaults(t *testing.T) {
 		{"two credentials", with("token: t", "token: t, login: {email: e, password: p}"), "4:54: source main app auth holds 2 credentials; want one of token or login"},
 		{"half a login", with("token: t", "login: {email: e}"), "4:62: source main app auth login has no password"},
 		{"api key on app", with("token: t", "api_key: t"), `4:55: unknown key "api_key" in source main app auth`},
+		{"oauth on app", with("token: t", "oauth: {client_id: c}"), `4:55: unknown key "oauth" in source main app auth`},
 		{"secret with a line break", with("token: t", `token: "a\nb"`), "4:62: source main app auth token holds a control character"},
 		{"empty source", with("app: {", "ap: {"), `4:5: unknown key "ap" in source main; did you mean "app"?`},
 		{"rate", with("auth:", "rate: 100/week, auth:"), `4:54: source main app rate "100/week": want requests per second`},

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// granting is a configuration whose versioned surface has this oauth block.
+func granting(oauth string) string {
+	return `version: 1
+sources:
+  main:
+    v2:
+      base_url: https://api.example.com
+      auth:
+        oauth: ` + oauth + `
+    app: {base_url: "https://app.example.com", auth: {login: {email: a@b.test, password: hush}}}
+destinations: {warehouse: "duckdb:w.duckdb"}
+pipelines:
+  all: {from: main, to: warehouse}
+`
+}
+
+const oauthBlock = `{client_id: c, authorize_url: "https://auth.example.com/authorize?tenant=1", token_url: "https://auth.example.com/token"}`
+
+func TestOAuth(t *testing.T) {
+	c := parsed(t, granting(oauthBlock))
+	require.Equal(t, &OAuth{
+		ClientID: "c", AuthorizeURL: "https://auth.example.com/authorize?tenant=1", TokenURL: "https://auth.example.com/token",
+	}, c.Sources[0].V2.Auth.OAuth)
+	c = parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, client_secret: s, issuer: "https://auth.example.com", scopes: [a.read], redirect_port: 8400}`))
+	o := c.Sources[0].V2.Auth.OAuth
+	require.Equal(t, "s", o.ClientSecret.Reveal())
+	require.Equal(t, "https://auth.example.com", o.Issuer)
+	require.Equal(t, []string{"a.read"}, o.Scopes)
+	require.Equal(t, 8400, o.RedirectPort)
+}
+
+func TestOAuthFaults(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{"client_id: c, ", "", "7:16: source main v2 auth oauth has no client_id"},
+		{"client_id: c", "client: c", `7:17: unknown key "client" in source main v2 auth oauth`},
+		{"https://auth.example.com/token", "http://auth.example.com/token", "source main v2 auth oauth token_url is http; credentials would travel in clear text"},
+		{"https://auth.example.com/token", "https://u:hush@auth.example.com/token", "token_url holds a user or password"},
+		{"https://auth.example.com/authorize", "auth", "authorize_url has no http or https scheme"},
+		{"client_id: c", "client_id: c, scopes: [crm.read, crm.write]", `7:50: source main v2 auth oauth scopes: "crm.write" is more than reading, and penstock only reads`},
+		{"client_id: c", "client_id: c, scopes: ['*']", `"*" is more than reading`},
+		{"client_id: c", "client_id: c, redirect_port: 80", `redirect_port "80": want a whole number from 1024 to 65535`},
+		{"client_id: c", `client_id: c, client_secret: "${NOPE}"`, "environment variable NOPE is not set"},
+	} {
+		_, err := Parse([]byte(granting(strings.Replace(oauthBlock, tt.from, tt.to, 1))), input())
+		require.ErrorContains(t, err, tt.want)
+		require.NotContains(t, err.Error(), "hush")
+	}
+}
+
+// A grant is asked for what the pipelines read, and for nothing else. (S15)
+func TestScopesAreTheLeast(t *testing.T) {
+	cat, err := schemas.Load()
+	require.NoError(t, err)
+	in := input()
+	in.Catalogue = cat.Streams()
+	for streams, want := range map[string][]string{
+		`"*"`:                         {"crm.read", "deals.read", "helpdesk.read", "invoicing.read"},
+		`v2.contacts`:                 {"crm.read"},
+		`[v2.contact, v2.tickets]`:    {"crm.read", "helpdesk.read"},
+		`["v2.*", "!v2.contact*"]`:    {"helpdesk.read", "invoicing.read"},
+		`crm.leads`:                   nil,
+		`[blog.posts, v2.tickets]`:    {"helpdesk.read"},
+		`[deals.archive, v2.tickets]`: {"deals.read", "helpdesk.read"},
+	} {
+		text := strings.Replace(granting(oauthBlock), "to: warehouse", "to: warehouse, streams: "+streams, 1) +
+			"streams:\n  blog.posts: {path: \"https://blog.example/posts\"}\n  deals.archive: {surface: v2, path: /v2/deals/archive}\n"
+		c, err := Parse([]byte(text), in)
+		require.NoError(t, err)
+		got := c.Scopes("main")
+		require.Equal(t, want, got, streams)
+		for _, scope := range got {
+			require.False(t, wire.Writes(scope))
+		}
+	}
+	c := parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, scopes: [everything.read]}`))
+	require.Equal(t, []string{"everything.read"}, c.Scopes("main"), "the file's own come first")
+	require.Nil(t, parsed(t, both).Scopes("main"))
+}
+
+// Clients of one user share one credential: two would end each other's token.
+func TestClientsShareWhoSignsIn(t *testing.T) {
+	vault := state.NewVault(t.TempDir(), nil)
+	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)
+	streams, err := c.Select(Pipeline{From: []Ref{{Text: "main"}}, Streams: []Ref{{Text: "crm.leads"}, {Text: "my.extra"}, {Text: "v2.contacts"}}}, nil)
+	require.NoError(t, err)
+	clients, err := c.Clients("main", streams, vault)
+	require.NoError(t, err)
+	by := map[string]Client{}
+	for _, cl := range clients {
+		by[cl.Name] = cl
+	}
+	require.IsType(t, &wire.OAuth{}, by["v2"].Credential)
+	require.IsType(t, &wire.Login{}, by["app"].Credential)
+	require.Same(t, by["app"].Credential, by["my.extra"].Credential)
+
+	all, err := c.SignIns("main", vault)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	all, err = parsed(t, both).SignIns("main", vault)
+	require.NoError(t, err)
+	require.Empty(t, all, "keys and tokens")
+}
+
+func TestStateBlock(t *testing.T) {
+	c := parsed(t, both+"state: {path: elsewhere, tokens: keyring}\n")
+	require.Equal(t, "elsewhere", c.State.Dir)
+	require.True(t, c.State.Keyring)
+	c = parsed(t, both+"state: {tokens: file}\n")
+	require.Equal(t, DefaultState, c.State.Dir)
+	require.False(t, c.State.Keyring)
+	_, err := Parse([]byte(both+"state: {tokens: keychain}\n"), input())
+	require.ErrorContains(t, err, `state tokens "keychain" is unknown`)
+}
