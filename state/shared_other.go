@@ -1,0 +1,23 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package state
+
+import (
+	"os"
+
+	"github.com/gofrs/flock"
+)
+
+// sharedLease is the lock of a shared file: of one beside it, since these
+// systems let nobody read what is locked.
+type sharedLease struct{ beside *flock.Flock }
+
+// tryLock takes the lock of f unless another process has it.
+func (l *sharedLease) tryLock(f *os.File) (bool, error) {
+	if l.beside == nil {
+		l.beside = flock.New(f.Name()+".lock", flock.SetPermissions(0o600))
+	}
+	return l.beside.TryLock()
+}
+
+func (l *sharedLease) unlock(*os.File) error { return l.beside.Unlock() }

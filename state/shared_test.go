@@ -1,0 +1,113 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// count adds one to the number that the file holds.
+func count(t *testing.T, s *Shared) {
+	t.Helper()
+	mem := make([]byte, 16)
+	require.NoError(t, s.Change(mem, func() bool {
+		binary.LittleEndian.PutUint64(mem, binary.LittleEndian.Uint64(mem)+1)
+		return true
+	}))
+}
+
+func counted(t *testing.T, s *Shared) (n int) {
+	t.Helper()
+	mem := make([]byte, 16)
+	require.NoError(t, s.Change(mem, func() bool { n = int(binary.LittleEndian.Uint64(mem)); return false }))
+	return n
+}
+
+// No change is lost, by whichever process it is made.
+func TestShared(t *testing.T) {
+	const each = 2000
+	if path := os.Getenv("PENSTOCK_TEST_SHARED"); path != "" {
+		s, err := OpenShared(path)
+		require.NoError(t, err)
+		for range each {
+			count(t, s)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "budget", "one")
+	s, err := OpenShared(path)
+	require.NoError(t, err)
+	defer s.Close()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestShared$")
+			child.Env = append(os.Environ(), "PENSTOCK_TEST_SHARED="+path)
+			out, err := child.CombinedOutput()
+			require.NoError(t, err, string(out))
+		})
+	}
+	for range each {
+		count(t, s)
+	}
+	wg.Wait()
+	require.Equal(t, 4*each, counted(t, s))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, "-rw-------", fmt.Sprint(info.Mode()))
+}
+
+// A file that somebody has removed is made again, the same one by all.
+func TestSharedRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "one")
+	a, err := OpenShared(path)
+	require.NoError(t, err)
+	defer a.Close()
+	b, err := OpenShared(path)
+	require.NoError(t, err)
+	defer b.Close()
+	count(t, a)
+	require.NoError(t, os.Remove(path))
+	a.looked, b.looked = time.Time{}, time.Time{}
+	count(t, a)
+	count(t, b)
+	require.Equal(t, 2, counted(t, a))
+}
+
+// A holder that does not go on is told of, not waited for without end.
+func TestSharedStopped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "one")
+	a, err := OpenShared(path)
+	require.NoError(t, err)
+	b, err := OpenShared(path)
+	require.NoError(t, err)
+	b.patient = 20 * time.Millisecond
+	require.NoError(t, a.Change(nil, func() bool {
+		require.ErrorIs(t, b.Change(nil, func() bool { return false }), ErrLocked)
+		return false
+	}))
+	require.NoError(t, b.Change(nil, func() bool { return false }))
+	require.NoError(t, a.Close())
+	require.NoError(t, a.Close(), "twice is fine")
+	require.Error(t, a.Change(nil, func() bool { return false }))
+	require.NoError(t, b.Close())
+}
+
+func BenchmarkShared(b *testing.B) {
+	s, err := OpenShared(filepath.Join(b.TempDir(), "one"))
+	require.NoError(b, err)
+	defer s.Close()
+	mem := make([]byte, 8<<10)
+	for b.Loop() {
+		if err := s.Change(mem, func() bool { return true }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
