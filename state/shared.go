@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -22,23 +21,19 @@ import (
 type Shared struct {
 	path string
 
-	mu      sync.Mutex
-	file    *os.File
-	lease   sharedLease
-	looked  time.Time // when the file was last seen to be the one at path
-	patient time.Duration
+	mu     sync.Mutex
+	file   *os.File
+	lease  sharedLease
+	looked time.Time // when the file was last seen to be the one at path
 }
 
-// The waits for a file that another process is about to leave.
-const (
-	sharedPatience = 10 * time.Second
-	sharedLook     = time.Second
-)
+// sharedLook is how often it is looked whether the file is still at its path.
+const sharedLook = time.Second
 
 // OpenShared opens the file at path, which it makes together with its folder
 // where they are missing. Only this user can read it.
 func OpenShared(path string) (*Shared, error) {
-	s := &Shared{path: path, patient: sharedPatience}
+	s := &Shared{path: path}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -58,20 +53,27 @@ func (s *Shared) open() error {
 }
 
 // Change reads the file into mem, lets change work on that and, if it reports
-// true, writes mem back, all while no other process does the same. What the file
-// does not have of mem is zero: all of it in a new file. A process that is
-// killed in the middle may leave a part of what it wrote; mem should tell.
-func (s *Shared) Change(mem []byte, change func() bool) error {
+// true, writes mem back, all while no other process does the same. It returns
+// false, at once, if another one is about it: that takes microseconds, so try
+// again soon, and after seconds take it for stopped.
+//
+// What the file does not have of mem is zero: all of it in a new file. A process
+// that is killed in the middle may leave a part of what it wrote; mem should tell.
+func (s *Shared) Change(mem []byte, change func() bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.lock(); err != nil {
-		return fmt.Errorf("share %s: %w", s.path, err)
+	if locked, err := s.lock(); !locked || err != nil {
+		return false, s.wrap(err)
 	}
 	err := s.exchange(mem, change)
-	if err := errors.Join(err, s.lease.unlock(s.file)); err != nil {
-		return fmt.Errorf("share %s: %w", s.path, err)
+	return true, s.wrap(errors.Join(err, s.lease.unlock(s.file)))
+}
+
+func (s *Shared) wrap(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("share %s: %w", s.path, err)
 }
 
 func (s *Shared) exchange(mem []byte, change func() bool) error {
@@ -87,40 +89,22 @@ func (s *Shared) exchange(mem []byte, change func() bool) error {
 	return err
 }
 
-// lock waits for the lock of the file that is at the path.
-func (s *Shared) lock() error {
+// lock takes the lock of the file that is at the path, if nobody has it.
+func (s *Shared) lock() (bool, error) {
 	for {
 		if s.file == nil {
-			return fs.ErrClosed
+			return false, fs.ErrClosed
 		}
-		if err := s.await(); err != nil {
-			return err
+		if locked, err := s.lease.tryLock(s.file); !locked || err != nil {
+			return false, err
 		}
 		if same, err := s.current(); same || err != nil {
-			return err
+			return err == nil, err
 		}
 		// Somebody has removed the file: the others have another one by now.
 		if err := errors.Join(s.lease.unlock(s.file), s.file.Close(), s.open()); err != nil {
-			return err
+			return false, err
 		}
-	}
-}
-
-// await takes the lock. It is held for microseconds at a time, so that a wait of
-// seconds means that its holder has been stopped.
-func (s *Shared) await() error {
-	pause := 20 * time.Microsecond
-	for begun := time.Now(); ; pause = min(2*pause, time.Millisecond) {
-		for range 8 {
-			if ok, err := s.lease.tryLock(s.file); ok || err != nil {
-				return err
-			}
-			runtime.Gosched()
-		}
-		if time.Since(begun) > s.patient {
-			return fmt.Errorf("%w, which seems to have been stopped", ErrLocked)
-		}
-		time.Sleep(pause)
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ type sourceClient struct {
 	client *extract.Client
 	names  []string // of wires, in the order they were made
 	wires  map[string]*wire.Client
+
+	governors []*wire.Governor // of wires; each credential has one
 }
 
 // openSource makes the clients that the streams need. adjust, if not nil, has
@@ -35,6 +39,9 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		if adjust != nil {
 			adjust(&cl.Options)
 		}
+		if err := s.govern(c.State, cl); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 		w, err := wire.New(cl.Options)
 		if err != nil {
 			return nil, errors.Join(err, s.close())
@@ -46,6 +53,25 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// budgetDir is where, in the state folder, the requests of each credential are
+// counted.
+const budgetDir = "budget"
+
+// govern makes a client's budget one with those of all processes that have the
+// same state folder. Without that there is no lawful request: two processes
+// would spend it twice. // Invariant 4
+func (s *sourceClient) govern(st config.State, cl config.Client) error {
+	if slices.Contains(s.governors, cl.Governor) {
+		return nil
+	}
+	if err := cl.Governor.Share(filepath.Join(st.Dir, budgetDir), cl.Account); err != nil {
+		return usage("`state:` in the configuration names the folder, in which all runs on this machine count their requests; let penstock write to it",
+			"open source %s: %w", cl.Options.Name, err)
+	}
+	s.governors = append(s.governors, cl.Governor)
+	return nil
 }
 
 // config says which client a stream goes through.
@@ -112,6 +138,9 @@ func (s *sourceClient) close() error {
 	}
 	for _, w := range s.wires {
 		errs = append(errs, w.Close())
+	}
+	for _, g := range s.governors {
+		errs = append(errs, g.Close())
 	}
 	return errors.Join(errs...)
 }

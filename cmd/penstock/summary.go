@@ -354,7 +354,7 @@ func remedyOf(e *wire.Error, stream string) string {
 		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)
 	case wire.Throttled:
 		if !e.NotBefore.IsZero() {
-			return "the source asks to come back after " + e.NotBefore.Local().Format(time.TimeOnly) + "; what is committed stays"
+			return "the source asks to come back after " + e.NotBefore.Local().Format(time.DateTime) + "; until then no run asks it, what is committed stays"
 		}
 		return "the source asks to come back later; what is committed stays"
 	case wire.Refused:

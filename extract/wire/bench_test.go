@@ -57,7 +57,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func BenchmarkGovernor(b *testing.B) {
-	g := NewGovernor(Rate{1_000_000, time.Second})
+	g := NewGovernor(Budget{Rate: Rate{1_000_000, time.Second}})
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -285,7 +285,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 		next, fault := k.redirected(resp)
 		return nil, next, fault
 	}
-	body, fault := k.receive(resp, w)
+	body, fault := k.receive(resp, w, slot)
 	if fault != nil {
 		return nil, nil, fault
 	}

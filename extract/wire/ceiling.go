@@ -20,10 +20,13 @@ const (
 // that was stated, that headers gave away, or that is being felt for. The
 // caller holds the governor's lock.
 type ceiling struct {
+	asked    Rate    // the limit as configured: stated ones can be lower, not higher
+	reserve  float64 // share of the limit that is left to others
 	rate     Rate    // known limit; zero while it is being felt for
 	share    float64 // of rate that is used
 	stumbled bool    // share was lowered by a refusal, and has not come back
 	guessed  bool    // rate follows from refusals: try more now and then
+	unsure   bool    // the limit is stated, and the window is a guess
 
 	// While nothing is known: requests a second, doubled each second until the
 	// first refusal, then kept below the rate that was refused.
@@ -31,10 +34,11 @@ type ceiling struct {
 	top  float64 // rate at the last refusal; 0 before
 
 	largest int        // largest remaining count seen, the request itself included
+	stated  int        // smallest limit that answers have stated in this window; 0 none
 	foreign [2]float64 // requests the server counts and we did not send: this window, the last
 	agreed  bool       // headers were seen in this window
 
-	windowEnds time.Time
+	windowEnds instant
 	clean      int // windows since the last refusal
 	used       int // requests sent in this window
 	history    tally
@@ -42,22 +46,49 @@ type ceiling struct {
 	taken, takenBefore int // requests accepted since the last refusal, and before it
 }
 
-func newCeiling(r Rate) ceiling {
+// newCeiling returns the ceiling for a limit as configured, zero for none, of
+// which a share is left to others.
+func newCeiling(r Rate, reserve float64) ceiling {
+	c := ceiling{asked: r, reserve: reserve, felt: firstLearned}
 	if r.Limit > 0 && r.Window > 0 {
-		return ceiling{rate: r, share: startShare}
+		c.rate, c.share = r, startShare
 	}
-	return ceiling{felt: firstLearned}
+	return c
+}
+
+// tighter reports whether c, as configured, allows less than o: where two
+// processes were told different limits for one credential, the lower holds.
+func (c *ceiling) tighter(o *ceiling) bool {
+	a, _ := c.allowed()
+	b, _ := o.allowed()
+	return a/c.window().Seconds() < b/o.window().Seconds()
+}
+
+func (c *ceiling) window() time.Duration {
+	_, window := c.allowed()
+	return window
 }
 
 func (c *ceiling) known() bool { return c.rate.Limit > 0 }
 
 // allowed returns how many requests may count in a window, and its length.
 func (c *ceiling) allowed() (float64, time.Duration) {
+	ours := 1 - c.reserve
 	if !c.known() {
-		return math.Max(c.felt, leastLearned), time.Second
+		return math.Max(c.felt*ours, leastLearned), time.Second
 	}
-	n := float64(c.rate.Limit)*c.share - math.Max(c.foreign[0], c.foreign[1])
-	return math.Max(n, math.Max(1, leastShare*float64(c.rate.Limit))), c.rate.Window
+	limit := float64(c.rate.Limit)
+	// What others use they take out of the reserve first.
+	n := math.Min(limit*c.share-math.Max(c.foreign[0], c.foreign[1]), limit*ours)
+	return math.Max(n, math.Max(1, math.Min(leastShare, ours)*limit)), c.rate.Window
+}
+
+// atMost is the limit to go by where so much is stated.
+func (c *ceiling) atMost(stated int) int {
+	if c.asked.Limit > 0 && c.asked.Window == c.rate.Window {
+		return min(stated, c.asked.Limit)
+	}
+	return stated
 }
 
 // most returns how many requests may be in the air: half a second's worth,
@@ -76,18 +107,18 @@ func (c *ceiling) interval() time.Duration {
 }
 
 // sent counts a request.
-func (c *ceiling) sent(now time.Time) {
+func (c *ceiling) sent(now instant) {
 	c.used++
 	c.turn(now)
 }
 
 // turn closes the window if its time is over, and moves the ceiling.
-func (c *ceiling) turn(now time.Time) {
-	if now.Before(c.windowEnds) {
+func (c *ceiling) turn(now instant) {
+	if now.before(c.windowEnds) {
 		return
 	}
 	n, window := c.allowed()
-	full := !c.windowEnds.IsZero() && float64(c.used) >= 0.7*n
+	full := c.windowEnds != 0 && float64(c.used) >= 0.7*n
 	c.clean++
 	if c.known() {
 		c.climb()
@@ -95,8 +126,11 @@ func (c *ceiling) turn(now time.Time) {
 		c.feel()
 	}
 	c.foreign[1], c.foreign[0] = c.foreign[0], 0
-	c.used, c.agreed = 0, false
-	c.windowEnds = now.Add(window)
+	if c.known() && c.stated > c.rate.Limit && !c.guessed {
+		c.rate.Limit = c.atMost(c.stated)
+	}
+	c.used, c.agreed, c.stated = 0, false, 0
+	c.windowEnds = now.add(window)
 }
 
 // climb raises the share of a known limit: quickly back to where it starts and
@@ -134,13 +168,13 @@ func (c *ceiling) feel() {
 
 // refused lowers the ceiling after a 429 which asked to wait for retry and
 // may have stated the limit.
-func (c *ceiling) refused(now time.Time, retry time.Duration, stated int) {
+func (c *ceiling) refused(now instant, retry time.Duration, stated Rate) {
 	taken, before := c.taken, c.takenBefore
 	c.clean, c.taken, c.takenBefore = 0, 0, taken
 	window := standardWindow(retry)
 	switch {
-	case retry > 2*time.Second && !c.known() && stated > 0:
-		c.learn(Rate{Limit: stated, Window: window})
+	case retry > 2*time.Second && (!c.known() || c.unsure && window > c.rate.Window) && stated.Limit > 0:
+		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retry > 2*time.Second && window > c.rate.Window && alike(taken, before):
 		// Twice the server took as many and then asked for as long a pause: that
 		// is its limit.
@@ -160,29 +194,96 @@ func alike(a, b int) bool { return min(a, b) >= 10 && 5*min(a, b) >= 4*max(a, b)
 
 func (c *ceiling) learn(r Rate) {
 	c.rate, c.share = r, startShare
-	c.stumbled, c.guessed = false, false
+	c.stumbled, c.guessed, c.unsure = false, false, false
 	c.foreign = [2]float64{}
-	c.windowEnds = time.Time{}
+	c.windowEnds = 0
 }
 
-// observe compares what the server says is left with what was sent: counted is
-// how many requests counted when this one was sent, itself included.
-func (c *ceiling) observe(left, counted int, reset time.Duration, hasReset bool) {
-	if left < 0 {
-		return
+// observe learns from what an answer states: counted is how many requests counted
+// when its own was sent, that one included. It returns for how long no request
+// should go because none is left, and others have had them.
+func (c *ceiling) observe(in hints, counted int) (pause time.Duration) {
+	c.heed(in)
+	if in.left < 0 {
+		return 0
 	}
 	c.agreed = true
-	c.largest = max(c.largest, left+1)
+	c.largest = max(c.largest, in.left+1)
+	if !c.known() && in.hasReset {
+		c.learn(Rate{Limit: c.largest, Window: resetWindow(in.reset)})
+		return 0
+	}
 	if !c.known() {
-		if hasReset {
-			c.learn(Rate{Limit: c.largest, Window: resetWindow(reset)})
+		return c.none(in)
+	}
+	slack := 2 + 0.05*float64(c.rate.Limit)
+	missing := float64(c.rate.Limit - counted - in.left)
+	if missing > slack {
+		c.foreign[0] = math.Max(c.foreign[0], missing)
+		if in.hasReset && in.reset > c.rate.Window+time.Second {
+			return c.none(in) // of another, longer window
+		}
+	}
+	if c.unsure && missing < -slack {
+		c.shorten()
+	}
+	return 0
+}
+
+// heed takes a limit that an answer states: a lower one at once, a higher one
+// when nothing but that was heard for a window.
+func (c *ceiling) heed(in hints) {
+	if in.limit.Limit <= 0 {
+		return
+	}
+	if !c.known() {
+		r := in.limit
+		switch {
+		case r.Window > 0:
+		case in.hasReset:
+			r.Window = resetWindow(in.reset)
+		default:
+			r.Window = time.Minute // the usual one, and no shorter than most
+		}
+		c.learn(r)
+		c.unsure = in.limit.Window == 0 && !in.hasReset
+		return
+	}
+	if in.limit.Window > 0 && in.limit.Window != c.rate.Window {
+		if c.asked.Limit == 0 {
+			c.learn(in.limit)
 		}
 		return
 	}
-	missing := float64(c.rate.Limit - counted - left)
-	if missing > 2+0.05*float64(c.rate.Limit) {
-		c.foreign[0] = math.Max(c.foreign[0], missing)
+	if c.stated == 0 || in.limit.Limit < c.stated {
+		c.stated = in.limit.Limit
 	}
+	if in.limit.Limit < c.rate.Limit {
+		c.rate.Limit = in.limit.Limit
+	}
+}
+
+// none is the pause after the last request there was room for.
+func (c *ceiling) none(in hints) time.Duration {
+	switch {
+	case in.left > 0:
+		return 0
+	case in.hasReset:
+		return max(in.reset, firstGate)
+	}
+	return time.Second
+}
+
+// shorten tries a shorter window: the server has forgotten requests that would
+// count in the one that was taken for the usual.
+func (c *ceiling) shorten() {
+	switch {
+	case c.rate.Window > 10*time.Second:
+		c.rate.Window = 10 * time.Second
+	default:
+		c.rate.Window, c.unsure = time.Second, false
+	}
+	c.windowEnds = 0
 }
 
 // resetWindow returns the window's length from the time that is left of it.
@@ -194,7 +295,7 @@ func resetWindow(left time.Duration) time.Duration {
 }
 
 // accepted counts a request that was not refused.
-func (c *ceiling) accepted(sent time.Time) {
+func (c *ceiling) accepted(sent instant) {
 	c.taken++
 	c.history.add(sent)
 }
@@ -205,10 +306,10 @@ type tally struct {
 	last    int64 // the newest second in it
 }
 
-func (t *tally) add(at time.Time) {
-	t.advance(at.Unix())
-	if at.Unix() > t.last-int64(len(t.seconds)) {
-		t.seconds[at.Unix()%int64(len(t.seconds))]++
+func (t *tally) add(at instant) {
+	t.advance(at.second())
+	if at.second() > t.last-int64(len(t.seconds)) {
+		t.seconds[at.second()%int64(len(t.seconds))]++
 	}
 }
 
@@ -222,15 +323,15 @@ func (t *tally) advance(second int64) {
 }
 
 // busiest returns the most that were accepted in one second.
-func (t *tally) busiest(now time.Time) int {
-	t.advance(now.Unix())
+func (t *tally) busiest(now instant) int {
+	t.advance(now.second())
 	return slices.Max(t.seconds[:])
 }
 
 // mean returns how many were accepted a second, the current one left out.
-func (t *tally) mean(now time.Time) float64 {
-	t.advance(now.Unix())
-	n := -t.seconds[now.Unix()%int64(len(t.seconds))]
+func (t *tally) mean(now instant) float64 {
+	t.advance(now.second())
+	n := -t.seconds[now.second()%int64(len(t.seconds))]
 	for _, s := range t.seconds {
 		n += s
 	}

@@ -16,13 +16,16 @@ import (
 )
 
 // receive reads an answer's body and decides what it is.
-func (k *call) receive(resp *http.Response, w *watch) (*buffer, *Error) {
+func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error) {
 	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300)
 	if err != nil {
 		return nil, k.unreadable(resp, err)
 	}
 	if !k.file {
 		body.text, body.notice = stripNotices(body.text)
+	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		s.told(resp, body.text)
 	}
 	if fault := k.judge(resp, body.text); fault != nil {
 		body.release()
@@ -155,7 +158,7 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 		}
 	}
 	e := k.fault(statusClass(resp.StatusCode, message), resp, message)
-	e.retryAfter, _ = retryAfter(resp.Header, now(resp))
+	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
 	return e
 }
 

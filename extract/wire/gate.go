@@ -29,46 +29,66 @@ func (e *parkedError) Error() string {
 	return fmt.Sprintf("%s, not before %s", e.reason, e.until.UTC().Format(time.RFC3339))
 }
 
+// reason is why the gate is closed.
+type reason uint8
+
+const (
+	tooMany reason = iota + 1 // 429
+	usedUp                    // answered, as the last that there was room for
+	failing
+)
+
+func (r reason) String() string {
+	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
+}
+
+func (r reason) class() Class {
+	if r == failing {
+		return Transient
+	}
+	return Throttled
+}
+
 // gate closes for every request of a credential when the server refuses, or is
 // down. When it opens, one request goes ahead, and the others follow once it
-// has passed. The caller holds the governor's lock.
+// has passed. The caller holds the book.
 type gate struct {
-	until   time.Time
-	class   Class
-	reason  string
-	epoch   int  // counts closings: answers to requests from before one are no news
-	probing bool // opened, and nothing has passed yet
+	until   instant
+	reason  reason
+	epoch   int64   // counts closings: answers to requests from before one are no news
+	probing bool    // opened, and nothing has passed yet
+	probe   instant // until then, the request that goes ahead is waited for
 
-	strikes  int // closings by 429 since a request passed
-	failures int // failed requests since one passed
-	outages  int // closings by failures since one passed
+	strikes  int64 // closings by 429 since a request passed
+	failures int64 // failed requests since one passed
+	outages  int64 // closings by failures since one passed
 }
 
-func (g *gate) parked() *parkedError {
-	return &parkedError{class: g.class, reason: g.reason, until: g.until}
-}
+// probeWait is how long others wait for the request of another process that goes
+// ahead: it may have ended with that.
+const probeWait = 5 * time.Second
 
 // refused closes the gate after a 429 which asked to wait for retry. It
 // reports false for the late answers to requests that went out together with
 // one that has closed it already.
-func (g *gate) refused(epoch int, now time.Time, retry time.Duration) bool {
+func (g *gate) refused(epoch int64, now instant, retry time.Duration) bool {
 	if epoch != g.epoch {
-		g.extend(now.Add(retry))
+		g.extend(now.add(retry), tooMany)
 		return false
 	}
 	g.strikes++
-	floor := backoff(firstGate, longestGate, g.strikes)
+	floor := backoff(firstGate, longestGate, int(g.strikes))
 	wait := max(retry, floor+rand.N(floor/8+1))
 	if g.strikes >= mostStrikes {
 		wait = max(wait, parkedGate)
 	}
-	g.close(now.Add(wait), Throttled, "too many requests")
+	g.close(now.add(wait), tooMany)
 	return true
 }
 
 // failed notes a request that the server could not answer. A run of them, or a
 // server that asks to wait, closes the gate.
-func (g *gate) failed(epoch int, now time.Time, retry time.Duration) {
+func (g *gate) failed(epoch int64, now instant, retry time.Duration) {
 	g.failures++
 	if epoch != g.epoch {
 		return
@@ -77,30 +97,30 @@ func (g *gate) failed(epoch int, now time.Time, retry time.Duration) {
 		return
 	}
 	g.outages++
-	wait := max(retry, jittered(backoff(firstOutage, longestGate, g.outages)))
+	wait := max(retry, jittered(backoff(firstOutage, longestGate, int(g.outages))))
 	if g.outages >= mostOutages {
 		wait = max(wait, parkedGate)
 	}
-	g.close(now.Add(wait), Transient, "server is failing")
+	g.close(now.add(wait), failing)
 }
 
 // passed notes a request that the server took.
-func (g *gate) passed(epoch int) {
+func (g *gate) passed(epoch int64) {
 	g.failures = 0
 	if epoch == g.epoch {
 		g.probing, g.strikes, g.outages = false, 0, 0
 	}
 }
 
-func (g *gate) close(until time.Time, class Class, reason string) {
+func (g *gate) close(until instant, why reason) {
 	g.epoch++
-	g.probing = true
-	g.class, g.reason = class, reason
-	g.extend(until)
+	g.probing, g.probe = true, 0
+	g.extend(until, why)
 }
 
-func (g *gate) extend(until time.Time) {
-	if until.After(g.until) {
-		g.until = until
+// extend keeps the gate closed until then, if it is not for longer.
+func (g *gate) extend(until instant, why reason) {
+	if until > g.until {
+		g.until, g.reason = until, why
 	}
 }

@@ -2,57 +2,95 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/penstock-data/penstock/state"
 )
 
 // Governor decides when requests go out. There is one for each credential,
-// shared by every client, stream and retry that uses it, because the server
-// counts them together. It paces requests evenly, keeps count of those the
-// server may still count, closes for everyone when the server says 429, and
-// learns from the answers how much the server takes. // Invariant 4
+// shared by every client, stream and retry that uses it, and by [Governor.Share]
+// with those of other processes, because the server counts them together. It
+// paces requests evenly, keeps count of those the server may still count, closes
+// for everyone when the server says 429, and learns from the answers how much
+// the server takes. // Invariant 4
 //
 // It is safe for concurrent use.
 type Governor struct {
 	turn chan struct{} // one waits for the clock, the others for their turn: first come, first served
 	wake chan struct{} // tells the one that waits to look again
+	plan Budget
+	id   uint64 // as a member of the book
+	base time.Time
 
 	mu       sync.Mutex
-	ledger   ledger
-	ceiling  ceiling
-	gate     gate
-	next     time.Time // when the pace lets the next request go
+	book     *book
+	file     *state.Shared // where book comes from and goes to; nil: this governor alone has it
+	origin   instant       // base by the book's clock
+	joined   time.Time     // the book of file; zero: not yet
+	broken   error         // the file could not be written: what it says is not true any more
 	inFlight int
-	sent     uint64
-	refusals uint64
+	unsent   int64 // of them, those that have not gone out
+	lapses   int   // times that the others have taken this process for dead
 	waiting  string
 }
 
-// NewGovernor returns a governor for a credential with this limit. The zero
-// Rate starts low and learns.
-func NewGovernor(r Rate) *Governor {
-	return &Governor{
-		turn:    make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		ceiling: newCeiling(r),
+// Budget is what a governor may spend. The zero value starts low and learns.
+type Budget struct {
+	Rate    Rate    // the limit; zero while nothing is known
+	Reserve float64 // share of the limit that is left to others, from 0 to 0.9
+}
+
+// NewGovernor returns a governor for a credential with this limit.
+func NewGovernor(b Budget) *Governor {
+	g := &Governor{
+		turn: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
+		plan: b,
+		id:   rand.Uint64() | 1,
+		base: time.Now(),
 	}
+	g.origin = instant(g.base.UnixNano())
+	fresh := newBook(b)
+	g.book = &fresh
+	return g
+}
+
+// now is the time by the book's clock. It does not jump with the machine's.
+func (g *Governor) now() instant { return g.origin.add(time.Since(g.base)) }
+
+// time is the time of day at i.
+func (g *Governor) time(i instant) time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(i.sub(g.now())).Round(0)
 }
 
 // slot is one request's leave to go, from the moment it is given until the
 // answer has been read.
 type slot struct {
 	g       *Governor
-	index   int       // in ledger.open
-	sent    time.Time // zero until it is on the wire
-	counted int       // requests that counted then, this one included
-	epoch   int       // of the gate
+	given   instant
+	sent    instant // zero until it is on the wire
+	noted   instant // where the ledger has it
+	counted int     // requests that counted then, this one included
+	epoch   int64   // of the gate
+	lapse   int     // of the governor
 	settled bool
 }
 
-// catchUp is how far behind the pace a late timer may fall and still be made
-// up for.
-const catchUp = 25 * time.Millisecond
+const (
+	// catchUp is how far behind the pace a late timer may fall and still be made
+	// up for.
+	catchUp = 25 * time.Millisecond
+
+	// lookAgain is how long a wait lasts that another process can cut short.
+	lookAgain = 20 * time.Millisecond
+)
 
 // acquire waits until a request may go. It returns a *parkedError at once if
 // that would take longer than longest, or the cause of ctx's end.
@@ -80,56 +118,73 @@ func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, e
 }
 
 // try gives leave, or says how long to wait before asking again.
-func (g *Governor) try(longest time.Duration) (*slot, time.Duration, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	g.waiting = ""
-	if wait := g.gate.until.Sub(now); wait > 0 {
-		if wait > longest {
-			return nil, 0, g.gate.parked()
+func (g *Governor) try(longest time.Duration) (s *slot, wait time.Duration, err error) {
+	broken := g.with(func(b *book, now instant) bool {
+		s, wait, err = g.decide(b, now, longest)
+		if s == nil && b.shared(g.id, now) && g.waiting != "pace" {
+			wait = min(wait, lookAgain)
 		}
-		g.waiting = g.gate.reason
+		return s != nil
+	})
+	if broken != nil {
+		return nil, 0, broken
+	}
+	return s, wait, err
+}
+
+func (g *Governor) decide(b *book, now instant, longest time.Duration) (*slot, time.Duration, error) {
+	g.waiting = ""
+	if wait := b.gate.until.sub(now); wait > 0 {
+		if wait > longest {
+			return nil, 0, g.parked(b.gate.reason, b.gate.until)
+		}
+		g.waiting = b.gate.reason.String()
 		return nil, wait, nil
 	}
-	if g.inFlight >= g.ceiling.most() || g.gate.probing && g.inFlight > 0 {
+	if g.inFlight >= b.ceiling.most() || b.gate.probing && (g.inFlight > 0 || now.before(b.gate.probe)) {
 		g.waiting = "answers outstanding"
 		return nil, time.Minute, nil // done wakes us sooner
 	}
-	if wait := g.next.Sub(now); wait > 0 {
+	if wait := b.next.sub(now); wait > 0 {
 		g.waiting = "pace"
 		return nil, wait, nil
 	}
-	n, window := g.ceiling.allowed()
-	counted, free := g.ledger.occupied(now, window)
+	n, window := b.ceiling.allowed()
+	counted, free := b.occupied(window, now)
 	if float64(counted+1) > max(n, 1) {
 		g.waiting = "limit"
-		if free.IsZero() {
+		if free == 0 {
 			return nil, time.Minute, nil // all of them are still to be sent
 		}
-		if wait := free.Sub(now); wait > longest {
-			return nil, 0, &parkedError{class: Throttled, reason: "request limit used up", until: free}
+		if wait := free.sub(now); wait > longest {
+			return nil, 0, g.parked(usedUp, free)
 		}
-		return nil, free.Sub(now), nil
+		return nil, max(free.sub(now), time.Microsecond), nil
 	}
-	return g.give(now, counted+1), 0, nil
+	return g.give(b, now, counted+1), 0, nil
 }
 
-func (g *Governor) give(now time.Time, counted int) *slot {
-	s := &slot{g: g, counted: counted, epoch: g.gate.epoch}
-	g.ledger.add(s)
-	g.ceiling.sent(now)
-	late := now.Add(-catchUp)
-	if g.next.Before(late) {
-		g.next = late
+func (g *Governor) parked(why reason, until instant) *parkedError {
+	return &parkedError{class: why.class(), reason: why.String(), until: g.time(until)}
+}
+
+func (g *Governor) give(b *book, now instant, counted int) *slot {
+	late := now.add(-catchUp)
+	if b.next.before(late) {
+		b.next = late
 	}
-	if g.sent == 0 {
-		g.next = now
+	if b.sent == 0 {
+		b.next = now
 	}
-	g.next = g.next.Add(g.ceiling.interval())
+	b.next = b.next.add(b.ceiling.interval())
+	if b.gate.probing {
+		b.gate.probe = now.add(probeWait)
+	}
+	b.ceiling.sent(now)
+	b.sent++
 	g.inFlight++
-	g.sent++
-	return s
+	g.unsent++
+	return &slot{g: g, given: now, counted: counted, epoch: b.gate.epoch, lapse: g.lapses}
 }
 
 func (g *Governor) poke() {
@@ -139,104 +194,157 @@ func (g *Governor) poke() {
 	}
 }
 
+// errAsleep ends a request whose leave has expired: this process was stopped
+// between the leave and the sending, and others may have got it by now.
+var errAsleep = errors.New("stopped for too long before the request went out")
+
+// How hold looks at a leave before the request goes out.
+const (
+	fresh    = 5 * time.Millisecond // a leave younger than this needs no second look
+	holdStep = memberLease / 3      // a sign of life while the gate is closed
+)
+
 // hold keeps a request back whose connection came about only after the gate
 // had closed. A wait longer than longest ends it instead.
 func (s *slot) hold(w *watch, longest time.Duration) {
-	for w.ctx.Err() == nil {
-		s.g.mu.Lock()
-		g := s.g.gate
-		s.g.mu.Unlock()
-		wait := time.Until(g.until)
-		if wait <= 0 {
-			return
+	for w.ctx.Err() == nil && s.g.now().sub(s.given) >= fresh {
+		wait, err := s.held(longest)
+		if err != nil {
+			w.cancel(err)
 		}
-		if wait > longest {
-			w.cancel(g.parked())
+		if err != nil || wait <= 0 {
 			return
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(min(wait, holdStep)):
 		case <-w.ctx.Done():
 		}
 	}
 }
 
+// held is how long a request with a leave has to wait for the gate.
+func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
+	broken := s.g.with(func(b *book, now instant) bool {
+		wait = b.gate.until.sub(now)
+		switch {
+		case wait > longest:
+			err = s.g.parked(b.gate.reason, b.gate.until)
+		case s.lapse != s.g.lapses:
+			err = errAsleep
+		}
+		return false
+	})
+	if err == nil {
+		err = broken
+	}
+	return wait, err
+}
+
 // wrote notes that the request is on the wire.
 func (s *slot) wrote() {
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
-	if !s.settled {
-		s.sent = time.Now()
-		s.g.poke()
-	}
+	_ = s.g.with(func(b *book, now instant) bool {
+		if s.settled || s.sent != 0 {
+			return false
+		}
+		s.leave(b, now)
+		return true
+	})
+	s.g.poke()
 }
 
 // answered learns from an answer's header.
 func (s *slot) answered(resp *http.Response) {
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := time.Now()
-	g.settle(s, true, at)
-	server := now(resp)
-	reset, hasReset := resetAfter(resp.Header, server, 15*time.Minute)
-	retry, hasRetry := retryAfter(resp.Header, server)
-	switch code := resp.StatusCode; {
-	case code == http.StatusTooManyRequests:
-		g.refusals++
-		if !hasRetry && hasReset {
-			retry = reset
+	_ = s.g.with(func(b *book, now instant) bool {
+		s.settle(b, true, now)
+		_, window := b.ceiling.allowed()
+		if !b.ceiling.known() {
+			window = 0
 		}
-		if g.gate.refused(s.epoch, at, retry) {
-			g.ceiling.refused(at, retry, statedLimit(resp.Header))
+		in := readHints(resp.Header, window)
+		switch code := resp.StatusCode; {
+		case code == http.StatusTooManyRequests:
+			b.refused++
+			retry := in.retry
+			if !in.hasRetry && in.hasReset {
+				retry = in.reset
+			}
+			if b.gate.refused(s.epoch, now, retry) {
+				b.ceiling.refused(now, retry, in.limit)
+			}
+		case code >= 500:
+			b.ceiling.accepted(s.sent)
+			b.gate.failed(s.epoch, now, in.retry)
+		default:
+			b.ceiling.accepted(s.sent)
+			if pause := b.ceiling.observe(in, s.counted); pause > 0 {
+				b.gate.extend(now.add(pause), usedUp)
+			}
+			b.gate.passed(s.epoch)
 		}
-	case code >= 500:
-		g.ceiling.accepted(s.sent)
-		g.gate.failed(s.epoch, at, retry)
-	default:
-		g.ceiling.accepted(s.sent)
-		g.ceiling.observe(remaining(resp.Header), s.counted, reset, hasReset)
-		g.gate.passed(s.epoch)
-	}
-	g.poke()
+		return true
+	})
+	s.g.poke()
 }
 
 // lost notes that there will be no answer.
 func (s *slot) lost() {
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := time.Now()
-	g.settle(s, false, at)
-	g.gate.failed(s.epoch, at, 0)
-	g.poke()
-}
-
-func (g *Governor) settle(s *slot, answered bool, at time.Time) {
-	if !s.settled {
-		s.settled = true
-		g.ledger.settle(s, answered, at)
-	}
+	_ = s.g.with(func(b *book, now instant) bool {
+		s.settle(b, false, now)
+		b.gate.failed(s.epoch, now, 0)
+		return true
+	})
+	s.g.poke()
 }
 
 // done gives the place in the air back. It must be called once, last.
 func (s *slot) done() {
 	g := s.g
+	if !s.settled {
+		_ = g.with(func(b *book, now instant) bool {
+			s.settle(b, false, now)
+			b.gate.probe = 0
+			return true
+		})
+	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.settle(s, false, time.Now())
 	g.inFlight--
+	g.mu.Unlock()
 	g.poke()
 }
 
-// Stats is what a governor has to tell at one moment.
+// leave moves the request from those that may go to those that have gone.
+func (s *slot) leave(b *book, now instant) {
+	s.sent, s.noted = now, now.add(b.ledger.longest())
+	s.g.unsent--
+	b.ledger.note(s.noted, 1)
+}
+
+// settle notes when the request counts no more: it was answered, or will not be.
+func (s *slot) settle(b *book, answered bool, now instant) {
+	if s.settled {
+		return
+	}
+	s.settled = true
+	if s.sent == 0 && !answered {
+		s.g.unsent-- // it never left: the server cannot have counted it
+		return
+	}
+	if s.sent == 0 {
+		s.leave(b, now) // answered before it was known to have been sent
+	}
+	guard := b.ledger.guardOf(now.sub(s.sent), answered, now)
+	b.ledger.move(s.noted, s.sent.add(guard))
+}
+
+// Stats is what a governor has to tell at one moment, of all processes that
+// share its budget.
 type Stats struct {
 	Sent      uint64        // requests let go since the beginning
 	Refused   uint64        // of them answered 429
 	Limit     Rate          // stated or learned; zero while unknown
 	Allowed   float64       // requests a second at present
 	Used      float64       // share of Allowed used in the last seconds, 0 to about 1
-	InFlight  int           // requests under way
+	InFlight  int           // requests of this process under way
 	Waiting   string        // what the next request waits for; "" for nothing
 	GateUntil time.Time     // closed until then; zero or past if open
 	Guard     time.Duration // mean time for which a request counts beyond its window
@@ -246,12 +354,13 @@ type Stats struct {
 func (g *Governor) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, window := g.ceiling.allowed()
+	b := g.book
+	n, window := b.ceiling.allowed()
 	s := Stats{
-		Sent: g.sent, Refused: g.refusals, Limit: g.ceiling.rate,
+		Sent: b.sent, Refused: b.refused, Limit: b.ceiling.rate,
 		Allowed: n / window.Seconds(), InFlight: g.inFlight,
-		Waiting: g.waiting, GateUntil: g.gate.until, Guard: g.ledger.guard,
+		Waiting: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.ledger.guard,
 	}
-	s.Used = g.ceiling.history.mean(time.Now()) / s.Allowed
+	s.Used = b.ceiling.history.mean(g.now()) / s.Allowed
 	return s
 }

@@ -36,7 +36,7 @@ func TestGovernorStatedLimit(t *testing.T) {
 
 func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	l := &link{counter: model, latency: 200 * time.Millisecond, jitter: jitter, headers: true}
-	g := NewGovernor(Rate{limit, time.Second})
+	g := NewGovernor(Budget{Rate: Rate{limit, time.Second}})
 	begin := time.Now()
 	l.busy(t, g, limit/2, 15*time.Second)
 	used := float64(between(l.arrivals, begin.Add(7*time.Second), begin.Add(14*time.Second))) / float64(7*limit)
@@ -53,7 +53,7 @@ func TestGovernorRoughLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				l := &link{counter: model, latency: 50 * time.Millisecond, jitter: 45 * time.Millisecond, headers: true}
-				g := NewGovernor(Rate{100, time.Second})
+				g := NewGovernor(Budget{Rate: Rate{100, time.Second}})
 				l.busy(t, g, 50, 60*time.Second)
 				require.Empty(t, l.refused, "429s")
 				require.LessOrEqual(t, most(l.arrivals, time.Second), 100)
@@ -68,7 +68,7 @@ func TestGovernorRoughLine(t *testing.T) {
 func TestGovernorSlowServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
-		l.busy(t, NewGovernor(Rate{100, time.Second}), 60, 30*time.Second)
+		l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}}), 60, 30*time.Second)
 		require.Empty(t, l.refused)
 		require.GreaterOrEqual(t, len(l.arrivals), 30*93)
 	})
@@ -78,7 +78,7 @@ func TestGovernorSlowServer(t *testing.T) {
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}
-		l.busy(t, NewGovernor(Rate{100, time.Second}), 8, 5*time.Minute)
+		l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}}), 8, 5*time.Minute)
 		require.Zero(t, l.inGates(), "sent into a closed gate")
 		require.Greater(t, len(l.arrivals), 300)
 	})
@@ -101,7 +101,7 @@ func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now 
 func TestGovernorSilentRefusals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
-		g := NewGovernor(Rate{})
+		g := NewGovernor(Budget{})
 		begin := time.Now()
 		l.busy(t, g, 8, 10*time.Minute)
 		require.LessOrEqual(t, between(l.arrivals, begin, begin.Add(10*time.Minute)), 12+8)
@@ -124,7 +124,7 @@ func TestGovernorUselessRetryAfter(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				l := &link{counter: closed{}, latency: time.Millisecond, retry: value}
-				g := NewGovernor(Rate{100, time.Second})
+				g := NewGovernor(Budget{Rate: Rate{100, time.Second}})
 				begin := time.Now()
 				l.busy(t, g, 1, 10*time.Second)
 				require.LessOrEqual(t, between(l.arrivals, begin, begin.Add(2*time.Second)), 5)
@@ -137,7 +137,7 @@ func TestGovernorUselessRetryAfter(t *testing.T) {
 func TestGovernorParks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: time.Millisecond, retry: "99999999999"}
-		g := NewGovernor(Rate{100, time.Second})
+		g := NewGovernor(Budget{Rate: Rate{100, time.Second}})
 		begin := time.Now()
 		l.busy(t, g, 8, time.Hour)
 		require.Less(t, time.Since(begin), time.Second)
@@ -171,7 +171,7 @@ func TestGovernorLimitHalves(t *testing.T) {
 				change := time.Now().Add(20 * time.Second)
 				model := &changing{slidingWindow{limit: 100, window: time.Second}, change, 50}
 				l := &link{counter: model, latency: 100 * time.Millisecond, headers: headers, retry: "reset"}
-				l.busy(t, NewGovernor(Rate{100, time.Second}), 8, 50*time.Second)
+				l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}}), 8, 50*time.Second)
 				require.LessOrEqual(t, len(l.refused), 1+8, "429s")
 				require.LessOrEqual(t, most(after(l.arrivals, change.Add(2*time.Second)), time.Second), 50)
 				require.Greater(t, between(l.arrivals, change.Add(5*time.Second), change.Add(25*time.Second)), 20*50*80/100)
@@ -204,7 +204,7 @@ func TestGovernorForeignUse(t *testing.T) {
 				l.mu.Unlock()
 			}
 		}()
-		l.busy(t, NewGovernor(Rate{100, time.Second}), 20, 30*time.Second)
+		l.busy(t, NewGovernor(Budget{Rate: Rate{100, time.Second}}), 20, 30*time.Second)
 		require.LessOrEqual(t, len(l.refused), 2)
 		require.Greater(t, len(l.arrivals), 30*50)
 	})
@@ -233,7 +233,7 @@ func TestGovernorLearns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				l := &link{counter: tt.model, latency: tt.latency, headers: tt.headers, retry: tt.retry}
-				g := NewGovernor(Rate{})
+				g := NewGovernor(Budget{})
 				l.busy(t, g, 16, tt.span)
 				t.Logf("%d requests, %d refused, limit %q, %.1f/s allowed", len(l.arrivals), len(l.refused), g.Stats().Limit, g.Stats().Allowed)
 				require.GreaterOrEqual(t, len(l.arrivals), tt.least)

@@ -13,35 +13,93 @@ import (
 // for more is asked again a day later.
 const longestHint = 24 * time.Hour
 
-// now returns the time by the server's clock at an answer: the wait it asks
-// for is measured from there, whatever the clock of this machine says.
-func now(resp *http.Response) time.Time {
-	if t, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		return t
+// longestReset is the longest wait until a window begins anew that is believed
+// where nothing but the size of a number speaks for its unit.
+const longestReset = 15 * time.Minute
+
+// hints are what an answer tells about the limit, as far as it is beyond doubt.
+type hints struct {
+	retry    time.Duration // what the answer asks to wait
+	hasRetry bool
+	reset    time.Duration // until the window begins anew
+	hasReset bool
+	left     int  // requests in the window; -1 unknown
+	limit    Rate // as stated: without a window where none is
+}
+
+// readHints reads the headers of an answer for a client that knows the window of
+// the limit, or zero. // Invariant 4
+func readHints(h http.Header, window time.Duration) hints {
+	at := clockOf(h)
+	in := hints{left: count(head(first(h, remainingNames...))), limit: statedLimit(h)}
+	if in.limit.Window > 0 && window == 0 {
+		window = in.limit.Window
 	}
-	return time.Now()
+	in.retry, in.hasRetry = retryAfter(h, at)
+	in.reset, in.hasReset = resetAfter(h, at, window)
+	return in
+}
+
+// The names under which the same is told. A delta is preferred to a time, which
+// is worth no more than the two clocks. All are spelt as a header has them, which
+// saves the look-up from doing so.
+var (
+	resetNames = []string{
+		"X-Ratelimit-Reset-After", "X-Ratelimit-Reset", "Ratelimit-Reset", "X-Rate-Limit-Reset",
+		"X-Ratelimit-Requests-Reset", "X-Ratelimit-Reset-Requests", "Ratelimit-Reset-Date", "X-Ratelimit-Reset-Date",
+	}
+	remainingNames = []string{
+		"X-Ratelimit-Remaining", "Ratelimit-Remaining", "X-Rate-Limit-Remaining",
+		"X-Ratelimit-Requests-Remaining", "X-Ratelimit-Remaining-Requests",
+	}
+	limitNames = []string{
+		"X-Ratelimit-Limit", "Ratelimit-Limit", "X-Rate-Limit-Limit",
+		"X-Ratelimit-Requests-Limit", "X-Ratelimit-Limit-Requests", "Ratelimit-Policy",
+	}
+)
+
+// clock is the time that the waits an answer asks for are measured from.
+type clock struct {
+	now    time.Time
+	stated bool // by the server; else it is this machine's, which may be wrong
+}
+
+// clockOf returns the time by the server's clock at an answer, whatever the
+// clock of this machine says.
+func clockOf(h http.Header) clock {
+	if t, err := http.ParseTime(h.Get("Date")); err == nil {
+		return clock{t, true}
+	}
+	return clock{now: time.Now()}
+}
+
+// until is how long it is to t: between 0 and longestHint. By the clock of this
+// machine alone, what seems to be far away is no wait.
+func (c clock) until(t time.Time) (time.Duration, bool) {
+	d := t.Sub(c.now)
+	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
 }
 
 // retryAfter reads the Retry-After header in all its forms: seconds, with or
 // without a fraction, or one of the three HTTP dates. It returns a wait between
 // 0 and longestHint, and false for anything that is not one. Of several values
 // the longest holds.
-func retryAfter(h http.Header, serverNow time.Time) (time.Duration, bool) {
+func retryAfter(h http.Header, at clock) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for _, v := range h.Values("Retry-After") {
-		if d, ok := parseRetryAfter(strings.TrimSpace(v), serverNow); ok {
+		if d, ok := parseRetryAfter(strings.TrimSpace(v), at); ok {
 			longest, found = max(longest, d), true
 		}
 	}
 	return longest, found
 }
 
-func parseRetryAfter(v string, serverNow time.Time) (time.Duration, bool) {
+func parseRetryAfter(v string, at clock) (time.Duration, bool) {
 	if n, ok := parseNumber(v); ok {
 		return seconds(n), true
 	}
 	if t, err := http.ParseTime(v); err == nil {
-		return clamp(t.Sub(serverNow)), true
+		return at.until(t)
 	}
 	return 0, false
 }
@@ -51,61 +109,131 @@ const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
 	mostEpochMillis   = 1e14
+	leastMillis       = 100 // below, to take them for seconds costs little
 )
-
-var resetLayouts = []string{
-	http.TimeFormat, time.RFC1123, time.RFC3339Nano, "2006-01-02T15:04:05",
-	time.DateTime, time.RFC850, time.ANSIC,
-}
 
 // resetAfter reads how long it is until the rate window begins anew. The unit
 // is nowhere stated: large numbers are points in time, in seconds or
-// milliseconds, small ones are seconds from now. A number of seconds beyond
-// longest could as well be milliseconds, and says nothing.
-func resetAfter(h http.Header, serverNow time.Time, longest time.Duration) (time.Duration, bool) {
-	v := first(h, "X-RateLimit-Reset", "RateLimit-Reset", "X-Rate-Limit-Reset")
+// milliseconds, small ones are counted from now.
+func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
+	v := head(first(h, resetNames...))
 	n, ok := parseNumber(v)
 	switch {
 	case v == "":
 		return 0, false
 	case !ok:
-		return resetText(v, serverNow)
+		return resetText(v, at)
 	case n >= mostEpochMillis:
 		return 0, false
 	case n >= leastEpochMillis:
-		return clamp(time.UnixMilli(int64(n)).Sub(serverNow)), true
+		return at.until(time.UnixMilli(int64(n)))
 	case n >= leastEpochSeconds:
 		whole, part := math.Modf(n)
-		return clamp(time.Unix(int64(whole), int64(part*1e9)).Sub(serverNow)), true
+		return at.until(time.Unix(int64(whole), int64(part*1e9)))
 	}
-	d := seconds(n)
-	return d, d <= longest
+	return resetDelta(n, window)
 }
 
-func resetText(v string, serverNow time.Time) (time.Duration, bool) {
+// resetDelta reads a time that is counted from now. Seconds are the rule; what is
+// more seconds than a window has, and fits into it as milliseconds, is these. A
+// number that is too large for a wait could mean either, and says nothing.
+func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
+	const whole = time.Second // servers round up
+	d := seconds(n)
+	if ms := seconds(n / 1000); window > 0 && d > window+whole && n >= leastMillis && ms <= window+whole {
+		return ms, true
+	}
+	return d, d <= max(longestReset, min(window+whole, longestHint))
+}
+
+// The forms of a date that say where they are, and those that do not.
+var (
+	resetLayouts = []string{
+		http.TimeFormat, time.RFC1123, time.RFC1123Z, time.RFC3339Nano, time.RFC850, "Mon Jan 02 2006 15:04:05 GMT-0700",
+	}
+	resetLocals = []string{"2006-01-02T15:04:05", time.DateTime, time.ANSIC}
+)
+
+// resetText reads a duration or a date. A date without a zone is taken for UTC
+// only where that makes sense of it: in a zone of the server's it would lie hours
+// away.
+func resetText(v string, at clock) (time.Duration, bool) {
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
 		return clamp(d), true
 	}
+	v, _, _ = strings.Cut(v, " (") // the name of the zone, as JavaScript adds it
 	for _, layout := range resetLayouts {
 		if t, err := time.Parse(layout, v); err == nil {
-			return clamp(t.Sub(serverNow)), true
+			return at.until(t)
+		}
+	}
+	for _, layout := range resetLocals {
+		if t, err := time.Parse(layout, v); err == nil {
+			d := t.Sub(at.now)
+			return clamp(d), d >= 0 && d <= longestReset
 		}
 	}
 	return 0, false
 }
 
-// remaining reads how many requests the server says are left; -1 for nothing
-// usable.
-func remaining(h http.Header) int {
-	return count(first(h, "X-RateLimit-Remaining", "RateLimit-Remaining", "X-Rate-Limit-Remaining"))
+// statedLimit reads the size of the window and, where it is told, its length. Of
+// a list of several windows the shortest counts, as that is what bursts are held
+// against; the others speak up by themselves when they are used up. The usual
+// list repeats the limit of the window at hand, without its length, before them.
+func statedLimit(h http.Header) Rate {
+	var bare, best Rate
+	for item := range strings.SplitSeq(first(h, limitNames...), ",") {
+		r, ok := parseLimit(item)
+		switch {
+		case !ok:
+		case r.Window == 0 && bare.Limit == 0:
+			bare = r
+		case r.Window > 0 && (best.Window == 0 || r.Window < best.Window):
+			best = r
+		}
+	}
+	if bare.Limit > 0 && bare.Limit != best.Limit {
+		return bare // of a window that the list does not tell
+	}
+	return best.or(bare)
 }
 
-// statedLimit reads the size of the window, -1 for nothing usable. Of a list of
-// several windows the first counts.
-func statedLimit(h http.Header) int {
-	v, _, _ := strings.Cut(first(h, "X-RateLimit-Limit", "RateLimit-Limit", "X-Rate-Limit-Limit"), ",")
-	v, _, _ = strings.Cut(v, ";")
-	return count(v)
+func (r Rate) or(otherwise Rate) Rate {
+	if r.Limit > 0 {
+		return r
+	}
+	return otherwise
+}
+
+// parseLimit reads one item of a list: 100, 100;w=60 or "default";q=100;w=60.
+func parseLimit(item string) (Rate, bool) {
+	name, params, _ := strings.Cut(strings.TrimSpace(item), ";")
+	r := Rate{Limit: count(name)}
+	for p := range strings.SplitSeq(params, ";") {
+		key, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+		switch n := count(v); strings.ToLower(key) {
+		case "q":
+			r.Limit = n
+		case "w", "window":
+			if n < 1 || n > int(longestHint/time.Second) {
+				return Rate{}, false
+			}
+			r.Window = time.Duration(n) * time.Second
+		}
+	}
+	return r, r.Limit > 0
+}
+
+// head is the first item of a list of numbers, without its parameters; what is no
+// such list stays as it is, as dates have commas as well.
+func head(v string) string {
+	item, _, _ := strings.Cut(v, ",")
+	item, _, _ = strings.Cut(item, ";")
+	item = strings.TrimSpace(item)
+	if _, ok := parseNumber(item); ok {
+		return item
+	}
+	return v
 }
 
 func count(v string) int {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,11 +38,11 @@ func TestRetryAfter(t *testing.T) {
 		{"0x10", 0, false}, {"NaN", 0, false}, {"Inf", 0, false}, {"1.2.3", 0, false}, {".5", 0, false}, {"1_000", 0, false},
 	}
 	for _, tt := range tests {
-		got, ok := retryAfter(http.Header{"Retry-After": {tt.value}}, serverNow)
+		got, ok := retryAfter(http.Header{"Retry-After": {tt.value}}, clock{serverNow, true})
 		require.Equal(t, tt.ok, ok, "%q", tt.value)
 		require.Equal(t, tt.want, got, "%q", tt.value)
 	}
-	got, ok := retryAfter(http.Header{"Retry-After": {"1", "x", "7", "3"}}, serverNow)
+	got, ok := retryAfter(http.Header{"Retry-After": {"1", "x", "7", "3"}}, clock{serverNow, true})
 	require.True(t, ok)
 	require.Equal(t, 7*time.Second, got, "two headers")
 }
@@ -67,10 +69,10 @@ func TestResetAfter(t *testing.T) {
 		{"Sat, 21 Nov 2026 11:00:03 GMT", 3 * time.Second, true},
 		{"6m0s", 6 * time.Minute, true}, {"250ms", 250 * time.Millisecond, true},
 		{"-3", 0, false}, {"-3s", 0, false}, {"soon", 0, false}, {"", 0, false},
-		{"Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)", 0, false},
+		{"Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)", 0, true},
 	}
 	for _, tt := range tests {
-		got, ok := resetAfter(http.Header{"X-Ratelimit-Reset": {tt.value}}, serverNow, 15*time.Minute)
+		got, ok := resetAfter(http.Header{"X-Ratelimit-Reset": {tt.value}}, clock{serverNow, true}, 0)
 		require.Equal(t, tt.ok, ok, "%q", tt.value)
 		if ok {
 			require.InDelta(t, tt.want, got, float64(time.Millisecond), "%q", tt.value)
@@ -79,12 +81,105 @@ func TestResetAfter(t *testing.T) {
 }
 
 func TestRemaining(t *testing.T) {
-	for value, want := range map[string]int{"99": 99, " 0 ": 0, "-1": -1, "": -1, "many": -1, "9999999999999": -1} {
-		require.Equal(t, want, remaining(http.Header{"X-Ratelimit-Remaining": {value}}), "%q", value)
+	for value, want := range map[string]int{"99": 99, " 0 ": 0, "-1": -1, "": -1, "many": -1, "9999999999999": -1, "98, 98;window=60": 98} {
+		require.Equal(t, want, readHints(http.Header{"X-Ratelimit-Remaining": {value}}, 0).left, "%q", value)
 	}
-	require.Equal(t, 7, remaining(http.Header{"Ratelimit-Remaining": {"7"}}))
-	require.Equal(t, 100, statedLimit(http.Header{"X-Ratelimit-Limit": {"100, 100;window=60, 10000;window=86400"}}))
-	require.Equal(t, 60, statedLimit(http.Header{"X-Ratelimit-Limit": {"60"}}))
+	require.Equal(t, 7, readHints(http.Header{"Ratelimit-Remaining": {"7"}}, 0).left)
+}
+
+func TestStatedLimit(t *testing.T) {
+	for value, want := range map[string]Rate{
+		"60": {Limit: 60}, "": {}, "many": {}, "0": {}, "-5": {}, "1e9": {},
+		"100, 100;window=60, 10000;window=86400": {100, time.Minute},
+		"10000;w=86400, 100;w=60":                {100, time.Minute},
+		"50, 100;window=60":                      {Limit: 50}, // of neither
+		`"default";q=20;w=10`:                    {20, 10 * time.Second},
+		"100;w=0":                                {}, "100;w=99999999": {}, ";;;": {}, ",,": {},
+	} {
+		require.Equal(t, want, statedLimit(http.Header{"X-Ratelimit-Limit": {value}}), "%q", value)
+	}
+	require.Equal(t, Rate{5, time.Second}, statedLimit(http.Header{"Ratelimit-Policy": {"5;w=1"}}))
+}
+
+// Every unit that is found in the wild, told apart.
+func TestResetInTheWild(t *testing.T) {
+	const epoch = 1795258800
+	require.Equal(t, int64(epoch), serverNow.Unix())
+	tests := []struct {
+		name, value string
+		window      time.Duration
+		want        time.Duration
+		ok          bool
+	}{
+		{"X-RateLimit-Reset", "1795258803", 0, 3 * time.Second, true},
+		{"X-RateLimit-Reset", "1795258803.250", 0, 3250 * time.Millisecond, true},
+		{"X-RateLimit-Reset-After", "0.470", 0, 470 * time.Millisecond, true},
+		{"X-RateLimit-Requests-Reset", "1795258800123", 0, 123 * time.Millisecond, true},
+		{"X-RateLimit-Reset", "41", time.Minute, 41 * time.Second, true},
+		{"RateLimit-Reset", "60", 0, time.Minute, true},
+		{"X-RateLimit-Reset", "2163603", 0, 0, false},
+		{"X-RateLimit-Reset", "2163603", time.Second, 0, false},
+		{"X-Rate-Limit-Reset", "600000", 0, 0, false},
+		{"X-Rate-Limit-Reset", "600000", 15 * time.Minute, 10 * time.Minute, true},
+		{"X-RateLimit-Reset", "734", time.Second, 734 * time.Millisecond, true},
+		{"X-RateLimit-Reset", "734", time.Hour, 734 * time.Second, true},
+		{"X-RateLimit-Reset", "3000", time.Hour, 50 * time.Minute, true},
+		{"RateLimit-Reset-Date", "2026-11-21T11:00:05Z", 0, 5 * time.Second, true},
+		{"X-RateLimit-Reset", "2026-11-21T12:00:05+01:00", 0, 5 * time.Second, true},
+		{"X-RateLimit-Reset", "2026-11-21 11:00:05", 0, 5 * time.Second, true},
+		{"X-RateLimit-Reset", "2026-11-21 13:00:05", 0, 0, false}, // of a zone that is not told
+		{"X-RateLimit-Reset", "2026-11-21 10:59:05", 0, 0, false},
+		{"X-RateLimit-Reset", "Sat Nov 21 2026 12:00:05 GMT+0100 (Central European Standard Time)", 0, 5 * time.Second, true},
+		{"X-RateLimit-Reset", "Sat, 21 Nov 2026 11:00:05 GMT", 0, 5 * time.Second, true},
+		{"X-RateLimit-Reset-Requests", "6m0s", 0, 6 * time.Minute, true},
+		{"X-RateLimit-Reset", "250ms", 0, 250 * time.Millisecond, true},
+		{"X-RateLimit-Reset", "3, 3;window=60", 0, 3 * time.Second, true},
+		{"X-RateLimit-Reset", "1795258000", 0, 0, true}, // past
+		{"X-RateLimit-Reset", "9223372036854775808", 0, 0, false},
+	}
+	for _, tt := range tests {
+		h := http.Header{}
+		h.Set(tt.name, tt.value)
+		got, ok := resetAfter(h, clock{serverNow, true}, tt.window)
+		require.Equal(t, tt.ok, ok, "%s: %s", tt.name, tt.value)
+		if ok {
+			require.InDelta(t, tt.want, got, float64(time.Millisecond), "%s: %s", tt.name, tt.value)
+		}
+	}
+}
+
+// A time is held against the server's own Date, which may be years away from
+// this machine's clock; without one, a time that seems to be far away is no wait.
+func TestResetByDate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, ahead := range []time.Duration{0, 2 * time.Hour, -2 * time.Hour, 87600 * time.Hour, -87600 * time.Hour} {
+			server := time.Now().Add(ahead)
+			reset := strconv.FormatInt(server.Add(4*time.Second).UnixMilli(), 10)
+			h := http.Header{"Date": {server.UTC().Format(http.TimeFormat)}, "X-Ratelimit-Reset": {reset}}
+			in := readHints(h, 0)
+			require.True(t, in.hasReset)
+			require.InDelta(t, 4.5, in.reset.Seconds(), 0.51, ahead.String())
+
+			h.Del("Date")
+			h.Set("Retry-After", server.Add(4*time.Second).UTC().Format(http.TimeFormat))
+			in = readHints(h, 0)
+			require.Equal(t, ahead == 0, in.hasReset, ahead.String())
+			require.Equal(t, ahead == 0, in.hasRetry, ahead.String())
+		}
+	})
+}
+
+func TestBodyHints(t *testing.T) {
+	tests := map[string]http.Header{
+		`{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Limit":"20","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795258860000"}}}}`: {
+			"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795258860000"}},
+		`{"message":"You are being rate limited.","retry_after":1.5,"global":false}`: {"Retry-After": {"1.5"}},
+		`{"retry_after":2,"inner":{"retry-after":7}}`:                                {"Retry-After": {"2"}},
+		`{"error":"slow down"}`: {}, `[1,2]`: {}, `<html>`: {}, ``: {}, `{"a":{"a":{"a":{"a":{"a":{"retry_after":1}}}}}}`: {},
+	}
+	for body, want := range tests {
+		require.Equal(t, want, bodyHints([]byte(body)), body)
+	}
 }
 
 func TestStandardWindow(t *testing.T) {
@@ -120,9 +215,9 @@ func FuzzRetryAfter(f *testing.F) {
 	for _, v := range []string{"3", "1.5", "-5", "abc", "", "99999999999", "Sat, 21 Nov 2026 11:00:03 GMT", "Sat Nov 21 11:00:03 2026", "\x00", "1e9", "٣"} {
 		f.Add(v, int64(0))
 	}
-	f.Fuzz(func(t *testing.T, v string, clock int64) {
-		at := serverNow.Add(time.Duration(clock))
-		d, ok := retryAfter(http.Header{"Retry-After": {v}}, at)
+	f.Fuzz(func(t *testing.T, v string, ahead int64) {
+		at := serverNow.Add(time.Duration(ahead))
+		d, ok := retryAfter(http.Header{"Retry-After": {v}}, clock{at, true})
 		require.GreaterOrEqual(t, d, time.Duration(0))
 		require.LessOrEqual(t, d, longestHint)
 		if want, isNumber := slowSeconds(strings.TrimSpace(v)); isNumber {
@@ -154,30 +249,94 @@ func slowSeconds(v string) (float64, bool) {
 }
 
 func FuzzReset(f *testing.F) {
-	for _, v := range []string{"3", "0.25", "1795258803", "1795258803000", "600000", "9223372036854775808", "2026-11-21T11:00:03Z", "6m0s", "-3s", "9999999h", "soon"} {
-		f.Add(v, int64(0))
+	for _, v := range []string{
+		"3", "0.25", "1795258803", "1795258803000", "600000", "9223372036854775808", "2026-11-21T11:00:03Z", "6m0s", "-3s", "9999999h", "soon",
+		"734", "3, 3;window=60", "2026-11-21 11:00:03", "Sat Nov 21 2026 12:00:05 GMT+0100 (CET)", "100;w=60", "Sat, 21 Nov 2026 11:00:03 GMT",
+	} {
+		f.Add(v, int64(0), uint32(0), true)
+		f.Add(v, int64(time.Hour), uint32(1), false)
 	}
-	f.Fuzz(func(t *testing.T, v string, clock int64) {
-		at := serverNow.Add(time.Duration(clock))
-		longest := 15 * time.Minute
-		d, ok := resetAfter(http.Header{"X-Ratelimit-Reset": {v}}, at, longest)
+	f.Fuzz(func(t *testing.T, v string, at int64, window uint32, stated bool) {
+		c := clock{serverNow.Add(time.Duration(at)), stated}
+		w := time.Duration(window%86400) * time.Second
+		d, ok := resetAfter(http.Header{"X-Ratelimit-Reset": {v}}, c, w)
 		if !ok {
 			return
 		}
 		require.GreaterOrEqual(t, d, time.Duration(0))
 		require.LessOrEqual(t, d, longestHint)
-		n, isNumber := slowSeconds(strings.TrimSpace(v))
-		switch {
+		item, _, _ := strings.Cut(strings.TrimSpace(v), ",")
+		item, _, _ = strings.Cut(item, ";")
+		n, isNumber := slowSeconds(strings.TrimSpace(item))
+		switch now := float64(c.now.UnixNano()) / 1e9; {
 		case !isNumber:
+			plausibleText(t, v, d, c)
 		case n >= leastEpochMillis:
 			require.Less(t, n, float64(mostEpochMillis))
-			require.InDelta(t, within(n/1000-float64(at.UnixNano())/1e9), d.Seconds(), 0.002)
+			require.InDelta(t, within(n/1000-now), d.Seconds(), 0.002)
+			require.True(t, stated || math.Abs(n/1000-now) <= longestReset.Seconds()+0.002)
 		case n >= leastEpochSeconds:
-			require.InDelta(t, within(n-float64(at.UnixNano())/1e9), d.Seconds(), 0.002)
-		default:
-			require.LessOrEqual(t, d, longest)
-			require.InDelta(t, n, d.Seconds(), 1e-6)
+			require.InDelta(t, within(n-now), d.Seconds(), 0.002)
+			require.True(t, stated || math.Abs(n-now) <= longestReset.Seconds()+0.002)
+		case math.Abs(d.Seconds()-n) <= 1e-6:
+			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of a unit that nobody knows")
+		default: // milliseconds, where nothing else makes sense
+			require.InDelta(t, n/1000, d.Seconds(), 1e-6)
+			require.GreaterOrEqual(t, n, 100.0)
+			require.Greater(t, n, (w + time.Second).Seconds())
+			require.LessOrEqual(t, d, w+time.Second)
+			require.Positive(t, w)
 		}
+	})
+}
+
+// plausibleText holds a wait read from a text against the forms there are.
+func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
+	v = strings.TrimSpace(v)
+	if want, err := time.ParseDuration(v); err == nil {
+		require.Equal(t, min(want, longestHint), d, "%q", v)
+		return
+	}
+	v, _, _ = strings.Cut(v, " (")
+	for _, layout := range slices.Concat(resetLayouts, resetLocals) {
+		if at, err := time.Parse(layout, v); err == nil {
+			require.Equal(t, clamp(at.Sub(c.now)), d, "%q", v)
+			return
+		}
+	}
+	t.Fatalf("%q is a wait of %s", v, d)
+}
+
+// A limit is what the digits of some item say, and never more.
+func FuzzLimit(f *testing.F) {
+	for _, v := range []string{"60", "100, 100;window=60, 10000;window=86400", `"default";q=20;w=10`, "5;w=1", ";;", "100;w=-1", "\x00", "1e3", "٣"} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		r := statedLimit(http.Header{"X-Ratelimit-Limit": {v}})
+		if r == (Rate{}) {
+			return
+		}
+		require.Contains(t, v, strconv.Itoa(r.Limit)[:1])
+		require.True(t, r.Limit > 0 && r.Limit <= 1e9)
+		require.True(t, r.Window >= 0 && r.Window <= longestHint)
+		require.Zero(t, r.Window%time.Second)
+		digits := regexp.MustCompile("[0-9]+").FindAllString(v, -1)
+		require.True(t, slices.ContainsFunc(digits, func(d string) bool { n, err := strconv.Atoi(d); return err == nil && n == r.Limit }), "%q: %s", v, r)
+	})
+}
+
+// Whatever a body says, it is read, and nothing but hints come out of it.
+func FuzzBodyHints(f *testing.F) {
+	f.Add([]byte(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1795258860000"}}}}`))
+	f.Add([]byte(`{"retry_after":1e400}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for name, values := range bodyHints(body) {
+			require.True(t, isHint(name), name)
+			require.Len(t, values, 1)
+		}
+		in := readHints(bodyHints(body), 0)
+		require.True(t, in.retry >= 0 && in.retry <= longestHint && in.reset >= 0 && in.reset <= longestHint)
 	})
 }
 

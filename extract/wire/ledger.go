@@ -22,72 +22,104 @@ const (
 
 // ledger knows which requests the server may still count in a window that a
 // request sent now would fall into. // Invariant 4
+//
+// Each is noted under the instant from which a window must pass until it counts
+// no more. Instants are told apart to the window's two thousandth part, at most
+// a millisecond of a second: a ledger is as small for two thousand requests a
+// second as for one.
 type ledger struct {
-	open   []*slot     // on their way, or about to be
-	counts instantHeap // answered: the instants from which a window must pass
+	width  time.Duration // of a bucket; zero until the first note
+	oldest int64         // number of the oldest bucket that counts
+	newest int64         // of the newest there can be
+	total  int64         // in the buckets that count
+	counts [buckets]uint32
 
-	answers  int
+	answers  int64
 	fastest  time.Duration // in this span and the last
 	previous time.Duration
-	spanEnds time.Time
+	spanEnds instant
 	guard    time.Duration // mean, lately
 	cut      time.Duration // guards are no longer than this; zero means meanGuard
 }
 
-// occupied returns how many requests count at now, and the instant at which
-// one less will.
-func (l *ledger) occupied(now time.Time, window time.Duration) (int, time.Time) {
-	for len(l.counts) > 0 && !l.counts[0].Add(window).After(now) {
-		l.counts.pop()
+const buckets = 2048
+
+// occupied returns how many requests count, and the instant at which one less
+// will; zero for none. The ledger has been turned to now.
+func (l *ledger) occupied(window time.Duration) (int, instant) {
+	if l.total == 0 {
+		return 0, 0
 	}
-	n := len(l.counts)
-	var next time.Time
-	if n > 0 {
-		next = l.counts[0].Add(window)
+	b := l.oldest
+	for l.counts[b%buckets] == 0 && b < l.newest {
+		b++
 	}
-	for _, s := range l.open {
-		if s.sent.IsZero() {
-			n++
-			continue
-		}
-		free := s.sent.Add(window + l.longest())
-		if !free.After(now) {
-			continue
-		}
-		n++
-		if next.IsZero() || free.Before(next) {
-			next = free
-		}
-	}
-	return n, next
+	return int(l.total), l.end(b).add(window)
 }
 
-func (l *ledger) add(s *slot) {
-	s.index = len(l.open)
-	l.open = append(l.open, s)
+// end is the instant at which bucket b ends.
+func (l *ledger) end(b int64) instant { return instant((b + 1) * int64(l.width)) }
+
+func (l *ledger) bucket(i instant) int64 { return int64(i) / int64(l.width) }
+
+// turn forgets what counts no more at now, and readies the buckets for what may
+// be noted by then.
+func (l *ledger) turn(now instant, window time.Duration) {
+	if width := (window + mostGuard) / (buckets - 8); width != l.width {
+		l.rebuild(width, now, window)
+	}
+	oldest := l.bucket(now.add(-window))
+	for ; l.oldest < oldest && l.oldest <= l.newest; l.oldest++ {
+		l.total -= int64(l.counts[l.oldest%buckets])
+		l.counts[l.oldest%buckets] = 0
+	}
+	l.oldest = max(l.oldest, oldest)
+	l.newest = max(l.newest, l.bucket(now.add(mostGuard))+1)
 }
 
-func (l *ledger) remove(s *slot) {
-	last := len(l.open) - 1
-	l.open[s.index] = l.open[last]
-	l.open[s.index].index = s.index
-	l.open[last] = nil
-	l.open = l.open[:last]
+// rebuild makes buckets of another width, for another window, out of what there
+// is. What counted longer than the window does not.
+func (l *ledger) rebuild(width time.Duration, now instant, window time.Duration) {
+	old := *l
+	l.counts, l.total = [buckets]uint32{}, 0
+	l.width = width
+	l.oldest, l.newest = l.bucket(now.add(-window)), l.bucket(now.add(mostGuard))+1
+	if old.total == 0 {
+		return
+	}
+	for b := old.oldest; b <= old.newest; b++ {
+		if n := old.counts[b%buckets]; n > 0 {
+			l.note(old.end(b)-1, n)
+		}
+	}
 }
 
-// settle moves an answered request, or one that will have no answer, to those
-// whose time is known.
-func (l *ledger) settle(s *slot, answered bool, now time.Time) {
-	l.remove(s)
-	if s.sent.IsZero() && !answered {
-		return // it never left: the server cannot have counted it
+// note counts n requests from i on. What lies beyond the buckets is noted in the
+// last of them.
+func (l *ledger) note(i instant, n uint32) {
+	b := min(l.bucket(i), l.newest)
+	if b < l.oldest {
+		return
 	}
-	if s.sent.IsZero() {
-		s.sent = now // answered before it was known to have been sent
+	l.counts[b%buckets] += n
+	l.total += int64(n)
+}
+
+// move notes one request under another instant.
+func (l *ledger) move(from, to instant) {
+	if b := min(l.bucket(from), l.newest); b >= l.oldest && l.counts[b%buckets] > 0 {
+		l.counts[b%buckets]--
+		l.total--
+		l.note(to, 1)
 	}
+}
+
+// guardOf is how much longer than the window a request counts that was answered
+// after it took so long, and notes what that says of the way.
+func (l *ledger) guardOf(took time.Duration, answered bool, now instant) time.Duration {
 	guard := mostGuard
 	if answered {
-		guard = l.delay(now.Sub(s.sent), now)
+		guard = l.delay(took, now)
 	}
 	guard = min(guard, l.longest())
 	l.guard += (guard - l.guard) / 64
@@ -95,20 +127,20 @@ func (l *ledger) settle(s *slot, answered bool, now time.Time) {
 	if l.guard > meanGuard {
 		l.cut = l.longest() - l.longest()/32
 	}
-	l.counts.push(s.sent.Add(guard))
+	return guard
 }
 
 // longest returns the longest guard there may be at present.
 func (l *ledger) longest() time.Duration { return min(max(l.cut, meanGuard), mostGuard) }
 
 // delay returns by how much a request may have been held up on its way.
-func (l *ledger) delay(took time.Duration, now time.Time) time.Duration {
-	if now.After(l.spanEnds) {
+func (l *ledger) delay(took time.Duration, now instant) time.Duration {
+	if l.spanEnds.before(now) {
 		l.previous, l.fastest = l.fastest, took
 		if l.answers == 0 {
 			l.previous = took
 		}
-		l.spanEnds = now.Add(fastSpan)
+		l.spanEnds = now.add(fastSpan)
 	}
 	l.fastest = min(l.fastest, took)
 	l.answers++
@@ -117,38 +149,4 @@ func (l *ledger) delay(took time.Duration, now time.Time) time.Duration {
 		least = earlyGuard
 	}
 	return max(took-min(l.fastest, l.previous)+guardSlack, least)
-}
-
-// instantHeap has its earliest instant first.
-type instantHeap []time.Time
-
-func (h *instantHeap) push(t time.Time) {
-	*h = append(*h, t)
-	for i := len(*h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !(*h)[i].Before((*h)[up]) {
-			return
-		}
-		(*h)[i], (*h)[up] = (*h)[up], (*h)[i]
-		i = up
-	}
-}
-
-func (h *instantHeap) pop() {
-	last := len(*h) - 1
-	(*h)[0] = (*h)[last]
-	*h = (*h)[:last]
-	for i := 0; ; {
-		least := i
-		for _, down := range []int{2*i + 1, 2*i + 2} {
-			if down < last && (*h)[down].Before((*h)[least]) {
-				least = down
-			}
-		}
-		if least == i {
-			return
-		}
-		(*h)[i], (*h)[least] = (*h)[least], (*h)[i]
-		i = least
-	}
 }

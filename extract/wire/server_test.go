@@ -146,7 +146,7 @@ func (l *link) note(sent time.Time, resp *http.Response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sends = append(l.sends, sent)
-	if d, ok := retryAfter(resp.Header, now(resp)); ok {
+	if d, ok := retryAfter(resp.Header, clockOf(resp.Header)); ok {
 		at := time.Now()
 		l.gates = append(l.gates, span{at, at.Add(d)})
 	}

@@ -117,7 +117,7 @@ func (o Options) withDefaults() Options {
 		o.Credential = None()
 	}
 	if o.Governor == nil {
-		o.Governor = NewGovernor(o.Rate)
+		o.Governor = NewGovernor(Budget{Rate: o.Rate})
 	}
 	o.UserAgent = orDefault(o.UserAgent, "penstock")
 	o.MaxBody = orDefault(o.MaxBody, 64<<20)

@@ -15,7 +15,8 @@ import (
 // Client is a client that a run needs: the options it is made with and what it
 // is for, a surface or one stream that has an origin or a credential of its own.
 type Client struct {
-	Name string // v2, app, or the stream's name
+	Name    string      // v2, app, or the stream's name
+	Account wire.Secret // what the server counts by: the same for clients with one governor
 	wire.Options
 }
 
@@ -36,23 +37,23 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		if from == nil || len(own) == 0 {
 			continue
 		}
-		a, err := shared.of(from.Auth, from)
+		a, err := shared.of(from.Auth, from, from.BaseURL)
 		if err != nil {
 			return nil, err
 		}
-		clients = append(clients, Client{string(surface), wire.Options{
-			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Allow: own,
+		clients = append(clients, Client{string(surface), a.word, wire.Options{
+			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, MaxWait: from.MaxWait, Allow: own,
 		}})
 	}
 	for _, s := range all {
 		if !s.apart() {
 			continue
 		}
-		o, err := src.options(s, shared)
+		cl, err := src.client(s, shared)
 		if err != nil {
 			return nil, err
 		}
-		clients = append(clients, Client{s.Name, o})
+		clients = append(clients, cl)
 	}
 	return clients, nil
 }
@@ -73,7 +74,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 		if from == nil || !from.Auth.kept() {
 			continue
 		}
-		a, err := shared.of(from.Auth, from)
+		a, err := shared.of(from.Auth, from, from.BaseURL)
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +87,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 
 // account is what the server counts requests by, and whom it lets in.
 type account struct {
+	word       wire.Secret // the same for two that the server would count as one
 	credential wire.Credential
 	governor   *wire.Governor
 }
@@ -99,21 +101,23 @@ type accounts struct {
 	byWord map[wire.Secret]*account
 }
 
-// of is the account of a credential at a surface, or at none, made with the
-// surface's rate if it is the first; one of its own without a credential.
-func (as *accounts) of(a Auth, at *Surface) (*account, error) {
-	var rate wire.Rate
-	if at != nil {
-		rate = at.Rate
-	}
+// of is the account of a credential at a surface, or at none, made as the
+// surface says if it is the first. Requests without a credential are counted by
+// where they go.
+func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case word == "":
-		return &account{cred, wire.NewGovernor(rate)}, nil
-	case as.byWord[word] == nil:
-		as.byWord[word] = &account{cred, wire.NewGovernor(rate)}
+	}
+	if word == "" {
+		word = wire.Secret("nobody at " + base)
+	}
+	if as.byWord[word] == nil {
+		var b wire.Budget
+		if at != nil {
+			b = wire.Budget{Rate: at.Rate, Reserve: at.Reserve}
+		}
+		as.byWord[word] = &account{word, cred, wire.NewGovernor(b)}
 	}
 	return as.byWord[word], nil
 }
@@ -200,10 +204,10 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 // kept reports whether somebody signs in with it, and its tokens are kept.
 func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
 
-// options are those of a stream with a client of its own. An origin that is a
+// client is that of a stream which has one of its own. An origin that is a
 // surface's gets that surface's credential, any other none but the stream's
 // own. // Invariant 10
-func (s Source) options(st Stream, shared *accounts) (wire.Options, error) {
+func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
 	if st.Origin != "" {
@@ -212,22 +216,22 @@ func (s Source) options(st Stream, shared *accounts) (wire.Options, error) {
 	var auth Auth
 	switch {
 	case surface != nil:
-		auth = surface.Auth
+		auth, o.MaxWait = surface.Auth, surface.MaxWait
 		if st.Origin == "" {
 			o.BaseURL = surface.BaseURL
 		}
 	case st.Origin == "":
-		return o, fmt.Errorf("open stream %s: source %s has no surface %s", st.Name, s.Name, st.Surface)
+		return Client{}, fmt.Errorf("open stream %s: source %s has no surface %s", st.Name, s.Name, st.Surface)
 	}
 	if st.Credential.set() {
 		auth = st.Credential
 	}
-	a, err := shared.of(auth, surface)
+	a, err := shared.of(auth, surface, o.BaseURL)
 	if err != nil {
-		return o, err
+		return Client{}, err
 	}
 	o.Credential, o.Governor = a.credential, a.governor
-	return o, nil
+	return Client{st.Name, a.word, o}, nil
 }
 
 // at is the surface with this origin, if any.

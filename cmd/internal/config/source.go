@@ -24,6 +24,9 @@ type Surface struct {
 	Auth    Auth
 	Plan    string    // free, pro, business or agency; "" where none is given
 	Rate    wire.Rate // the configured one, or the plan's; zero: to be learned
+
+	Reserve float64       // share of the limit that is left to the user's other programs
+	MaxWait time.Duration // the longest wait that a run sleeps through; 0: the default
 }
 
 // Auth is one credential; at most one of its parts is set.
@@ -82,6 +85,8 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 		"auth":     func(n ast.Node) { s.Auth = r.auth(n, what+" auth", kinds...) },
 		"plan":     func(n ast.Node) { s.Plan = r.choice(n, what+" plan", "free", "pro", "business", "agency") },
 		"rate":     func(n ast.Node) { s.Rate, rate = r.rate(n, what+" rate"), posOf(n) },
+		"reserve":  func(n ast.Node) { s.Reserve = r.share(n, what+" reserve") },
+		"max_wait": func(n ast.Node) { s.MaxWait = r.maxWait(n, what+" max_wait") },
 	})
 	if !ok {
 		return s

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"hash/crc32"
+	"time"
+	"unsafe"
+)
+
+// instant is a time on the clock that a book is kept by: nanoseconds, of which
+// only differences count.
+type instant int64
+
+func (i instant) add(d time.Duration) instant   { return i + instant(d) }
+func (i instant) sub(o instant) time.Duration   { return time.Duration(i - o) }
+func (i instant) before(o instant) bool         { return i < o }
+func (i instant) second() int64                 { return int64(i) / int64(time.Second) }
+func (i instant) within(lo, hi instant) instant { return min(max(i, lo), hi) }
+
+// book is all that is known about what a credential has asked for and may ask
+// for. Processes that share one credential share its book: it holds no pointer,
+// so that its memory can be written to a file as it is.
+type book struct {
+	layout  uint64 // of this struct: another release's book is not read
+	written uint64 // checksum of what follows
+
+	stamp instant       // of the last change
+	ahead time.Duration // of the clock of the book, before that of the machine
+
+	ledger  ledger
+	ceiling ceiling
+	gate    gate
+	next    instant // when the pace lets the next request go
+	sent    uint64
+	refused uint64
+	members [mostMembers]member
+}
+
+// member is a process, or a governor in one, that the book is shared with.
+type member struct {
+	id     uint64
+	seen   instant
+	unsent int64 // requests that have leave to go, and have not gone
+}
+
+const (
+	mostMembers = 32
+
+	// memberLease is how long a member lives without a sign of life. It is more
+	// than it takes to give up a connection, so that whoever is silent for longer
+	// is dead, or has been stopped and lets go of its leaves when it wakes.
+	memberLease = 30 * time.Second
+)
+
+// alive reports whether m may yet send what it has leave for.
+func (m *member) alive(now instant) bool { return m.id != 0 && now.sub(m.seen) < memberLease }
+
+// member finds the place of a member, or makes one; nil if there is none left.
+func (b *book) member(id uint64, now instant) *member {
+	var free *member
+	for i := range b.members {
+		m := &b.members[i]
+		switch {
+		case m.id == id:
+			return m
+		case free == nil && !m.alive(now):
+			free = m
+		}
+	}
+	if free != nil {
+		*free = member{id: id, seen: now}
+	}
+	return free
+}
+
+// shared reports whether another member than id is alive.
+func (b *book) shared(id uint64, now instant) bool {
+	for i := range b.members {
+		if m := &b.members[i]; m.id != id && m.alive(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// occupied returns how many requests the server may count at now, and the
+// instant at which one less will; zero if that cannot be told.
+func (b *book) occupied(window time.Duration, now instant) (int, instant) {
+	n, free := b.ledger.occupied(window)
+	for i := range b.members {
+		if m := &b.members[i]; m.alive(now) {
+			n += int(m.unsent)
+		}
+	}
+	return n, free
+}
+
+// newBook is the book of a credential that nothing was asked for with yet.
+func newBook(of Budget) book { return book{ceiling: newCeiling(of.Rate, of.Reserve)} }
+
+// image is the memory of b. A file of it stays on the machine that wrote it, so
+// that the order of bytes is no question.
+func (b *book) image() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b)) }
+
+// bookLayout changes with what the fields of a book mean; their size is a part
+// of it.
+const bookLayout = 1<<32 | uint64(unsafe.Sizeof(book{}))
+
+// checksum is over all that comes after it.
+func (b *book) checksum() uint64 {
+	sum := crc32.Checksum(b.image()[unsafe.Offsetof(b.stamp):], crc32.MakeTable(crc32.Castagnoli))
+	return uint64(sum) | 1<<32 // which the zeros of a new file are not
+}
+
+// blank reports whether the book is that of a new file.
+func (b *book) blank() bool { return b.layout == 0 && b.written == 0 && b.stamp == 0 }
+
+func (b *book) whole() bool { return b.layout == bookLayout && b.written == b.checksum() }
+
+// sign makes b ready to be stored.
+func (b *book) sign(now instant) {
+	b.stamp, b.ahead = now, now.sub(instant(time.Now().UnixNano()))
+	b.layout = bookLayout
+	b.written = b.checksum()
+}

@@ -1,0 +1,233 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// bookAge is how long what a book has learned about a server is believed after
+// the last request.
+const bookAge = 24 * time.Hour
+
+// errCrowded says that more processes use a credential than a book has room for.
+var errCrowded = fmt.Errorf("more than %d processes use this credential at once", mostMembers)
+
+// errRelease says that the file was taken over in mid-run.
+var errRelease = errors.New("another release of penstock has begun to use this credential")
+
+// BookName is the name of the file in which the requests made with an account
+// are counted. It tells nothing of the account, which is a secret more often than
+// not.
+func BookName(account Secret) string {
+	sum := sha256.Sum256([]byte("penstock budget\x00" + account.Reveal()))
+	return hex.EncodeToString(sum[:12])
+}
+
+// Share makes the governor one with those of all processes on this machine that
+// share the file named for the account in folder dir: together they keep the
+// limit, close when the server refuses one of them, and go by what any of them
+// has learned. A gate that was closed when the last process ended is still
+// closed. Requests of a process that dies count for as long as the server may
+// count them.
+//
+// Where the file cannot be used the governor must not be: two processes that do
+// not know of each other would spend the budget twice. Share is called before the
+// first request, and [Governor.Close] in the end.
+func (g *Governor) Share(dir string, account Secret) error {
+	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))
+	if err != nil {
+		return fmt.Errorf("share the budget of requests: %w", err)
+	}
+	g.mu.Lock()
+	g.file, g.book = file, new(book)
+	g.mu.Unlock()
+	if err := g.with(func(*book, instant) bool { return true }); err != nil {
+		return errors.Join(fmt.Errorf("share the budget of requests: %w", err), file.Close())
+	}
+	return nil
+}
+
+// Close leaves the others alone with the budget. No request may be under way.
+// A governor that shares nothing need not be closed.
+func (g *Governor) Close() error {
+	if g.file == nil {
+		return nil
+	}
+	err := g.with(func(b *book, now instant) bool {
+		if m := b.member(g.id, now); m != nil {
+			m.seen = 0
+		}
+		return true
+	})
+	return errors.Join(err, g.file.Close())
+}
+
+// How long another process may be about the file, and how soon to look again.
+const (
+	sharePatience   = 10 * time.Second
+	firstSharePause = 20 * time.Microsecond
+	mostSharePause  = time.Millisecond
+)
+
+// errStopped says that a process was stopped, or the machine has come to a
+// standstill, in the microseconds that it takes to change the book.
+var errStopped = errors.New("a process that has the file of the budget does not go on")
+
+// with works on the book as it stands now, alone. It is stored if f reports a
+// change, or if it is time for a sign of life.
+//
+// An error is of the file, and final: what could not be noted would be missing
+// from the count. // Invariant 4
+func (g *Governor) with(f func(b *book, now instant) bool) error {
+	if done, err := g.change(f); done {
+		return err
+	}
+	pause := firstSharePause
+	for begun := time.Now(); time.Since(begun) < sharePatience; pause = min(2*pause, mostSharePause) {
+		time.Sleep(pause) // with no lock held
+		if done, err := g.change(f); done {
+			return err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.broken = errStopped
+	return g.broken
+}
+
+// change is with, unless another process is about the file.
+func (g *Governor) change(f func(b *book, now instant) bool) (done bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.file == nil {
+		now := g.now()
+		g.book.turn(now)
+		f(g.book, now)
+		return true, nil
+	}
+	if g.broken != nil {
+		return true, g.broken
+	}
+	var refused error
+	done, err = g.file.Change(g.book.image(), func() (changed bool) {
+		changed, refused = g.revise(f)
+		return changed
+	})
+	g.broken = errors.Join(err, refused)
+	return done || err != nil, g.broken
+}
+
+// revise has f work on the book as it was read.
+func (g *Governor) revise(f func(b *book, now instant) bool) (changed bool, err error) {
+	if !g.joined.IsZero() && g.book.layout != bookLayout && !g.book.blank() {
+		return false, errRelease
+	}
+	changed = g.restore()
+	now := g.now()
+	g.book.turn(now)
+	m := g.book.member(g.id, now)
+	if m == nil {
+		return false, errCrowded
+	}
+	changed = g.sign(m, now) || changed
+	changed = f(g.book, now) || changed
+	if changed {
+		m.unsent = g.unsent
+		g.book.sign(now)
+	}
+	return changed, nil
+}
+
+// turn moves the ledger on to now.
+func (b *book) turn(now instant) {
+	_, window := b.ceiling.allowed()
+	b.ledger.turn(now, window)
+}
+
+// sign gives a sign of life, if the last one is a while ago.
+func (g *Governor) sign(m *member, now instant) bool {
+	switch {
+	case !m.alive(now), m.unsent != g.unsent:
+		g.lapses++ // somebody may have gone by that
+	case m.seen != now && now.sub(m.seen) < time.Second:
+		return false
+	}
+	m.seen = now
+	return true
+}
+
+// restore makes sense of what the file holds: a book, nothing yet, or what a
+// process that was killed while it wrote has left. It reports whether there was
+// anything to mend.
+func (g *Governor) restore() bool {
+	b := g.book
+	wall := time.Now()
+	joined := !g.joined.IsZero()
+	switch {
+	case !b.whole():
+		lost := joined || !b.blank()
+		*b = newBook(g.plan)
+		g.join(wall, 0, joined)
+		if lost {
+			g.pause(b)
+		}
+		return true
+	case joined:
+		return false
+	}
+	g.join(wall, b.ahead, false)
+	now := g.now()
+	if b.stamp > now.add(time.Second) {
+		g.turnedBack(b, now)
+	}
+	g.adopt(b, now)
+	return true
+}
+
+// join sets the governor's clock by that of the book.
+func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
+	if !joined {
+		g.base, g.origin, g.joined = wall, instant(wall.UnixNano()).add(ahead), wall
+	}
+}
+
+// pause keeps everyone from sending for as long as requests may count that the
+// book knows nothing of.
+func (g *Governor) pause(b *book) {
+	_, window := b.ceiling.allowed()
+	b.gate.extend(g.now().add(window+mostGuard), usedUp)
+}
+
+// turnedBack makes a book usable whose last change lies in the future: the clock
+// was put back since. Waits last as long as they did then.
+func (g *Governor) turnedBack(b *book, now instant) {
+	left := b.gate.until.sub(b.stamp)
+	b.ledger, b.members, b.next = ledger{}, [mostMembers]member{}, 0
+	b.gate.until, b.ceiling.windowEnds = 0, 0
+	if left > 0 {
+		b.gate.until = now.add(min(left, longestHint))
+	}
+	g.pause(b)
+}
+
+// adopt goes by what the book says, as far as it still holds and is about the
+// same limit.
+func (g *Governor) adopt(b *book, now instant) {
+	c := &b.ceiling
+	alone := !b.shared(g.id, now)
+	mine := newCeiling(g.plan.Rate, g.plan.Reserve)
+	same := c.asked == mine.asked && c.reserve == mine.reserve
+	if alone && (!same || now.sub(b.stamp) > bookAge) || !same && mine.tighter(c) {
+		*c = mine
+	}
+	if alone && b.gate.reason == failing { // somebody may have mended it, and looks now
+		b.gate = gate{epoch: b.gate.epoch}
+	}
+	b.gate.until = min(b.gate.until, now.add(longestHint))
+}
