@@ -20,6 +20,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
@@ -170,8 +171,14 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 			yield(Page{}, err)
 			return
 		}
-		if !resumed || m.Of != pagesOf(s) {
+		by := c.by(s)
+		switch {
+		case !resumed || m.Of != pagesOf(s) || m.partial() && m.By != by:
+			prev := m
 			m, resumed = newMark(s), false
+			m.begin(prev, by, s.Incremental, time.Now())
+		case m.By != by:
+			m.recall = recall{}
 		}
 		p := &pass{c: c, s: s, mark: m, resumed: resumed, ask: ask}
 		f := c.fedBy(s.Name)

@@ -122,7 +122,29 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Key = slices.Clone(c.Key)
 	}
 	s.Pagination = c.paging(s)
+	if s.Stated["incremental"] == "" {
+		s.Incremental = c.incremental()
+	}
 	return s
+}
+
+// incremental is how what has changed is asked for, as far as the probes have
+// shown a way: by the time of the last change, not by that of creation, which
+// says nothing about later ones.
+func (c Convention) incremental() schemas.Incremental {
+	switch f, o := c.Filter, c.Order; {
+	case f != nil && ofChange(f.Field):
+		return schemas.Incremental{Field: f.Field, Format: f.Format, Param: f.Param}
+	case o != nil && o.Desc && ofChange(o.Field) && c.Units[o.Field] != "":
+		return schemas.Incremental{Field: o.Field, Format: c.Units[o.Field]}
+	}
+	return schemas.Incremental{}
+}
+
+// ofChange reports whether a field's name says that it tells the last change.
+func ofChange(field string) bool {
+	f := strings.ToLower(field)
+	return strings.Contains(f, "updated") || strings.Contains(f, "modified") || strings.Contains(f, "changed")
 }
 
 // paging is how the pages of s are asked for.

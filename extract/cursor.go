@@ -37,6 +37,8 @@ type mark struct {
 	Barren  int       `json:"barren,omitempty"` // empty pages in a row
 	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
 
+	recall
+
 	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
 	Skipped int    `json:"skipped,omitempty"` // of which not asked
 	Gone    int    `json:"gone,omitempty"`
@@ -51,6 +53,13 @@ func newMark(s schemas.Stream) mark {
 	id := make([]byte, 9)
 	rand.Read(id)
 	return mark{Version: markVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
+}
+
+// anew is the beginning of the pass m, with an id of its own.
+func (m mark) anew(s schemas.Stream) mark {
+	n := newMark(s)
+	n.recall = m.recall
+	return n
 }
 
 // fingerprint tells apart requests that are not the same list.
@@ -79,7 +88,7 @@ func (m mark) cursor() state.Cursor {
 
 // ending is the cursor after the last page.
 func (m mark) ending() state.Cursor {
-	return mark{Version: markVersion, Pass: m.Pass, End: true}.cursor()
+	return mark{Version: markVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
 }
 
 // ErrCursor is returned, wrapped, by [Client.Pages] for a cursor that it has not

@@ -33,6 +33,7 @@ type listing struct {
 	asm    assembler
 	pager  pager
 
+	stepwise   bool // it may end at any page
 	pages      int
 	firstTotal int64
 	lastTotal  int64
@@ -99,7 +100,7 @@ func (l *listing) walk(ctx context.Context, at position, first *answer) iter.Seq
 				return
 			}
 			if st.rule == "" {
-				q.fill(ctx, st.next, l.pager.following)
+				q.fill(ctx, st.next, l.following)
 			}
 			more := yield(st, nil)
 			l.c.release(st.a)
@@ -109,6 +110,15 @@ func (l *listing) walk(ctx context.Context, at position, first *answer) iter.Seq
 			at = st.next
 		}
 	}
+}
+
+// following is the position after at that is worth fetching along with it. A
+// reading that may end at any page goes one step at a time.
+func (l *listing) following(at position) (position, bool) {
+	if l.stepwise {
+		return position{}, false
+	}
+	return l.pager.following(at)
 }
 
 // step takes the answer to at and decides what comes after it.

@@ -1,6 +1,10 @@
 package extract
 
-import "github.com/penstock-data/penstock/state"
+import (
+	"time"
+
+	"github.com/penstock-data/penstock/state"
+)
 
 // Page is one step of a pass: some records and the position after them.
 type Page struct {
@@ -18,6 +22,17 @@ type Page struct {
 	Parents []Parent // fan-out: those whose last records are on this page, in their order
 
 	End *End // on the last page of a pass, else nil
+
+	// Exit, if not nil, is how the pass may end here already: if nothing on this
+	// page and the one before it was new. It is there in incremental passes over
+	// a list that shows the latest change first.
+	Exit *Exit
+}
+
+// Exit is an early end of a pass.
+type Exit struct {
+	Next state.Cursor // position to commit instead of the page's own
+	End  *End
 }
 
 // End is what a pass can say about its own completeness: the source's half of
@@ -27,17 +42,21 @@ type End struct {
 	Rule       string // how the end was reached: see the Rule constants
 	Resumed    bool   // the pass began in an earlier process
 	Pages      int
-	FirstTotal int64  // total on the first page, -1 for none
-	LastTotal  int64  // total on the last page, -1 for none
-	Reread     bool   // the records were read a second time and were the same
-	Round      bool   // a round number of records, all pages full, as a hidden cap would leave it
-	Drift      Drift  // signs that the list moved while it was read
-	Gaps       []Gap  // what of the list the server could not give
-	Parents    int    // fan-out: parents asked
-	Skipped    int    // fan-out: parents that were not, as the reader wanted it
-	Gone       int    // fan-out: parents that were gone by then
-	Short      int    // fan-out: parents whose list was not as long as it said, or may have been cut
-	Note       string // anything a person should know
+	FirstTotal int64     // total on the first page, -1 for none
+	LastTotal  int64     // total on the last page, -1 for none
+	Reread     bool      // the records were read a second time and were the same
+	Round      bool      // a round number of records, all pages full, as a hidden cap would leave it
+	Drift      Drift     // signs that the list moved while it was read
+	Gaps       []Gap     // what of the list the server could not give
+	Parents    int       // fan-out: parents asked
+	Skipped    int       // fan-out: parents that were not, as the reader wanted it
+	Gone       int       // fan-out: parents that were gone by then
+	Short      int       // fan-out: parents whose list was not as long as it said, or may have been cut
+	Partial    bool      // incremental: what has not changed was left out
+	Since      time.Time // incremental: what was changed earlier was left out; zero where no time says so
+	Before     time.Time // of a whole reading where an incremental one would have left out what was changed before; else zero
+	Recent     int64     // with Before: the records that it would have brought
+	Note       string    // anything a person should know
 }
 
 // The rules by which a pass may end. Anything else (an error, a guard, a
@@ -51,4 +70,5 @@ const (
 	RuleRepeat    = "repeat"     // pages beyond the end, a short one, are that one again
 	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
 	RuleSingle    = "single"     // there is one object by definition
+	RuleKnown     = "known"      // incremental: two pages in a row had nothing new
 )

@@ -16,6 +16,7 @@ type pass struct {
 	resumed bool
 	note    string
 	ask     func(p Parent, of int) bool // fan-out: which parents; nil for all
+	seen    observed
 }
 
 func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
@@ -40,7 +41,7 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 				return
 			}
 			p.note = fmt.Sprintf("the cursor after page %d had expired; the list was read again from its beginning", p.mark.Pages)
-			p.mark = newMark(p.s)
+			p.mark = p.mark.anew(p.s)
 		}
 	}
 }
@@ -51,7 +52,9 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	if err != nil {
 		return true, err
 	}
+	params = append(params, p.mark.bounds(p.s)...)
 	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
+	l.stepwise = p.mark.Tail
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
 	l.pager.zero, l.pager.barren = p.mark.Zero, p.mark.Barren
 	if p.mark.Size > 0 {
@@ -61,7 +64,11 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 		if err != nil {
 			return true, err
 		}
-		if !yield(p.page(l, st), nil) {
+		page := p.page(l, st)
+		if err := p.observe(page.Records, st.a); err != nil {
+			return true, malformed(p.s, st.at, err)
+		}
+		if !yield(p.bounded(page), nil) {
 			return false, nil
 		}
 	}
@@ -78,10 +85,9 @@ func (p *pass) page(l *listing, st *step) Page {
 		m.Size = l.s.Pagination.Limit
 	}
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
-	out := Page{Records: st.batch.json(), Next: m.cursor(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
+	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
 	l.requests, l.bytes = 0, 0
 	if st.rule != "" {
-		out.Next = m.ending()
 		out.End = &End{
 			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,

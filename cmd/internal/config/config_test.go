@@ -108,21 +108,6 @@ serve: {listen: 127.0.0.1:8080, auth: {token: "${PENSTOCK_DASHBOARD_TOKEN}"}}
 state: .penstock                         # inbox and caches; or a postgres:// URL that several workers share
 `
 
-func TestParseReread(t *testing.T) {
-	stream := func(text string) string {
-		return strings.Replace(contract, "blog.posts: {", "blog.posts: {reread: "+text+", ", 1)
-	}
-	c, err := Parse([]byte(stream("30")), input())
-	require.NoError(t, err)
-	s, ok := c.Stream("blog.posts")
-	require.True(t, ok)
-	require.Equal(t, 30, s.Reread)
-	for _, text := range []string{"0", "-1", "10001", "often"} {
-		_, err := Parse([]byte(stream(text)), input())
-		require.ErrorContains(t, err, "blog.posts reread")
-	}
-}
-
 func TestParseContractExample(t *testing.T) {
 	c, err := Parse([]byte(contract), input())
 	require.NoError(t, err)
@@ -268,6 +253,11 @@ func TestParseFaults(t *testing.T) {
 		{"from without a parent", minimal + "streams: {my.a: {path: /a, params: {x: {from: /id}}}}\n", "takes parameters from a parent and names none"},
 		{"table taken", minimal + "streams: {crm_leads.x: {path: /a}, crm.leads_x: {path: /b}}\n", "would share the table crm_leads_x with"},
 		{"name", minimal + "streams: {Leads: {path: /a}}\n", `stream "Leads": want module.resource in lower case`},
+		{"incremental without a field", minimal + "streams: {crm.leads: {incremental: {param: since}}}\n", `8:36: stream crm.leads incremental has no field`},
+		{"incremental until what", minimal + "streams: {crm.leads: {incremental: {field: at, until: to}}}\n", `8:36: stream crm.leads incremental has until and no param`},
+		{"incremental of a strange length", minimal + "streams: {crm.leads: {incremental: {field: at, lookback: soon}}}\n", `stream crm.leads incremental lookback "soon": want a length of time`},
+		{"incremental format", minimal + "streams: {crm.leads: {incremental: {field: at, format: iso}}}\n", `incremental format "iso" is unknown`},
+		{"incremental on", minimal + "streams: {crm.leads: {incremental: on}}\n", `incremental "on" is unknown`},
 		{"column type", minimal + "streams: {crm.leads: {columns: {x: float}}}\n", `8:36: stream crm.leads columns x: "float" is neither a type nor a mask; want bool, int64`},
 		{"column path", minimal + "streams: {crm.leads: {columns: {E-Mail: drop}}}\n", `8:33: stream crm.leads columns E-Mail: no column has such a path`},
 		{"column mapping", minimal + "streams: {crm.leads: {columns: {x: {typ: text}}}}\n", `8:37: unknown key "typ" in stream crm.leads columns x; did you mean "type"?`},

@@ -16,11 +16,6 @@ func (c *Config) Buildable(p Pipeline, streams []Stream) error {
 	if c.State.URL != "" {
 		say(c.State.At, "state in a database")
 	}
-	for _, s := range streams {
-		if s.Incremental != nil {
-			say(s.At, "stream %s: incremental", s.Name)
-		}
-	}
 	if len(faults) > 0 {
 		return faults.sorted()
 	}

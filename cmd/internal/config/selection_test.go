@@ -190,12 +190,11 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 }
 
 func TestBuildable(t *testing.T) {
-	c := parsed(t, both+"streams: {crm.leads: {incremental: {column: updated_at}}}\nstate: postgres://u:hush@db/x\n")
+	c := parsed(t, both+"state: postgres://u:hush@db/x\n")
 	streams, err := c.Select(c.Pipelines[0], nil)
 	require.NoError(t, err)
 	err = c.Buildable(c.Pipelines[0], streams)
-	require.ErrorContains(t, err, "9:11: stream crm.leads: incremental cannot be used")
-	require.ErrorContains(t, err, "10:8: state in a database cannot be used")
+	require.ErrorContains(t, err, "9:8: state in a database cannot be used")
 	require.NotContains(t, err.Error(), "hush")
 	c = parsed(t, both)
 	require.NoError(t, c.Buildable(c.Pipelines[0], nil))

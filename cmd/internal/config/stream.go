@@ -16,15 +16,14 @@ import (
 type Stream struct {
 	schemas.Stream
 
-	At          Pos               // where the file speaks of it; zero where it does not
-	Origin      string            // scheme://host of an absolute path; "" for the surface's own
-	Credential  Auth              // the stream's own credential, if any
-	Mode        schemas.Mode      // "" for the pipeline's
-	Schema      Contract          // over the pipeline's
-	Changes     *bool             // nil for the pipeline's
-	Columns     []ColumnMask      // ditto, the weightiest masks
-	Incremental map[string]string // as written; nil for none
-	Written     []Setting         // what the file says of it, to say it again
+	At         Pos          // where the file speaks of it; zero where it does not
+	Origin     string       // scheme://host of an absolute path; "" for the surface's own
+	Credential Auth         // the stream's own credential, if any
+	Mode       schemas.Mode // "" for the pipeline's
+	Schema     Contract     // over the pipeline's
+	Changes    *bool        // nil for the pipeline's
+	Columns    []ColumnMask // ditto, the weightiest masks
+	Written    []Setting    // what the file says of it, to say it again
 }
 
 var (
@@ -99,12 +98,11 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	f := r.streamFields(s, what, schemas.StatedConfigured, &pathSet)
 	f["imported"] = func(ast.Node) {} // has been read, as what weighs less
 	for key, read := range map[string]func(ast.Node){
-		"incremental": func(n ast.Node) { s.Incremental = r.words(n, what+" incremental") },
-		"select":      func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
-		"filter":      func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
-		"mode":        func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
-		"schema":      func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
-		"changes":     func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
+		"select":  func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
+		"filter":  func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
+		"mode":    func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
+		"schema":  func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
+		"changes": func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
 	} {
 		f[key] = read
 	}
@@ -140,8 +138,9 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 				s.Context = v.value
 			}
 		},
-		"key":        func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); stated("key") },
-		"pagination": func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
+		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); stated("key") },
+		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
+		"incremental": func(n ast.Node) { s.Incremental = r.incremental(n, what+" incremental"); stated("incremental") },
 		"parent": func(n ast.Node) {
 			if v, ok := r.text(n, what+" parent"); ok {
 				s.Parent = v.value
@@ -152,7 +151,6 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 				s.Description = v.value
 			}
 		},
-		"reread":  func(n ast.Node) { s.Reread = r.number(n, what+" reread", 1, 10_000) },
 		"columns": func(n ast.Node) { r.columns(s, n, what+" columns") },
 		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
 	}
@@ -301,18 +299,6 @@ func (r *reader) pagination(n ast.Node, what string) schemas.Pagination {
 		"order": word(&p.Order, "order"),
 	})
 	return p
-}
-
-// words reads a mapping of single values.
-func (r *reader) words(n ast.Node, what string) map[string]string {
-	all := map[string]string{}
-	es, _ := r.entries(n, what)
-	for _, e := range es {
-		if s, ok := r.scalar(e.value, what+" "+e.key); ok {
-			all[e.key] = s.value
-		}
-	}
-	return all
 }
 
 // streamAuth reads the name of a credential the surface has, or a credential

@@ -17,29 +17,30 @@ type witnesses struct {
 	verdict Verdict
 	counts  Counts
 
-	Why        string `json:"why"` // the verdict's reasons in words
-	Pass       string `json:"pass"`
-	Rule       string `json:"rule"`
-	FirstTotal *int64 `json:"total_first,omitempty"`
-	LastTotal  *int64 `json:"total_last,omitempty"`
-	Distinct   int64  `json:"distinct"`
-	Filtered   int64  `json:"filtered,omitempty"` // records that the stream's filter left out
-	Duplicates int64  `json:"duplicates"`
-	Reread     bool   `json:"reread"`
-	Round      bool   `json:"round"`
-	Resumed    bool   `json:"resumed"`
-	Twice      bool   `json:"twice"` // the pass before, in the same run, found the same
-	Parents    int    `json:"parents,omitempty"`
-	Skipped    int    `json:"skipped,omitempty"` // parents that were not asked: they are as they were
-	Gone       int    `json:"gone,omitempty"`
-	Short      int    `json:"short,omitempty"`
-	Parent     string `json:"parent,omitempty"` // verdict of the parents' list
-	Alive      int64  `json:"alive"`
-	Missing    int64  `json:"missing"`
-	Asked      int64  `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
-	NotFound   int64  `json:"not_found,omitempty"` // of these, those it said are gone
-	Held       string `json:"held,omitempty"`
-	Note       string `json:"note,omitempty"`
+	Why        string     `json:"why"` // the verdict's reasons in words
+	Pass       string     `json:"pass"`
+	Rule       string     `json:"rule"`
+	FirstTotal *int64     `json:"total_first,omitempty"`
+	LastTotal  *int64     `json:"total_last,omitempty"`
+	Distinct   int64      `json:"distinct"`
+	Filtered   int64      `json:"filtered,omitempty"` // records that the stream's filter left out
+	Duplicates int64      `json:"duplicates"`
+	Reread     bool       `json:"reread"`
+	Round      bool       `json:"round"`
+	Resumed    bool       `json:"resumed"`
+	Twice      bool       `json:"twice"` // the pass before, in the same run, found the same
+	Parents    int        `json:"parents,omitempty"`
+	Gone       int        `json:"gone,omitempty"`
+	Short      int        `json:"short,omitempty"`
+	Parent     string     `json:"parent,omitempty"` // verdict of the parents' list
+	Alive      int64      `json:"alive"`
+	Missing    int64      `json:"missing"`
+	Asked      int64      `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
+	NotFound   int64      `json:"not_found,omitempty"` // of these, those it said are gone
+	Partial    bool       `json:"partial,omitempty"`   // incremental: what has not changed was left out
+	Since      *time.Time `json:"since,omitempty"`     // what was changed before
+	Held       string     `json:"held,omitempty"`
+	Note       string     `json:"note,omitempty"`
 
 	extract.Drift
 	Gaps   []extract.Gap `json:"gaps,omitempty"`   // what the server could not give
@@ -76,7 +77,6 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Resumed:    !e.whole || e.end.Resumed,
 		Twice:      twice,
 		Parents:    e.end.Parents,
-		Skipped:    e.end.Skipped,
 		Gone:       e.end.Gone,
 		Short:      e.end.Short,
 		Parent:     string(e.parent),
@@ -84,6 +84,8 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Missing:    e.outcome.Missing,
 		Asked:      found.asked,
 		NotFound:   found.gone,
+		Partial:    e.end.Partial,
+		Since:      since(e.end.Since),
 		Held:       d.held,
 		Note:       notes(e.end.Note, found.note),
 		Drift:      e.end.Drift,
@@ -96,6 +98,14 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		w.Twin = &apart{t.stream, t.here, t.there, t.examples}
 	}
 	return w
+}
+
+// since is nil for a pass that leaves nothing out by its time.
+func since(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
 }
 
 // notes is what there is of both.

@@ -12,7 +12,7 @@ import (
 
 // gather reads pages into groups and sends each on when it is full.
 func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
-	for page, err := range p.pages(ctx) {
+	for page, err := range p.Source.Pages(ctx, p.stream, p.from) {
 		if err == nil && p.group.end != nil {
 			err = errors.New("a page came after the last one")
 		}
@@ -21,6 +21,12 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 			return p.readError(ctx, err)
 		}
 		if err := p.take(ctx, groups, page); err != nil {
+			return err
+		}
+		if page.Exit == nil {
+			continue
+		}
+		if ended, err := p.mayEnd(ctx, groups, page.Exit); ended || err != nil {
 			return err
 		}
 	}
@@ -67,9 +73,6 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		g.ended = time.Now().UTC()
 	}
 	p.count(page)
-	if p.kin != nil {
-		p.kin.note(page.Parents)
-	}
 	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
 		if err := p.flush(); err != nil {
 			return err
@@ -146,14 +149,8 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return nil // no page yet
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
-	if g.end != nil && !p.resumes && g.end.Skipped == 0 {
+	if g.end != nil && !p.resumes && !g.end.Partial {
 		g.profile = p.profile.profile(g.ended)
-	}
-	if p.kin != nil {
-		g.parents = p.kin.take()
-		if g.end != nil {
-			p.kin.end()
-		}
 	}
 	p.open.Add(1)
 	select {

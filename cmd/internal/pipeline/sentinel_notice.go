@@ -44,6 +44,8 @@ const (
 	NoticeCount    = "count"
 	NoticePage     = "page_size"
 	NoticeEnvelope = "envelope"
+
+	NoticeIncremental = "incremental"
 )
 
 // tolerances are the bounds within which a stream may change from one run to
@@ -218,7 +220,7 @@ func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
 	if d.verb == repeat {
 		return k.learn(ctx, p, p.known)
 	}
-	found := p.drifted(g, d.shut)
+	found := append(p.drifted(g, d.shut), k.before.overlooked()...)
 	k.report.Notices = found
 	if len(found) > 0 {
 		at, rows := time.Now(), make([][]any, len(found))

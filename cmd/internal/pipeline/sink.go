@@ -29,7 +29,6 @@ type sink struct {
 	start    position     // where the run found it; the beginning where that was inside a pass
 	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
 
-	kinship
 	tx       load.Tx      // open between two groups only where a pass is one transaction
 	tried    state.Cursor // of the last commit, whether it has come off or not
 	found    *findings    // about rows that the pass did not carry; nil until somebody asked
@@ -42,6 +41,8 @@ type sink struct {
 	most     int64    // records that the longest whole pass so far has found
 	wanted   bool     // streams that were loaded before hang from this one
 	ended    *claim   // by the pass at hand
+	wary     bool     // incremental passes were seen to miss changes
+	anew     bool     // the next pass reads the whole list
 	out      bool     // dropped out of the pass at hand
 	trouble  error    // why; until it goes on alone
 	lagged   error    // why it had to go on alone; once
@@ -84,7 +85,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return err
 	}
 	pos, err := decodePosition(stored)
-	k.most, k.turn, k.doubt = pos.most, pos.turn, pos.doubt
+	k.most, k.wary = pos.most, pos.whole
 	if !pos.midPass() {
 		k.start = pos
 	}
@@ -160,21 +161,13 @@ func (k *sink) rollback() {
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
-	k.parentage, k.left = nil, nil
 	if !p.resumes {
 		k.whole++
-	}
-	if k.pos.pass != "" {
-		k.turn, k.doubt = k.pos.turn, k.pos.doubt
 	}
 	if k.dest.Destination == nil {
 		return nil, nil
 	}
-	tables, err := k.dest.Tables(ctx, p.stream.Table.Name)
-	if err == nil && p.kin != nil {
-		k.parentage, err = k.recall(ctx, p, tables)
-	}
-	return tables, err
+	return k.dest.Tables(ctx, p.stream.Table.Name)
 }
 
 // commit makes g durable together with the position after it. // Invariant 2
@@ -183,9 +176,6 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		k.rehearse(p, g)
 		return nil
 	}
-	if err := k.review(ctx, p, g); err != nil {
-		return err
-	}
 	if err := k.write(ctx, p, g); err != nil {
 		return err
 	}
@@ -193,7 +183,6 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		return nil // the transaction stays open until the pass is complete
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
-	out = k.outcome(g, out)
 	defer releaseAll(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
 		return err
@@ -246,10 +235,7 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 			return err
 		}
 	}
-	if err := k.writeRejects(ctx, p, g); err != nil {
-		return err
-	}
-	return k.writeParents(ctx, p, g)
+	return k.writeRejects(ctx, p, g)
 }
 
 // apply merges what was written and counts what came of it.
@@ -284,7 +270,10 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.most, pos.turn, pos.doubt = k.most, k.turn, k.doubt
+	pos.most, pos.whole = k.most, k.wary
+	if g.end != nil && k.anew && !k.refuted {
+		pos.at = "" // the next pass reads the whole list
+	}
 	next := pos.encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
@@ -304,5 +293,5 @@ func (k *sink) rehearse(p *pass, g *group) {
 	}
 	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
 	r.twin = p.agreement(&r)
-	k.settle(ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window}, decision{}, false)
+	k.settle(ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window || g.end.Partial}, decision{}, false)
 }

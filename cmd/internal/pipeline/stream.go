@@ -87,6 +87,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		g.saw(st.stream, err)
 		return err
 	}
+	st.stream = st.wholly()
 	for _, k := range st.sinks {
 		if k.finished {
 			continue

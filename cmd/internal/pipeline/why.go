@@ -81,6 +81,9 @@ func (r reading) lacks(before *reading) []string {
 		return r.lacksOfParents()
 	}
 	e := r.end
+	if e.Partial {
+		return []string{"an incremental reading leaves out what has not changed"}
+	}
 	var words []string
 	switch {
 	case e.LastTotal < 0:

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// incremental reads how a stream is asked for what has changed, or off.
+func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
+	var i schemas.Incremental
+	if _, block := r.resolve(n).(ast.MapNode); !block {
+		r.choice(n, what, "off")
+		i.Off = true
+		return i
+	}
+	word := func(to *string, key string) func(ast.Node) {
+		return func(n ast.Node) {
+			if s, ok := r.text(n, what+" "+key); ok {
+				*to = s.value
+			}
+		}
+	}
+	i.Format = schemas.MomentRFC3339
+	if r.mapping(n, what, fields{
+		"field":    word(&i.Field, "field"),
+		"param":    word(&i.Param, "param"),
+		"until":    word(&i.Until, "until"),
+		"format":   func(n ast.Node) { i.Format = r.choice(n, what+" format", schemas.MomentFormats()...) },
+		"lookback": func(n ast.Node) { i.Lookback = r.duration(n, what+" lookback") },
+		"full":     func(n ast.Node) { i.Full = r.duration(n, what+" full") },
+	}) {
+		r.require(n, what, "field")
+	}
+	if i.Until != "" && i.Param == "" {
+		r.fault(posOf(n), "%s has until and no param: a range has a beginning", what)
+	}
+	return i
+}
+
+// duration reads a length of time above nothing: 90s, 15m, 24h, or 7d.
+func (r *reader) duration(n ast.Node, what string) time.Duration {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	text := s.value
+	days := time.Duration(1)
+	if len(text) > 1 && text[len(text)-1] == 'd' {
+		text, days = text[:len(text)-1]+"h", 24
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > 3650*24*time.Hour/days {
+		r.fault(s.at, "%s %q: want a length of time, such as 15m, 24h or 7d", what, s.raw)
+		return 0
+	}
+	return d * days
+}
