@@ -23,8 +23,9 @@ func (d *DB) analyze(ctx context.Context, s *session, written map[string]int64) 
 	d.mu.Lock()
 	for table, n := range written {
 		total := d.written[table] + n
-		// Each time the table has doubled, so that a long load does it seldom.
-		if total >= analyzeRows && total/2 >= d.analyzed[table] {
+		// Each time the table has grown to four times its size, so that a long load
+		// does it seldom.
+		if total >= analyzeRows && total/4 >= d.analyzed[table] {
 			due = append(due, table)
 			d.analyzed[table] = total
 		}

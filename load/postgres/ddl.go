@@ -55,6 +55,8 @@ func (m *merge) index(t schemas.Table) error {
 	switch {
 	case load.Own(t.Name):
 		return nil
+	case child(t) && keyLinks(t):
+		return nil
 	case child(t):
 		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(linkColumn(t))+")")
 	case len(t.Key) == 0:
@@ -67,6 +69,10 @@ func (m *merge) index(t schemas.Table) error {
 	}
 	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
 }
+
+// keyLinks reports whether the rows of children are found by the index of their
+// primary key.
+func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == linkColumn(t) }
 
 // definition is a column of a CREATE or ALTER TABLE. The documents of penstock's
 // own tables keep their spelling.
@@ -128,7 +134,7 @@ func (m *merge) turn(c *catalog, p load.Plan) error {
 			return err
 		}
 	}
-	if child(t) || len(t.Key) == 0 || unique(t) {
+	if child(t) && !keyLinks(was) || len(t.Key) == 0 || unique(t) {
 		return nil
 	}
 	return m.index(t)
