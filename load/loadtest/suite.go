@@ -127,6 +127,7 @@ var (
 		{"modes", testModes},
 		{"modes without a key", testModesKeyless},
 		{"modes at random", testRandom},
+		{"lists paged by key", testPaged},
 		{"modes, applied in parts", testParts},
 		{"modes turn", testTurns},
 		{"views of what stands", testViews},

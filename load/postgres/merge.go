@@ -27,6 +27,8 @@ type merge struct {
 type target struct {
 	schemas.Table
 	staged  *staged           // nil where nothing was
+	only    *ordinals         // those of it that have to be compared; nil for all
+	handed  int64             // how many these are
 	made    bool              // by this Apply
 	types   map[string]string // of its columns, in the database's words
 	foreign map[string]string // of columns that are another's
@@ -161,6 +163,9 @@ func (m *merge) fitOne(c *catalog, p *staged) ([]load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.unorder(c.target(have), plan); err != nil {
+		return nil, err
+	}
 	plan.Create = c.live[p.Name] == nil
 	if plan.Create {
 		plan.Add = plan.Table.Columns.Fields() // all of them, where somebody has dropped it
@@ -169,7 +174,7 @@ func (m *merge) fitOne(c *catalog, p *staged) ([]load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tables[p.Name].staged = p
+	m.tables[p.Name].staged, m.tables[p.Name].handed = p, p.rows
 	if !plan.Turns() || child(plan.Table) || plan.Create {
 		return plans, nil
 	}
@@ -265,6 +270,9 @@ func (m *merge) rows(pending []*staged) error {
 
 // keyed merges rows by their key.
 func (m *merge) keyed(t *target) error {
+	if err := m.follow(t); err != nil {
+		return err
+	}
 	if done, err := m.straight(t); done || err != nil {
 		return err
 	}
@@ -274,6 +282,13 @@ func (m *merge) keyed(t *target) error {
 	if err := m.recarry(t); err != nil {
 		return err
 	}
+	if err := m.recognise(t); err != nil {
+		return err
+	}
+	if t.handed == 0 {
+		m.fresh[t.Name] = false
+		return nil
+	}
 	if err := m.compare(t); err != nil {
 		return err
 	}
@@ -281,7 +296,7 @@ func (m *merge) keyed(t *target) error {
 	if err != nil {
 		return err
 	}
-	m.fresh[t.Name] = n.fresh == n.handed
+	m.fresh[t.Name] = n.fresh == t.staged.rows
 	if n.fresh+n.changed == 0 {
 		return nil
 	}

@@ -22,6 +22,7 @@ type pass struct {
 	carried *carried // in session; nil for none yet
 	lost    bool     // it was lost with its session
 	done    bool     // the pass was swept: nobody will ask again, most likely
+	order   order    // of the keys of the rows that were committed
 	fresh   map[string]bool
 }
 
@@ -149,6 +150,20 @@ func (d *DB) lose(p *pass) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.lost = true
+}
+
+// orderOf is how far a pass has come.
+func (d *DB) orderOf(p *pass) order {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return p.order
+}
+
+// advance notes how far a pass has come, by what was committed.
+func (d *DB) advance(p *pass, o order) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.order = o
 }
 
 // learn remembers which tables have had nothing but new rows, and whether the

@@ -79,7 +79,7 @@ func (m *merge) hand(t *target, keys []string) error {
 	if err := m.s.run(m.ctx, temporary(handedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
 		return err
 	}
-	_, err := m.copy(t, "COPY "+handedIn, sources, nil, false)
+	_, err := m.copy(t, "COPY "+handedIn, sources, t.only, false)
 	return err
 }
 
@@ -146,7 +146,7 @@ type counts struct {
 }
 
 func (m *merge) count(t *target) (counts, error) {
-	n := counts{handed: t.staged.rows}
+	n := counts{handed: t.handed}
 	var records, again, unchangedAgain, revived int64
 	count := func(where string) string { return "count(*) FILTER (WHERE " + where + ")" }
 	err := m.s.numbers(m.ctx, "SELECT "+strings.Join([]string{
@@ -196,20 +196,31 @@ func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
 	if unchanged == 0 {
 		return 0, nil
 	}
-	keys := strings.Join(keyColumns("", t.Key), ", ")
-	if m.carried == nil {
-		defs := make([]string, len(t.Key))
-		m.carried = &carried{session: m.s}
-		for i, k := range t.Key {
-			defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
-			m.carried.types = append(m.carried.types, lattice(t.Columns, k))
-		}
-		if err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+"))")); err != nil {
-			return 0, err
-		}
+	if err := m.carries(t); err != nil {
+		return 0, err
 	}
+	keys := strings.Join(keyColumns("", t.Key), ", ")
 	kept, err := m.s.affect(m.ctx, "INSERT INTO "+carriedTable+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again ON CONFLICT DO NOTHING")
 	return unchanged - kept, err
+}
+
+// carries makes the table of carried keys.
+func (m *merge) carries(t *target) error {
+	if m.carried != nil {
+		return nil
+	}
+	defs := make([]string, len(t.Key))
+	c := &carried{session: m.s}
+	for i, k := range t.Key {
+		defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
+		c.types = append(c.types, lattice(t.Columns, k))
+	}
+	keys := strings.Join(keyColumns("", t.Key), ", ")
+	if err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+"))")); err != nil {
+		return err
+	}
+	m.carried = c
+	return nil
 }
 
 // recarry gives the carried keys the types that the key of t has by now.

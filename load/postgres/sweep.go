@@ -89,6 +89,7 @@ func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
 		return from + " LEFT JOIN (SELECT DISTINCT " + keys + " FROM " + handedIn + ") AS c ON " + on("c", t.Key), "c.k0 IS NOT NULL", nil
 	}
 	gone = "NOT coalesce(t." + ident(schemas.ColRun) + ` COLLATE "C" >= ` + literal(m.of.Run) + ", false)"
+	gone += " AND NOT (" + m.stretch(t) + ")"
 	if m.carried == nil {
 		return from, gone, nil
 	}
@@ -115,7 +116,7 @@ func (m *merge) miss(t *target, from string) error {
 // name hands in the keys of rows that somebody has asked the source for.
 func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
 	named := *t
-	named.staged = &staged{Table: t.Table}
+	named.staged, named.only = &staged{Table: t.Table}, nil
 	defer named.staged.release()
 	for _, b := range keys {
 		named.staged.add(b)

@@ -38,6 +38,7 @@ type tx struct {
 type attempt struct {
 	s       *session // nil before the first Apply
 	carried *carried // as pass.carried, this transaction's included
+	order   order    // likewise
 	kept    bool     // the temporary table of kept rows was made
 	fresh   map[string]bool
 	stamp   time.Time // of the changes that it records
@@ -206,7 +207,7 @@ func (x *tx) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.attempt = attempt{s: s, carried: c, fresh: map[string]bool{}, written: map[string]int64{}}
+	x.attempt = attempt{s: s, carried: c, order: x.db.orderOf(x.pass), fresh: map[string]bool{}, written: map[string]int64{}}
 	if err := x.db.begin(ctx, s); err != nil {
 		return err
 	}
@@ -299,16 +300,21 @@ func (x *tx) seal(ctx context.Context, to position) error {
 	if err == nil && tag.String() != "COMMIT" { // of a transaction that had failed
 		return fmt.Errorf("the server answered %s", tag)
 	}
-	if err == nil || !lost(err) && late.Err() == nil {
+	if err == nil {
+		x.db.advance(x.pass, x.order)
+		return nil
+	}
+	if !lost(err) && late.Err() == nil {
 		return err
 	}
-	carried := x.carried != nil
+	carried, order := x.carried != nil, x.order
 	x.abandon()
 	committed, now, serr := x.db.settled(late, x.key, to)
 	switch {
 	case serr != nil:
 		return fmt.Errorf("the answer to COMMIT was lost, and what became of it cannot be found out: %w", errors.Join(permanent{err}, permanent{serr}))
 	case committed:
+		x.db.advance(x.pass, order)
 		if carried {
 			x.db.lose(x.pass)
 		}

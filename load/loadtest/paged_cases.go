@@ -1,0 +1,61 @@
+package loadtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testPaged plays passes over lists that are paged by key, up or down, the same
+// each time, and compares what comes of each transaction with the reference.
+// Mostly little has changed since the pass before, some records are missing, and
+// now and then one comes twice, or out of order, or another process goes on.
+func testPaged(t *testing.T, d Driver) {
+	for _, mode := range modes {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				f := newFamily(mode, true)
+				b, reference := newBench(t, d), newBench(t, memoryDriver())
+				var played []step
+				for run := 1; run <= 5; run++ {
+					pages := somePages(r)
+					for i, page := range pages {
+						last := i == len(pages)-1
+						s := step{run: run, rows: page, sweep: last && r.IntN(5) > 0, again: i > 0 && r.IntN(12) == 0}
+						played = append(played, s)
+						want, got := reference.tell(f, s), b.tell(f, s)
+						require.Equal(t, comparable(mode, want), comparable(mode, got), "%+v", played)
+						require.Equal(t, reference.told(f), b.told(f), "%+v", played)
+					}
+				}
+				b.chronological(f)
+			})
+		}
+	}
+}
+
+// somePages are the pages of a list of up to twenty records.
+func somePages(r *rand.Rand) []string {
+	var list []string
+	for id := 1; id <= 20; id++ {
+		if r.IntN(8) > 0 {
+			list = append(list, fmt.Sprintf("%d:%c", id, "aaaaaaab"[r.IntN(8)]))
+		}
+	}
+	if r.IntN(2) == 0 {
+		slices.Reverse(list)
+	}
+	if n := len(list); r.IntN(4) == 0 { // moved between two pages
+		list = slices.Insert(list, r.IntN(n), list[r.IntN(n)])
+	}
+	var pages []string
+	for page := range slices.Chunk(list, 4+r.IntN(4)) {
+		pages = append(pages, strings.Join(page, " "))
+	}
+	return pages
+}
