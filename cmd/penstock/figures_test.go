@@ -311,25 +311,26 @@ type landing struct {
 	to          target
 	reach       float64 // share of the baseline's speed
 	bound       float64 // MB at the peak
-	runBaseline func(i int) float64
+	keyed       string  // what the second of its baselines is; "" for none
+	runBaseline func(t *testing.T, i int) (bare, keyed float64)
 }
 
 func landings(t *testing.T, dir, ndjson string) []landing {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	engine := func(ext string) func(int) float64 {
-		return func(i int) float64 {
+	engine := func(ext string) func(*testing.T, int) (float64, float64) {
+		return func(t *testing.T, i int) (float64, float64) {
 			file := filepath.Join(dir, fmt.Sprintf("base%d%s", i, ext))
 			defer os.Remove(file)
-			return run(t, dir, self, "-test.run", "^TestBaseline$", "-baseline", ndjson, "-into", file).wall
+			return run(t, dir, self, "-test.run", "^TestBaseline$", "-baseline", ndjson, "-into", file).wall, 0
 		}
 	}
 	pg := newPostgresTarget(t)
 	return []landing{
 		{name: "DuckDB file", base: "DuckDB CREATE TABLE AS read_json(local file)", to: duckTarget{dir}, reach: 0.9, bound: 400, runBaseline: engine(".duckdb")},
 		{name: "Parquet, zstd", base: "DuckDB COPY (read_json(local file)) TO Parquet", to: parquetTarget{dir}, reach: 1, bound: 300, runBaseline: engine(".parquet")},
-		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 100, runBaseline: func(int) float64 { return pg.copyBack(t) }},
+		{name: "Postgres, logged", base: "COPY FROM a binary file of the same rows", to: pg, reach: 0.85, bound: 100, keyed: "the same COPY, then the same keys", runBaseline: func(t *testing.T, _ int) (float64, float64) { return pg.copyBack(t) }},
 	}
 }
 
@@ -368,6 +369,8 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	t.Helper()
 	load := figure{what: "records over HTTP into " + l.name, base: l.base, unit: "s",
 		ratio: faster, reach: fmt.Sprintf(">= %g", l.reach), holds: func(r float64) bool { return r >= l.reach }}
+	keyed := load
+	keyed.base = l.keyed
 	again := figure{what: l.name + ": second run, nothing changed", base: "the first run", unit: "s",
 		ratio: share, reach: "<= 0.5", holds: func(r float64) bool { return r <= 0.5 }}
 	bytesAgain := figure{what: l.name + ": bytes the second run writes", base: "bytes of the first run", unit: "MB",
@@ -379,15 +382,19 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 		l.to.reset(t, false)
 		first := run(t, dir, bin, "sync", "-c", config, "--no-progress")
 		second := run(t, dir, bin, "sync", "-c", config, "--no-progress")
-		base := l.runBaseline(i)
+		base, withKeys := l.runBaseline(t, i)
+		keyed.ours, keyed.than = append(keyed.ours, first.wall), append(keyed.than, withKeys)
 		load.ours, load.than = append(load.ours, first.wall), append(load.than, base)
 		again.ours, again.than = append(again.ours, second.wall), append(again.than, first.wall)
 		bytesAgain.ours, bytesAgain.than = append(bytesAgain.ours, second.written/1e6), append(bytesAgain.than, first.written/1e6)
 		peak.ours, peak.than = append(peak.ours, max(first.rss, second.rss)/1e6), append(peak.than, l.bound)
-		t.Logf("%s, pair %d: baseline %.2fs; first %.2fs cpu %.2f rss %.0f MB; second %.2fs cpu %.2f rss %.0f MB", l.name, i,
-			base, first.wall, first.cpu, first.rss/1e6, second.wall, second.cpu, second.rss/1e6)
+		t.Logf("%s, pair %d: baseline %.2fs, with keys %.2fs; first %.2fs cpu %.2f rss %.0f MB; second %.2fs cpu %.2f rss %.0f MB", l.name, i,
+			base, withKeys, first.wall, first.cpu, first.rss/1e6, second.wall, second.cpu, second.rss/1e6)
 	}
 	figures = []figure{load, again, peak}
+	if l.keyed != "" {
+		figures = slices.Insert(figures, 1, keyed)
+	}
 	if l.bound > 100 { // what Postgres writes, its server writes
 		figures = append(figures, bytesAgain)
 	}

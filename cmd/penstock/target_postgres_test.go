@@ -172,16 +172,19 @@ func (p postgresTarget) watch(*testing.T) (look func() (int64, error), done func
 }
 
 // copyBack is the time the server takes to COPY the rows of the load from a
-// binary file into logged tables of the same columns without a key.
-func (p postgresTarget) copyBack(t *testing.T) float64 {
+// binary file into logged tables of the same columns: as they lie, and with the
+// keys and indexes that the loaded tables have, which are made when the rows are
+// in, as that is cheapest.
+func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)
 	defer c.Close(context.Background())
-	exec := func(q string) {
+	exec := func(q string) float64 {
+		start := time.Now()
 		_, err := c.Exec(t.Context(), q)
 		require.NoError(t, err, q)
+		return time.Since(start).Seconds()
 	}
-	var took time.Duration
 	for table := range p.tables(t, c) {
 		if strings.HasPrefix(table, "_penstock_") {
 			continue
@@ -189,11 +192,24 @@ func (p postgresTarget) copyBack(t *testing.T) float64 {
 		file := "penstock-baseline.bin" // in the server's own folder
 		exec(fmt.Sprintf("COPY %s TO PROGRAM 'cat > %s' (FORMAT binary)", quote(table), file))
 		exec(fmt.Sprintf("CREATE TABLE baseline (LIKE %s)", quote(table)))
-		start := time.Now()
-		exec(fmt.Sprintf("COPY baseline FROM PROGRAM 'cat %s' (FORMAT binary)", file))
-		took += time.Since(start)
+		took := exec(fmt.Sprintf("COPY baseline FROM PROGRAM 'cat %s' (FORMAT binary)", file))
+		bare, keyed = bare+took, keyed+took
+		for _, index := range p.indexes(t, c, table) {
+			keyed += exec(index)
+		}
 		exec("DROP TABLE baseline")
 		exec(fmt.Sprintf("COPY (SELECT 1) TO PROGRAM 'rm %s; cat > /dev/null'", file))
 	}
-	return took.Seconds()
+	return bare, keyed
+}
+
+// indexes are the statements that give the table baseline the indexes of another.
+func (p postgresTarget) indexes(t *testing.T, c *pgx.Conn, table string) []string {
+	t.Helper()
+	rs, err := c.Query(t.Context(), `SELECT format('CREATE %s INDEX ON baseline %s', CASE WHEN indisunique THEN 'UNIQUE' ELSE '' END,
+		substring(pg_get_indexdef(indexrelid) FROM ' (USING .*)$')) FROM pg_index WHERE indrelid = $1::text::regclass`, quote(table))
+	require.NoError(t, err)
+	all, err := pgx.CollectRows(rs, pgx.RowTo[string])
+	require.NoError(t, err)
+	return all
 }
