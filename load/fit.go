@@ -20,6 +20,9 @@ type Plan struct {
 	From   schemas.Mode  // what Table.Mode was; see Turns
 	Add    []arrow.Field // columns to add; all columns where Create is set
 	Widen  []Widening
+
+	Tell  []arrow.Field // columns that are described in other words than they were; those of Add are not among them
+	About string        // what the table's rows are, where that is told in other words than it was
 }
 
 // Widening is a column that changes its type to a wider one.
@@ -29,7 +32,12 @@ type Widening struct {
 }
 
 // Empty reports whether there is nothing to do.
-func (p Plan) Empty() bool { return !p.Create && !p.Turns() && len(p.Add) == 0 && len(p.Widen) == 0 }
+func (p Plan) Empty() bool { return !p.Shapes() && len(p.Tell) == 0 && p.About == "" }
+
+// Shapes reports whether there is more to do than to describe.
+func (p Plan) Shapes() bool {
+	return p.Create || p.Turns() || len(p.Add) > 0 || len(p.Widen) > 0
+}
 
 // Turns reports whether the table changes its mode. The destination turns the
 // children of a root table with it (see [Turn]), whether rows arrive for them or
@@ -67,13 +75,17 @@ func Fit(have, want schemas.Table) (Plan, error) {
 			if err := p.widen(&fields[i], w); err != nil {
 				return Plan{}, fmt.Errorf("fit table %s: %w", want.Name, err)
 			}
+			p.tell(&fields[i], w)
 		}
 	}
-	place := Place(have.Columns)
+	place, about := Place(have.Columns), About(have.Columns)
 	if place == "" {
 		place = Place(want.Columns)
 	}
-	p.Table.Columns = newSchema(fields, place)
+	if text := About(want.Columns); text != "" && text != about {
+		p.About, about = text, text
+	}
+	p.Table.Columns = newSchema(fields, place, about)
 	return p, nil
 }
 
@@ -111,12 +123,19 @@ func Place(s *arrow.Schema) string {
 	return place
 }
 
-func newSchema(fields []arrow.Field, place string) *arrow.Schema {
-	if place == "" {
+func newSchema(fields []arrow.Field, place, about string) *arrow.Schema {
+	md := map[string]string{}
+	if place != "" {
+		md[schemas.SourceKey] = place
+	}
+	if about != "" {
+		md[schemas.DescriptionKey] = about
+	}
+	if len(md) == 0 {
 		return arrow.NewSchema(fields, nil)
 	}
-	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{place})
-	return arrow.NewSchema(fields, &md)
+	of := arrow.MetadataFrom(md)
+	return arrow.NewSchema(fields, &of)
 }
 
 // widen makes the column f wide enough for the values of w.
@@ -129,7 +148,7 @@ func (p *Plan) widen(f *arrow.Field, w arrow.Field) error {
 	if schemas.SameType(from, to) {
 		return nil
 	}
-	*f = schemas.Field(f.Name, to, schemas.Source(*f))
+	*f = schemas.Describe(schemas.Field(f.Name, to, schemas.Source(*f)), schemas.Described(*f))
 	p.Widen = append(p.Widen, Widening{Column: *f, From: from})
 	return nil
 }
@@ -171,6 +190,7 @@ const (
 	ActionTurn   = "turn"        // the table's mode is now To
 	ActionForget = "drop_column" // somebody has dropped it, and it was accepted
 	ActionRetype = "retype"      // somebody has given it the type To, and it was accepted
+	ActionTell   = "describe"    // the column, or without one the table, means To
 	ActionView   = "create_view" // Table is a view of penstock's own
 	ActionDrift  = "drift"       // the source is not as it was, says Reason; the table is
 )
@@ -207,6 +227,14 @@ func (p Plan) Changes() []Change {
 		out = append(out, Change{Table: p.Table.Name, Column: w.Column.Name, Source: schemas.Source(w.Column),
 			Action: ActionWiden, From: schemas.TypeName(w.From), To: schemas.TypeName(schemas.TypeOf(w.Column)), Reason: "a value did not fit"})
 	}
+	for _, f := range slices.Concat(p.Add, p.Tell) {
+		if text := schemas.Described(f); text != "" {
+			out = append(out, Change{Table: p.Table.Name, Column: f.Name, Action: ActionTell, To: text, Reason: "the stream's description"})
+		}
+	}
+	if p.About != "" {
+		out = append(out, Change{Table: p.Table.Name, Action: ActionTell, To: p.About, Reason: "the stream's description"})
+	}
 	return out
 }
 
@@ -215,7 +243,7 @@ func (p Plan) Changes() []Change {
 // the one it has, unless somebody's change of it was accepted since.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
-	fields, places := map[string][]arrow.Field{}, map[string]string{}
+	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
 	for _, c := range slices.SortedStableFunc(slices.Values(changes), func(a, b Change) int { return a.At.Compare(b.At) }) {
 		if c.Action == ActionView || c.Action == ActionDrift {
 			continue
@@ -225,6 +253,8 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 		switch {
 		case c.Action == ActionTurn:
 			t.Mode = schemas.Mode(c.To)
+		case c.Action == ActionTell && c.Column == "":
+			about[c.Table] = c.To
 		case c.Column == "":
 			t.Key, places[c.Table] = ParseKeyName(c.To), c.Source
 		default:
@@ -236,7 +266,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 		tables[c.Table] = t
 	}
 	for name, t := range tables {
-		t.Columns = newSchema(fields[name], places[name])
+		t.Columns = newSchema(fields[name], places[name], about[name])
 		tables[name] = t
 	}
 	return tables, nil
@@ -244,6 +274,12 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 
 func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == c.Column })
+	if c.Action == ActionTell {
+		if i >= 0 {
+			fields[i] = schemas.Describe(fields[i], c.To)
+		}
+		return fields, nil
+	}
 	if c.Action == ActionForget {
 		if i >= 0 {
 			fields = slices.Delete(fields, i, i+1)
@@ -260,7 +296,7 @@ func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	if c.Action != ActionRetype {
 		to = schemas.Join(schemas.TypeOf(fields[i]), to)
 	}
-	fields[i] = schemas.Field(c.Column, to, c.Source)
+	fields[i] = schemas.Describe(schemas.Field(c.Column, to, c.Source), schemas.Described(fields[i]))
 	return fields, nil
 }
 

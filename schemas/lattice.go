@@ -185,6 +185,24 @@ func Source(f arrow.Field) string {
 	return v
 }
 
+// Described is what f means, in the words of whoever has described it; "" where
+// nobody has.
+func Described(f arrow.Field) string {
+	v, _ := f.Metadata.GetValue(DescriptionKey)
+	return v
+}
+
+// Describe is f with what it means.
+func Describe(f arrow.Field, text string) arrow.Field {
+	if text == "" {
+		return f
+	}
+	md := f.Metadata.ToMap()
+	md[DescriptionKey] = text
+	f.Metadata = arrow.MetadataFrom(md)
+	return f
+}
+
 var decimalName = regexp.MustCompile(`^decimal\((\d{1,2}),(\d{1,2})\)$`)
 
 // ParseType reads a declared type: bool, int64, float64, date, timestamp, text,

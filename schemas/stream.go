@@ -184,6 +184,10 @@ type Pagination struct {
 // own have none.
 const SourceKey = "penstock:source"
 
+// DescriptionKey is the metadata, of a field or of a table's schema, that says
+// what it means.
+const DescriptionKey = "penstock:description"
+
 // TypeKey is the field metadata that tells JSON text ("json") from plain text;
 // both are Arrow strings.
 const TypeKey = "penstock:type"

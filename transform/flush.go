@@ -29,7 +29,8 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 	var fields []arrow.Field
 	for _, c := range t.columns {
 		if c.kind != kindNone {
-			fields = append(fields, schemas.Field(c.name, c.typ, c.source))
+			f := schemas.Field(c.name, c.typ, c.source)
+			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[schemas.Column(t.path+c.source)]))
 		}
 	}
 	return m.complete(t, fields)
@@ -38,7 +39,11 @@ func (m *Mapper) schemaOf(t *table) *arrow.Schema {
 // complete puts penstock's own columns behind the source's.
 func (m *Mapper) complete(t *table, fields []arrow.Field) *arrow.Schema {
 	fields = append(fields, ownFields(t.level, m.keyType())...)
-	md := arrow.NewMetadata([]string{schemas.SourceKey}, []string{t.place})
+	keys, values := []string{schemas.SourceKey}, []string{t.place}
+	if t.parent == nil && m.stream.Description != "" {
+		keys, values = append(keys, schemas.DescriptionKey), append(values, m.stream.Description)
+	}
+	md := arrow.NewMetadata(keys, values)
 	return arrow.NewSchema(fields, &md)
 }
 
@@ -48,7 +53,8 @@ func (m *Mapper) promise() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(m.declared)) {
 		if !strings.Contains(path, "__") {
-			fields = append(fields, schemas.Field(path, m.declared[path], "/"+path))
+			f := schemas.Field(path, m.declared[path], "/"+path)
+			fields = append(fields, schemas.Describe(f, m.stream.Descriptions[path]))
 		}
 	}
 	return schemas.Table{Name: m.root.name, Key: m.stream.Key, Columns: m.complete(m.root, fields), Mode: m.stream.Mode}

@@ -42,8 +42,28 @@ func TestConformance(t *testing.T) {
 			defer done()
 			exec(q)
 		},
+		Comment: func(t testing.TB, d load.Destination, table, column string) string {
+			return commentOf(t, d.(*DB), table, column)
+		},
 		Views: true,
 	})
+}
+
+// commentOf is the comment on a column, or on a table.
+func commentOf(t testing.TB, d *DB, table, column string) (text string) {
+	t.Helper()
+	q := "SELECT coalesce(comment, '') AS text FROM duckdb_columns() WHERE column_name = " + literal(column)
+	if column == "" {
+		q = "SELECT coalesce(comment, '') AS text FROM duckdb_tables() WHERE true"
+	}
+	err := d.Query(t.Context(), q+" AND table_name = "+literal(table), func(b arrow.RecordBatch) error {
+		for _, r := range loadtest.RowsOf(b) {
+			text = r["text"]
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return text
 }
 
 // rowsOf reads a table; none where it is not there.

@@ -146,11 +146,18 @@ func (f *fitting) carryOut(p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
-	if err := f.loosen(p); err != nil {
+	if !p.Shapes() && f.changed[p.Table.Name] {
+		return nil // the engine would refuse; the next pass tells it
+	}
+	loosened, err := f.loosen(p)
+	if err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if err := carryOut(f.ctx, f.s, p); err != nil {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
+	}
+	if err := f.comment(p, loosened); err != nil {
+		return fmt.Errorf("describe table %s: %w", p.Table.Name, err)
 	}
 	f.ddl = true
 	f.altered[p.Table.Name] = p
@@ -168,9 +175,9 @@ func (f *fitting) carryOut(p load.Plan) error {
 // loosen copies a table which is about to be altered although the transaction
 // has changed rows of it, in an earlier Apply: of such a table, the engine
 // would refuse to commit the alteration. The copy takes its place and name.
-func (f *fitting) loosen(p load.Plan) error {
+func (f *fitting) loosen(p load.Plan) (bool, error) {
 	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {
-		return nil
+		return false, nil
 	}
 	const copied = load.Prefix + "copy"
 	for _, q := range []string{
@@ -179,11 +186,11 @@ func (f *fitting) loosen(p load.Plan) error {
 		"ALTER TABLE " + place(copied) + " RENAME TO " + ident(p.Table.Name),
 	} {
 		if err := f.s.exec(f.ctx, q); err != nil {
-			return err
+			return false, err
 		}
 	}
 	delete(f.changed, p.Table.Name)
-	return nil
+	return true, nil
 }
 
 // change runs a statement that deletes or updates rows of the table named.

@@ -30,6 +30,10 @@ type Driver struct {
 	// out where nobody can.
 	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
 
+	// Comment is what readers are told of a column, or of the table where it has
+	// no name; "" where nothing is.
+	Comment func(t testing.TB, d load.Destination, table, column string) string
+
 	// Views says that tables have views of the rows that stand.
 	Views bool
 
@@ -59,6 +63,9 @@ func memoryDriver() Driver {
 		Rows: func(_ testing.TB, d load.Destination, table string) []Row { return d.(*Memory).Rows(table) },
 		Alter: func(_ testing.TB, d load.Destination, table, column string, to arrow.DataType) {
 			d.(*Memory).Alter(table, column, to)
+		},
+		Comment: func(_ testing.TB, d load.Destination, table, column string) string {
+			return d.(*Memory).Comment(table, column)
 		},
 	}
 }
@@ -93,6 +100,7 @@ var (
 		{"batches of several shapes", testShapes},
 		{"inexact widening writes again", testInexact},
 		{"a long text", testLongText},
+		{"descriptions", testDescriptions},
 		{"hostile columns", testHostileColumns},
 		{"hostile tables", testHostileTables},
 		{"hostile values", testHostileValues},

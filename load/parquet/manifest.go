@@ -55,6 +55,7 @@ type table struct {
 	Key       []string      `json:"key,omitempty"`
 	Mode      schemas.Mode  `json:"mode"`
 	Place     string        `json:"place,omitempty"`
+	About     string        `json:"about,omitempty"`
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as [Options].PartitionBy
 	Empty     *file         `json:"empty,omitempty"`     // the file without rows of a table that has none
@@ -66,6 +67,7 @@ type columnEntry struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Source string `json:"source,omitempty"`
+	Means  string `json:"means,omitempty"`
 }
 
 // segment is rows of a root table that were written together, and all that
@@ -121,9 +123,9 @@ func newTable(t schemas.Table, partition string) *table {
 // become takes over what a plan has made of the table.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.Place(to.Columns), to.Columns
-	t.Columns = nil
+	t.About, t.Columns = load.About(to.Columns), nil
 	for _, f := range to.Columns.Fields() {
-		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f)})
+		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f), Means: schemas.Described(f)})
 	}
 }
 
@@ -140,14 +142,17 @@ func (t *table) read() error {
 		if err != nil {
 			return fmt.Errorf("column %q of %s: %w", c.Name, t.Name, err)
 		}
-		fields[i] = schemas.Field(c.Name, typ, c.Source)
+		fields[i] = schemas.Describe(schemas.Field(c.Name, typ, c.Source), c.Means)
 	}
-	var md *arrow.Metadata
+	md := map[string]string{}
 	if t.Place != "" {
-		place := arrow.NewMetadata([]string{schemas.SourceKey}, []string{t.Place})
-		md = &place
+		md[schemas.SourceKey] = t.Place
 	}
-	t.schema = arrow.NewSchema(fields, md)
+	if t.About != "" {
+		md[schemas.DescriptionKey] = t.About
+	}
+	of := arrow.MetadataFrom(md)
+	t.schema = arrow.NewSchema(fields, &of)
 	return nil
 }
 

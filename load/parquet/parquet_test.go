@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
@@ -31,7 +34,47 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 		},
 		Rows:  rows,
 		Alter: alter,
+
+		Comment: comment,
 	}
+}
+
+// comment is what the manifest says, and with it the newest file of the table.
+func comment(t testing.TB, d load.Destination, name, column string) string {
+	t.Helper()
+	all, err := d.(*Lake).manifests()
+	require.NoError(t, err)
+	for _, m := range all {
+		table := m.table(name)
+		if table == nil {
+			continue
+		}
+		if column == "" {
+			return load.Comment(load.About(table.schema), "records of "+m.key().Stream)
+		}
+		f := table.schema.Field(table.column(column))
+		require.Contains(t, inFiles(t, m.files(table), column), schemas.Described(f), "in the files as well")
+		return load.Comment(schemas.Described(f), schemas.Source(f))
+	}
+	return ""
+}
+
+// inFiles is what the files say that a column means.
+func inFiles(t testing.TB, files []*file, column string) (all []string) {
+	t.Helper()
+	for _, f := range files {
+		r, err := pqfile.OpenParquetFile(f.path(), false)
+		require.NoError(t, err)
+		pq, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+		require.NoError(t, err)
+		schema, err := pq.Schema()
+		require.NoError(t, err)
+		if i := schema.FieldIndices(column); i != nil {
+			all = append(all, schemas.Described(schema.Field(i[0])))
+		}
+		require.NoError(t, r.Close())
+	}
+	return all
 }
 
 // alter writes all files of a table anew, as somebody would who has only the

@@ -53,7 +53,7 @@ func joined(a, b *arrow.Schema) (*arrow.Schema, error) {
 			return nil, fmt.Errorf("column %q holds %s, not %s", f.Name, source, other) // Invariant 17
 		}
 		if to := schemas.Join(schemas.TypeOf(fields[i]), schemas.TypeOf(f)); !schemas.SameType(to, schemas.TypeOf(fields[i])) {
-			fields[i] = schemas.Field(f.Name, to, source)
+			fields[i] = schemas.Describe(schemas.Field(f.Name, to, source), schemas.Described(fields[i]))
 		}
 	}
 	md := a.Metadata()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -14,6 +15,9 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 const (
@@ -56,13 +60,22 @@ func (l *Lake) create(t *table, dir, name string) (*writer, error) {
 	return w, nil
 }
 
-// bare is the schema without metadata.
+// bare is the schema without metadata but what the columns and the rows mean.
 func bare(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
-		fields[i] = arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}
+		fields[i] = schemas.Describe(arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}, schemas.Described(f))
+	}
+	if about := load.About(s); about != "" {
+		md := arrow.MetadataFrom(map[string]string{schemas.DescriptionKey: about})
+		return arrow.NewSchema(fields, &md)
 	}
 	return arrow.NewSchema(fields, nil)
+}
+
+// told reports whether anything of the schema is described.
+func told(s *arrow.Schema) bool {
+	return load.About(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.Described(f) != "" })
 }
 
 // Write puts encoded bytes into the file.
@@ -87,7 +100,11 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 			props = append(props, parquet.WithDictionaryPath(path, true))
 		}
 	}
-	w.pq, err = pqarrow.NewFileWriter(w.bare, sink{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties())
+	var arrowProps []pqarrow.WriterOption
+	if told(w.bare) {
+		arrowProps = append(arrowProps, pqarrow.WithStoreSchema())
+	}
+	w.pq, err = pqarrow.NewFileWriter(w.bare, sink{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties(arrowProps...))
 	return err
 }
 

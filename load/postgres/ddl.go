@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -154,30 +155,56 @@ func (m *merge) dropKey(t schemas.Table) error {
 	return nil
 }
 
-// comment says of a new table and of new columns where they come from. What
-// others have written is left.
+// comment says of a new table and of new columns where they come from, and of
+// any what it means, once that is told. What others have written is left.
 func (m *merge) comment(p load.Plan) error {
 	table := m.db.place(p.Table.Name)
-	var all []string
-	if p.Create {
-		of := "records of " + m.key.Stream
-		if at := load.Place(p.Table.Columns); at != "" {
-			of = at + " of the " + of
-		} else if child(p.Table) {
-			of = "part of the " + of
-		}
-		all = append(all, "COMMENT ON TABLE "+table+" IS "+literal(of))
+	theirs, err := m.comments(p)
+	if err != nil {
+		return err
 	}
-	for _, f := range p.Add {
-		text := schemas.Source(f)
-		if text == "" {
-			text = meanings[f.Name]
+	var all []string
+	if of := m.recordsOf(p.Table); (p.Create || p.About != "") && load.OwnComment(theirs[""], of) {
+		all = append(all, "COMMENT ON TABLE "+table+" IS "+literal(load.Comment(load.About(p.Table.Columns), of)))
+	}
+	for _, f := range slices.Concat(p.Add, p.Tell) {
+		from := schemas.Source(f)
+		if from == "" {
+			from = meanings[f.Name]
 		}
-		if text != "" {
+		if text := load.Comment(schemas.Described(f), from); text != "" && load.OwnComment(theirs[f.Name], from) {
 			all = append(all, "COMMENT ON COLUMN "+table+"."+ident(f.Name)+" IS "+literal(text))
 		}
 	}
 	return m.s.run(m.ctx, strings.Join(all, "; "))
+}
+
+// recordsOf says what a table's rows are a part of.
+func (m *merge) recordsOf(t schemas.Table) string {
+	of := "records of " + m.key.Stream
+	if at := load.Place(t.Columns); at != "" {
+		return at + " of the " + of
+	} else if child(t) {
+		return "part of the " + of
+	}
+	return of
+}
+
+// comments are those of a table, by column, that a plan would describe anew;
+// the table's own has no column.
+func (m *merge) comments(p load.Plan) (map[string]string, error) {
+	if p.Create || len(p.Tell) == 0 && p.About == "" {
+		return nil, nil
+	}
+	all := map[string]string{}
+	query := `SELECT coalesce(a.attname, ''), d.description FROM pg_catalog.pg_description d
+		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND a.attnum > 0
+		WHERE d.classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objoid = ` + literal(m.db.place(p.Table.Name)) + "::pg_catalog.regclass"
+	err := m.s.query(m.ctx, query, func(v [][]byte) error {
+		all[string(v[0])] = string(v[1])
+		return nil
+	})
+	return all, err
 }
 
 // meanings of penstock's own columns.

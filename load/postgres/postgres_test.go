@@ -51,6 +51,14 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			}
 			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
 		},
+		Comment: func(t testing.TB, d load.Destination, table, column string) string {
+			p := d.(*DB)
+			of := literal(p.place(table)) + "::regclass"
+			if column == "" {
+				return server.Text("SELECT coalesce(obj_description(" + of + "), '')")
+			}
+			return server.Text("SELECT coalesce(col_description(attrelid, attnum), '') FROM pg_attribute WHERE attrelid = " + of + " AND attname = " + literal(column))
+		},
 		Views:    true,
 		Reserved: []string{"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"},
 		Escape:   func(text string) string { return strings.ReplaceAll(text, "\x00", `\u0000`) },

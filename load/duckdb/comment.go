@@ -1,0 +1,67 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"database/sql/driver"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// comment tells the engine what a table and its columns mean, once that is
+// described. A table that was copied has lost all its comments, a column that
+// was widened its own. What others have written is left.
+func (f *fitting) comment(p load.Plan, copied bool) error {
+	about, columns := p.About, slices.Concat(p.Add, p.Tell)
+	for _, w := range p.Widen {
+		columns = append(columns, w.Column)
+	}
+	if copied {
+		about, columns = load.About(p.Table.Columns), p.Table.Columns.Fields()
+	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c arrow.Field) bool { return schemas.Described(c) == "" })
+	if about == "" && len(columns) == 0 {
+		return nil
+	}
+	theirs, err := f.comments(p)
+	if err != nil {
+		return err
+	}
+	table, of := place(p.Table.Name), "records of "+f.key.Stream
+	if about != "" && load.OwnComment(theirs[""], of) {
+		if err := f.s.exec(f.ctx, "COMMENT ON TABLE "+table+" IS "+literal(load.Comment(about, of))); err != nil {
+			return err
+		}
+	}
+	for _, c := range columns {
+		from := schemas.Source(c)
+		if !load.OwnComment(theirs[c.Name], from) {
+			continue
+		}
+		q := "COMMENT ON COLUMN " + table + "." + ident(c.Name) + " IS " + literal(load.Comment(schemas.Described(c), from))
+		if err := f.s.exec(f.ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comments are those that a table has, by column; its own has no column.
+func (f *fitting) comments(p load.Plan) (map[string]string, error) {
+	all := map[string]string{}
+	if p.Create {
+		return all, nil
+	}
+	where := " WHERE database_name = 'db' AND schema_name = 'main' AND comment IS NOT NULL AND table_name = " + literal(p.Table.Name)
+	query := "SELECT column_name, comment FROM duckdb_columns()" + where + " UNION ALL SELECT '', comment FROM duckdb_tables()" + where
+	err := f.s.query(f.ctx, query, func(v []driver.Value) error {
+		column, _ := v[0].(string)
+		all[column], _ = v[1].(string)
+		return nil
+	})
+	return all, err
+}
