@@ -84,7 +84,7 @@ func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]st
 	}
 	run, _ := c.run.(string)
 	var drifted any
-	if text := changed[[2]string{runOf(run), strings.ReplaceAll(k.Stream, ".", "_")}]; run != "" && text != "" {
+	if text := changed[[2]string{max(runOf(run), o.run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
 		drifted = text
 	}
 	if o.run != "" && o.run >= runOf(run) {

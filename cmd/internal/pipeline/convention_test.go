@@ -170,6 +170,13 @@ func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {
 	require.Equal(t, 4, leads.Requests, "of the probes")
 	require.Equal(t, StatusComplete, deals.Status)
 	require.Len(t, r.alive("crm.leads"), 7, "the table is kept")
+	require.Equal(t, Blocking, leads.Notices[0].Severity)
+	require.Contains(t, drifts(r), "crm.leads blocking: envelope: "+leads.Notices[0].Reason)
+
+	r.source.lists["crm.leads"].fail = nil
+	r.restart(nil)
+	p.say = nil
+	require.Equal(t, int64(7), r.must(StatusComplete).Streams[0].Counts.Unchanged, "and goes on when the source does")
 }
 
 func TestAnEndpointThatNothingExplainsEndsItsStreamAlone(t *testing.T) {

@@ -2,16 +2,13 @@ package pipeline
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/extract"
-	"github.com/penstock-data/penstock/load"
 )
 
 // Severity says what becomes of a stream that has drifted.
@@ -190,50 +187,3 @@ func changedConvention(before, now extract.Convention, cause error) []Notice {
 }
 
 func orNone(s string) string { return cmp.Or(s, "nothing") }
-
-// drifted is what of the pass that ends with g is not as it was. A part of the
-// records says nothing about the others.
-func (p *pass) drifted(g *group, shut bool) []Notice {
-	all := slices.Clone(p.noticed)
-	for i := range all {
-		all[i].Table = p.stream.Table.Name
-	}
-	if g.profile != nil && !p.stream.Window {
-		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
-	}
-	for i := range all {
-		switch {
-		case all[i].About != NoticeCount:
-		case shut:
-			all[i].Severity = Blocking // the brake holds what would be deleted
-		case p.Options.ConfirmShrink:
-			all[i].Severity = Noted // somebody knows
-		}
-	}
-	gravest(all)
-	return all
-}
-
-// note writes the drift of a pass beside the other changes of its tables, and
-// what the next pass is to be compared with.
-func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
-	if d.verb == repeat {
-		return k.learn(ctx, p, p.known)
-	}
-	found := append(p.drifted(g, d.shut), k.before.overlooked()...)
-	k.report.Notices = found
-	if len(found) > 0 {
-		at, rows := time.Now(), make([][]any, len(found))
-		for i, f := range found {
-			rows[i] = []any{at, p.Run, f.Table, f.Column, "", load.ActionDrift, f.From, f.To, string(f.Severity) + ": " + f.About + ": " + f.Reason}
-		}
-		if err := writeOwn(ctx, k.tx, load.Changes, rows...); err != nil {
-			return err
-		}
-	}
-	m := p.known
-	if g.profile != nil && !g.profile.same(m.Profile) && !d.shut {
-		m.Profile = g.profile
-	}
-	return k.learn(ctx, p, m)
-}

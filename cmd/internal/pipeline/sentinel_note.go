@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// drifted is what of the pass that ends with g is not as it was. A part of the
+// records says nothing about the others, nor does a list that contradicts itself.
+func (p *pass) drifted(g *group, shut, believed bool) []Notice {
+	all := slices.Clone(p.noticed)
+	for i := range all {
+		all[i].Table = p.stream.Table.Name
+	}
+	if g.profile != nil && !p.stream.Window && believed {
+		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
+	}
+	for i := range all {
+		switch {
+		case all[i].About != NoticeCount:
+		case shut:
+			all[i].Severity = Blocking // the brake holds what would be deleted
+		case p.Options.ConfirmShrink:
+			all[i].Severity = Noted // somebody knows
+		}
+	}
+	gravest(all)
+	return all
+}
+
+// note writes the drift of a pass beside the other changes of its tables, and
+// what the next pass is to be compared with.
+func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
+	if d.verb == repeat {
+		return k.learn(ctx, p, p.known)
+	}
+	found := append(p.drifted(g, d.shut, !k.refuted), k.before.overlooked()...)
+	k.report.Notices = found
+	if err := writeNotices(ctx, k.tx, p.Run, found); err != nil {
+		return err
+	}
+	m := p.known
+	if g.profile != nil && !g.profile.same(m.Profile) && !d.shut && !k.refuted {
+		m.Profile = g.profile
+	}
+	return k.learn(ctx, p, m)
+}
+
+func writeNotices(ctx context.Context, tx load.Tx, run string, all []Notice) error {
+	if len(all) == 0 {
+		return nil
+	}
+	at, rows := time.Now(), make([][]any, len(all))
+	for i, n := range all {
+		rows[i] = []any{at, run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.About + ": " + n.Reason}
+	}
+	return writeOwn(ctx, tx, load.Changes, rows...)
+}
+
+// protest writes down why a stream waits for a person that no pass has ended
+// for: the destinations' cursors stay at the same place.
+func (st *streamRun) protest(ctx context.Context, err error) error {
+	changed, ok := errors.AsType[*ChangedError](err)
+	if !ok || ctx.Err() != nil {
+		return err
+	}
+	reason := changed.Reason
+	if changed.Err != nil {
+		reason += ": " + changed.Err.Error()
+	}
+	all := []Notice{{Severity: Blocking, About: NoticeEnvelope, Table: st.origin.Table.Name, Reason: reason}}
+	for _, k := range st.sinks {
+		if k.finished || k.dest.Destination == nil {
+			continue
+		}
+		k.report.Notices = all
+		if failed := k.protest(ctx, st.run, all); failed != nil {
+			err = errors.Join(err, fmt.Errorf("note that in %s: %w", k.dest.Name, failed))
+		}
+	}
+	return err
+}
+
+func (k *sink) protest(ctx context.Context, r *run, all []Notice) error {
+	k.rollback()
+	stored, err := k.cursor(ctx, r)
+	if err != nil {
+		return err
+	}
+	pos, err := decodePosition(stored)
+	if err != nil {
+		return err
+	}
+	tx, err := k.dest.Begin(ctx, k.key, stored, load.Pass{Run: r.Run, Whole: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := writeNotices(ctx, tx, r.Run, all); err != nil {
+		return err
+	}
+	pos.by = r.Run // another cursor, and the same place
+	return tx.Commit(ctx, pos.encode())
+}
