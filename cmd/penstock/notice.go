@@ -27,6 +27,7 @@ func (a *app) printNotices(w io.Writer, streams []pipeline.StreamReport) {
 		more := 0
 		for i, n := range s.Notices {
 			switch {
+			case n.Severity == pipeline.Blocking && s.Err != nil: // which says so
 			case a.verbose, n.Severity != pipeline.Noted && i < maxNotices:
 				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), printable(n.Reason, false))
 				told = true

@@ -173,13 +173,16 @@ func (st *streamRun) agree(ctx context.Context) error {
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
 	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
 	st.owed += c.Requests
-	if err != nil {
-		if ctx.Err() != nil {
-			return c, context.Cause(ctx)
-		}
-		return c, fmt.Errorf("%s: %w", st.origin.Name, err)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case st.known.Of != "" && inconclusive(err):
+		err = &ChangedError{Stream: st.origin.Name, Reason: "it does not answer as it did, and probing it anew settled nothing", Err: err}
+	default:
+		err = fmt.Errorf("%s: %w", st.origin.Name, err)
 	}
-	return c, nil
+	return c, err
 }
 
 // adopt makes the stream what its convention says. A table that has rows keeps
@@ -219,13 +222,8 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	st.renegotiated = true
 	before := st.known.Convention
 	c, failed := st.negotiate(ctx, n)
-	switch {
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case failed != nil && !inconclusive(failed):
-		return false, failed // nothing was found out, about the endpoint least of all
-	case failed != nil:
-		return false, &ChangedError{Stream: st.stream.Name, Reason: "it does not answer as it did, and probing it anew settled nothing", Err: failed}
+	if failed != nil {
+		return false, failed
 	}
 	st.known.Convention = c
 	st.noticed = append(st.noticed, changedConvention(before, c, err)...)
