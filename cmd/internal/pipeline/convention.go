@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,7 +165,9 @@ func (st *streamRun) agree(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		st.known.Convention = c
+		if !c.Open || st.known.Of == "" { // else the list is empty for now, and says less than is known
+			st.known.Convention = c
+		}
 	}
 	return st.adopt(ctx)
 }
@@ -211,12 +214,22 @@ func (st *streamRun) settleProbes(reports []StreamReport) {
 	st.owed = 0
 }
 
+// errFirst ends a pass over a list that was empty when it was probed, and is not
+// any more: nothing is known of how it is built. // Invariant 14
+var errFirst = errors.New("the list has its first records")
+
+// unseen reports whether a page is the first that there is something to learn
+// from.
+func (st *streamRun) unseen(page extract.Page) bool {
+	return !st.renegotiated && st.known.Of != "" && !st.known.Located && len(bytes.TrimSpace(page.Records)) > len("[]")
+}
+
 // renegotiate finds out anew how the endpoint answers, once a run, where err
-// says that it does not answer as it was held to. It reports whether the sinks
-// of p may begin again.
+// says that it does not answer as it was held to, or does for the first time. It
+// reports whether the sinks of p may begin again.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.Source.(Negotiator)
-	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) {
+	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {
 		return false, err
 	}
 	st.renegotiated = true
@@ -226,7 +239,9 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 		return false, failed
 	}
 	st.known.Convention = c
-	st.noticed = append(st.noticed, changedConvention(before, c, err)...)
+	if !errors.Is(err, errFirst) {
+		st.noticed = append(st.noticed, changedConvention(before, c, err)...)
+	}
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
@@ -268,6 +283,9 @@ func (e *ChangedError) Unwrap() error { return e.Err }
 // yet. What is known is not written again: a pass that finds everything as it was
 // leaves it alone.
 func (k *sink) learn(ctx context.Context, p *pass, m Memory) error {
+	if m.Open {
+		m.Convention = extract.Convention{} // there was nothing to learn from
+	}
 	text := m.text()
 	if text == "" || text == k.memory {
 		return nil

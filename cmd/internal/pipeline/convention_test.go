@@ -36,7 +36,7 @@ func (p *prober) Negotiate(_ context.Context, s schemas.Stream, known extract.Co
 func of(t *testing.T, s schemas.Stream, key ...string) extract.Convention {
 	t.Helper()
 	c := extract.Convention{
-		LearnedAt: time.Now().UTC(), Requests: 6, Records: "/data", Key: key,
+		LearnedAt: time.Now().UTC(), Requests: 6, Located: true, Records: "/data", Key: key,
 		Facts: []extract.Fact{{About: extract.FactRecords, Value: "/data", From: extract.Learned}},
 	}.About(s)
 	require.True(t, c.Fits(s))
@@ -147,6 +147,49 @@ func TestAnEndpointThatAnswersOtherwiseIsProbedAnewOnce(t *testing.T) {
 	p.say = func(int, extract.Convention) (extract.Convention, error) { return of(t, s), nil }
 	r.must(StatusFailed)
 	require.Equal(t, 3, p.asked["crm.leads"], "never twice in a run")
+}
+
+func TestAnEmptyListIsProbedAnewWithItsFirstRecords(t *testing.T) {
+	s := keyless("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
+	p := r.probed(func(asked int, _ extract.Convention) (extract.Convention, error) {
+		c := of(t, s, "id")
+		if asked == 1 {
+			c.Located, c.Key, c.Facts[0].Value = false, nil, ""
+		}
+		return c, nil
+	})
+	r.must(StatusComplete)
+	before := r.memory.Rows(load.Conventions.Name)
+	r.must(StatusComplete)
+	require.Equal(t, 1, p.asked["crm.leads"], "there is nothing to learn from")
+	require.Equal(t, before, r.memory.Rows(load.Conventions.Name))
+
+	r.source.lists["crm.leads"].records = records(1, 4)
+	rep := r.must(StatusComplete)
+	require.Equal(t, 2, p.asked["crm.leads"])
+	require.Empty(t, rep.Streams[0].Notices, "that is no alarm")
+	tables, err := r.memory.Tables(context.Background(), "crm.leads")
+	require.NoError(t, err)
+	require.Equal(t, []string{"id"}, tables[0].Key)
+	require.Len(t, r.alive("crm.leads"), 3)
+	r.must(StatusComplete)
+	require.Equal(t, 2, p.asked["crm.leads"])
+}
+
+func TestWhatSaysNothingIsNotRemembered(t *testing.T) {
+	s := keyless("crm.leads")
+	r := newRig(t, map[string]*list{"crm.leads": {}}, s)
+	p := r.probed(func(int, extract.Convention) (extract.Convention, error) {
+		c := of(t, s)
+		c.Open, c.Located = true, false
+		return c, nil
+	})
+	r.must(StatusComplete)
+	before := r.memory.Rows(load.Conventions.Name)
+	r.must(StatusComplete)
+	require.Equal(t, 2, p.asked["crm.leads"], "each run looks again")
+	require.Equal(t, before, r.memory.Rows(load.Conventions.Name))
 }
 
 func TestAnEndpointThatNothingExplainsAnyMoreWaits(t *testing.T) {

@@ -59,6 +59,9 @@ func (p *pass) salvage(ctx context.Context, groups chan<- *group) {
 
 // take adds a page to the group.
 func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page) error {
+	if p.unseen(page) {
+		return fmt.Errorf("%s: %w", p.stream.Name, errFirst)
+	}
 	if err := p.reserve(ctx, groups, len(page.Records)); err != nil {
 		return err
 	}
