@@ -58,11 +58,18 @@ var (
 	// learned or configured about it and the evidence, as JSON.
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
+
+	// Parents holds, for each stream that is asked for once for each record of
+	// another, what was asked: the values taken from those records, as JSON, a
+	// fingerprint of the records by then, and the pass. No print says that it is
+	// to be asked again in any case.
+	Parents = own("parents", []string{"pipeline", "stream", "parent"},
+		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 )
 
 // OwnTables are penstock's own tables as their first row finds them.
 func OwnTables() []schemas.Table {
-	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions}
+	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents}
 }
 
 func own(name string, key []string, columns ...arrow.Field) schemas.Table {

@@ -113,6 +113,11 @@ type Stream struct {
 	Settled  bool
 	Volatile []string // top-level fields that change by being read; left out of the row hash
 
+	// Reread says how many passes it may take, at most, until each parent has
+	// been asked again although nothing about it has changed; 1: every pass asks
+	// all. 0 leaves it to whoever reads.
+	Reread int
+
 	// Window says that the list shows some of its records, such as those of the
 	// current month. What it lacks is not gone, and is never deleted.
 	Window bool

@@ -108,6 +108,21 @@ serve: {listen: 127.0.0.1:8080, auth: {token: "${PENSTOCK_DASHBOARD_TOKEN}"}}
 state: .penstock                         # inbox and caches; or a postgres:// URL that several workers share
 `
 
+func TestParseReread(t *testing.T) {
+	stream := func(text string) string {
+		return strings.Replace(contract, "blog.posts: {", "blog.posts: {reread: "+text+", ", 1)
+	}
+	c, err := Parse([]byte(stream("30")), input())
+	require.NoError(t, err)
+	s, ok := c.Stream("blog.posts")
+	require.True(t, ok)
+	require.Equal(t, 30, s.Reread)
+	for _, text := range []string{"0", "-1", "10001", "often"} {
+		_, err := Parse([]byte(stream(text)), input())
+		require.ErrorContains(t, err, "blog.posts reread")
+	}
+}
+
 func TestParseContractExample(t *testing.T) {
 	c, err := Parse([]byte(contract), input())
 	require.NoError(t, err)

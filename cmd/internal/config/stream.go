@@ -151,6 +151,7 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 				s.Description = v.value
 			}
 		},
+		"reread":  func(n ast.Node) { s.Reread = r.number(n, what+" reread", 1, 10_000) },
 		"columns": func(n ast.Node) { r.columns(s, n, what+" columns") },
 		"auth":    func(n ast.Node) { r.streamAuth(s, n, what+" auth") },
 	}

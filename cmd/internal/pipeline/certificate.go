@@ -30,6 +30,7 @@ type witnesses struct {
 	Resumed    bool       `json:"resumed"`
 	Twice      bool       `json:"twice"` // the pass before, in the same run, found the same
 	Parents    int        `json:"parents,omitempty"`
+	Skipped    int        `json:"skipped,omitempty"` // parents that were not asked: they are as they were
 	Gone       int        `json:"gone,omitempty"`
 	Short      int        `json:"short,omitempty"`
 	Parent     string     `json:"parent,omitempty"` // verdict of the parents' list
@@ -77,6 +78,7 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Resumed:    !e.whole || e.end.Resumed,
 		Twice:      twice,
 		Parents:    e.end.Parents,
+		Skipped:    e.end.Skipped,
 		Gone:       e.end.Gone,
 		Short:      e.end.Short,
 		Parent:     string(e.parent),

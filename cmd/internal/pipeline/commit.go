@@ -32,6 +32,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	for _, k := range p.sinks {
 		k.rollback()
 		k.found.release()
+		k.left.release()
 		k.leave(p)
 	}
 	p.asked.Add(int64(p.requests()))
@@ -105,8 +106,8 @@ func (p *pass) committed(k *sink) {
 // them by name, if somebody can be asked for them yet, or if they may be records
 // that were rejected.
 func (p *pass) sweep(g *group, names bool) load.Sweep {
-	if g.end == nil || g.end.Partial {
-		return load.Sweep{} // an incremental pass misses most rows, and that says nothing
+	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
+		return load.Sweep{} // what a pass has left out says nothing
 	}
 	s := load.Sweep{Table: p.stream.Table.Name, At: g.ended}
 	if p.inquest != nil && names || g.total.rejected > 0 {
@@ -124,12 +125,15 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	defer releaseAll(e.others)
 	d := e.decide()
 	k.refuted = e.verdict == Contradicted
+	k.turns(p, e, d)
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: g.ended}
 	switch d.verb {
 	case ask:
 		return ask, nil
 	case bury, remove:
-		s.Keys = d.keys
+		if s.Keys = d.keys; s.Keys == nil && g.end.Skipped > 0 {
+			return d.verb, errors.New("rows of parents that were not asked would be deleted") // Invariant 12
+		}
 		swept, err := k.apply(ctx, s)
 		if err != nil {
 			return d.verb, err
@@ -151,20 +155,29 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 	r := reading{
 		end: *g.end, whole: !p.resumes, counts: k.counts, filtered: g.total.filtered, digest: g.digest,
-		most: k.most, missed: out.Missing, parent: p.proofOf(k.dest.Name, p.stream.Parent),
+		most: k.most, missed: out.Missing, single: single(p.stream), parent: p.proofOf(k.dest.Name, p.stream.Parent),
 	}
 	if k.before != nil {
 		r.unlike = p.hasher.minus(&r.digest, &k.before.digest)
 	}
-	r.twin = p.agreement(&r)
+	if r.end.Skipped == 0 {
+		r.twin = p.agreement(&r)
+	}
 	e := ending{
 		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
 		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
 		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
 		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial,
 	}
+	if r.end.Skipped > 0 {
+		e.others = retained(out.Keys)
+		if k.left != nil {
+			e.foreign = k.left.foreign
+		}
+	}
 	if e.counts.Rejected > 0 {
 		var there int64
+		releaseAll(e.others)
 		there, e.others, e.sorted = g.refused.sort(out)
 		e.outcome.Missing -= there
 	}
@@ -186,6 +199,7 @@ func (k *sink) settle(e ending, d decision, twice bool) {
 		k.most = max(k.most, e.listed())
 	}
 	if d.verb == repeat {
+		k.unsparing = d.whole
 		return
 	}
 	k.finished = true

@@ -12,7 +12,7 @@ import (
 
 // gather reads pages into groups and sends each on when it is full.
 func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
-	for page, err := range p.Source.Pages(ctx, p.stream, p.from) {
+	for page, err := range p.pages(ctx) {
 		if err == nil && p.group.end != nil {
 			err = errors.New("a page came after the last one")
 		}
@@ -76,6 +76,9 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		g.ended = time.Now().UTC()
 	}
 	p.count(page)
+	if p.kin != nil {
+		p.kin.note(page.Parents)
+	}
 	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
 		if err := p.flush(); err != nil {
 			return err
@@ -152,8 +155,14 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return nil // no page yet
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
-	if g.end != nil && !p.resumes && !g.end.Partial {
+	if g.end != nil && !p.resumes && g.end.Skipped == 0 && !g.end.Partial {
 		g.profile = p.profile.profile(g.ended)
+	}
+	if p.kin != nil {
+		g.parents = p.kin.take()
+		if g.end != nil {
+			p.kin.end()
+		}
 	}
 	p.open.Add(1)
 	select {

@@ -57,6 +57,7 @@ type pass struct {
 	control string   // the key of a record that the pass carried, as JSON
 	inquest *inquest // nil where single records cannot be asked for
 	refused refused  // keys of records that were rejected
+	kin     *kin     // nil where every parent is asked, and where there are none
 	unasked int      // pages since the destinations were asked what they know
 	read0   int64    // records up to the page before
 	total   tally    // of the source's side, up to the group at hand
@@ -79,6 +80,7 @@ type group struct {
 	batches []transform.TableBatch
 	rejects []transform.Reject
 	gaps    []extract.Gap // of its pages
+	parents []noted       // whose last rows it has
 	begun   time.Time
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches
@@ -125,6 +127,7 @@ func (p *pass) read(ctx context.Context) error {
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
+	p.kin = p.newKin()
 	for _, k := range p.sinks {
 		tables, err := k.enter(ctx, p)
 		if err != nil {
@@ -133,7 +136,11 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 		known = append(known, tables)
 		settled = settled && p.settled[k.dest.Name]
+		if p.kin != nil && k.parentage != nil {
+			p.kin.known = append(p.kin.known, k.parentage)
+		}
 	}
+	p.spare()
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: time.Now().UTC(), Via: "poll"}, schemas.JoinTables(known...))
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}

@@ -13,11 +13,11 @@ import (
 // cursor, and the pass it stands in, which a later process needs in order to
 // carry that pass on. The stored form is
 //
-//	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41}
+//	{"pass":"<id>","at":<source's cursor>,"end":true,"most":41,"turn":3}
 //
 // where end says that the pass was finished there, and most how many records the
-// longest whole pass so far has found. Of the runs themselves, most counts those
-// that have ended. The zero position is the beginning, stored as "".
+// longest whole pass so far has found; of the runs themselves, most counts those
+// that have ended. What turn and doubt are for, parentage says. The zero position is the beginning, stored as "".
 //
 // "whole" says that incremental passes were seen to miss changes. A position may
 // have been touched since, by a run that did not read: "by" is
@@ -28,6 +28,9 @@ type position struct {
 	end  bool
 	most int64
 	by   string
+
+	turn  int64  // passes that have ended and knew what they did not carry
+	doubt string // a pass whose readings of parents have to be made again
 
 	// whole says that passes read the whole list, because an incremental one was
 	// seen to miss changes.
@@ -53,6 +56,12 @@ func (p position) encode() state.Cursor {
 	if p.most > 0 {
 		fmt.Fprintf(&b, `,"most":%d`, p.most)
 	}
+	if p.turn > 0 {
+		fmt.Fprintf(&b, `,"turn":%d`, p.turn)
+	}
+	if p.doubt != "" {
+		b.WriteString(`,"doubt":` + quote(p.doubt))
+	}
 	if p.whole {
 		b.WriteString(`,"whole":true`)
 	}
@@ -75,12 +84,15 @@ func decodePosition(c state.Cursor) (position, error) {
 		return position{}, nil
 	}
 	var stored struct {
-		Pass  string          `json:"pass"`
-		At    json.RawMessage `json:"at"`
-		End   bool            `json:"end"`
-		Most  int64           `json:"most"`
-		By    string          `json:"by"`
-		Whole bool            `json:"whole"`
+		Pass string          `json:"pass"`
+		At   json.RawMessage `json:"at"`
+		End  bool            `json:"end"`
+		Most int64           `json:"most"`
+		By   string          `json:"by"`
+
+		Turn  int64  `json:"turn"`
+		Doubt string `json:"doubt"`
+		Whole bool   `json:"whole"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -88,7 +100,8 @@ func decodePosition(c state.Cursor) (position, error) {
 	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By, whole: stored.Whole}
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
+		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

@@ -20,6 +20,9 @@ func (p *pass) flush() error {
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.add(&p.digest, b.Table, b.Batch)
 			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))
+			if err := p.kin.carry(b.Table, b.Batch); err != nil {
+				return fmt.Errorf("%s: %w", p.stream.Name, err)
+			}
 		}
 	}
 	batches, kept, err := p.shaper.Shape(batches)
@@ -36,6 +39,8 @@ func (p *pass) flush() error {
 	g.rejects = append(append(g.rejects, rejects...), kept...)
 	p.refused.add(rejects)
 	p.refused.add(kept)
+	p.kin.refuse(rejects)
+	p.kin.refuse(kept)
 	p.total.filtered = p.shaper.Filtered()
 	p.total.fetched = p.mapper.Fetched() - p.total.filtered
 	p.total.rejected = p.mapper.Rejected() + p.shaper.Rejected()

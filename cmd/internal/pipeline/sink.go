@@ -29,6 +29,7 @@ type sink struct {
 	start    position     // where the run found it; the beginning where that was inside a pass
 	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
 
+	kinship
 	tx       load.Tx      // open between two groups only where a pass is one transaction
 	tried    state.Cursor // of the last commit, whether it has come off or not
 	found    *findings    // about rows that the pass did not carry; nil until somebody asked
@@ -85,7 +86,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return err
 	}
 	pos, err := decodePosition(stored)
-	k.most, k.wary = pos.most, pos.whole
+	k.most, k.turn, k.doubt, k.wary = pos.most, pos.turn, pos.doubt, pos.whole
 	if !pos.midPass() {
 		k.start = pos
 	}
@@ -161,13 +162,21 @@ func (k *sink) rollback() {
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
+	k.parentage, k.left = nil, nil
 	if !p.resumes {
 		k.whole++
+	}
+	if k.pos.pass != "" {
+		k.turn, k.doubt = k.pos.turn, k.pos.doubt
 	}
 	if k.dest.Destination == nil {
 		return nil, nil
 	}
-	return k.dest.Tables(ctx, p.stream.Table.Name)
+	tables, err := k.dest.Tables(ctx, p.stream.Table.Name)
+	if err == nil && p.kin != nil {
+		k.parentage, err = k.recall(ctx, p, tables)
+	}
+	return tables, err
 }
 
 // commit makes g durable together with the position after it. // Invariant 2
@@ -176,6 +185,9 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		k.rehearse(p, g)
 		return nil
 	}
+	if err := k.review(ctx, p, g); err != nil {
+		return err
+	}
 	if err := k.write(ctx, p, g); err != nil {
 		return err
 	}
@@ -183,6 +195,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		return nil // the transaction stays open until the pass is complete
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
+	out = k.outcome(g, out)
 	defer releaseAll(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
 		return err
@@ -235,7 +248,10 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 			return err
 		}
 	}
-	return k.writeRejects(ctx, p, g)
+	if err := k.writeRejects(ctx, p, g); err != nil {
+		return err
+	}
+	return k.writeParents(ctx, p, g)
 }
 
 // apply merges what was written and counts what came of it.
@@ -270,7 +286,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.most, pos.whole = k.most, k.wary
+	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
 	if g.end != nil && k.anew && !k.refuted {
 		pos.at = "" // the next pass reads the whole list
 	}

@@ -31,10 +31,11 @@ const (
 // decision is the end of a pass: what happens to the missing rows, and why
 // the stream is held, if it is.
 type decision struct {
-	verb verb
-	held string
-	shut bool                // held by the brake alone
-	keys []arrow.RecordBatch // the only rows to delete; nil: all that are missing
+	verb  verb
+	held  string
+	shut  bool                // held by the brake alone
+	whole bool                // with repeat: ask every parent
+	keys  []arrow.RecordBatch // the only rows to delete; nil: all that are missing
 }
 
 // ending is all that a decision depends on.
@@ -53,8 +54,9 @@ type ending struct {
 	others   []arrow.RecordBatch // the keys of the others
 	last     bool                // no further pass in this run
 	confirm  bool
-	wanted   bool // streams that hang from this one need its proof
-	window   bool // the list shows some of its records: see schemas.Stream
+	wanted   bool  // streams that hang from this one need its proof
+	window   bool  // the list shows some of its records: see schemas.Stream
+	foreign  int64 // of the missing rows, those that a parent which was not asked may have
 }
 
 // decide applies the rules of deletion: only what a proven pass did not carry
@@ -83,6 +85,8 @@ func (e ending) decide() decision {
 		return decision{held: "cannot tell which rows the pass carried; none was deleted"}
 	case e.outcome.Missing == 0:
 		return decision{}
+	case e.end.Skipped > 0 && (e.verdict != Proven || e.foreign > 0):
+		return e.elsewhere()
 	case e.verdict != Proven:
 		return e.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", e.outcome.Missing, e.verdict, e.why(e.verdict, e.before)))
 	case !e.confirmed(e.before) && !e.last:
@@ -96,6 +100,17 @@ func (e ending) decide() decision {
 	default:
 		return decision{verb: remove, keys: e.others}
 	}
+}
+
+// elsewhere decides about rows that parents which were asked have no more, and
+// others may have: the source is asked for each, and if that does not settle it,
+// every parent.
+func (e ending) elsewhere() decision {
+	d := e.hold(fmt.Sprintf("%d rows are missing, and not every parent was asked", e.outcome.Missing))
+	if d.held != "" && !e.last && e.parent == Proven {
+		return decision{verb: repeat, whole: true}
+	}
+	return d
 }
 
 // hold keeps the missing rows for a reason, but for those that the source itself
@@ -142,6 +157,9 @@ func (e ending) doubt() string {
 // rows and 10 %, or to nothing. Without a key a changed row is a missing one
 // and a new one, so there the net loss counts.
 func (e ending) braked() bool {
+	if e.end.Skipped > 0 && e.outcome.Missing < e.outcome.Alive {
+		return e.outcome.Missing > brakeRows && e.outcome.Missing*100 > e.outcome.Alive*brakeShare
+	}
 	if e.distinct() == 0 {
 		return true
 	}

@@ -27,6 +27,7 @@ type reading struct {
 	parent   Verdict    // of the parent's pass in this run; "" where it had none
 	unlike   difference // to the reading before, as far as both are whole
 	twin     *agreement // with the stream that shows the same records; nil where that was not read
+	single   bool       // each parent has one record
 }
 
 // distinct is how many records of the pass are different ones; those no table
@@ -139,7 +140,9 @@ func (r reading) selfEvident() bool {
 		return true
 	case r.fanOut():
 		// Were every parent gone, the module and not the parents would be.
-		return r.parent == Proven && e.Short == 0 && (e.Gone < e.Parents || e.Parents == 0)
+		// A parent that was not asked still has its record, if it has one by
+		// definition; what a list below it holds by now, nobody knows.
+		return r.parent == Proven && e.Short == 0 && (e.Gone < e.Parents || e.Parents == 0) && (e.Skipped == 0 || r.single)
 	case e.LastTotal >= 0 && r.filtered == 0:
 		return !r.tainted() // it is the number of distinct records, else the pass were contradicted
 	default:

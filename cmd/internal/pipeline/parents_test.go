@@ -1,0 +1,334 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// estate is a source of parents, each with a detail and a list of its own, and
+// the pipeline that reads them.
+type estate struct {
+	*rig
+	url    string
+	client *wire.Client
+
+	mu      sync.Mutex
+	parents map[int]int    // version, by id
+	secret  map[int]int    // of the detail alone, by id
+	items   map[int][]int  // of the list, by parent
+	absent  map[int]bool   // details that are not found
+	asked   map[string]int // requests, by path
+	budget  int            // requests to the details before they break; -1: none
+	lists   bool           // read the lists, not the details
+	reread  int
+}
+
+func newEstate(t *testing.T, n int) *estate {
+	e := &estate{parents: map[int]int{}, secret: map[int]int{}, items: map[int][]int{}, absent: map[int]bool{}, asked: map[string]int{}, budget: -1}
+	for id := 1; id <= n; id++ {
+		e.parents[id] = 1
+	}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	e.url = server.URL
+	e.rig = &rig{t: t, memory: loadtest.NewMemory(nil)}
+	e.config = Config{Name: "nightly", limits: defaultLimits}
+	w, err := wire.New(wire.Options{
+		Name: "estate", BaseURL: server.URL, MaxAttempts: 1, Rate: wire.Rate{Limit: 100_000, Window: time.Second},
+		Allow: []wire.Route{{Method: "GET", Path: "/api/parents"}, {Method: "GET", Path: "/api/detail/{id}"}, {Method: "GET", Path: "/api/items/{id}"}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	e.client = w
+	return e
+}
+
+// ServeHTTP answers with pages of a thousand parents, a detail, or a list.
+func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
+	e.asked[kind]++
+	id, _ := strconv.Atoi(rest)
+	if kind != "parents" && e.budget >= 0 {
+		if e.budget--; e.budget < 0 {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
+			return
+		}
+	}
+	switch {
+	case kind == "parents":
+		e.page(w, r)
+	case e.absent[id]:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"message":"Record not found"}`)
+	case kind == "detail":
+		fmt.Fprintf(w, `{"data":{"id":%d,"version":%d,"secret":%d}}`, id, e.parents[id], e.secret[id])
+	default:
+		var rows []string
+		for _, item := range e.items[id] {
+			rows = append(rows, fmt.Sprintf(`{"id":%d}`, item))
+		}
+		fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":1,"last_page":1,"total":%d}}`, strings.Join(rows, ","), len(rows))
+	}
+}
+
+func (e *estate) page(w http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	n = max(n, 1)
+	ids := slices.Sorted(maps.Keys(e.parents))
+	pages := slices.Collect(slices.Chunk(ids, 1000))
+	var rows []string
+	if n <= len(pages) {
+		for _, id := range pages[n-1] {
+			rows = append(rows, fmt.Sprintf(`{"id":%d,"version":%d}`, id, e.parents[id]))
+		}
+	}
+	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, strings.Join(rows, ","), n, max(1, len(pages)), len(ids))
+}
+
+// streams are the parents and what is read below them.
+func (e *estate) streams() (all []schemas.Stream) {
+	parents := stream("x.parents")
+	parents.Table.Name, parents.Method, parents.Path = "x_parents", "GET", "/api/parents"
+	child := stream("x.detail")
+	child.Table.Name, child.Method, child.Class, child.Path = "x_detail", "GET", schemas.ClassDetail, "/api/detail/{id}"
+	if e.lists {
+		child = stream("x.items")
+		child.Table.Name, child.Method, child.Path = "x_items", "GET", "/api/items/{id}"
+	}
+	child.Parent, child.Reread = "x.parents", e.reread
+	child.Params = []schemas.Param{{Name: "id", In: "path", From: "/id"}}
+	return []schemas.Stream{parents, child}
+}
+
+// sync is one run in a process of its own. It returns how many requests were made
+// below the parents, and the report on the child.
+func (e *estate) sync(options Options) (requests int, child StreamReport) {
+	e.t.Helper()
+	e.mu.Lock()
+	clear(e.asked)
+	e.mu.Unlock()
+	if e.config.Streams == nil {
+		e.config.Streams = e.streams()
+	}
+	client, err := extract.New(extract.Config{App: e.client, Selected: e.config.Streams, Dir: e.t.TempDir()})
+	require.NoError(e.t, err)
+	defer client.Close()
+	if e.config.Destinations == nil {
+		e.restart(nil)
+	}
+	e.config.Source, e.config.Options = client, options
+	rep, err := e.run(context.Background())
+	require.NoError(e.t, err)
+	for _, s := range rep.Streams {
+		require.Equal(e.t, s.Counts.Fetched, s.Counts.Written+s.Counts.Unchanged+s.Counts.Deduplicated+s.Counts.Rejected)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked["detail"] + e.asked["items"], rep.Streams[len(rep.Streams)-1]
+}
+
+// complete is sync of a run that must come off.
+func (e *estate) complete(options Options) (requests int, child StreamReport) {
+	e.t.Helper()
+	requests, child = e.sync(options)
+	require.Equal(e.t, StatusComplete, child.Status, "%v", child.Err)
+	return requests, child
+}
+
+// standing are the rows of the child that stand, their ids and a column.
+func (e *estate) rows(table, column string) map[int]string {
+	out := map[int]string{}
+	for _, row := range e.memory.Rows(table) {
+		if _, dead := row[schemas.ColDeletedAt]; dead {
+			continue
+		}
+		id, err := strconv.Atoi(row["id"])
+		require.NoError(e.t, err)
+		out[id] = row[column]
+	}
+	return out
+}
+
+// equal holds the details against the source.
+func (e *estate) equal() {
+	e.t.Helper()
+	want := map[int]string{}
+	for id := range e.parents {
+		if !e.absent[id] {
+			want[id] = strconv.Itoa(e.secret[id])
+		}
+	}
+	require.Equal(e.t, want, e.rows("x_detail", "secret"))
+}
+
+// Of 5,000 parents of which 50 have changed, those are asked, and a tenth of the
+// others.
+func TestUnchangedParentsAreNotAsked(t *testing.T) {
+	e := newEstate(t, 5000)
+	first, child := e.complete(Options{})
+	require.Equal(t, 5000, first)
+	require.Equal(t, Proven, child.Verdict)
+	for id := 100; id <= 5000; id += 100 {
+		e.parents[id]++
+		e.secret[id]++
+	}
+	second, child := e.complete(Options{})
+	t.Logf("requests: %d, then %d", first, second)
+	require.Less(t, second, 650)
+	require.Greater(t, second, 450)
+	require.Equal(t, Proven, child.Verdict)
+	require.EqualValues(t, 50, child.Counts.Written)
+	require.EqualValues(t, second, child.Counts.Fetched)
+	e.equal()
+
+	full, _ := e.complete(Options{Full: true})
+	require.Equal(t, 5000, full)
+	e.config.Streams[1].Rules.Select = []string{"version"}
+	other, _ := e.complete(Options{})
+	require.Equal(t, 5000, other, "rows are made in another way now")
+}
+
+// What the parents' own records do not show is found within as many runs as the
+// stream says.
+func TestHiddenChangesSurface(t *testing.T) {
+	e := newEstate(t, 60)
+	e.reread = 4
+	e.complete(Options{})
+	for id := range e.parents {
+		e.secret[id] = 7
+	}
+	asked := 0
+	for range 4 {
+		n, _ := e.complete(Options{})
+		require.Less(t, n, 40)
+		asked += n
+	}
+	require.Equal(t, 60, asked, "each is asked once in four runs")
+	e.equal()
+}
+
+// Few parents are asked each time.
+func TestFewParentsAreAllAsked(t *testing.T) {
+	e := newEstate(t, fewParents)
+	e.complete(Options{})
+	n, child := e.complete(Options{})
+	require.Equal(t, fewParents, n)
+	require.Equal(t, Proven, child.Verdict)
+}
+
+// A parent that is gone takes its rows along, whether it was asked or not; one
+// that comes back brings them back.
+func TestParentsGoAndComeBack(t *testing.T) {
+	e := newEstate(t, 40)
+	e.reread = 1000
+	e.complete(Options{})
+	version := e.parents[7]
+	delete(e.parents, 7)
+	e.absent[9] = true // gone since the list was read
+	e.parents[9]++
+	e.parents[10]++ // were every answer a "not found", it would be about the endpoint
+	n, child := e.complete(Options{})
+	require.Less(t, n, 10+40/4)
+	require.EqualValues(t, 2, child.Counts.Deleted)
+	require.Equal(t, Proven, child.Verdict)
+	delete(e.parents, 9)
+	e.equal()
+
+	e.complete(Options{})
+	e.parents[7] = version
+	_, child = e.complete(Options{})
+	require.EqualValues(t, 1, child.Counts.Written)
+	e.equal()
+}
+
+// What a list holds that was not asked for, nobody knows: a row that another list
+// has lost may be there by now, and is deleted only when all were asked.
+func TestRowsMoveBetweenParents(t *testing.T) {
+	e := newEstate(t, 40)
+	e.reread, e.lists = 1000, true
+	for id := range e.parents {
+		e.items[id] = []int{10 * id, 10*id + 1}
+	}
+	_, child := e.complete(Options{})
+	require.Equal(t, Proven, child.Verdict)
+	n, child := e.complete(Options{})
+	require.Less(t, n, 10)
+	require.Equal(t, Consistent, child.Verdict, "a list that was not asked may have grown")
+	require.Zero(t, child.Counts.Deleted)
+
+	e.items[3] = []int{30} // 31 moves to a parent that looks as it did
+	e.items[4] = append(e.items[4], 31)
+	e.items[5] = []int{50} // 51 is gone
+	e.parents[3]++
+	e.parents[5]++
+	n, child = e.complete(Options{})
+	require.Greater(t, n, 40, "every parent was asked in a second pass")
+	require.EqualValues(t, 1, child.Counts.Deleted)
+	rows := e.rows("x_items", "_context__id")
+	require.Len(t, rows, 79)
+	require.Equal(t, "4", rows[31])
+	require.NotContains(t, rows, 51)
+}
+
+// A pass that breaks goes on where it was, and what it cannot know is read again.
+func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
+	e := newEstate(t, 900)
+	e.config.limits.groupRows, e.config.limits.batchRows = 50, 50
+	e.complete(Options{})
+	for id := 1; id <= 900; id += 2 {
+		e.parents[id]++
+		e.secret[id]++
+	}
+	delete(e.parents, 2)
+	delete(e.parents, 880)
+	e.absent[5] = true
+	e.budget = 300
+	_, child := e.sync(Options{})
+	require.NotEqual(t, StatusComplete, child.Status)
+	e.budget = -1
+	n, child := e.complete(Options{})
+	require.Equal(t, 2, child.Passes, "what the first part did not carry, only a second pass knows")
+	require.Less(t, n, 900)
+	require.Equal(t, Proven, child.Verdict)
+	delete(e.parents, 5)
+	e.equal()
+	n, _ = e.complete(Options{})
+	require.Less(t, n, 200)
+}
+
+// Destinations that share a pass spare only what each of them remembers.
+func TestDestinationsRememberTheirOwn(t *testing.T) {
+	e := newEstate(t, 300)
+	first := Destination{Name: "first", Destination: e.memory}
+	e.config.Destinations = []Destination{first}
+	e.complete(Options{})
+	other := loadtest.NewMemory(nil)
+	e.config.Destinations = []Destination{first, {Name: "second", Destination: other}}
+	n, _ := e.complete(Options{})
+	require.Equal(t, 300, n)
+	require.Len(t, other.Rows("x_detail"), 300)
+	n, child := e.complete(Options{})
+	require.Less(t, n, 80)
+	require.Equal(t, Proven, child.Verdict)
+	require.Len(t, other.Rows(load.Parents.Name), 300)
+}
