@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -164,7 +165,7 @@ func (h *hunt) again(ctx context.Context) (moved bool, err error) {
 
 // cut refuses a list that is exactly as long as it was asked to be at most.
 func (h *hunt) cut() error {
-	if p := h.l.s.Pagination; p.Size != "" && p.Limit > 0 && h.first.batch.n >= p.Limit {
+	if p := h.l.s.Pagination; (p.Type == "" || p.Type == "none") && p.Size != "" && p.Limit > 0 && h.first.batch.n >= p.Limit {
 		return h.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", p.Limit))
 	}
 	return nil
@@ -254,6 +255,9 @@ func (h *hunt) try(ctx context.Context, c guess, silent bool) (done bool, err er
 // ask makes one probe and says what came; st is nil for a refusal.
 func (h *hunt) ask(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
+	if at.extra != "" {
+		name = at.extra
+	}
 	st, err = h.l.look(ctx, at)
 	if minded(err) {
 		if at.extra == "" && stumbled(at, err) && (h.broken == position{}) {
@@ -292,6 +296,13 @@ func (h *hunt) judge(ctx context.Context, c guess, st *step, like likeness, sile
 	switch {
 	case like == otherRecords:
 		h.second = st
+	case like == noRecords && !silent && c.at.kind == pagerPage && h.first.signals.page < 0:
+		// The list may have two pages, and count them from 0.
+		if err := h.base(ctx, c); err != nil || h.second == nil {
+			return false, err
+		}
+		h.paging.Type, h.paging.Page, h.paging.Query = c.typ, c.at.param, h.l.s.Pagination.Query
+		return true, nil
 	case like == noRecords && (silent || echoed):
 		if !silent {
 			h.second = st
@@ -300,11 +311,13 @@ func (h *hunt) judge(ctx context.Context, c guess, st *step, like likeness, sile
 		return false, nil
 	}
 	h.paging.Type, h.paging.Page, h.paging.Query = c.typ, c.at.param, h.l.s.Pagination.Query
-	if c.at.kind == pagerPage && h.first.signals.page < 0 {
+	switch {
+	case c.at.kind == pagerPage && h.first.signals.page < 0:
 		return true, h.base(ctx, c)
-	}
-	if c.at.kind == pagerOffset && like == noRecords {
-		return true, h.stride(ctx, c)
+	case c.at.kind == pagerOffset && like == noRecords:
+		return h.stride(ctx, c)
+	case c.at.kind == pagerCursor && like == noRecords:
+		return h.follows(ctx, c)
 	}
 	h.paging.Zero = c.at.kind == pagerPage && h.first.signals.page == 0
 	return true, nil
@@ -329,20 +342,44 @@ func (h *hunt) base(ctx context.Context, c guess) error {
 	return nil
 }
 
-// stride finds out whether what looks like an offset counts pages: then an
-// offset of 1 brings the second one.
-func (h *hunt) stride(ctx context.Context, c guess) error {
+// stride tries an offset that leaves nothing with that of one record: it must
+// leave out the first one. Where it brings others, it counts pages.
+func (h *hunt) stride(ctx context.Context, c guess) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := h.ask(ctx, one)
 	if err != nil || st == nil {
-		return err
+		return false, err
 	}
 	if like == otherRecords && h.first.batch.n > 2 {
 		h.second, h.paging.Type, h.paging.Zero = st, "page", true
-		return nil
+		return true, nil
 	}
-	h.l.c.release(st.a)
-	return nil
+	defer h.l.c.release(st.a)
+	return h.shifted(st), nil
+}
+
+// follows tries a parameter that leaves nothing behind the last record with the
+// first one: everything but that must come.
+func (h *hunt) follows(ctx context.Context, c guess) (accepted bool, err error) {
+	id := h.l.idOf(h.first.a.d, h.first.batch.first)
+	if id == "" || h.first.batch.n < 2 {
+		return h.first.batch.n == 1, nil
+	}
+	st, _, err := h.ask(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
+	if err != nil || st == nil {
+		return false, err
+	}
+	defer h.l.c.release(st.a)
+	return h.shifted(st), nil
+}
+
+// shifted reports whether an answer is the first page from its second record on.
+func (h *hunt) shifted(st *step) bool {
+	keys, got := h.first.batch.keys, st.batch.keys
+	if len(keys) == 1 {
+		return len(got) == 0
+	}
+	return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1])
 }
 
 // rest decides about a list that says nothing of pages, and goes on by no
@@ -366,6 +403,17 @@ func (h *hunt) rest(ctx context.Context) error {
 // uncut looks for the parameter that makes a list longer which has no pages.
 func (h *hunt) uncut(ctx context.Context) (done bool, err error) {
 	n := h.first.batch.n
+	all := make(query)
+	for _, name := range h.sizeNames() {
+		all.add(name, fmt.Sprint(largestPage))
+	}
+	st, err := h.l.look(ctx, position{extra: all.encode()})
+	if err == nil {
+		h.l.c.release(st.a)
+	}
+	if err != nil && !minded(err) || err == nil && st.batch.n <= n {
+		return false, err
+	}
 	for _, name := range h.sizeNames() {
 		extra := query{}
 		extra.add(name, fmt.Sprint(largestPage))
@@ -392,6 +440,9 @@ func (h *hunt) enlarge(ctx context.Context, name string) error {
 		return err
 	}
 	h.whole, h.reread = true, false
+	if n := h.first.batch.n; round(n) && n < largestPage {
+		return h.unexplained(fmt.Sprintf("asked by %s for %d records the list has %d, a round number, and may be cut there", name, largestPage, n))
+	}
 	return h.cut()
 }
 

@@ -45,8 +45,9 @@ type listing struct {
 	lastN      int             // records of the page before
 	buf        []byte          // of assembled records
 
-	budget   int // of requests, for probes; 0 for none
-	requests int // since the last step
+	counts   bool // its totals are those of its pages
+	budget   int  // of requests, for probes; 0 for none
+	requests int  // since the last step
 	bytes    int64
 
 	drift drift
@@ -175,12 +176,24 @@ func (l *listing) read(st *step) error {
 	if id := l.idOf(a.d, st.batch.last); id != "" {
 		l.lastID = id
 	}
+	if s.total >= 0 && l.counting(s.total, st.batch.n) {
+		s.total = -1
+	}
 	st.signals, st.total = s, s.total
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
 	}
 	return nil
+}
+
+// counting reports whether what the list calls its total is the number of records
+// on each page: then it says nothing, and what it said before does not either.
+func (l *listing) counting(total int64, n int) bool {
+	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
+		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
+	}
+	return l.counts
 }
 
 // single reports whether the answer is the one object there is: what a list has
@@ -293,11 +306,17 @@ func (l *listing) echo(st *step, s signals) error {
 
 // outsized reports whether the first of several numbered pages is shorter than
 // it was asked to be, for all that it says. A server that cuts pages shorter than
-// it counts them would leave out what lies between them.
+// it counts them would leave out what lies between them, or take its first page
+// for the last.
 func (l *listing) outsized(st *step) bool {
-	limit := l.s.Pagination.Limit
-	return st.at.kind == pagerNone && st.rule == "" && st.next.kind == pagerPage &&
-		l.s.Pagination.Size != "" && st.batch.n > 0 && st.batch.n < limit && st.signals.limit != int64(st.batch.n)
+	n, p := st.batch.n, l.s.Pagination
+	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
+		return false
+	}
+	if st.rule == RuleLastPage || st.rule == RuleNoNext && st.signals.more == no {
+		return round(n) && st.signals.total < 0
+	}
+	return st.rule == "" && st.next.kind == pagerPage
 }
 
 // resize reads the first page anew in the size in which it came.

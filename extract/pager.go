@@ -83,7 +83,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{open: guess}, p.noWay(guess)
 	case s.opaque:
 		return turn{open: guess}, p.noWay(guess)
-	case s.more == yes, s.lastPage >= 0 && page < last:
+	case s.more == yes, s.lastPage >= 0 && page < last && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
 		if !ok && !guess {
 			return turn{}, errNoWay
@@ -169,7 +169,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 			rule = RuleTotal
 		}
 		return turn{next: next, rule: rule, open: true}
-	case full:
+	case full && (at.kind != pagerNone || n == 0):
 		return turn{rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, s.total) || p.barren >= maxBarren), !ok:
 		return turn{rule: RuleEmptyPage}
@@ -192,7 +192,11 @@ func (p *pager) told() bool {
 // unsure reports whether the list may go on by parameters that nobody has tried
 // yet, or that it did not know when they were.
 func (p *pager) unsure() bool {
-	return !p.settled || p.loud || p.hint.Type == "none" || p.hint.Type == ""
+	switch p.hint.Type {
+	case "page", "offset", "since_id":
+		return !p.settled || p.loud
+	}
+	return true // a cursor that is not there may be one under another name
 }
 
 // or is the parameter that has led to a page of this kind, else the usual one.

@@ -51,12 +51,15 @@ var asides = []string{
 	"cursors", "cursor", "next", "response_metadata", "responseMetadata", "page",
 }
 
-// object reads the members of one object; asides up to three deep.
+// maxAside is how deep asides are looked into.
+const maxAside = 5
+
+// object reads the members of one object, and of the asides in it.
 func (s *signals) object(d *doc, v value, n, depth int) {
 	sized := false
 	for raw, m := range d.members(v) {
 		name := unquote(raw)
-		if d.isObject(m) && depth < 3 && slices.Contains(asides, name) {
+		if d.isObject(m) && depth < maxAside && slices.Contains(asides, name) {
 			s.object(d, m, n, depth+1)
 			continue
 		}

@@ -97,7 +97,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		if err != nil {
 			return 0, err
 		}
-		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.complete()
+		got, bytes, whole := probe.batch.n, probe.a.bytes, probe.holds(st)
 		like := compare(st.batch, probe.batch)
 		n.l.c.release(probe.a)
 		if got <= max(most, st.batch.n) || like == noRecords {
@@ -116,14 +116,15 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 	return most, nil
 }
 
-// complete reports whether an answer says that nothing comes after it.
-func (st *step) complete() bool {
-	s := st.signals
+// holds reports whether an answer has all of the list that first begins, by what
+// both say of its length: a server may cut pages shorter than it counts them.
+func (st *step) holds(first *step) bool {
+	s, n := st.signals, int64(st.batch.n)
 	switch {
-	case s.more != unsaid:
-		return s.more == no
-	case s.token != "" || s.next != nil || s.opaque:
-		return false
+	case s.total >= 0:
+		return s.total == n
+	case s.lastPage >= 0 && first.signals.lastPage > 1:
+		return s.lastPage <= 1 && n > (first.signals.lastPage-1)*int64(first.batch.n)
 	}
-	return s.lastPage == 0 || s.lastPage == 1 || s.total == int64(st.batch.n) || s.linked || s.tokened
+	return false
 }
