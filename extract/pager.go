@@ -164,11 +164,13 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	full := s.total >= 0 && p.rows == s.total
 	switch {
 	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0) && !(p.told() && s.total > p.rows):
-		rule := RuleEmptyPage
-		if full {
-			rule = RuleTotal
+		switch {
+		case full:
+			return turn{next: next, rule: RuleTotal, open: true}
+		case s.total > p.rows && p.hint.Type != "none":
+			return turn{next: next, open: true}
 		}
-		return turn{next: next, rule: rule, open: true}
+		return turn{next: next, rule: RuleEmptyPage, open: true}
 	case full && (at.kind != pagerNone || n == 0):
 		return turn{rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, s.total) || p.barren >= maxBarren), !ok:

@@ -1,0 +1,235 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// What negotiations cost: a list that came whole 2 requests, one with the usual
+// pages 6 at most, one object 1, a stream with a parent none.
+func TestNegotiateCosts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n, most int
+		h       http.HandlerFunc
+	}{
+		"whole": {7, 2, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s}`, rows(0, 7, 7)) }},
+		"pages": {95, 6, func(w http.ResponseWriter, r *http.Request) {
+			p, size := number(r, "page", 1), number(r, "per_page", 10)
+			items(w, rows((p-1)*size, p*size, 95), 95, p, (95+size-1)/size)
+		}},
+		"one page of pages": {7, 2, func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			items(w, rows((p-1)*10, p*10, 7), 7, p, 1)
+		}},
+		"more after the last id": {250, 5, func(w http.ResponseWriter, r *http.Request) {
+			from, size := number(r, "starting_after", 0), min(number(r, "limit", 10), 100)
+			fmt.Fprintf(w, `{"has_more":%t,"data":%s}`, from+size < 250, rows(from, from+size, 250))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			c, r := learn(t, serve(t, tt.h, s), s)
+			require.Equal(t, wanted(tt.n), r.ids())
+			require.LessOrEqual(t, c.Requests, tt.most, "%+v", c.Facts)
+			for _, f := range c.Facts {
+				require.NotEmpty(t, append(f.Evidence, f.Refuted...), f.About)
+			}
+		})
+	}
+	s := own("x.things")
+	s.Parent, s.Params = "x.parents", []schemas.Param{{Name: "id", In: "query", From: "/id"}}
+	parent := list("x.parents", "id")
+	f := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") }, parent, s)
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	require.NoError(t, err)
+	require.True(t, c.Fits(s))
+	require.Zero(t, c.Requests)
+}
+
+// The largest size that is honoured is what a page is asked for.
+func TestNegotiateSize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		param string
+		most  int // the server gives
+		n     int
+		want  schemas.Pagination
+	}{
+		"no cap":           {"limit", 1 << 20, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "limit", Limit: 1000}},
+		"a cap":            {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
+		"a small cap":      {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
+		"no such thing":    {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
+		"larger than list": {"page[size]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "page[size]", Limit: 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				p, size := number(r, "page", 1), min(number(r, tt.param, 10), tt.most)
+				fmt.Fprintf(w, `{"data":%s,"total":%d}`, rows((p-1)*size, p*size, tt.n), tt.n)
+			}, s)
+			c, r := learn(t, f, s)
+			require.Equal(t, tt.want, c.Pagination, "%+v", c.Facts)
+			require.Equal(t, wanted(tt.n), r.ids())
+		})
+	}
+}
+
+func TestNegotiateKey(t *testing.T) {
+	row := func(f func(i int) string, n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, f(i))
+		}
+		return `{"data":[` + strings.Join(all, ",") + `]}`
+	}
+	for name, tt := range map[string]struct {
+		body string
+		want []string
+	}{
+		"id":                      {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
+		"id that stands twice":    {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
+		"id that is null":         {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
+		"a pair":                  {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
+		"a pair by chance":        {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
+		"a name among many":       {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), []string{"name"}},
+		"values, but no identity": {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
+		"the key of the map":      {`{"data":{"a":{"n":1,"m":1},"b":{"n":1,"m":2},"c":{"n":1,"m":3}}}`, []string{"_context__key"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			c, r := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tt.body) }, s), s)
+			require.Equal(t, tt.want, c.Key, "%+v", c.Facts)
+			require.NotNil(t, r.end)
+			_, told := c.Fact(FactKey)
+			require.True(t, told)
+		})
+	}
+}
+
+// What is stated stands, and what speaks against it is told.
+func TestNegotiateStated(t *testing.T) {
+	h := func(w http.ResponseWriter, r *http.Request) {
+		p := number(r, "page", 1)
+		fmt.Fprintf(w, `{"data":%s,"others":[{"id":5},{"id":5}],"total":30}`, rows((p-1)*10, p*10, 30))
+	}
+	s := own("x.things")
+	s.Records, s.Key = []string{"/others"}, []string{"id"}
+	s.Stated["records"], s.Stated["key"] = "configured", "imported"
+	f := serve(t, h, s)
+	_, err := f.Negotiate(t.Context(), s, Convention{})
+	require.ErrorContains(t, err, "more than its first page")
+
+	s.Pagination, s.Stated["pagination"] = schemas.Pagination{Type: "none"}, "configured"
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	require.NoError(t, err)
+	key, _ := c.Fact(FactKey)
+	require.Equal(t, Imported, key.From)
+	require.Equal(t, "id", key.Value)
+	require.NotEmpty(t, key.Refuted)
+	r, err := read(f.Client, c.Apply(s), "")
+	require.NoError(t, err)
+	require.Equal(t, "5,5", r.ids())
+	require.Equal(t, int64(30), r.end.LastTotal)
+}
+
+// A place that is stated and not there is an error, which says where else they
+// may be.
+func TestNegotiateWrongPlace(t *testing.T) {
+	s := own("x.things")
+	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
+	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s}`, rows(0, 3, 3)) }, s)
+	_, err := f.Negotiate(t.Context(), s, Convention{})
+	require.ErrorContains(t, err, `no records at ["/data/items"], as is configured`)
+	require.ErrorContains(t, err, "records: /data")
+}
+
+// changes serves records with times, that may be filtered and sorted.
+type changes struct {
+	n       int
+	filter  string // parameter that is honoured; "" for none
+	sort    string // ditto, beside direction
+	unix    bool
+	strange bool // the filter leaves out the newer ones
+}
+
+func (c changes) serve(w http.ResponseWriter, r *http.Request) {
+	base := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	q := r.URL.Query()
+	type rec struct {
+		id int
+		at time.Time
+	}
+	var all []rec
+	for i := range c.n {
+		all = append(all, rec{1 + i*37%c.n, base.Add(time.Duration(c.n-i) * time.Hour)})
+	}
+	if bound := q.Get(c.filter); c.filter != "" && bound != "" {
+		at, ok := moment(bound, UnitRFC3339)
+		if c.unix {
+			at, ok = moment(bound, UnitSeconds)
+		}
+		if !ok {
+			http.Error(w, `{"message":"The date is invalid."}`, http.StatusUnprocessableEntity)
+			return
+		}
+		all = slices.DeleteFunc(all, func(r rec) bool { return r.at.Before(at) != c.strange })
+	}
+	if c.sort != "" && q.Get(c.sort) == "id" && q.Get("direction") == "asc" {
+		sort.Slice(all, func(i, j int) bool { return all[i].id < all[j].id })
+	}
+	p := number(r, "page", 1)
+	var out []string
+	for _, r := range all[min((p-1)*10, len(all)):min(p*10, len(all))] {
+		at := `"` + r.at.Format(time.RFC3339) + `"`
+		if c.unix {
+			at = fmt.Sprint(r.at.Unix())
+		}
+		out = append(out, fmt.Sprintf(`{"id":%d,"updated_at":%s,"amount":1200,"currency":"usd"}`, r.id, at))
+	}
+	fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(out, ","), p, max(1, (len(all)+9)/10))
+}
+
+// Filters and orders are looked for on demand, and accepted where the records
+// obey.
+func TestNegotiateThorough(t *testing.T) {
+	for name, tt := range map[string]struct {
+		list  changes
+		want  *Filter
+		order string
+	}{
+		"nothing is honoured": {list: changes{n: 40}},
+		"a filter":            {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, Inclusive: true}},
+		"a filter in seconds": {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, Inclusive: true}},
+		"another filter":      {list: changes{n: 40, filter: "since", strange: true}},
+		"an order":            {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, tt.list.serve, s)
+			f.cfg.Thorough = func(string) bool { return true }
+			c, r := learn(t, f, s)
+			require.Len(t, r.records, tt.list.n)
+			require.Equal(t, tt.want, c.Filter, "%+v", c.Facts)
+			require.Equal(t, tt.order, c.Pagination.Order)
+			require.Equal(t, &Order{Field: "updated_at", Desc: true}, c.Order)
+			require.NotEmpty(t, c.Units["updated_at"])
+			require.LessOrEqual(t, c.Requests, 20)
+		})
+	}
+}
+
+func TestConventionYAML(t *testing.T) {
+	c := Convention{
+		Located: true, Records: "/data/items", Key: []string{"id"},
+		Pagination: schemas.Pagination{Type: "page", Page: "page[number]", Size: "page[size]", Limit: 100, Order: "sort=id"},
+	}
+	require.Equal(t, "streams:\n  x.things:\n    records: /data/items\n    key: [id]\n    pagination: {type: page, page: \"page[number]\", size: \"page[size]\", limit: 100, order: \"sort=id\"}\n", c.YAML("x.things"))
+}
