@@ -42,10 +42,6 @@ type Config struct {
 	// reads is read for its children alone.
 	Find func(name string) (schemas.Stream, bool)
 
-	// Thorough names the streams of which [Client.Negotiate] looks for orders and
-	// filters as well, for some more requests; nil for none.
-	Thorough func(stream string) bool
-
 	Parallel int    // requests of one stream at a time; default 16
 	MaxBytes int64  // of bodies fetched ahead, all streams together; default 64 MiB
 	MaxPages int    // of one list; default 100,000

@@ -23,7 +23,18 @@ const maxProbes = 40
 // took. It takes a bounded number of requests. A stream with a parent is not
 // asked anything: its lists are learned with the first parent that is read.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
-	n := &negotiation{c: c, s: s, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
+	return c.negotiate(ctx, s, false)
+}
+
+// Explore is [Client.Negotiate] that also looks for a way to sort the list and
+// for a filter which leaves out what has not changed. That takes some 5 to 15
+// more requests where the server knows any.
+func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
+	return c.negotiate(ctx, s, true)
+}
+
+func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool) (Convention, error) {
+	n := &negotiation{c: c, s: s, thorough: thorough, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}
@@ -42,6 +53,8 @@ type negotiation struct {
 	rows []row // of the pages that were seen
 	now  time.Time
 	out  Convention
+
+	thorough bool
 }
 
 // run asks for the first page, and then for what could show that it was
@@ -98,7 +111,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	n.checkKey()
 	n.order()
 	n.units()
-	if n.c.cfg.Thorough != nil && n.c.cfg.Thorough(n.s.Name) && len(n.rows) > 1 {
+	if n.thorough && len(n.rows) > 1 {
 		if err := n.sorting(ctx, st); err != nil {
 			return err
 		}

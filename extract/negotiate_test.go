@@ -214,8 +214,10 @@ func TestNegotiateThorough(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
 			f := serve(t, tt.list.serve, s)
-			f.cfg.Thorough = func(string) bool { return true }
-			c, r := learn(t, f, s)
+			c, err := f.Explore(t.Context(), s)
+			require.NoError(t, err)
+			r, err := read(f.Client, c.Apply(s), "")
+			require.NoError(t, err)
 			require.Len(t, r.records, tt.list.n)
 			require.Equal(t, tt.want, c.Filter, "%+v", c.Facts)
 			require.Equal(t, tt.order, c.Pagination.Order)

@@ -10,30 +10,40 @@ import (
 	"strings"
 )
 
-// order finds out in which order the list comes by itself: by its key, else by
-// a time.
+// order finds out in which order the list comes by itself: the latest change
+// first, by its key, or by another time.
 func (n *negotiation) order() {
-	names := slices.Clone(n.out.Key)
-	if len(n.s.Key) > 0 {
-		names = slices.Clone(n.s.Key)
+	key := n.s.Key
+	if len(key) == 0 {
+		key = n.out.Key
 	}
-	names = append(names, timeFields(n.rows)...)
 	f := n.open(FactSort)
-	for _, name := range names {
-		switch trend(n.rows, name) {
-		case rising:
-			n.out.Order = &Order{Field: name}
-			f.Value = "by " + name
-		case falling:
-			n.out.Order = &Order{Field: name, Desc: true}
-			f.Value = "by " + name + ", the largest first"
-		default:
-			continue
+	var times []string
+	if len(n.rows) >= aMany { // of fewer, an order may be chance
+		times = timeFields(n.rows)
+	}
+	for _, name := range times {
+		if timeRank(name) == 0 && trend(n.rows, name) == falling {
+			n.ordered(f, name, true)
+			return
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
-		return
+	}
+	for _, name := range slices.Concat(key, times) {
+		if slope := trend(n.rows, name); slope != uneven {
+			n.ordered(f, name, slope == falling)
+			return
+		}
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in no order that their fields would show", len(n.rows)))
+}
+
+func (n *negotiation) ordered(f *Fact, name string, desc bool) {
+	n.out.Order = &Order{Field: name, Desc: desc}
+	f.Value = "by " + name
+	if desc {
+		f.Value += ", the largest first"
+	}
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
 }
 
 // slope is how the values of a field run from record to record.
@@ -106,7 +116,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil
 	}
-	if o := n.out.Order; o != nil && o.Field == key[0] && !o.Desc {
+	if trend(n.rows, key[0]) == rising {
 		return nil
 	}
 	f := n.open(FactSort)

@@ -204,7 +204,7 @@ func (d *discovery) one(ctx context.Context, r *openedRun, s config.Stream) (ext
 	case d.flags.requests > 0 && d.spent.Load() >= int64(d.flags.requests):
 		return c, errNoBudget
 	}
-	c, err := r.source.client.Negotiate(ctx, s.Stream, extract.Convention{})
+	c, err := r.source.client.Explore(ctx, s.Stream)
 	d.spent.Add(int64(c.Requests))
 	if err == nil {
 		d.mu.Lock()
