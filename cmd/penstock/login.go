@@ -52,7 +52,7 @@ run does by itself only where it must: each sign-in ends every other token of th
 			if len(all) > 1 {
 				return usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "sign in to which? %s has %d", c.File, len(all))
 			}
-			return a.login(cmd.Context(), all[0], f)
+			return a.login(cmd.Context(), c.State, all[0], f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address only; open it in a browser of this machine")
@@ -92,9 +92,9 @@ func signInNames(all []config.SignIn) string {
 }
 
 // login signs in to one surface.
-func (a *app) login(ctx context.Context, s config.SignIn, f loginFlags) error {
+func (a *app) login(ctx context.Context, at config.State, s config.SignIn, f loginFlags) error {
 	name := s.Name + " " + string(s.Surface)
-	err := a.signIn(ctx, s, f)
+	err := a.signIn(ctx, at, s, f)
 	if err != nil {
 		return hinted(fmt.Errorf("login %s: %w", name, err), loginRemedy(err))
 	}
@@ -112,16 +112,20 @@ func (a *app) login(ctx context.Context, s config.SignIn, f loginFlags) error {
 	return err
 }
 
-func (a *app) signIn(ctx context.Context, s config.SignIn, f loginFlags) error {
+func (a *app) signIn(ctx context.Context, at config.State, s config.SignIn, f loginFlags) error {
 	if grant, ok := s.Credential.(*wire.OAuth); ok {
 		return grant.Authorize(ctx, func(address string) error { return a.show(ctx, address, f) })
 	}
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
-	client, err := wire.New(s.Options)
-	if err != nil {
+	var counted sourceClient
+	if err := counted.govern(at, config.Client{Account: s.Account, Options: s.Options}); err != nil {
 		return err
 	}
-	return errors.Join(client.SignIn(ctx), client.Close())
+	client, err := wire.New(s.Options)
+	if err != nil {
+		return errors.Join(err, counted.close())
+	}
+	return errors.Join(client.SignIn(ctx), client.Close(), counted.close())
 }
 
 // show brings a person to the server's page.

@@ -60,6 +60,7 @@ malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field. While 
 	fl.IntVar(&o.Rate, "rate", 0, "requests a second on the versioned surface, instead of the plan's")
 	fl.StringVar(&f.appRate, "app-rate", "200/s", "limit of the application surface, which does not state it")
 	fl.BoolVar(&o.NoLimits, "no-limits", false, "serve everyone at once")
+	fl.StringVar((*string)(&o.Counting), "counting", "sliding", "how requests are counted: sliding, fixed or bucket")
 	fl.StringVar(&f.reset, "reset", "delta", "unit of X-RateLimit-Reset: delta, epoch or epoch_ms")
 	fl.DurationVar(&o.Latency, "latency", 0, "before each answer")
 	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")

@@ -65,6 +65,9 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	}
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Pipeline, r.Status,
 		brief(r.Ended.Sub(r.Started)), grouped(int64(r.Requests)), verdicts(r.Streams))
+	if o := outlook(r); o != "" {
+		fmt.Fprintln(w, o)
+	}
 	for _, n := range nextSteps(r, a.config) {
 		fmt.Fprintf(w, "next: %s\n", n)
 	}

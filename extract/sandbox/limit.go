@@ -38,15 +38,17 @@ const (
 	ResetEpochMs ResetUnit = "epoch_ms" // Unix milliseconds
 )
 
-// limiter counts requests in a sliding window: a request is let in when fewer
-// than the limit were let in during the window before it.
+// limiter counts the requests of each credential or user.
 type limiter struct {
-	mu   sync.Mutex
-	log  map[string]*window // by credential or user
-	rate Rate
+	mu    sync.Mutex
+	log   map[string]meter // by credential or user
+	count Counting
+	rate  Rate
 }
 
-// window holds the moments, since the server's start, of the newest requests.
+// window is a meter that lets a request in when fewer than the limit were let in
+// during the window before it. It holds the moments, since the server's start, of
+// the newest requests.
 type window struct {
 	moments []time.Duration // a ring
 	oldest  int
@@ -61,7 +63,9 @@ type verdict struct {
 	reset     time.Duration // until the window's oldest request leaves it
 }
 
-func newLimiter(rate Rate) *limiter { return &limiter{log: map[string]*window{}, rate: rate} }
+func newLimiter(rate Rate, count Counting) *limiter {
+	return &limiter{log: map[string]meter{}, rate: rate, count: count}
+}
 
 // set changes the limit from now on. What was let in before still counts, as
 // far back as the new limit can remember.
@@ -69,24 +73,12 @@ func (l *limiter) set(rate Rate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rate = rate
-	for _, w := range l.log {
-		w.resize(rate.Requests)
-	}
 }
 
 func (l *limiter) limit() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rate.Requests
-}
-
-func (w *window) resize(size int) {
-	moments := make([]time.Duration, size)
-	kept := min(w.count, size)
-	for i := range kept {
-		moments[i] = w.moments[(w.oldest+w.count-kept+i)%len(w.moments)]
-	}
-	*w = window{moments: moments, count: kept}
 }
 
 // take counts a request of who at a moment, if there is room for it.
@@ -96,23 +88,37 @@ func (l *limiter) take(who string, now time.Duration) verdict {
 	if l.rate.Requests <= 0 {
 		return verdict{ok: true, limit: math.MaxInt32, remaining: math.MaxInt32}
 	}
-	w := l.log[who]
-	if w == nil {
-		w = &window{moments: make([]time.Duration, l.rate.Requests)}
-		l.log[who] = w
+	if l.log[who] == nil {
+		l.log[who] = l.count.meter()
 	}
-	for w.count > 0 && now-w.moments[w.oldest] >= l.rate.Window {
+	v := verdict{limit: l.rate.Requests}
+	v.ok, v.remaining, v.reset = l.log[who].take(now, l.rate)
+	return v
+}
+
+func (w *window) take(now time.Duration, r Rate) (bool, int, time.Duration) {
+	if len(w.moments) != r.Requests {
+		w.resize(r.Requests)
+	}
+	for w.count > 0 && now-w.moments[w.oldest] >= r.Window {
 		w.oldest = (w.oldest + 1) % len(w.moments)
 		w.count--
 	}
-	v := verdict{ok: w.count < len(w.moments), limit: l.rate.Requests, reset: l.rate.Window}
-	if v.ok {
+	ok := w.count < len(w.moments)
+	if ok {
 		w.moments[(w.oldest+w.count)%len(w.moments)] = now
 		w.count++
 	}
-	v.remaining = len(w.moments) - w.count
-	v.reset = w.moments[w.oldest] + l.rate.Window - now
-	return v
+	return ok, len(w.moments) - w.count, w.moments[w.oldest] + r.Window - now
+}
+
+func (w *window) resize(size int) {
+	moments := make([]time.Duration, size)
+	kept := min(w.count, size)
+	for i := range kept {
+		moments[i] = w.moments[(w.oldest+w.count-kept+i)%len(w.moments)]
+	}
+	*w = window{moments: moments, count: kept}
 }
 
 // resetHeader writes when the window has room again.

@@ -13,7 +13,7 @@ import (
 
 func TestLimiterSlides(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(Rate{Requests: 3, Window: time.Second})
+	l := newLimiter(Rate{Requests: 3, Window: time.Second}, "")
 	at := func(ms int) verdict { return l.take("key", time.Duration(ms)*time.Millisecond) }
 	for i, ms := range []int{0, 400, 800} {
 		v := at(ms)
@@ -31,7 +31,7 @@ func TestLimiterSlides(t *testing.T) {
 
 func TestLimitChangesInTheMiddle(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(Rate{Requests: 4, Window: time.Second})
+	l := newLimiter(Rate{Requests: 4, Window: time.Second}, Sliding)
 	for ms := range 4 {
 		require.True(t, l.take("key", time.Duration(ms)*time.Millisecond).ok)
 	}

@@ -32,6 +32,7 @@ type Options struct {
 	Plan     string    // of the versioned surface: free, pro (default), business, agency
 	Rate     int       // requests a second on the versioned surface instead of the plan's; 0: the plan's
 	AppRate  Rate      // of the application surface; zero: 200 a second
+	Counting Counting  // of requests against both limits; sliding unless set
 	NoLimits bool      // serves everyone at once
 	Reset    ResetUnit // of X-RateLimit-Reset
 
@@ -83,12 +84,15 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new sandbox: %w", err)
 	}
+	if err := o.Counting.valid(); err != nil {
+		return nil, fmt.Errorf("new sandbox: %w", err)
+	}
 	o.defaults()
 	s := &Server{
 		options: o, start: time.Now(), catalogue: catalogue,
 		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
 		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
-		v2Limit: newLimiter(rate), appLimit: newLimiter(o.AppRate),
+		v2Limit: newLimiter(rate, o.Counting), appLimit: newLimiter(o.AppRate, o.Counting),
 		drift: rand.New(rand.NewPCG(o.Seed, 11)),
 	}
 	s.SetRate(o.Rate)

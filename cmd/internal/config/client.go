@@ -61,6 +61,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 // SignIn is what signing in to one surface of a source takes.
 type SignIn struct {
 	Surface schemas.Surface
+	Account wire.Secret // as of a Client
 	wire.Options
 }
 
@@ -78,7 +79,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, SignIn{surface, wire.Options{
+		all = append(all, SignIn{surface, a.word, wire.Options{
 			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor,
 		}})
 	}

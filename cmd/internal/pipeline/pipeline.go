@@ -71,6 +71,7 @@ type Config struct {
 	GroupBytes int64 // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
 
 	Options  Options
+	Forecast *Forecast   // what the run is expected to take; nil: nothing is
 	Progress func(Event) // told what happens, from many goroutines; may be nil
 
 	limits limits // of batches and groups; zero: defaultLimits

@@ -103,6 +103,7 @@ type runCounts struct {
 	Requests int                 `json:"requests"`
 	Pages    int                 `json:"pages"`
 	Bytes    int64               `json:"bytes"`
+	Forecast *Outlook            `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
 	Words    map[string]string   `json:"words,omitempty"` // why, by stream: the source's own words where it has some
@@ -118,7 +119,7 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	if rep.Status != StatusRunning {
 		t := here.Totals()
 		counts.Counts, counts.Requests, counts.Pages, counts.Bytes = t.Counts, t.Requests, t.Pages, t.Bytes
-		ended = rep.Ended
+		ended, counts.Forecast = rep.Ended, rep.Forecast
 	}
 	for _, s := range here.Streams {
 		counts.Streams[s.Status]++
@@ -172,6 +173,7 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 		Requests: int(r.asked.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
+	rep.Forecast = r.Forecast.against(rep)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
 	defer cancel()
 	if ctx.Err() == nil {

@@ -85,7 +85,8 @@ type Report struct {
 	Status   Status         `json:"status"`
 	Started  time.Time      `json:"started_at"`
 	Ended    time.Time      `json:"ended_at"`
-	Requests int            `json:"requests"` // that the source was asked, however many destinations shared the answers
+	Requests int            `json:"requests"`           // that the source was asked, however many destinations shared the answers
+	Forecast *Outlook       `json:"forecast,omitempty"` // how the run has held against it
 	Streams  []StreamReport `json:"streams"`
 	Err      error          `json:"-"` // the run's own trouble, nil where only streams had any
 

@@ -1,0 +1,75 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func knowledge() Knowledge {
+	stream := func(name, parent string, class schemas.Class) schemas.Stream {
+		return schemas.Stream{Name: name, Parent: parent, Class: class}
+	}
+	return Knowledge{
+		Streams: []schemas.Stream{
+			stream("a.list", "", schemas.ClassList), stream("a.one", "a.list", schemas.ClassDetail),
+			stream("b.list", "", schemas.ClassList), stream("b.new", "", schemas.ClassList), stream("b.me", "", schemas.ClassSingleton),
+		},
+		History: map[string]History{
+			"a.list": {Records: 1000, Pages: 10, Requests: 12},
+			"b.list": {Records: 50, Pages: 1, Requests: 2},
+		},
+		Lane: func(stream string) Lane {
+			if stream[0] == 'a' {
+				return Lane{"a", 100, true}
+			}
+			return Lane{"b", 10, true}
+		},
+	}
+}
+
+func TestForecast(t *testing.T) {
+	k := knowledge()
+	f := NewForecast(k)
+	by := map[string]StreamForecast{}
+	for _, s := range f.Streams {
+		by[s.Stream] = s
+	}
+	require.Equal(t, Measured, by["a.list"].Basis)
+	require.Equal(t, int64(12), by["a.list"].Requests)
+	require.Equal(t, Derived, by["a.one"].Basis, "a request for each record of the parent")
+	require.Equal(t, int64(1000), by["a.one"].Requests)
+	require.Equal(t, Guessed, by["b.new"].Basis)
+	require.Equal(t, int64(12+1000+2+8+1), f.Requests)
+	require.Equal(t, 2, f.Guessed)
+	require.InDelta(t, 10.12, f.Seconds, 1e-9, "lanes run side by side")
+	require.InDelta(t, 10.12, by["a.one"].Ends, 1e-9)
+
+	k.Deadline = time.Second
+	f = NewForecast(k)
+	require.Equal(t, 2, f.Skipped)
+	require.False(t, f.Streams[0].Skipped)
+	require.True(t, f.Streams[1].Skipped)
+
+	k.Deadline = 0
+	k.Last = Took{Requests: 1023, Seconds: 40}
+	require.InDelta(t, 40, NewForecast(k).Seconds, 1e-9, "as slow as it was")
+	k.Last = Took{Requests: 2046, Seconds: 40}
+	require.InDelta(t, 20, NewForecast(k).Seconds, 1e-9, "half as much, half as long")
+	k.Last = Took{Requests: 23, Seconds: 5}
+	require.InDelta(t, 5+10.12*1000/1023, NewForecast(k).Seconds, 1e-9, "what comes on top is under the limit alone")
+	k.Last = Took{Requests: 1023, Seconds: 1}
+	require.InDelta(t, 10.12, NewForecast(k).Seconds, 1e-9, "a limit is a limit")
+}
+
+func TestOutlook(t *testing.T) {
+	f := &Forecast{Requests: 100, Seconds: 10}
+	r := Report{Status: StatusComplete, Requests: 110, Started: time.Unix(0, 0), Ended: time.Unix(8, 0)}
+	require.Equal(t, &Outlook{Requests: 100, Seconds: 10, RequestsError: 0.1, SecondsError: -0.2}, f.against(r))
+	r.Status = StatusStopped
+	require.Nil(t, f.against(r))
+	require.Nil(t, (*Forecast)(nil).against(r))
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+// guessedRate is what a surface is taken to allow in a second that states no
+// limit, and of which none was learned.
+const guessedRate = 80
+
+func (a *app) planCmd() *cobra.Command {
+	var only []string
+	var deadline time.Duration
+	cmd := &cobra.Command{
+		Use:   "plan [PIPELINE]",
+		Short: "what a run will take: pages, requests, bytes and time of each stream, before running",
+		Long: `What a run will take: pages, requests, bytes, records and time of each stream
+under the limits, before running. It requests nothing. What was read before is
+measured, what hangs from that is derived, and the rest is guessed, as the column
+basis says. After a sync the summary tells how far off it was.`,
+		Example: `  penstock plan nightly --deadline 30m
+  penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if deadline < 0 {
+				return usage("", "--deadline %s: want a duration, such as 30m", deadline)
+			}
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			p, err := pickPipeline(c, args)
+			if err != nil {
+				return err
+			}
+			return a.plan(cmd.Context(), c, p, only, deadline)
+		},
+	}
+	cmd.Flags().StringArrayVar(&only, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark the streams that a run of this length would not finish")
+	return cmd
+}
+
+func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration) error {
+	r, err := a.openRun(ctx, c, p, only, true)
+	if err != nil {
+		return err
+	}
+	defer r.close(a)
+	var past history
+	if to, _ := c.Destination(p.To[0].Text); a.landed(c, to) {
+		err = a.read(ctx, to.Name, func(d *reader) error {
+			past, err = readHistory(ctx, d, p.Name)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	f := r.forecast(past, deadline)
+	if a.json {
+		return lineWriter(a.out).Encode(f)
+	}
+	printForecast(a.out, f, deadline)
+	return nil
+}
+
+// landed reports whether there is anything at a destination to read.
+func (a *app) landed(c *config.Config, d config.Destination) bool {
+	p, err := placeOf(c, d)
+	return err == nil && (p.absent == nil || p.absent(d) == nil)
+}
+
+// forecast is what the run is expected to take, after what it took in the past.
+func (r *openedRun) forecast(past history, deadline time.Duration) pipeline.Forecast {
+	return pipeline.NewForecast(pipeline.Knowledge{
+		Streams: plain(r.streams), History: past.streams, Lane: r.lane,
+		Last: past.last, PageSize: past.pageSize, Deadline: deadline,
+	})
+}
+
+// expect is the forecast of a run whose destinations are open; nil where the
+// first of them cannot tell what earlier runs took.
+func (r *openedRun) expect(ctx context.Context) *pipeline.Forecast {
+	if len(r.dests) == 0 {
+		return nil
+	}
+	past, err := readHistory(ctx, r.dests[0], r.pipeline.Name)
+	if err != nil {
+		return nil
+	}
+	f := r.forecast(past, 0)
+	return &f
+}
+
+// lane is the client that a stream goes through, and what it may ask.
+func (r *openedRun) lane(stream string) pipeline.Lane {
+	name := stream
+	if r.source.wires[name] == nil {
+		s, _ := r.conf.Stream(stream)
+		name = string(s.Surface)
+	}
+	l := pipeline.Lane{Name: name, Rate: guessedRate}
+	if w := r.source.wires[name]; w != nil {
+		if g := w.Governor().Stats(); g.Limit.Limit > 0 {
+			l.Rate, l.Known = g.Allowed, true
+		}
+	}
+	return l
+}
+
+// history is what a destination remembers of earlier runs.
+type history struct {
+	streams  map[string]pipeline.History
+	last     pipeline.Took
+	pageSize float64
+}
+
+// readHistory gathers what each stream took in the last run that read it.
+func readHistory(ctx context.Context, d load.Destination, name string) (history, error) {
+	past := history{streams: map[string]pipeline.History{}}
+	newest := map[string]string{}
+	err := scan(ctx, d, load.Certificates, func(r row) error {
+		stream, run := r.text("stream"), r.text("run")
+		if r.text("pipeline") != name || run < newest[stream] {
+			return nil
+		}
+		h := past.streams[stream]
+		if run != newest[stream] {
+			h = pipeline.History{}
+		}
+		newest[stream] = run
+		h.Records = max(h.Records, r.number("fetched"))
+		h.Pages += r.number("pages")
+		h.Requests += r.number("requests")
+		past.streams[stream] = h
+		return nil
+	})
+	return past, errors.Join(err, past.readRuns(ctx, d, name))
+}
+
+// readRuns finds the last run that was complete.
+func (past *history) readRuns(ctx context.Context, d load.Destination, name string) error {
+	newest := ""
+	return scan(ctx, d, load.Runs, func(r row) error {
+		run, took := r.text("run"), r.time("ended_at").Sub(r.time("started_at"))
+		if r.text("pipeline") != name || r.text("status") != string(pipeline.StatusComplete) || run < newest || took <= 0 {
+			return nil
+		}
+		var c struct{ Requests, Pages, Bytes float64 }
+		if json.Unmarshal([]byte(r.text("counts")), &c) != nil || c.Requests == 0 {
+			return nil
+		}
+		newest = run
+		past.last = pipeline.Took{Requests: c.Requests, Seconds: took.Seconds()}
+		past.pageSize = c.Bytes / max(c.Pages, 1)
+		return nil
+	})
+}
+
+func printForecast(w io.Writer, f pipeline.Forecast, deadline time.Duration) {
+	g := newGrid("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
+	for _, s := range f.Streams {
+		note := ""
+		if s.Skipped {
+			note = "skipped"
+		}
+		g.add(s.Stream, s.Lane, s.Pages, s.Requests, s.Records, s.Bytes, lasting(s.Seconds), lasting(s.Ends), string(s.Basis), note)
+	}
+	g.render(w)
+	fmt.Fprintf(w, "\n%s: %s requests, %s rows, %s bytes in about %s; of %d nothing is known yet\n",
+		plural(len(f.Streams), "stream"), grouped(f.Requests), grouped(f.Records), grouped(f.Bytes), brief(lasting(f.Seconds)), f.Guessed)
+	if deadline > 0 {
+		fmt.Fprintf(w, "a run of %s would leave out %s\n", deadline, cmp.Or(plural(f.Skipped, "stream"), "none"))
+	}
+}
+
+func lasting(seconds float64) time.Duration {
+	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
+}
+
+// outlook is how a run has held against its forecast; "" without one.
+func outlook(r pipeline.Report) string {
+	o := r.Forecast
+	if o == nil {
+		return ""
+	}
+	text := fmt.Sprintf("forecast %s requests in %s: off by %+.0f %% and %+.0f %%", grouped(o.Requests), brief(lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
+	if o.Guessed > 0 {
+		text += fmt.Sprintf(", %s of it guessed", plural(o.Guessed, "stream"))
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package sandbox
+
+import (
+	"fmt"
+	"time"
+)
+
+// Counting is how a server counts requests against its limit.
+type Counting string
+
+// The ways of counting; the zero value is Sliding.
+const (
+	Sliding Counting = "sliding" // of the window before each request
+	Fixed   Counting = "fixed"   // of windows that follow each other by the server's clock
+	Bucket  Counting = "bucket"  // tokens that come back at the limit's rate
+)
+
+// meter counts the requests of one credential. The limit is more than zero.
+type meter interface {
+	// take reports whether a request at now is let in, how many more would be,
+	// and how long it is until there is room for another.
+	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
+}
+
+func (c Counting) meter() meter {
+	switch c {
+	case Fixed:
+		return &fixed{}
+	case Bucket:
+		return &bucket{}
+	}
+	return &window{}
+}
+
+// valid is an error for a way that there is none of.
+func (c Counting) valid() error {
+	switch c {
+	case "", Sliding, Fixed, Bucket:
+		return nil
+	}
+	return fmt.Errorf("unknown way of counting %q: want sliding, fixed or bucket", c)
+}
+
+// fixed counts in windows that begin at multiples of their length.
+type fixed struct {
+	window int64
+	count  int
+}
+
+func (f *fixed) take(now time.Duration, r Rate) (bool, int, time.Duration) {
+	if n := int64(now / r.Window); n != f.window {
+		f.window, f.count = n, 0
+	}
+	ok := f.count < r.Requests
+	if ok {
+		f.count++
+	}
+	return ok, max(r.Requests-f.count, 0), time.Duration(f.window+1)*r.Window - now
+}
+
+// bucket holds a window's requests, and gets them back evenly.
+type bucket struct {
+	used float64
+	at   time.Duration
+}
+
+func (b *bucket) take(now time.Duration, r Rate) (bool, int, time.Duration) {
+	each := r.Window / time.Duration(r.Requests)
+	b.used = max(0, b.used-float64(now-b.at)/float64(each))
+	b.at = now
+	ok := b.used+1 <= float64(r.Requests)
+	if ok {
+		b.used++
+	}
+	left := float64(r.Requests) - b.used
+	if left >= 1 {
+		return ok, int(left), r.Window
+	}
+	return ok, 0, time.Duration((1 - left) * float64(each))
+}
