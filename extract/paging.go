@@ -37,6 +37,10 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	}
 	n.out.Pagination = h.paging
 	f.Value = describe(h.paging)
+	if p := n.s.Pagination; f.From != Learned && p.Type != "" && (p.Type != h.paging.Type || p.Page != "" && p.Page != h.paging.Page) {
+		f.Refuted = append(f.Refuted, fmt.Sprintf("%s is %s; what was seen is %s", describe(p), f.From, f.Value))
+		f.Value = describe(p)
+	}
 	if h.second == nil {
 		return nil
 	}

@@ -1,0 +1,120 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// guard accounts for a page and stops a list that goes round in circles. Of a
+// list which numbers its pages and says how many there are, pages may repeat:
+// it ends all the same, and what came twice is seen by whoever counts keys.
+// Invariants 14, 15
+func (l *listing) guard(st *step) error {
+	l.pages++
+	if l.pages == 1 {
+		l.firstTotal = st.total
+	}
+	l.lastTotal = st.total
+	l.drift.see(st)
+	l.follow(st)
+	if l.pages == 1 && st.rule != "" {
+		return nil
+	}
+	bounded := st.at.kind == pagerPage && l.pager.last > 0
+	if err := l.repeats(st.batch.keys); err != nil && !bounded {
+		if !l.clamped(st) {
+			return malformed(l.s, st.at, l.early(err))
+		}
+		l.pager.rows -= int64(st.batch.n)
+		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
+		return nil
+	}
+	l.lastN = st.batch.n
+	if st.rule != "" {
+		return nil
+	}
+	if err := st.at.check(st.next); err != nil {
+		return malformed(l.s, st.at, err)
+	}
+	if st.next.kind == pagerCursor {
+		cursor := maphash.String(l.c.seed, st.next.at)
+		if l.visited[cursor] {
+			return malformed(l.s, st.at, errors.New("the list comes back to a cursor it has given before"))
+		}
+		l.visited[cursor] = true
+	}
+	if most := l.pager.limit(l.c.maxPages); int64(l.pages) >= most {
+		return malformed(l.s, st.at, fmt.Errorf("no end after %d pages", l.pages))
+	}
+	return nil
+}
+
+// early marks an error of the second page: that it is none may be due to a
+// change in how the list goes on.
+func (l *listing) early(err error) error {
+	if l.pages == 2 {
+		return l.changed(err)
+	}
+	return err
+}
+
+// clamped reports whether a page that brings nothing new is what the list gives
+// for every page beyond its last: the one before it was short, and nothing says
+// that there is more.
+func (l *listing) clamped(st *step) bool {
+	s := st.signals
+	return s.more != yes && s.token == "" && s.next == nil && int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN &&
+		(s.total < 0 || s.total == l.pager.rows-int64(st.batch.n))
+}
+
+// repeats tells a page that was there before, or brings nothing that the one
+// before it did not have.
+func (l *listing) repeats(keys []uint64) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	print := sum(keys)
+	if l.seen[print] {
+		return errors.New("the page repeats an earlier one")
+	}
+	l.seen[print] = true
+	fresh := len(l.before) == 0
+	clear(l.now)
+	overlap := 0
+	for _, k := range keys {
+		if l.before[k] {
+			overlap++
+		}
+		l.now[k] = true
+	}
+	fresh = fresh || overlap < len(keys)
+	if len(l.s.Key) > 0 {
+		l.drift.Overlap += overlap
+		l.drift.Doubled += len(keys) - len(l.now)
+	}
+	l.before, l.now = l.now, l.before
+	if !fresh {
+		return errors.New("the page has no record that the one before it did not have")
+	}
+	return nil
+}
+
+// sum is a fingerprint of a set of keys that does not depend on their order.
+func sum(keys []uint64) uint64 {
+	h := uint64(len(keys))
+	for _, k := range keys {
+		h += k * k >> 7 * 0x9e3779b97f4a7c15
+	}
+	return h
+}
+
+// expired reports whether an error is the server's way to say that it knows a
+// cursor no longer.
+func expired(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && (e.Status == http.StatusGone || e.Class == wire.Invalid || e.Class == wire.Missing)
+}

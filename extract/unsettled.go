@@ -1,0 +1,36 @@
+package extract
+
+import (
+	"fmt"
+	"strings"
+)
+
+func (h *hunt) say(what, came string) { h.tried = append(h.tried, what+": "+excerpt(came)) }
+
+// unexplained is the error of a list of which nobody can tell how to read it
+// whole. // Invariant 14
+func (h *hunt) unexplained(what string) error {
+	return malformed(h.l.s, position{}, &UnsettledError{
+		Stream: h.l.s.Name, About: FactPager, Seen: what, Tried: h.tried,
+		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100}\n", h.l.s.Name),
+	})
+}
+
+// UnsettledError says what could not be found out about an endpoint. It is the
+// Err of a [*wire.Error].
+type UnsettledError struct {
+	Stream string
+	About  string   // one of the Fact constants
+	Seen   string   // why it matters
+	Tried  []string // the hypotheses that were given up, and what against
+	YAML   string   // what to say in pipelines.yaml, with blanks
+}
+
+// Error reads as a sentence.
+func (e *UnsettledError) Error() string {
+	text := e.Seen
+	if len(e.Tried) > 0 {
+		text += "; tried " + strings.Join(e.Tried, ", ")
+	}
+	return text + "; state it in pipelines.yaml: " + strings.Join(strings.Fields(e.YAML), " ")
+}
