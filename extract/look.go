@@ -2,8 +2,11 @@ package extract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // look reads an answer of the list without letting it count as a page.
@@ -11,11 +14,7 @@ func (l *listing) look(ctx context.Context, at position) (*step, error) {
 	if err := l.spend(); err != nil {
 		return nil, err
 	}
-	var tries []int
-	if at.extra != "" {
-		tries = []int{1} // what it adds may be the fault
-	}
-	a, err := l.c.fetch(ctx, l.s, l.params, at, tries...)
+	a, err := l.ask(ctx, at)
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err
@@ -111,4 +110,18 @@ func (l *listing) first(ctx context.Context, st *step) (*step, error) {
 	}
 	fresh.note = st.note
 	return fresh, nil
+}
+
+// ask fetches an answer. Where the server stumbles over what a probe adds, it
+// does so every time; all else is tried as often as usual.
+func (l *listing) ask(ctx context.Context, at position) (*answer, error) {
+	if at.extra == "" {
+		return l.c.fetch(ctx, l.s, l.params, at)
+	}
+	a, err := l.c.fetch(ctx, l.s, l.params, at, 1)
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == 0 && (e.Class == wire.Transient || e.Class == wire.Malformed) {
+		l.requests += e.Attempts
+		return l.c.fetch(ctx, l.s, l.params, at)
+	}
+	return a, err
 }
