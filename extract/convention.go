@@ -55,10 +55,11 @@ type Convention struct {
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // probes it took, retries included
 
-	Open       bool               `json:"open,omitempty"`    // there was nothing to learn from: worth another look
-	Located    bool               `json:"located,omitempty"` // Records is known; "" is the body itself
-	Records    string             `json:"records,omitempty"` // JSON pointer, * for each element or value
-	Context    string             `json:"context,omitempty"` // what records are told their container as
+	Open       bool               `json:"open,omitempty"`     // there was nothing to learn from: worth another look
+	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were looked for as well
+	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the body itself
+	Records    string             `json:"records,omitempty"`  // JSON pointer, * for each element or value
+	Context    string             `json:"context,omitempty"`  // what records are told their container as
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; another one is a reason to look anew
@@ -101,7 +102,9 @@ var ErrShape = errors.New("the endpoint answers in another way than it did")
 
 // Fits reports whether c is about the request that s makes now, and has
 // something to say.
-func (c Convention) Fits(s schemas.Stream) bool { return c.Of == fingerprint(s) && !c.Open }
+func (c Convention) Fits(s schemas.Stream) bool {
+	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
+}
 
 // About is c as a convention about the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
@@ -122,8 +125,8 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Key = slices.Clone(c.Key)
 	}
 	s.Pagination = c.paging(s)
-	if s.Stated["incremental"] == "" {
-		s.Incremental = c.incremental()
+	if s.Incremental.Auto {
+		s.Incremental = c.incremental(s.Incremental)
 	}
 	return s
 }
@@ -131,14 +134,14 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 // incremental is how what has changed is asked for, as far as the probes have
 // shown a way: by the time of the last change, not by that of creation, which
 // says nothing about later ones.
-func (c Convention) incremental() schemas.Incremental {
+func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && ofChange(f.Field):
-		return schemas.Incremental{Field: f.Field, Format: f.Format, Param: f.Param}
+		i.Field, i.Format, i.Param = f.Field, f.Format, f.Param
 	case o != nil && o.Desc && ofChange(o.Field) && c.Units[o.Field] != "":
-		return schemas.Incremental{Field: o.Field, Format: c.Units[o.Field]}
+		i.Field, i.Format = o.Field, c.Units[o.Field]
 	}
-	return schemas.Incremental{}
+	return i
 }
 
 // ofChange reports whether a field's name says that it tells the last change.

@@ -34,7 +34,7 @@ func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, err
 }
 
 func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool) (Convention, error) {
-	n := &negotiation{c: c, s: s, thorough: thorough, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
+	n := &negotiation{c: c, s: s, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}
@@ -76,6 +76,7 @@ func (n *negotiation) run(ctx context.Context) error {
 		n.c.release(st.a)
 	}
 	n.out.Requests += n.l.requests
+	n.out.Thorough = n.thorough
 	return err
 }
 

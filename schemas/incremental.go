@@ -21,7 +21,7 @@ type Incremental struct {
 	Lookback time.Duration // before the latest change that was seen; 0: DefaultLookback
 	Full     time.Duration // after which the whole list is read again; 0: DefaultFull
 
-	Off bool // never, whatever is learned about the endpoint
+	Auto bool // as probes of the endpoint find out; the rest is then filled in
 }
 
 // Defaults of an Incremental.
@@ -45,7 +45,7 @@ func MomentFormats() []string {
 }
 
 // Set reports whether anything but the whole list is ever read.
-func (i Incremental) Set() bool { return i.Field != "" && !i.Off }
+func (i Incremental) Set() bool { return i.Field != "" }
 
 // Overlap is how far before the latest change a pass begins: the lookback, and
 // never less than the step in which the source tells the time, so that records of

@@ -8,12 +8,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// incremental reads how a stream is asked for what has changed, or off.
+// incremental reads how a stream is asked for what has changed: auto, or in
+// detail.
 func (r *reader) incremental(n ast.Node, what string) schemas.Incremental {
 	var i schemas.Incremental
 	if _, block := r.resolve(n).(ast.MapNode); !block {
-		r.choice(n, what, "off")
-		i.Off = true
+		i.Auto = r.choice(n, what, "auto") != ""
 		return i
 	}
 	word := func(to *string, key string) func(ast.Node) {

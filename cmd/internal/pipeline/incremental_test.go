@@ -323,3 +323,24 @@ func TestIncrementalIsResumed(t *testing.T) {
 	require.Less(t, m.requests-before, 50)
 	require.Empty(t, r.missing())
 }
+
+// TestIncrementalAuto finds the filter by itself, and says how it knows.
+func TestIncrementalAuto(t *testing.T) {
+	m := atRest(false)
+	r := newMoving(t, m, schemas.Incremental{Auto: true, Lookback: time.Second})
+	require.EqualValues(t, 500, r.once().Counts.Written)
+	for range 5 {
+		m.change()
+	}
+	before := m.requests
+	rep := r.once()
+	require.Equal(t, Consistent, rep.Verdict, rep.Why)
+	require.Less(t, m.requests-before, 20)
+	require.Empty(t, r.missing())
+	all, err := Recall(t.Context(), r.memory, "nightly")
+	require.NoError(t, err)
+	f, ok := all["crm.items"].Fact(extract.FactFilter)
+	require.True(t, ok)
+	require.Contains(t, f.Value, "updated_since")
+	require.NotEmpty(t, f.Evidence)
+}
