@@ -34,8 +34,9 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		return nil, err
 	}
 	s := &sourceClient{wires: map[string]*wire.Client{}}
+	redactor := wire.NewRedactor(c.Secrets...)
 	for _, cl := range clients {
-		cl.UserAgent = "penstock/" + versionNow().Version
+		cl.Redactor, cl.UserAgent = redactor, "penstock/"+versionNow().Version
 		if adjust != nil {
 			adjust(&cl.Options)
 		}

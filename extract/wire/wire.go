@@ -34,6 +34,10 @@ type Options struct {
 	Governor *Governor
 	Rate     Rate // zero: learned from the answers
 
+	// Redactor is shared by all clients of a process: what one server is told,
+	// another may say. Nil makes one.
+	Redactor *Redactor
+
 	UserAgent string
 	Timeouts  Timeouts
 	MaxBody   int64 // of a decompressed body; default 64 MiB
@@ -102,9 +106,10 @@ func New(o Options) (*Client, error) {
 		allow:     allow,
 		cred:      o.Credential,
 		gov:       o.Governor,
-		redact:    NewRedactor(o.Credential.Secrets()...),
+		redact:    o.Redactor,
 		transport: newTransport(o, base),
 	}
+	c.redact.Add(o.Credential.Secrets()...)
 	if o.Proxy != nil {
 		password, _ := o.Proxy.User.Password()
 		c.redact.Add(Secret(password))
@@ -118,6 +123,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Governor == nil {
 		o.Governor = NewGovernor(Budget{Rate: o.Rate})
+	}
+	if o.Redactor == nil {
+		o.Redactor = NewRedactor()
 	}
 	o.UserAgent = orDefault(o.UserAgent, "penstock")
 	o.MaxBody = orDefault(o.MaxBody, 64<<20)

@@ -35,6 +35,7 @@ type Config struct {
 	Streams      []Stream      // the catalogue, overridden, then the file's own
 	Serve        Serve
 	State        State
+	Secrets      []wire.Secret // every credential of the file: none may be seen
 
 	presets *schemas.Presets
 }
@@ -76,6 +77,7 @@ func Parse(data []byte, in Input) (*Config, error) {
 	if len(r.faults) > 0 {
 		return nil, r.faults.sorted()
 	}
+	c.Secrets = r.secrets
 	return c, nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // What a file may hold, so that no file can exhaust the process that reads it.
@@ -30,6 +32,7 @@ type reader struct {
 	anchors map[string]ast.Node
 	visited int
 	faults  Faults
+	secrets []wire.Secret
 }
 
 // entry is one key of a mapping with its value.

@@ -158,7 +158,9 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 		r.fault(s.at, "%s holds a control character or a line break", what)
 		return ""
 	}
-	return wire.Secret(strings.TrimSpace(s.value))
+	known := wire.Secret(strings.TrimSpace(s.value))
+	r.secrets = append(r.secrets, known)
+	return known
 }
 
 // rate reads 100/s, 60/m or 1000/h.
