@@ -32,8 +32,13 @@ type fan struct {
 	done   uint64 // fingerprint of the tuples that are done
 
 	records  []byte // gathered, for the page to come
+	size     int64  // of the files among them
+	files    []File
+	gaps     []Gap
+	allGaps  []Gap
 	parents  []Parent
 	current  Parent // the one being read
+	answered bool   // some parent was
 	requests int
 	bytes    int64
 }
@@ -185,22 +190,50 @@ func (f *fan) passOver(n int, sum uint64) {
 // parent that is gone by now has none.
 func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
-	if gone(err) {
-		f.mark.Gone++
-		f.requests += requestsOf(err)
-	} else if err != nil {
+	pages := f.mark.Pages
+	if err == nil {
+		if more, err = f.gather(ctx, t.line, a, yield); err == nil && !more {
+			return false, nil
+		}
+	}
+	if err := f.without(t, err, f.mark.Pages > pages); err != nil {
 		return true, err
-	} else if more, err := f.gather(ctx, t.line, a, yield); err != nil || !more {
-		return more, err
 	}
 	f.passOver(t.after, t.sum)
 	f.mark.Parents++
 	f.parents = append(f.parents, f.current)
-	if len(f.records) < gatherBytes && len(f.parents) < gatherParents {
+	if int64(len(f.records))+f.size < gatherBytes && len(f.parents) < gatherParents {
 		return true, nil
 	}
 	return yield(f.page(nil), nil), nil
 }
+
+// without goes on without the answer to t, where that is one parent's affair: the
+// parent is gone, or its record is broken. Where none of several parents can be
+// read it is the endpoint's. begun says that a part of the answer was there.
+func (f *fan) without(t candidate, err error, begun bool) error {
+	fault, ok := errors.AsType[*wire.Error](err)
+	switch {
+	case err == nil:
+		f.answered = true
+		return nil
+	case !ok:
+		return err
+	case gone(err) && !begun:
+		f.mark.Gone++
+	case !alone(f.s, fault) || len(f.allGaps) >= maxGaps || !f.answered && len(f.allGaps) >= allGone:
+		return err
+	default:
+		g := Gap{At: parentAt + t.line, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
+		f.gaps, f.allGaps = append(f.gaps, g), append(f.allGaps, g)
+	}
+	f.current.Sure = false
+	f.requests += requestsOf(err)
+	return nil
+}
+
+// parentAt begins the place of a gap that is a parent.
+const parentAt = "parent "
 
 // gather reads the list of one tuple to its end.
 func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
@@ -214,22 +247,22 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 		f.requests += l.requests
 		f.bytes += l.bytes
 		l.requests, l.bytes = 0, 0
-		if gone(err) && l.pages == 0 {
-			f.mark.Gone++
-			return true, nil
-		}
 		if err != nil {
 			return true, err
 		}
 		f.mark.Pages++
 		f.current.Records += int64(st.batch.n)
 		if st.rule != "" {
-			f.current.Sure = !l.short(st)
+			f.current.Sure = !l.short(st) && len(l.gaps.all) == 0
 		}
-		if st.rule != "" && !f.current.Sure {
+		if st.rule != "" && l.short(st) {
 			f.mark.Short++
 		}
 		f.append(st.batch.records)
+		f.gaps, f.allGaps = append(f.gaps, st.gaps...), append(f.allGaps, st.gaps...)
+		if st.file != nil {
+			f.files, f.size = append(f.files, *st.file), f.size+int64(len(st.file.Body))
+		}
 		if st.rule == "" && len(f.records) >= gatherBytes && !yield(f.page(nil), nil) {
 			return false, nil
 		}
@@ -267,12 +300,13 @@ func (f *fan) append(records []byte) {
 func (f *fan) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
-	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1, Parents: f.parents, End: end}
+	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
+		Files: f.files, Gaps: f.gaps, Parents: f.parents, End: end}
 	if end != nil {
 		out.Next = f.mark.ending()
 	}
 	f.records = f.records[:0]
-	f.parents, f.requests, f.bytes = nil, 0, 0
+	f.files, f.size, f.gaps, f.parents, f.requests, f.bytes = nil, 0, nil, nil, 0, 0
 	return out
 }
 
@@ -288,7 +322,7 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
-		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Note: f.note,
+		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.allGaps, Note: f.note,
 	}), nil), nil
 }
 

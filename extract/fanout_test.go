@@ -27,6 +27,7 @@ type family struct {
 	mu     sync.Mutex
 	n      int
 	absent map[string]bool // details that are not found
+	broken string          // the detail that the server's code stumbles over
 	parent500,
 	child403 bool
 	asked map[string]int
@@ -56,6 +57,8 @@ func (f *family) answer(w http.ResponseWriter, r *http.Request) {
 		items(w, rows((p-1)*10, p*10, f.n), f.n, p, (f.n+9)/10)
 	case f.child403:
 		fmt.Fprint(w, `{"status":0,"message":"Permission denied"}`)
+	case f.broken == id:
+		fmt.Fprint(w, `{"status":0,"message":"Something went wrong"}`)
 	case f.absent[id]:
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"success":false,"message":"Thing Not Found","errors":404}`)

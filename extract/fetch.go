@@ -2,8 +2,6 @@ package extract
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,6 +21,7 @@ type answer struct {
 	resp     *wire.Response
 	requests int
 	bytes    int64
+	kept     *File // of a stream whose answers are files
 }
 
 // maxTries bounds how often a page is asked for whose body says that something
@@ -43,7 +42,7 @@ func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at
 		most = min(most, r.Tries)
 	}
 	for try := 1; ; try++ {
-		a, err := c.once(ctx, client, r)
+		a, err := c.once(ctx, client, s, r)
 		if err == nil {
 			a.at = at
 			a.requests += requests
@@ -65,7 +64,7 @@ func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at
 }
 
 // once makes one request and looks at its envelope.
-func (c *Client) once(ctx context.Context, client *wire.Client, r wire.Request) (*answer, error) {
+func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream, r wire.Request) (*answer, error) {
 	a := &answer{d: c.docs.Get().(*doc)}
 	if !r.File {
 		r.Check = a.d.envelope
@@ -77,10 +76,13 @@ func (c *Client) once(ctx context.Context, client *wire.Client, r wire.Request) 
 	}
 	a.resp, a.requests, a.bytes = resp, resp.Attempts, int64(len(resp.Body))
 	if r.File {
-		err = a.d.file(resp)
+		err = a.file(s)
 	}
 	if err == nil {
 		err = a.verdict(client, r)
+	}
+	if err == nil {
+		err = a.noFile(s)
 	}
 	if err != nil {
 		c.release(a)
@@ -145,19 +147,4 @@ func malformed(s schemas.Stream, at position, err error) error {
 		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,
 		Message: fmt.Sprintf("%s: %v", at, err), Attempts: 1, Err: err,
 	}
-}
-
-// file makes d the doc of a record about an answer that is not JSON.
-func (d *doc) file(resp *wire.Response) error {
-	sum := sha256.Sum256(resp.Body)
-	record, err := json.Marshal(struct {
-		Type   string `json:"content_type"`
-		Size   int    `json:"size"`
-		SHA256 string `json:"sha256"`
-		Body   []byte `json:"content"`
-	}{resp.Header.Get("Content-Type"), len(resp.Body), fmt.Sprintf("%x", sum), resp.Body})
-	if err != nil {
-		return err
-	}
-	return d.scan(record)
 }

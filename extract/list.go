@@ -75,6 +75,7 @@ type step struct {
 	reread  bool
 	note    string
 	gaps    []Gap // of this page
+	file    *File // that its record is about
 
 	a *answer
 }
@@ -157,7 +158,7 @@ func (l *listing) read(st *step) error {
 	if !st.batch.whole {
 		l.buf = st.batch.records
 	}
-	st.total = -1
+	st.total, st.file = -1, a.kept
 	s := signalsOf(a.d, f, st.batch.n, a.resp.Header)
 	if a.d.err != nil {
 		return malformed(l.s, a.at, a.d.err)

@@ -19,6 +19,7 @@ type Page struct {
 	Total    int64        // records the list says it has in all; -1 where it does not say
 	Gaps     []Gap        // places of the list, on this page, whose records the server could not give
 
+	Files   []File   // that records on this page are about; they are the reader's
 	Parents []Parent // fan-out: those whose last records are on this page, in their order
 
 	End *End // on the last page of a pass, else nil

@@ -86,6 +86,9 @@ func (p *pass) page(l *listing, st *step) Page {
 	}
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
 	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
+	if st.file != nil {
+		out.Files = []File{*st.file}
+	}
 	l.requests, l.bytes = 0, 0
 	if st.rule != "" {
 		out.End = &End{

@@ -17,7 +17,7 @@ import (
 // Gap is a place of a list whose records the server fails to give, however they
 // are asked for: one of them breaks the code that writes the answer.
 type Gap struct {
-	At     string `json:"at"`   // the page that failed
+	At     string `json:"at"`   // the page that failed; of a fan-out, the parent that was asked about
 	From   int64  `json:"from"` // place of the first record in the list, from 0
 	Rows   int64  `json:"rows"` // how many
 	After  string `json:"after,omitempty"`
@@ -29,7 +29,9 @@ type Gap struct {
 // String reads: record 17 of the list (page 2), after 4711 and before 4713: 500: Server Error.
 func (g Gap) String() string {
 	var b strings.Builder
-	if g.Rows == 1 {
+	if strings.HasPrefix(g.At, parentAt) {
+		b.WriteString(g.At)
+	} else if g.Rows == 1 {
 		fmt.Fprintf(&b, "record %d of the list (%s)", g.From+1, g.At)
 	} else {
 		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.From+1, g.From+g.Rows, g.At)

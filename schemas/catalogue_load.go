@@ -34,6 +34,7 @@ type entry struct {
 	Name       string
 	Request    string // METHOD path
 	Class      Class
+	Media      string
 	Auth       Auth
 	Scope      string
 	Key        []string
@@ -133,7 +134,7 @@ func (g *group) stream(e entry) (Stream, error) {
 	return Stream{
 		Table: Table{Name: strings.ReplaceAll(e.Name, ".", "_"), Key: e.Key},
 		Name:  e.Name, Surface: g.Surface, Module: g.Module, Group: g.Group,
-		Method: method, Path: path, Class: e.Class, Auth: e.Auth, Scope: e.Scope,
+		Method: method, Path: path, Class: e.Class, Media: e.Media, Auth: e.Auth, Scope: e.Scope,
 		Parent: e.Parent, Params: e.Params,
 		Records: e.Records, Context: e.Context, Pagination: e.Pagination,
 		Volatile: e.Volatile, Window: e.Window, Types: types,

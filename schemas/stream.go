@@ -82,6 +82,7 @@ type Stream struct {
 	Method  string  // GET or POST for streams; any for writes
 	Path    string  // as documented, with {name} for path parameters, below the surface's host
 	Class   Class
+	Media   string // of class file: the media type of its files; "" for any
 	Auth    Auth   // which credential goes along
 	Scope   string // what an OAuth grant must allow to read it; "" where the surface knows none
 

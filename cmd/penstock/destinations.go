@@ -32,6 +32,9 @@ type place struct {
 	// files are where an engine finds a stream's table without penstock, for
 	// good, as a pattern.
 	files func(d config.Destination, stream, table string) string
+	// folder is where the files of streams of files are kept, unless the
+	// configuration names another place.
+	folder func(d config.Destination) string
 	// asker answers SQL for a destination that is no load.Querier itself.
 	asker func(context.Context, *reader) (querier, error)
 	// publish gives readers what a run has loaded.

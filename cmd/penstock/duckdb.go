@@ -28,6 +28,10 @@ func duckdbPlace() place {
 			path, _ := filePath(d)
 			return filepath.Abs(path)
 		},
+		folder: func(d config.Destination) string {
+			path, _ := filePath(d)
+			return path + ".files"
+		},
 		publish: func(ctx context.Context, d config.Destination, open load.Destination) error {
 			return open.(*duckdb.DB).Publish(ctx, d.Publish)
 		},

@@ -38,6 +38,10 @@ func parquetPlace() place {
 			}
 			return filepath.Join(path, stream, "current", table, "**", "*.parquet")
 		},
+		folder: func(d config.Destination) string {
+			path, _ := filePath(d)
+			return filepath.Join(path, "_files") // no stream's name
+		},
 		asker: askLake,
 	}
 }

@@ -86,6 +86,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	shown := a.newProgress(len(r.streams), r.source)
 	cfg := r.config()
 	cfg.Forecast = r.expect(ctx)
+	cfg.Files = a.files(r)
 	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	report, err := pipeline.Run(ctx, cfg)
 	shown.close()

@@ -108,6 +108,15 @@ serve: {listen: 127.0.0.1:8080, auth: {token: "${PENSTOCK_DASHBOARD_TOKEN}"}}
 state: .penstock                         # inbox and caches; or a postgres:// URL that several workers share
 `
 
+func TestParseFiles(t *testing.T) {
+	c, err := Parse([]byte(strings.Replace(contract, "schema: platform}", "schema: platform, files: /var/lib/papers}", 1)), input())
+	require.NoError(t, err)
+	bi, _ := c.Destination("bi")
+	require.Equal(t, "/var/lib/papers", bi.Files)
+	warehouse, _ := c.Destination("warehouse")
+	require.Empty(t, warehouse.Files)
+}
+
 func TestParseReread(t *testing.T) {
 	stream := func(text string) string {
 		return strings.Replace(contract, "blog.posts: {", "blog.posts: {reread: "+text+", ", 1)

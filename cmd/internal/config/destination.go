@@ -20,6 +20,7 @@ type Destination struct {
 	Shown   string // the URL without user, password and query
 	Schema  string
 	Publish string // where readers get a copy
+	Files   string // folder of the files that rows are about; "" for the scheme's own
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {
@@ -41,6 +42,7 @@ func (r *reader) destinations(n ast.Node) []Destination {
 			"url":     func(n ast.Node) { r.destinationURL(&d, n, what+" url") },
 			"schema":  word(&d.Schema, "schema"),
 			"publish": word(&d.Publish, "publish"),
+			"files":   word(&d.Files, "files"),
 		})
 		if ok {
 			r.require(e.value, what, "url")

@@ -33,6 +33,9 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 		k.rollback()
 		k.found.release()
 		k.left.release()
+		if !k.out {
+			k.tidy(late, p)
+		}
 		k.leave(p)
 	}
 	p.asked.Add(int64(p.requests()))

@@ -62,7 +62,11 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if p.unseen(page) {
 		return fmt.Errorf("%s: %w", p.stream.Name, errFirst)
 	}
-	if err := p.reserve(ctx, groups, len(page.Records)); err != nil {
+	files := 0
+	for _, f := range page.Files {
+		files += len(f.Body)
+	}
+	if err := p.reserve(ctx, groups, len(page.Records)+files); err != nil {
 		return err
 	}
 	if err := p.mapper.Append(page.Records); err != nil {
@@ -72,6 +76,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
 	g.end = page.End
+	g.files, g.bytes = append(g.files, page.Files...), g.bytes+int64(files)
 	if g.end != nil {
 		g.ended = time.Now().UTC()
 	}

@@ -37,6 +37,7 @@ type estate struct {
 	asked   map[string]int // requests, by path
 	budget  int            // requests to the details before they break; -1: none
 	lists   bool           // read the lists, not the details
+	papers  bool           // read the files
 	reread  int
 }
 
@@ -52,7 +53,7 @@ func newEstate(t *testing.T, n int) *estate {
 	e.config = Config{Name: "nightly", limits: defaultLimits}
 	w, err := wire.New(wire.Options{
 		Name: "estate", BaseURL: server.URL, MaxAttempts: 1, Rate: wire.Rate{Limit: 100_000, Window: time.Second},
-		Allow: []wire.Route{{Method: "GET", Path: "/api/parents"}, {Method: "GET", Path: "/api/detail/{id}"}, {Method: "GET", Path: "/api/items/{id}"}},
+		Allow: []wire.Route{{Method: "GET", Path: "/api/parents"}, {Method: "GET", Path: "/api/detail/{id}"}, {Method: "GET", Path: "/api/items/{id}"}, {Method: "GET", Path: "/api/paper/{id}"}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
@@ -80,6 +81,10 @@ func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.absent[id]:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"message":"Record not found"}`)
+	case kind == "paper" && e.secret[id] < 0:
+		fmt.Fprint(w, `<html><title>Oops</title></html>`)
+	case kind == "paper":
+		fmt.Fprintf(w, "%%PDF-1.4\n%d %d\n%%%%EOF\n", id, e.secret[id])
 	case kind == "detail":
 		fmt.Fprintf(w, `{"data":{"id":%d,"version":%d,"secret":%d}}`, id, e.parents[id], e.secret[id])
 	default:
@@ -115,6 +120,11 @@ func (e *estate) streams() (all []schemas.Stream) {
 		child = stream("x.items")
 		child.Table.Name, child.Method, child.Path = "x_items", "GET", "/api/items/{id}"
 	}
+	if e.papers {
+		child = stream("x.paper")
+		child.Table.Name, child.Key, child.Method, child.Path = "x_paper", []string{"_context__id"}, "GET", "/api/paper/{id}"
+		child.Class, child.Media = schemas.ClassFile, "application/pdf"
+	}
 	child.Parent, child.Reread = "x.parents", e.reread
 	child.Params = []schemas.Param{{Name: "id", In: "path", From: "/id"}}
 	return []schemas.Stream{parents, child}
@@ -144,7 +154,7 @@ func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.asked["detail"] + e.asked["items"], rep.Streams[len(rep.Streams)-1]
+	return e.asked["detail"] + e.asked["items"] + e.asked["paper"], rep.Streams[len(rep.Streams)-1]
 }
 
 // complete is sync of a run that must come off.

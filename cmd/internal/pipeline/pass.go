@@ -81,6 +81,7 @@ type group struct {
 	rejects []transform.Reject
 	gaps    []extract.Gap // of its pages
 	parents []noted       // whose last rows it has
+	files   []extract.File
 	begun   time.Time
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches

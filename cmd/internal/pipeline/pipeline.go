@@ -61,6 +61,10 @@ type Config struct {
 	Streams      []schemas.Stream // a parent before its children
 	Log          map[string]bool  // streams, by name, whose row changes are kept in _penstock_changes
 
+	// Files is the folder, by destination, in which the files of streams of files
+	// are kept. A destination without one has the rows about them alone.
+	Files map[string]string
+
 	// Catalogue is where the stream is found that gives one record of a list,
 	// for a Source that is an Asker: with it, the rows that a list lacks can be
 	// deleted although the list proves nothing. It may be nil.

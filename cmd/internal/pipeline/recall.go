@@ -51,7 +51,8 @@ const (
 
 // recall reads what k remembers. It counts only for a pass that begins, or goes
 // on, where the destination stands, and as long as the rows are there: those that
-// somebody has deleted, or that are to be written anew, are asked for again.
+// somebody has deleted, or that are to be written anew, are asked for again, and
+// so are files that are not there.
 func (k *sink) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
 	m := &parentage{turn: k.turn}
 	if err := k.entries(ctx, p, m); err != nil {
@@ -65,6 +66,9 @@ func (k *sink) recall(ctx context.Context, p *pass, tables []schemas.Table) (*pa
 		return m, nil
 	}
 	columns := append(slices.Clone(p.kin.context), schemas.ColHash, standing(p.stream))
+	if k.files(p.stream) && tables[i].Columns.HasField(colPath) {
+		columns = append(columns, colPath)
+	}
 	err := k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		n := len(p.kin.context)
 		context, hash, ended := b.Columns()[:n], b.Column(n), b.Column(n+1)
@@ -73,6 +77,9 @@ func (k *sink) recall(ctx context.Context, p *pass, tables []schemas.Table) (*pa
 				continue
 			}
 			is := filled
+			if len(columns) > n+2 && !k.folder.has(cellText(b.Column(n+2), row)) {
+				is |= stale
+			}
 			if cellText(hash, row) == "" {
 				is |= stale
 			}

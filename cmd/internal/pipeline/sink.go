@@ -30,6 +30,7 @@ type sink struct {
 	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
 
 	kinship
+	folder   folder       // of files; "" for none
 	tx       load.Tx      // open between two groups only where a pass is one transaction
 	tried    state.Cursor // of the last commit, whether it has come off or not
 	found    *findings    // about rows that the pass did not carry; nil until somebody asked
@@ -59,7 +60,7 @@ func newSinks(r *run, s schemas.Stream) []*sink {
 	}
 	sinks := make([]*sink, len(dests))
 	for i, d := range dests {
-		k := &sink{dest: d, key: r.key(s.Name), report: StreamReport{
+		k := &sink{dest: d, folder: folder(r.Files[d.Name]), key: r.key(s.Name), report: StreamReport{
 			Stream: s.Name, Table: s.Table.Name, Destination: d.Name,
 		}}
 		k.memory = r.memory[d.Name][s.Name].text()
@@ -186,6 +187,9 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		return nil
 	}
 	if err := k.review(ctx, p, g); err != nil {
+		return err
+	}
+	if err := k.keepFiles(g); err != nil {
 		return err
 	}
 	if err := k.write(ctx, p, g); err != nil {

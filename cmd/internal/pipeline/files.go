@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// colPath is the column in which a record about a file says where that is.
+const colPath = "path"
+
+// orphanAge is how old a file must be that no row names before it is removed: a
+// commit that will name it may be under way in another process.
+const orphanAge = 24 * time.Hour
+
+// folder is where the files of one destination lie. Their paths say what is in
+// them, so that a file is never written over.
+type folder string
+
+// keep writes a file, so that it outlasts a power cut before any row names it.
+// Invariant 2
+func (d folder) keep(f extract.File) error {
+	if !filepath.IsLocal(f.Path) {
+		return fmt.Errorf("keep file: %q leads out of %s", f.Path, string(d))
+	}
+	path := filepath.Join(string(d), f.Path)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(f.Body)) {
+		now := time.Now()
+		return os.Chtimes(path, now, now) // no orphan, for whoever looks for them
+	}
+	if err := d.mkdir(filepath.Dir(f.Path)); err != nil {
+		return err
+	}
+	if err := writeDurably(path, f.Body); err != nil {
+		return fmt.Errorf("keep file: %w", err)
+	}
+	return nil
+}
+
+// mkdir makes a folder below d, and d itself, so that they last.
+func (d folder) mkdir(below string) error {
+	path := string(d)
+	for _, name := range append([]string{""}, strings.Split(filepath.ToSlash(below), "/")...) {
+		path = filepath.Join(path, name)
+		switch err := os.Mkdir(path, 0o700); {
+		case errors.Is(err, fs.ErrExist):
+		case err != nil:
+			return fmt.Errorf("keep file: %w", err)
+		default:
+			if err := syncFolder(filepath.Dir(path)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether a file that a row names is there.
+func (d folder) has(path string) bool {
+	if !filepath.IsLocal(path) {
+		return false
+	}
+	info, err := os.Lstat(filepath.Join(string(d), path))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// temporary begins the names of files that are being written.
+const temporary = ".penstock-"
+
+// writeDurably makes a file appear at path with all of its content.
+func writeDurably(path string, body []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, temporary+"*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(body)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncFolder(dir)
+}
+
+// syncFolder makes what has appeared in a folder last.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// removeOrphans removes the files of a table that no row has named since before,
+// and what was left half written.
+func (d folder) removeOrphans(table string, named []uint64, before time.Time) error {
+	root := filepath.Join(string(d), table)
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(string(d), path)
+		if err != nil {
+			return err
+		}
+		if _, ok := slices.BinarySearch(named, textID(filepath.ToSlash(rel))); ok {
+			return nil
+		}
+		if info, err := e.Info(); err != nil || info.ModTime().After(before) {
+			return nil
+		}
+		return os.Remove(path)
+	})
+}
+
+// files reports whether k keeps files of the stream.
+func (k *sink) files(s schemas.Stream) bool {
+	return s.Class == schemas.ClassFile && k.folder != ""
+}
+
+// keepFiles puts the files of a group in their place. A destination without a
+// folder has the rows about them alone.
+func (k *sink) keepFiles(g *group) error {
+	if k.folder == "" {
+		return nil
+	}
+	for _, f := range g.files {
+		if err := k.folder.keep(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy removes files that no row names any more, once a pass has put others in
+// their place. Rows that have ended, and earlier versions, still name theirs. That
+// it could not be done is no fault of the pass.
+func (k *sink) tidy(ctx context.Context, p *pass) {
+	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
+	if !k.files(p.stream) || !changed {
+		return
+	}
+	var named []uint64
+	err := k.dest.Scan(ctx, p.stream.Table.Name, []string{colPath}, func(b arrow.RecordBatch) error {
+		for row := range int(b.NumRows()) {
+			named = append(named, textID(cellText(b.Column(0), row)))
+		}
+		return nil
+	})
+	if err == nil {
+		slices.Sort(named)
+		_ = k.folder.removeOrphans(p.stream.Table.Name, named, time.Now().Add(-orphanAge))
+	}
+}

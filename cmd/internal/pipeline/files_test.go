@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load/loadtest"
+)
+
+// newArchive is an estate whose parents have a file each, kept in a folder.
+func newArchive(t *testing.T, n int) (e *estate, dir string) {
+	e = newEstate(t, n)
+	dir = filepath.Join(t.TempDir(), "warehouse.files")
+	e.papers, e.reread = true, 10_000
+	e.config.Files = map[string]string{"warehouse": dir}
+	return e, dir
+}
+
+// kept are the files below dir, by path, and what is in them. Nobody else may read
+// them.
+func kept(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := d.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, path)
+		if d.IsDir() {
+			return nil
+		}
+		body, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		out[rel] = string(body)
+		return err
+	}))
+	return out
+}
+
+// named holds that each row names a file that is there, with its content.
+func (e *estate) named(dir string) {
+	e.t.Helper()
+	files := kept(e.t, dir)
+	n := 0
+	for _, row := range e.memory.Rows("x_paper") {
+		require.Contains(e.t, files, row["path"])
+		require.Equal(e.t, row["size"], fmt.Sprint(len(files[row["path"]])))
+		n++
+	}
+	require.Positive(e.t, n)
+}
+
+func TestFilesAreKept(t *testing.T) {
+	e, dir := newArchive(t, 30)
+	n, child := e.complete(Options{})
+	require.Equal(t, 30, n)
+	require.Equal(t, Proven, child.Verdict)
+	require.Len(t, kept(t, dir), 30)
+	e.named(dir)
+	for _, row := range e.memory.Rows("x_paper") {
+		require.NotContains(t, fmt.Sprint(row), "%PDF", "the bytes are in the table")
+	}
+
+	n, _ = e.complete(Options{})
+	require.Less(t, n, 5)
+	e.parents[4]++
+	e.secret[4]++ // another file
+	e.parents[5]++
+	delete(e.parents, 6)
+	n, child = e.complete(Options{})
+	require.Less(t, n, 7)
+	require.EqualValues(t, 1, child.Counts.Written)
+	require.EqualValues(t, 1, child.Counts.Deleted)
+	require.Len(t, kept(t, dir), 31, "what may be in use is not removed at once")
+	e.named(dir)
+
+	// A file that is gone is fetched again, and only it.
+	rows := e.memory.Rows("x_paper")
+	lost := slices.IndexFunc(rows, func(row loadtest.Row) bool { return row["_context__id"] == "9" })
+	require.NoError(t, os.Remove(filepath.Join(dir, rows[lost]["path"])))
+	n, _ = e.complete(Options{})
+	require.Less(t, n, 7)
+	e.named(dir)
+}
+
+// Files that no row names are removed when they are old; those of rows that have
+// ended stay.
+func TestOrphansAreRemoved(t *testing.T) {
+	e, dir := newArchive(t, 5)
+	e.complete(Options{})
+	old := time.Now().Add(-2 * orphanAge)
+	orphan, half := filepath.Join(dir, "x_paper", "ab", "abcd.pdf"), filepath.Join(dir, "x_paper", temporary+"1")
+	require.NoError(t, os.MkdirAll(filepath.Dir(orphan), 0o700))
+	for _, path := range []string{orphan, half} {
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	}
+	for path := range kept(t, dir) {
+		require.NoError(t, os.Chtimes(filepath.Join(dir, path), old, old))
+	}
+	e.parents[1]++
+	e.secret[1]++
+	delete(e.parents, 2)
+	_, child := e.complete(Options{})
+	require.EqualValues(t, 1, child.Counts.Deleted)
+	require.NoFileExists(t, orphan)
+	require.NoFileExists(t, half)
+	require.Len(t, kept(t, dir), 5, "the file that parent 1 had before is gone, that of parent 2 is not")
+	e.named(dir)
+}
+
+// An invoice whose file is none holds its stream, and keeps what was there.
+func TestFileThatIsNoneCostsItselfAlone(t *testing.T) {
+	e, dir := newArchive(t, 12)
+	e.complete(Options{})
+	e.parents[3]++
+	e.secret[3] = -1
+	e.parents[4]++
+	e.secret[4]++
+	_, child := e.sync(Options{})
+	require.Equal(t, StatusHeld, child.Status)
+	require.EqualValues(t, 1, child.Counts.Written)
+	require.Zero(t, child.Counts.Deleted)
+	e.named(dir)
+	e.secret[3] = 7
+	_, child = e.complete(Options{})
+	require.EqualValues(t, 1, child.Counts.Written)
+}
+
+// A destination without a folder has the rows.
+func TestFilesWithoutFolder(t *testing.T) {
+	e, dir := newArchive(t, 3)
+	e.config.Files = nil
+	e.complete(Options{})
+	require.Len(t, e.memory.Rows("x_paper"), 3)
+	require.NoDirExists(t, dir)
+}
+
+func TestFolderKeepsInside(t *testing.T) {
+	dir := t.TempDir()
+	d := folder(filepath.Join(dir, "files"))
+	for _, path := range []string{"../x", "/x", "a/../../x", ""} {
+		require.Error(t, d.keep(extract.File{Path: path, Body: []byte("x")}), path)
+		require.False(t, d.has(path))
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
