@@ -12,6 +12,7 @@ import (
 // that the pages do not fit together. Each is a number of pages or records.
 type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total is not that of the page before
+	Shifted int `json:"shifted,omitempty"` // of the pages at the end, those that held others when they were asked for again
 	Overlap int `json:"overlap,omitempty"` // records that stood on the page before, too
 	Doubled int `json:"doubled,omitempty"` // records that stood twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others, and were not the last
@@ -23,7 +24,8 @@ type drift struct {
 	Drift
 	total   int64 // of the page before; -1 for none
 	fullest int   // records on the fullest page so far
-	short   int   // pages with fewer since the last full one, not yet known to be the last
+	short   int   // pages with fewer, with none behind them so far
+	counted bool  // a page was asked for by number or offset
 	newest  time.Time
 	notice  string // that an interpreter printed before a page; the first
 }
@@ -39,17 +41,30 @@ func (d *drift) see(st *step) {
 		d.Moved++
 	}
 	d.total = st.total
-	if n := st.batch.n; n > 0 && st.at.kind != pagerCursor && len(st.gaps) == 0 {
-		d.Uneven, d.short = d.Uneven+d.short, 0
-		if d.fullest = max(d.fullest, n); n < d.fullest {
-			d.short++
-		}
+	d.counted = d.counted || st.at.kind == pagerPage || st.at.kind == pagerOffset
+	if st.at.kind != pagerCursor && len(st.gaps) == 0 {
+		d.size(st)
 	}
 	if st.a != nil && st.a.resp != nil {
 		d.age(st.a.resp.Header)
 		if d.notice == "" {
 			d.notice = st.a.resp.Notice
 		}
+	}
+}
+
+// size takes note of how full a page is. One that the list has promised and that
+// holds nothing is like one with holes.
+func (d *drift) size(st *step) {
+	n := st.batch.n
+	if d.fullest = max(d.fullest, n); n == 0 && (st.rule == RuleNoNext || st.rule == RuleLastPage) && d.fullest > 0 {
+		d.Uneven++
+	}
+	if n > 0 {
+		d.Uneven, d.short = d.Uneven+d.short, 0
+	}
+	if (n < d.fullest || n == 0) && st.rule == "" {
+		d.short++
 	}
 }
 

@@ -19,8 +19,10 @@ func (l *listing) guard(st *step) error {
 		l.firstTotal = st.total
 	}
 	l.lastTotal = st.total
+	signs := l.drift.Drift
 	l.drift.see(st)
 	l.follow(st)
+	l.turned(st)
 	if l.pages == 1 && st.rule != "" {
 		return nil
 	}
@@ -30,6 +32,7 @@ func (l *listing) guard(st *step) error {
 			return malformed(l.s, st.at, l.early(err))
 		}
 		l.pager.rows -= int64(st.batch.n)
+		l.drift.Drift = signs // it is no page of the list
 		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
 		return nil
 	}

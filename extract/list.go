@@ -47,6 +47,7 @@ type listing struct {
 	bytes    int64
 
 	drift drift
+	ends  ends
 	gaps  gaps
 }
 
@@ -131,6 +132,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 	}
 	if err == nil && l.outsized(st) {
 		err = l.resize(ctx, q, st)
+	}
+	if err == nil {
+		err = l.confirm(ctx, st)
 	}
 	if err == nil {
 		err = l.guard(st)

@@ -94,23 +94,23 @@ func (p *pass) page(l *listing, st *step) Page {
 		out.End = &End{
 			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
-			Reread: st.reread, Round: l.round(st), Drift: l.drift.Drift, Gaps: l.gaps.all,
+			Reread: st.reread, Round: l.round(st), Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note: notes(notes(p.note, st.note), l.drift.note()),
 		}
 	}
 	return out
 }
 
-// round reports whether the list may have been cut where it ended. One on
-// several pages may be if nothing but an empty page has ended it, and the last
-// page before was full.
+// round reports whether the list may have been cut where it ended. One with pages
+// may be if nothing but an empty page has ended it, and the last page before was
+// full.
 func (l *listing) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)
 	case RuleEmptyPage:
 		full := l.drift.short == 0 && l.drift.fullest > 0
-		return full && l.pages > 2 && l.pager.rows%100 == 0
+		return full && round(int(l.pager.rows))
 	}
 	return false
 }

@@ -163,6 +163,9 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 	if k.before != nil {
 		r.unlike = p.hasher.minus(&r.digest, &k.before.digest)
 	}
+	for _, d := range k.readings {
+		r.earlier = max(r.earlier, p.hasher.minus(&r.digest, d).there)
+	}
 	if r.end.Skipped == 0 {
 		r.twin = p.agreement(&r)
 	}
@@ -200,6 +203,9 @@ func (k *sink) settle(e ending, d decision, twice bool) {
 	k.before = &e.reading
 	if e.whole {
 		k.most = max(k.most, e.listed())
+		if e.repeats() == 0 { // else some count twice
+			k.readings = append(k.readings, &e.digest)
+		}
 	}
 	if d.verb == repeat {
 		k.unsparing = d.whole

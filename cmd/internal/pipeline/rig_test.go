@@ -65,6 +65,7 @@ type list struct {
 	records []record
 	size    int         // of a page
 	total   bool        // the pages state it
+	states  int64       // what they state instead, where it is not 0
 	numbers bool        // the records have a size: a number, or their name where that is not empty
 	end     extract.End // Rule, Reread, Round, Parents, Gone; the rest is filled in
 
@@ -150,6 +151,9 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 	if l.total {
 		total = int64(n)
 	}
+	if l.states > 0 {
+		total = l.states
+	}
 	p := extract.Page{Records: body, Requests: 1, Bytes: int64(len(body)), Total: total}
 	p.Next = state.Cursor(fmt.Sprintf(`{"page":%d}`, i+1))
 	if i == len(parts)-1 {
@@ -159,7 +163,7 @@ func (l *list) page(stream string, pass, i int, parts [][]record, resumed bool, 
 			end.Rule = extract.RuleLastPage
 		}
 		end.Pages, end.Resumed, end.FirstTotal, end.LastTotal = len(parts), resumed, total, total
-		p.End = &end
+		p.End, p.Gaps = &end, end.Gaps
 	}
 	return p
 }

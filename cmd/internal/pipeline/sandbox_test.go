@@ -292,6 +292,7 @@ func TestSandboxDrift(t *testing.T) {
 	}
 	require.NoError(t, p.sandbox.SetFaults())
 	p.config.Options.ConfirmShrink = true // some short lists have lost all they had
+	p.config.Options.Full = true          // what is read incrementally does not show what is gone
 	rep, err := p.run(context.Background())
 	require.NoError(t, err)
 	for i, s := range rep.Streams {

@@ -37,19 +37,20 @@ type sink struct {
 	counts   Counts       // of the pass so far
 	sealed   Counts       // of what of the pass is committed
 	inserted int64
-	before   *reading // the last pass that has ended
-	prior    *reading // before as it was when the pass at hand began
-	whole    int      // passes from the beginning, this one included
-	most     int64    // records that the longest whole pass so far has found
-	wanted   bool     // streams that were loaded before hang from this one
-	ended    *claim   // by the pass at hand
-	wary     bool     // incremental passes were seen to miss changes
-	anew     bool     // the next pass reads the whole list
-	out      bool     // dropped out of the pass at hand
-	trouble  error    // why; until it goes on alone
-	lagged   error    // why it had to go on alone; once
-	broken   bool     // ended by its destination
-	finished bool     // wants no further pass
+	before   *reading  // the last pass that has ended
+	prior    *reading  // before as it was when the pass at hand began
+	whole    int       // passes from the beginning, this one included
+	most     int64     // records that the longest whole pass so far has found
+	readings []*digest // what the whole passes of this run have found
+	wanted   bool      // streams that were loaded before hang from this one
+	ended    *claim    // by the pass at hand
+	wary     bool      // incremental passes were seen to miss changes
+	anew     bool      // the next pass reads the whole list
+	out      bool      // dropped out of the pass at hand
+	trouble  error     // why; until it goes on alone
+	lagged   error     // why it had to go on alone; once
+	broken   bool      // ended by its destination
+	finished bool      // wants no further pass
 	report   StreamReport
 }
 

@@ -27,7 +27,7 @@ func (k *sink) lastPass(p *pass, r reading) bool {
 	if k.whole < maxPasses {
 		return false
 	}
-	moves := r.differs(k.before) && (r.contradicted() || r.repeats() > 0 || r.end.Drift.Moved > 0 || r.end.LastTotal < 0)
+	moves := r.differs(k.before) && (r.contradicted() || r.repeats() > 0 || r.moved() || r.end.LastTotal < 0)
 	return !moves || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
 

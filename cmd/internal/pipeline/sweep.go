@@ -71,7 +71,7 @@ func (e ending) decide() decision {
 		return decision{verb: repeat} // resumed: what the first part carried is forgotten
 	case !e.whole && !e.last && !e.fanOut() && !e.met() && !e.end.Partial:
 		return decision{verb: repeat} // resumed: records may have moved to pages that were read before
-	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted):
+	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted || e.unwatched() && e.inserted > 0):
 		return decision{verb: repeat}
 	case e.doubtful() && e.outcome.Known && e.outcome.Missing > 0:
 		d := e.hold(fmt.Sprintf("%s; %d rows are missing from it", e.why(e.verdict, e.before), e.outcome.Missing))
@@ -87,6 +87,8 @@ func (e ending) decide() decision {
 		return decision{}
 	case e.end.Skipped > 0 && (e.verdict != Proven || e.foreign > 0):
 		return e.elsewhere()
+	case e.verdict == Consistent && e.empty() && e.same(e.before):
+		return e.hollow()
 	case e.verdict != Proven:
 		return e.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", e.outcome.Missing, e.verdict, e.why(e.verdict, e.before)))
 	case !e.confirmed(e.before) && !e.last:
@@ -111,6 +113,15 @@ func (e ending) elsewhere() decision {
 		return decision{verb: repeat, whole: true}
 	}
 	return d
+}
+
+// hollow is the end of a list that was empty twice over a table that is not: only
+// a person can tell whether all is gone, or is shown no more.
+func (e ending) hollow() decision {
+	if e.confirm {
+		return decision{verb: remove, keys: e.others}
+	}
+	return decision{shut: true, held: fmt.Sprintf("the list is empty, and %d rows are there; they were kept until --confirm-shrink", e.outcome.Missing)}
 }
 
 // hold keeps the missing rows for a reason, but for those that the source itself

@@ -23,6 +23,7 @@ type reading struct {
 	filtered int64 // records that the stream's filter left out
 	digest   digest
 	most     int64      // records that the longest whole pass before has found
+	earlier  int64      // records that another reading of this run has found and this one has not, at least
 	missed   int64      // rows of the table that the pass did not carry
 	parent   Verdict    // of the parent's pass in this run; "" where it had none
 	unlike   difference // to the reading before, as far as both are whole
@@ -75,6 +76,16 @@ func (r reading) repeats() int64 {
 	return max(0, r.counts.Deduplicated-int64(r.end.Drift.Doubled))
 }
 
+// unwatched reports whether nothing would tell if the list had moved while it was
+// read: its pages are counted out, a record that went from one of them has moved
+// another past the reader, and there is no total to miss it by.
+func (r reading) unwatched() bool {
+	return r.whole && !r.end.Partial && r.end.Counted && r.end.Pages > 1 && r.end.LastTotal < 0 && !r.fanOut()
+}
+
+// moved reports whether the list is known to have changed while it was read.
+func (r reading) moved() bool { return r.end.Drift.Moved > 0 || r.end.Drift.Shifted > 0 }
+
 // same reports whether both readings are whole and found the same records.
 func (r reading) same(before *reading) bool {
 	return r.comparable(before) && r.digest == before.digest
@@ -86,7 +97,7 @@ func (r reading) differs(before *reading) bool {
 }
 
 func (r reading) comparable(before *reading) bool {
-	return before != nil && r.whole && before.whole && !r.fanOut()
+	return before != nil && r.whole && before.whole && !r.fanOut() && !r.end.Partial && !before.end.Partial
 }
 
 // cut reports whether the list may have been cut where it ended: then it is the
@@ -94,10 +105,17 @@ func (r reading) comparable(before *reading) bool {
 // longer once is not cut at this length.
 func (r reading) cut() bool { return r.end.Round && r.end.LastTotal < 0 && r.most <= r.listed() }
 
+// empty reports whether the list showed nothing and does not say that it has
+// nothing: somebody who may not read it is shown the same.
+func (r reading) empty() bool {
+	return r.listed() == 0 && r.end.LastTotal < 0 && !r.fanOut() && r.end.Rule != extract.RuleSingle
+}
+
 // tainted reports whether no number of such readings can prove anything: what
 // they all lack would not show.
 func (r reading) tainted() bool {
-	return r.cut() || r.end.Drift.Stale > 0 || r.end.Drift.Uneven > 0 && r.end.LastTotal < 0
+	return r.cut() || r.empty() || r.end.Drift.Stale > 0 ||
+		r.end.LastTotal < 0 && (r.end.Drift.Uneven > 0 || r.earlier > 0)
 }
 
 // verdict weighs the witnesses. before is the reading made just before this one
@@ -106,7 +124,7 @@ func (r reading) verdict(before *reading) Verdict {
 	switch {
 	case r.contradicted():
 		return Contradicted
-	case r.lacking(), r.repeats() > 0, r.end.Drift.Moved > 0:
+	case r.lacking(), r.repeats() > 0, r.moved():
 		return Unproven
 	case r.end.Partial:
 		return Consistent // it says nothing about what was left out
@@ -152,5 +170,5 @@ func (r reading) selfEvident() bool {
 
 // worthRepeating reports whether a second reading can lead to a better verdict.
 func (r reading) worthRepeating(v Verdict) bool {
-	return v != Proven && !r.fanOut() && r.gaps() == 0 && !(v == Consistent && r.tainted())
+	return v != Proven && !r.fanOut() && r.gaps() == 0 && !(v == Consistent && r.tainted() && !r.empty())
 }

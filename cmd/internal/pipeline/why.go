@@ -69,6 +69,9 @@ func (r reading) losses() []string {
 	if n := r.repeats(); n > 0 {
 		words = append(words, fmt.Sprintf("%s came on two pages each", recordsOf(n, "", nil)))
 	}
+	if r.end.Drift.Shifted > 0 {
+		words = append(words, "its end had changed when it was asked for again")
+	}
 	if n := r.end.Drift.Moved; n > 0 {
 		words = append(words, fmt.Sprintf("the total changed %d times while the list was read", n))
 	}
@@ -92,11 +95,17 @@ func (r reading) lacks(before *reading) []string {
 		words = append(words, "the filter left out records that cannot be told apart")
 	}
 	words = append(words, endings[e.Rule])
+	if r.empty() {
+		words = append(words, "nothing came, as where one may not read it")
+	}
 	if r.cut() {
 		words = append(words, fmt.Sprintf("it may have been cut at %d records", r.listed()))
 	}
 	if n := e.Drift.Uneven; n > 0 && e.LastTotal < 0 {
 		words = append(words, fmt.Sprintf("%d pages on the way held fewer records than others", n))
+	}
+	if e.LastTotal < 0 && r.earlier > 0 && !r.differs(before) {
+		words = append(words, "an earlier reading found "+recordsOf(r.earlier, "other ", nil))
 	}
 	if e.Drift.Stale > 0 {
 		words = append(words, "some pages came from a cache")
@@ -111,6 +120,7 @@ var endings = map[string]string{
 	extract.RuleTotal:     "ended at its total",
 	extract.RuleNoNext:    "ended where it names no next page",
 	extract.RuleEmptyPage: "ended by an empty page",
+	extract.RuleRepeat:    "ended where its last page came again",
 }
 
 // readings tells how often the list was read, and what came of it.

@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+)
+
+// last is what the newest certificate of a stream rests on.
+func (r *rig) last(stream string) witnesses {
+	r.t.Helper()
+	certs := r.certificates(stream)
+	require.NotEmpty(r.t, certs)
+	var w witnesses
+	require.NoError(r.t, json.Unmarshal([]byte(certs[len(certs)-1]["witnesses"]), &w))
+	return w
+}
+
+// A verdict that is not the best says in words what is missing, in the report and
+// in the certificate.
+func TestVerdictsSayWhatIsMissing(t *testing.T) {
+	moving := func(pass int) []record { return records(0, 20+3*pass) }
+	for name, tt := range map[string]struct {
+		list list
+		want string
+	}{
+		"total": {list{records: records(0, 25), size: 10, total: true},
+			"the list states a total of 25 and gave as many different records"},
+		"nothing": {list{records: records(0, 25), size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
+			"no total, ended by an empty page, read once"},
+		"others": {list{pages: moving, size: 10, end: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
+			"no total, ended by an empty page, second reading found 3 other records"},
+		"moved": {list{records: records(0, 25), size: 10, total: true, end: extract.End{Drift: extract.Drift{Moved: 2}}},
+			"the total changed 2 times while the list was read"},
+		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", From: 16, Rows: 1, Status: 500, Words: "Server Error"}}}},
+			"1 record could not be had: record 17 of the list (page 2): 500: Server Error"},
+		"empty": {list{size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
+			"no total, ended by an empty page, nothing came, as where one may not read it, read once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, map[string]*list{"crm_leads": &tt.list}, stream("crm_leads"))
+			rep, err := r.run(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tt.want, rep.Streams[0].Why)
+			require.Equal(t, tt.want, r.last("crm_leads").Why)
+		})
+	}
+}
+
+// A pass that the list's own total contradicts keeps what came and deletes
+// nothing; the cursor stays where it was, and the run is partial.
+func TestContradictedPassKeepsTheCursor(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	at := func() position {
+		c, err := r.memory.Cursor(t.Context(), (&run{Config: r.config}).key("crm_leads"))
+		require.NoError(t, err)
+		p, err := decodePosition(c)
+		require.NoError(t, err)
+		return p
+	}
+	before := at()
+	l.records, l.total = records(3, 28), false
+	l.end = extract.End{Rule: extract.RuleLastPage}
+	l.states = 30
+	for range 2 {
+		r.restart(nil)
+		rep := r.must(StatusPartial)
+		require.Equal(t, Contradicted, rep.Streams[0].Verdict)
+		require.Equal(t, 75, rep.ExitCode())
+		require.Contains(t, rep.Streams[0].Err.Error(), "states a total of 30 and gave 25 different records")
+		require.Equal(t, records(0, 28), r.alive("crm_leads"))
+		now := at()
+		require.Equal(t, [3]any{before.pass, before.at, before.end}, [3]any{now.pass, now.at, now.end})
+		require.NotEqual(t, before.by, now.by, "the cursor is another one all the same")
+		before.by = now.by
+	}
+	l.states, l.total = 0, true
+	r.restart(nil)
+	r.must(StatusComplete)
+	require.Equal(t, records(3, 28), r.alive("crm_leads"))
+	require.NotEqual(t, before.at, at().at)
+}
+
+// An empty list without a total, over a table that is not empty, proves nothing:
+// it is held until somebody says that all is gone. // H37
+func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
+	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records = nil
+	for range 2 {
+		r.restart(nil)
+		rep := r.must(StatusPartial)
+		held, ok := errors.AsType[*HeldError](rep.Streams[0].Err)
+		require.True(t, ok && held.Confirm, "%v", rep.Streams[0].Err)
+		require.EqualValues(t, 300, rep.Streams[0].Missing)
+		require.Len(t, r.alive("crm_leads"), 300)
+	}
+	r.restart(nil)
+	r.config.Options.ConfirmShrink = true
+	require.EqualValues(t, 300, r.must(StatusComplete).Streams[0].Counts.Deleted)
+}
+
+// What the server cannot give is kept as a reject of no record, in the commit of
+// the rows around it; nothing is deleted, and the next run that gets it proves.
+func TestGapsAreTold(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records = append(records(0, 16), records(17, 24)...)
+	l.total, l.states = false, 25
+	gap := extract.Gap{At: "page 2", From: 16, Rows: 1, After: "15", Before: "17", Status: 500, Words: "Server Error"}
+	l.end = extract.End{Rule: extract.RuleLastPage, Gaps: []extract.Gap{gap}}
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, []any{Contradicted, 75}, []any{rep.Streams[0].Verdict, rep.ExitCode()}, "24 is gone as well")
+	l.states = 24 + 1
+	l.records = append(records(0, 16), records(17, 25)...)
+	r.restart(nil)
+	rep = r.must(StatusPartial)
+	require.Equal(t, Unproven, rep.Streams[0].Verdict)
+	require.Equal(t, 1, rep.Streams[0].Passes, "to read it again would bring no more")
+	require.Len(t, r.alive("crm_leads"), 25)
+	require.Equal(t, []extract.Gap{gap}, r.last("crm_leads").Gaps)
+	rejects := r.memory.Rows(load.Rejects.Name)
+	require.NotEmpty(t, rejects)
+	require.Equal(t, "the server does not give record 17 of the list (page 2), after 15, before 17: 500: Server Error", rejects[0]["reason"])
+
+	l.records, l.states, l.total, l.end = records(0, 25), 0, true, extract.End{}
+	r.restart(nil)
+	r.must(StatusComplete)
+}
+
+// A website in the place of a list makes its stream unavailable, as a module that
+// is off does, and its words are told.
+func TestWebsiteIsUnavailable(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.fail = func(int) error {
+		return &wire.Error{Class: wire.NotData, Status: 200, Path: "/api/leads", Message: `body is HTML, not JSON: page titled "Dashboard"`}
+	}
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, StatusUnavailable, rep.Streams[0].Status)
+	require.Equal(t, 75, rep.ExitCode())
+	require.Len(t, r.alive("crm_leads"), 25)
+	runs := r.memory.Rows(load.Runs.Name)
+	require.Contains(t, runs[len(runs)-1]["counts"], `page titled \"Dashboard\"`)
+	l.fail = nil
+	r.restart(nil)
+	r.must(StatusComplete)
+}

@@ -1,0 +1,48 @@
+package extract
+
+import "context"
+
+// confirm asks once more for the end of a list that counts its pages and states
+// no total: its last records, and the empty page behind them where that has
+// ended it. Whatever has changed there by then is a sign that the list moves, or
+// that its server leaves things out.
+func (l *listing) confirm(ctx context.Context, st *step) error {
+	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
+		return nil
+	}
+	end := l.ends
+	if st.batch.n > 0 {
+		end = ends{st.at, sum(st.batch.keys)}
+	}
+	if end.at.kind == pagerCursor || end.print == 0 {
+		return nil
+	}
+	asked := []ends{end}
+	if st.rule == RuleEmptyPage && st.batch.n == 0 {
+		asked = append(asked, ends{at: st.at})
+	}
+	for _, e := range asked {
+		again, err := l.look(ctx, e.at)
+		if err != nil {
+			return err
+		}
+		if sum(again.batch.keys) != e.print {
+			l.drift.Shifted++
+		}
+		l.c.release(again.a)
+	}
+	return nil
+}
+
+// turned takes note of a page that held records: it may be the last.
+func (l *listing) turned(st *step) {
+	if st.batch.n > 0 {
+		l.ends = ends{st.at, sum(st.batch.keys)}
+	}
+}
+
+// ends is the last page of a list that held records, and which they were.
+type ends struct {
+	at    position
+	print uint64
+}
