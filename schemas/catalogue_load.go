@@ -45,6 +45,7 @@ type entry struct {
 	Pagination Pagination
 	Volatile   []string
 	Window     bool
+	Twin       string
 	Types      map[string][]string // columns by type, which is shorter than the other way round
 	Disabled   string              // why it is not part of "*"
 }
@@ -137,7 +138,7 @@ func (g *group) stream(e entry) (Stream, error) {
 		Method: method, Path: path, Class: e.Class, Media: e.Media, Auth: e.Auth, Scope: e.Scope,
 		Parent: e.Parent, Params: e.Params,
 		Records: e.Records, Context: e.Context, Pagination: e.Pagination,
-		Volatile: e.Volatile, Window: e.Window, Types: types,
+		Volatile: e.Volatile, Window: e.Window, Twin: e.Twin, Types: types,
 		Enabled: e.Disabled == "", Reason: e.Disabled,
 	}, nil
 }

@@ -51,6 +51,7 @@ func (c *Catalogue) validate() []*Fault {
 			}
 			tables[s.Table.Name] = s.Name
 			c.checkParent(s, k)
+			c.checkTwin(s, k)
 		}
 		faults = append(faults, k.faults...)
 	}
@@ -75,6 +76,31 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 		}
 		seen = append(seen, name)
 		name = p.Parent
+	}
+}
+
+// checkTwin follows the chain of twins, each of which is read before the one that
+// is held against it. Lists that hang from others have none.
+func (c *Catalogue) checkTwin(s Stream, k *checks) {
+	seen := []string{s.Name}
+	for at := s; at.Twin != ""; {
+		t, ok := c.Find(at.Twin)
+		switch {
+		case !ok || !t.Readable():
+			k.wrong("twin", "there is no stream %q to read", at.Twin)
+			return
+		case s.Parent != "" || t.Parent != "":
+			k.wrong("twin", "%s or %s hangs from a parent", s.Name, at.Twin)
+			return
+		case len(s.Key) == 0 || len(t.Key) != len(s.Key):
+			k.wrong("twin", "%s and %s have no key in common", s.Name, at.Twin)
+			return
+		case slices.Contains(seen, at.Twin):
+			k.wrong("twin", "%s is its own twin", strings.Join(append(seen, at.Twin), " through "))
+			return
+		}
+		seen = append(seen, at.Twin)
+		at = t
 	}
 }
 

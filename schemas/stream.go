@@ -101,6 +101,10 @@ type Stream struct {
 	// the pointer's last * has passed.
 	Context string
 
+	// Twin is another stream that shows the same records by the same key. What the
+	// one has and the other has not is missing from it.
+	Twin string
+
 	Pagination Pagination // hint; the zero value leaves it to detection
 
 	// Stated says who states what of Path, Records, Key and Pagination, by

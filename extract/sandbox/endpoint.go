@@ -36,6 +36,7 @@ type endpoint struct {
 
 	conds []condition
 	shows view
+	shown func(key string)                 // told which rows a page shows; may be nil
 	mood  func(n int, swap func(i, j int)) // puts rows in disorder before they are sorted; nil leaves them
 }
 

@@ -26,6 +26,7 @@ type Fault struct {
 	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
 	Location    string   `json:"location,omitempty"`    // of redirect
 	Delete      bool     `json:"delete,omitempty"`      // of drift: takes a row away instead of adding one
+	ID          string   `json:"id,omitempty"`          // of poison: the record's; the one in the middle unless set
 	Field       string   `json:"field,omitempty"`       // of field: the member it is about
 	As          string   `json:"as,omitempty"`          // of field: its name instead
 	Value       string   `json:"value,omitempty"`       // of field: its value instead, as JSON
@@ -48,6 +49,7 @@ const (
 	FaultStuck     = "stuck"      // page numbers and cursors are ignored: the first page comes for ever
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
+	FaultPoison    = "poison"     // answers Status for every page that the record ID is on
 	FaultField     = "field"      // a member of the answer's objects has another name or value, or is gone
 )
 
@@ -111,6 +113,8 @@ func (f *Fault) set(name, value string) (err error) {
 		f.Value = value
 	case "delete":
 		f.Delete, err = strconv.ParseBool(value)
+	case "id":
+		f.ID = value
 	default:
 		return errors.New("no such setting")
 	}
@@ -120,7 +124,7 @@ func (f *Fault) set(name, value string) (err error) {
 func (f *Fault) check() error {
 	switch f.Kind {
 	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultLost, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
-		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect:
+		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect, FaultPoison:
 	case FaultField:
 		if f.Field == "" || f.Value != "" && !json.Valid([]byte(f.Value)) {
 			return errors.New("a fault of a field wants the field, and a value that is JSON")

@@ -23,6 +23,7 @@ type paging struct {
 	keyed int
 	url   string // of the list, as the application believes: its own inner host
 	path  string // of the list, below the host
+	shown func(key string)
 }
 
 // served is a payload and what stands beside it in the envelope.
@@ -40,6 +41,9 @@ type pager func(paging) (served, *trouble)
 // where the platform forgot to count anew.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
+	for i := from; i < to && q.shown != nil; i++ {
+		q.shown(q.items[i].key)
+	}
 	if q.keyed > 0 && page >= q.keyed && from < to {
 		o := object{}
 		for i := from; i < to; i++ {

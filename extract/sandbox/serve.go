@@ -240,7 +240,7 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 		cut = whole
 	}
 	_, path, _ := strings.Cut(e.route, " ")
-	out, t := cut(paging{items: s.items(e, p), p: p, size: e.size, fixed: e.fixed, keyed: e.keyed, path: path, url: innerHost + path})
+	out, t := cut(paging{items: s.items(e, p), p: p, size: e.size, fixed: e.fixed, keyed: e.keyed, path: path, url: innerHost + path, shown: e.shown})
 	if t != nil {
 		return served{}, t
 	}

@@ -31,6 +31,11 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 		return s.empty(t)
 	case FaultShuffle:
 		return s.shuffled(t, p, genuine)
+	case FaultPoison:
+		if s.stumbles(t, p, f.ID) {
+			return f.status(r, d, t)
+		}
+		return genuine()
 	case FaultReset:
 		return reply{send: reset}
 	case FaultGzipBomb:
@@ -133,6 +138,25 @@ func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	moody := *e
 	moody.mood = rand.Shuffle
 	return s.read(&moody, p)
+}
+
+// stumbles reports whether the record with this id is on the page asked for.
+func (s *Server) stumbles(t target, p params, id string) bool {
+	e := s.endpoints[t.method+" "+t.template]
+	if e == nil || e.from == "" {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	wary := *e
+	wary.mood = func(int, func(i, j int)) {} // so that nothing of it is kept
+	if all := wary.render(s.world, p); id == "" && len(all) > 0 {
+		id = all[len(all)/2].key
+	}
+	hit := false
+	wary.shown = func(key string) { hit = hit || key == id }
+	_, err := s.payload(&wary, p)
+	return err == nil && hit
 }
 
 // reset ends the connection with a TCP reset, before a byte of an answer.

@@ -89,7 +89,7 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Partial:    e.end.Partial,
 		Since:      since(e.end.Since),
 		Held:       d.held,
-		Note:       notes(e.end.Note, found.note),
+		Note:       notes(notes(e.end.Note, found.note), e.twin.note()),
 		Drift:      e.end.Drift,
 		Gaps:       e.end.Gaps,
 	}

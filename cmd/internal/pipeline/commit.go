@@ -144,7 +144,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 		e.counts.Deleted = swept.Deleted
 	}
 	twice := e.same(k.before)
-	k.settle(e, d, twice)
+	k.settle(p, e, d, twice)
 	if e.mixed(d) {
 		return giveUp, nil
 	}
@@ -191,7 +191,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 }
 
 // settle takes note of how a pass ended.
-func (k *sink) settle(e ending, d decision, twice bool) {
+func (k *sink) settle(p *pass, e ending, d decision, twice bool) {
 	k.report.Verdict, k.report.Why = e.verdict, e.why(e.verdict, e.before)
 	if k.report.Missing = e.outcome.Missing - e.counts.Deleted; e.window || e.adds {
 		k.report.Missing = 0 // they are where they should be
@@ -201,6 +201,7 @@ func (k *sink) settle(e ending, d decision, twice bool) {
 	k.anew = k.wary || e.doubtful() || d.verb == repeat // a reading in doubt settles nothing for an incremental one
 	k.ended = &claim{verdict: e.verdict, doubtful: other || e.window, held: d.held != ""}
 	k.before = &e.reading
+	p.show(&e.reading)
 	if e.whole {
 		k.most = max(k.most, e.listed())
 		if e.repeats() == 0 { // else some count twice

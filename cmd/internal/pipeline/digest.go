@@ -21,6 +21,7 @@ const lanes = 256
 // with equal digests carried the same rows equally often.
 type digest struct {
 	rows uint64
+	text uint64 // of these, those whose key is no integer
 	sum  uint64
 	lane [lanes]lane
 }
@@ -104,6 +105,9 @@ func (h *hasher) add(d *digest, t schemas.Table, b arrow.RecordBatch) {
 		}
 	}
 	d.rows += uint64(n)
+	if h.keys == nil {
+		d.text += uint64(n)
+	}
 	for i, v := range h.hashes {
 		v = h.spread(v)
 		d.sum += v

@@ -120,11 +120,12 @@ type run struct {
 	reports []StreamReport // in the order of Streams and Destinations
 
 	mu      sync.Mutex
-	proof   lists            // see proofOf
-	down    map[string]error // destinations that are left out of the run, and why
-	absent  map[string]int   // see heard
-	settled map[string]bool  // destinations that a run has come to its end with before
-	lost    map[string]bool  // see hopeless
+	proof   lists              // see proofOf
+	shown   map[string]*digest // see show
+	down    map[string]error   // destinations that are left out of the run, and why
+	absent  map[string]int     // see heard
+	settled map[string]bool    // destinations that a run has come to its end with before
+	lost    map[string]bool    // see hopeless
 }
 
 func newRun(c Config) (*run, error) {
@@ -136,7 +137,7 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}}
+	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, shown: map[string]*digest{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)
@@ -162,14 +163,22 @@ func (r *run) streams(ctx context.Context) {
 	done := make(map[string]chan struct{}, len(r.Streams))
 	reports := make([][]StreamReport, len(r.Streams))
 	var wg sync.WaitGroup
+	for _, s := range r.Streams {
+		done[s.Name] = make(chan struct{})
+	}
+	begun := map[string]bool{}
 	for i, s := range r.Streams {
-		parent := done[s.Parent] // nil unless it comes earlier in the list
-		own := make(chan struct{})
-		done[s.Name] = own
+		parent, twin, own := done[s.Parent], done[s.Twin], done[s.Name]
+		if !begun[s.Parent] {
+			parent = nil // it comes later in the list, or is not in it
+		}
+		begun[s.Name] = true
 		wg.Go(func() {
 			defer close(own)
-			if parent != nil {
-				<-parent
+			for _, before := range []chan struct{}{parent, twin} {
+				if before != nil {
+					<-before
+				}
 			}
 			if workers.Acquire(ctx, 1) == nil {
 				defer workers.Release(1)

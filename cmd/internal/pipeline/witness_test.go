@@ -159,3 +159,33 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	r.restart(nil)
 	r.must(StatusComplete)
 }
+
+// Two endpoints that show the same records witness for each other: what the twin
+// has and the list has not makes the pass unproven, whatever its total says, and
+// nothing is deleted.
+func TestTwinsWitness(t *testing.T) {
+	twin := &list{records: records(0, 26), size: 10, total: true}
+	l := &list{records: records(0, 26), size: 10, total: true}
+	main := stream("crm_leads")
+	main.Twin = "crm_all_leads"
+	r := newRig(t, map[string]*list{"crm_leads": l, "crm_all_leads": twin}, main, stream("crm_all_leads"))
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
+	require.Equal(t, []string{"crm_all_leads", "crm_leads"}, r.source.asked, "the twin is read first")
+	require.Equal(t, &apart{Of: "crm_all_leads"}, r.last("crm_leads").Twin)
+
+	l.records = append(records(0, 17), records(19, 26)...)
+	r.restart(nil)
+	rep := r.must(StatusPartial)
+	require.Equal(t, []any{Unproven, StatusHeld, 75}, []any{rep.Streams[0].Verdict, rep.Streams[0].Status, rep.ExitCode()})
+	require.Contains(t, rep.Streams[0].Why, "crm_all_leads has 2 records (")
+	require.Contains(t, rep.Streams[0].Why, ") that this list lacks")
+	require.ElementsMatch(t, []string{"17", "18"}, r.last("crm_leads").Twin.Examples)
+	require.Len(t, r.alive("crm_leads"), 26)
+	require.Equal(t, StatusComplete, rep.Streams[1].Status, "its own list is whole")
+
+	twin.records = records(0, 17)
+	r.restart(nil)
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "what the twin lacks is not missing here")
+	require.Contains(t, r.last("crm_leads").Note, "crm_all_leads has 7 records less")
+	require.Len(t, r.alive("crm_leads"), 24)
+}
