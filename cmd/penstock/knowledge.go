@@ -45,6 +45,7 @@ func (k knowledge) facts() []extract.Fact {
 	hold(extract.FactRecords, placesOf(s.Records), k.from("records"))
 	hold(extract.FactKey, strings.Join(s.Key, ", "), k.from("key"))
 	hold(extract.FactPager, pagerOf(s.Pagination), k.from("pagination"))
+	hold(extract.FactFilter, filterOf(s.Incremental), k.from("incremental"))
 	return facts
 }
 
@@ -67,6 +68,13 @@ func pagerOf(p schemas.Pagination) string {
 		return p.Type
 	}
 	return p.Type + " by " + p.Page
+}
+
+func filterOf(i schemas.Incremental) string {
+	if i.Param == "" {
+		return i.Field
+	}
+	return i.Param + ", by " + i.Field
 }
 
 // yaml is the stream as it is read, to be pasted under streams: of the file. What
@@ -111,25 +119,36 @@ func listOf(texts []string) string {
 
 // pagination is p as the file has it; "" where nothing is known.
 func pagination(p schemas.Pagination) string {
-	var parts []string
-	for _, part := range []struct{ name, value string }{
-		{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order},
-	} {
-		if part.value != "" {
-			parts = append(parts, part.name+": "+config.Quote(part.value))
-		}
-	}
+	all := []pair{{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order}}
 	if p.Limit > 0 {
-		parts = append(parts, "limit: "+strconv.Itoa(p.Limit))
+		all = append(all, pair{"limit", strconv.Itoa(p.Limit)})
 	}
 	if p.Zero {
-		parts = append(parts, "zero: true")
+		all = append(all, pair{"zero", "true"})
 	}
 	if p.Query {
-		parts = append(parts, "query: true")
+		all = append(all, pair{"query", "true"})
 	}
-	if parts == nil {
-		return ""
+	if text := flow(all...); text != "{}" {
+		return text
+	}
+	return ""
+}
+
+type pair struct{ name, value string }
+
+// flow is a mapping on one line, without what is not set.
+func flow(pairs ...pair) string {
+	var parts []string
+	for _, p := range pairs {
+		if p.value == "" {
+			continue
+		}
+		value := p.value
+		if _, err := strconv.Atoi(value); err != nil && value != "true" {
+			value = config.Quote(value)
+		}
+		parts = append(parts, p.name+": "+value)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

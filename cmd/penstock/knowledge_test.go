@@ -41,7 +41,8 @@ func TestExplainedYAMLReadsTheSame(t *testing.T) {
 		"learned": {
 			Records: "/data/*/rows~1x: y", Context: "stage", Key: []string{"uuid"},
 			Pagination: schemas.Pagination{Type: "page", Page: "page[number]", Size: "page[size]", Limit: 100, Zero: true, Query: true, Order: "sort=id&direction=asc"},
-			Facts:      []extract.Fact{{About: extract.FactRecords, From: extract.Learned}},
+			Filter:     &extract.Filter{Param: "updated[gte]", Field: "updated_at", Format: extract.UnitDateTime}, Located: true,
+			Facts: []extract.Fact{{About: extract.FactRecords, From: extract.Learned}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestExplainedYAMLOfAnOwnStream(t *testing.T) {
 	s, ok := parsed(t, entry).Stream("blog.posts")
 	require.True(t, ok)
 	k := knowledge{stream: s, learned: extract.Convention{
-		LearnedAt: time.Now(), Records: "/data", Key: []string{"id"}, Pagination: schemas.Pagination{Type: "page", Page: "page"},
+		LearnedAt: time.Now(), Located: true, Records: "/data", Key: []string{"id"}, Pagination: schemas.Pagination{Type: "page", Page: "page"},
 		Facts: []extract.Fact{
 			{About: extract.FactRecords, Value: "/data", From: extract.Learned, Evidence: []string{"page 1 has 10 there"}},
 			{About: extract.FactKey, Value: "id", From: extract.Learned},
