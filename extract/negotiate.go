@@ -39,7 +39,11 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 		return n.out, nil
 	}
 	if err := n.run(ctx); err != nil {
-		return Convention{Requests: n.out.Requests}, fmt.Errorf("negotiate: %w", err)
+		doing := "negotiate"
+		if n.at.pointer == "" && n.out.Shape == "" {
+			doing = "page 1" // it has not come to any probe
+		}
+		return Convention{Requests: n.out.Requests}, fmt.Errorf("%s: %w", doing, err)
 	}
 	return n.out, nil
 }
