@@ -172,7 +172,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		case !resumed || m.Of != pagesOf(s) || m.partial() && m.By != by:
 			prev := m
 			m, resumed = newMark(s), false
-			m.begin(prev, by, s.Incremental, time.Now())
+			m.begin(prev, by, s, time.Now())
 		case m.By != by:
 			m.recall = recall{}
 		}
@@ -183,7 +183,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		}
 		pages := p.pages(ctx)
 		if f != nil {
-			pages = f.tap(ctx, pages, resumed)
+			pages = f.tap(ctx, pages, resumed || m.partial())
 		}
 		for page, err := range pages {
 			if !yield(page, err) || err != nil {

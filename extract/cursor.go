@@ -38,6 +38,7 @@ type mark struct {
 	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
 
 	recall
+	Frame frame `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
 	Skipped int    `json:"skipped,omitempty"` // of which not asked
@@ -58,7 +59,8 @@ func newMark(s schemas.Stream) mark {
 // anew is the beginning of the pass m, with an id of its own.
 func (m mark) anew(s schemas.Stream) mark {
 	n := newMark(s)
-	n.recall = m.recall
+	n.recall, n.Frame = m.recall, m.Frame
+	n.Frame.Barren, n.Frame.Found = 0, false
 	return n
 }
 

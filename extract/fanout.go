@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
@@ -24,12 +25,22 @@ const (
 // taken to be missing.
 const allGone = 5
 
-// fan is one pass of a stream that is asked for once for each of its parent's
-// records.
+// tuples are what a stream is asked for, one after the other: the same each time
+// they are gone through.
+type tuples interface {
+	tuples() iter.Seq2[tuple, error]
+	count() int // 0 where nobody knows it yet
+}
+
+// fan is one pass of a stream that is asked for several times: once for each of
+// its parent's records, or for each window of time.
 type fan struct {
 	*pass
-	habits habits
-	done   uint64 // fingerprint of the tuples that are done
+	over    tuples
+	fed     []schemas.Param // those that get a tuple's values
+	windows *windows        // what is over, where it is that; else nil
+	habits  habits
+	done    uint64 // fingerprint of the tuples that are done
 
 	records  []byte // gathered, for the page to come
 	size     int64  // of the files among them
@@ -56,25 +67,30 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 			yield(Page{}, fmt.Errorf("stream %s: %w", p.s.Name, err))
 			return
 		}
-		fan := &fan{pass: p, done: fnvBasis}
-		if err := fan.resume(spool); err != nil {
-			yield(Page{}, err)
-			return
-		}
-		if more, err := fan.run(ctx, spool, yield); err != nil && more {
-			yield(Page{}, err)
-		}
+		fan := &fan{pass: p, over: spool, fed: fedOf(p.s), done: fnvBasis}
+		fan.goOn(ctx, yield)
+	}
+}
+
+// goOn reads from where the pass stands.
+func (f *fan) goOn(ctx context.Context, yield func(Page, error) bool) {
+	if err := f.resume(); err != nil {
+		yield(Page{}, err)
+		return
+	}
+	if more, err := f.run(ctx, yield); err != nil && more {
+		yield(Page{}, err)
 	}
 }
 
 // resume passes over the tuples that an earlier process has done. If they are
 // not the same any more, the pass begins anew.
-func (f *fan) resume(spool *spool) error {
+func (f *fan) resume() error {
 	if f.mark.Parents == 0 {
 		return nil
 	}
 	n := 0
-	for t, err := range spool.tuples() {
+	for t, err := range f.over.tuples() {
 		if err != nil {
 			return err
 		}
@@ -85,7 +101,7 @@ func (f *fan) resume(spool *spool) error {
 		n++
 	}
 	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
-		f.mark, f.resumed = newMark(f.s), false
+		f.mark, f.resumed = f.mark.anew(f.s), false
 		f.note = "the parent's records were no longer those of the interrupted pass; it began anew"
 		f.done = fnvBasis
 	}
@@ -96,23 +112,23 @@ func (f *fan) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUi
 
 // run asks for each tuple that is wanted and not done yet, several at a time, and
 // yields their records in the tuples' order.
-func (f *fan) run(ctx context.Context, spool *spool, yield func(Page, error) bool) (more bool, err error) {
-	next, stop := iter.Pull2(spool.tuples())
+func (f *fan) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
+	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
 	for range f.mark.Parents {
 		next()
 	}
 	q := &ahead[string]{c: f.c, fetch: f.fetch}
 	defer q.stop()
-	w := &window{next: next, size: f.c.parallel, sum: f.done}
+	w := &lookout{next: next, size: f.reach(), sum: f.done}
 	if f.ask != nil {
-		w.ask = func(t tuple) bool { return f.ask(Parent{Tuple: t.line, Print: t.print}, len(spool.prints)) }
+		w.ask = func(t tuple) bool { return f.ask(Parent{Tuple: t.line, Print: t.print}, f.over.count()) }
 	}
 	for {
 		if err := w.fill(); err != nil {
 			return true, err
 		}
-		if len(w.ahead) == 0 {
+		if len(w.ahead) == 0 || f.windows.over(f.mark.Frame) {
 			f.passOver(w.rest, w.sum)
 			return f.end(yield)
 		}
@@ -134,8 +150,8 @@ type candidate struct {
 	sum   uint64 // fingerprint of all tuples up to and with it
 }
 
-// window is the tuples that are looked ahead at. Each is there once.
-type window struct {
+// lookout is the tuples that are looked ahead at. Each is there once.
+type lookout struct {
 	next  func() (tuple, error, bool)
 	ask   func(tuple) bool // nil: all
 	size  int
@@ -144,7 +160,7 @@ type window struct {
 	sum   uint64 // fingerprint of all that were seen
 }
 
-func (w *window) fill() error {
+func (w *lookout) fill() error {
 	for len(w.ahead) < w.size {
 		t, err, ok := w.next()
 		if err != nil || !ok {
@@ -161,7 +177,7 @@ func (w *window) fill() error {
 	return nil
 }
 
-func (w *window) after(line string) (string, bool) {
+func (w *lookout) after(line string) (string, bool) {
 	for i, t := range w.ahead {
 		if t.line == line && i+1 < len(w.ahead) {
 			return w.ahead[i+1].line, true
@@ -172,7 +188,7 @@ func (w *window) after(line string) (string, bool) {
 
 // fetch asks for the first page of one tuple.
 func (f *fan) fetch(ctx context.Context, line string) (*answer, error) {
-	params, err := bind(f.s, line)
+	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +217,13 @@ func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yie
 	}
 	f.passOver(t.after, t.sum)
 	f.mark.Parents++
+	if f.windows != nil {
+		f.mark.Frame.note(f.current.Records)
+		if err := f.windows.heard(f.current.Records); err != nil {
+			return true, err
+		}
+		return yield(f.page(nil), nil), nil
+	}
 	f.parents = append(f.parents, f.current)
 	if int64(len(f.records))+f.size < gatherBytes && len(f.parents) < gatherParents {
 		return true, nil
@@ -217,7 +240,7 @@ func (f *fan) without(t candidate, err error, begun bool) error {
 	case err == nil:
 		f.answered = true
 		return nil
-	case !ok:
+	case !ok || f.windows != nil:
 		return err
 	case gone(err) && !begun:
 		f.mark.Gone++
@@ -237,7 +260,7 @@ const parentAt = "parent "
 
 // gather reads the list of one tuple to its end.
 func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
-	params, err := bind(f.s, line)
+	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return true, err
 	}
@@ -257,6 +280,9 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 		}
 		if st.rule != "" && l.short(st) {
 			f.mark.Short++
+		}
+		if err := f.windows.check(f.pass, line, st.batch.records); err != nil {
+			return true, err
 		}
 		f.append(st.batch.records)
 		f.gaps, f.allGaps = append(f.gaps, st.gaps...), append(f.allGaps, st.gaps...)
@@ -302,6 +328,9 @@ func (f *fan) page(end *End) Page {
 	b := batch{records: f.records}
 	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
 		Files: f.files, Gaps: f.gaps, Parents: f.parents, End: end}
+	if f.windows != nil {
+		out.Windows = &Windows{Done: f.mark.Parents, Of: f.windows.count()}
+	}
 	if end != nil {
 		out.Next = f.mark.ending()
 	}
@@ -319,6 +348,9 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 			Class: wire.Missing, Method: f.s.Method, Path: f.s.Path, Attempts: f.requests,
 			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
 		}
+	}
+	if f.windows != nil {
+		return yield(f.page(f.windows.end(f)), nil), nil
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
@@ -339,28 +371,36 @@ func noRoute(message string) bool {
 	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")
 }
 
-// bind makes a tuple the parameters of a request.
-func bind(s schemas.Stream, line string) ([]bound, error) {
+// fedOf are the parameters that come from a parent's records.
+func fedOf(s schemas.Stream) []schemas.Param {
+	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
+}
+
+// bind makes a tuple the parameters of a request, those of fed.
+func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
 		return nil, err
 	}
-	d := new(doc)
-	if err := d.scan([]byte(line)); err != nil {
+	values, err := valuesFor(fed, []byte(line))
+	if err != nil {
 		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
 	}
-	from := 0
-	fed := make([]schemas.Param, 0, len(s.Params))
-	for _, p := range s.Params {
-		if p.From != "" {
-			fed = append(fed, p)
-		}
+	return append(params, values...), nil
+}
+
+// valuesFor gives the parameters the values of a tuple; null leaves one out.
+func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
+	d := new(doc)
+	if err := d.scan(line); err != nil {
+		return nil, err
 	}
+	at := 0
 	for v := range d.elements(d.root()) {
-		if from < len(fed) && d.kind(v) != 'n' {
-			params = append(params, bound{fed[from], d.raw(v)})
+		if at < len(fed) && d.kind(v) != 'n' {
+			params = append(params, bound{fed[at], d.raw(v)})
 		}
-		from++
+		at++
 	}
 	return params, d.err
 }

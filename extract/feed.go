@@ -254,6 +254,7 @@ func (f *feed) read(ctx context.Context) {
 		return
 	}
 	p := &pass{c: f.c, s: f.parent, mark: newMark(f.parent)}
+	p.mark.begin(mark{}, "", f.parent, time.Now())
 	f.finish(ctx, f.drain(p.pages(ctx), func(Page, error) bool { return true }))
 }
 

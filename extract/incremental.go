@@ -32,26 +32,49 @@ type recall struct {
 
 // by says what the bounds of a stream are about; "" where it has none.
 func (c *Client) by(s schemas.Stream) string {
-	if !s.Incremental.Set() || c.fedBy(s.Name) != nil { // children need all of their parents
+	switch i := s.Incremental; {
+	case s.Range.Set():
+		return fmt.Sprintf("%s %s %s %s..%s", s.Months.Month, i.Param, i.Until, s.Range.From, s.Range.Until)
+	case s.Range.Whole, c.fedBy(s.Name) != nil: // children need all of their parents
 		return ""
+	case s.Months.Set():
+		return "months " + s.Months.Month + " " + s.Months.Year
+	case i.Set():
+		return i.Field + " " + i.Param
 	}
-	return s.Incremental.Field + " " + s.Incremental.Param
+	return ""
 }
 
 // begin makes m the beginning of a pass that follows the one with the end mark
 // prev: over what has changed since, or over the whole list, where that is due
 // or nothing is known. now is our clock.
-func (m *mark) begin(prev mark, by string, i schemas.Incremental, now time.Time) {
+func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
+	m.Frame = newFrame(s, now)
 	if by == "" {
 		return
 	}
 	m.By, m.Whole = by, now.UTC()
-	if !prev.End || prev.By != by {
+	i, every := s.Incremental, s.Incremental.Every()
+	if s.Months.Set() {
+		every = s.Months.Every()
+	}
+	switch {
+	case s.Range.Set():
+		if !m.Frame.set() {
+			m.Since = s.Range.From.Add(-slack(i.Format))
+		}
+		return
+	case !prev.End || prev.By != by:
 		return
 	}
 	m.Top, m.Edge = prev.Top, prev.Edge
-	due := prev.Whole.IsZero() || now.Sub(prev.Whole) >= i.Every() || prev.Whole.After(now)
+	due := prev.Whole.IsZero() || now.Sub(prev.Whole) >= every || prev.Whole.After(now)
 	switch {
+	case m.Frame.set():
+		if !due {
+			m.Frame.recent(s.Months)
+			m.Whole = prev.Whole
+		}
 	case i.Param == "" && !due:
 		m.Tail, m.Whole = true, prev.Whole
 	case i.Param == "" || prev.Settled.IsZero():
@@ -76,17 +99,14 @@ func (m *mark) left() recall {
 }
 
 // partial reports whether the pass leaves records out.
-func (m *mark) partial() bool { return m.Tail || !m.Since.IsZero() }
+func (m *mark) partial() bool { return m.Tail || !m.Since.IsZero() || m.Frame.Part }
 
 // bounds are the parameters that leave out what was changed before.
 func (m *mark) bounds(s schemas.Stream) []bound {
 	if m.Since.IsZero() {
 		return nil
 	}
-	p := schemas.Param{Name: s.Incremental.Param, In: "query"}
-	if s.Method == http.MethodPost && !s.Pagination.Query {
-		p.In = "body"
-	}
+	p := schemas.Param{Name: s.Incremental.Param, In: placeOf(s)}
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 

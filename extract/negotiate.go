@@ -68,6 +68,11 @@ func (n *negotiation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	present, err := presentMonth(n.s, time.Now())
+	if err != nil {
+		return err
+	}
+	params = append(params, present...)
 	s := n.s
 	s.Settled = false
 	n.l = n.c.newListing(s, params, &habits{})

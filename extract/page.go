@@ -20,6 +20,7 @@ type Page struct {
 	Gaps     []Gap        // places of the list, on this page, whose records the server could not give
 
 	Files   []File   // that records on this page are about; they are the reader's
+	Windows *Windows // how far a pass is that goes window by window; else nil
 	Parents []Parent // fan-out: those whose last records are on this page, in their order
 
 	End *End // on the last page of a pass, else nil
@@ -28,6 +29,12 @@ type Page struct {
 	// page and the one before it was new. It is there in incremental passes over
 	// a list that shows the latest change first.
 	Exit *Exit
+}
+
+// Windows says how far a pass is that asks for one window of time after the
+// other.
+type Windows struct {
+	Done, Of int // Of is 0 where nobody knows yet how many there are
 }
 
 // Exit is an early end of a pass.
@@ -53,7 +60,8 @@ type End struct {
 	Parents    int       // fan-out: parents asked
 	Skipped    int       // fan-out: parents that were not, as the reader wanted it
 	Gone       int       // fan-out: parents that were gone by then
-	Short      int       // fan-out: parents whose list was not as long as it said, or may have been cut
+	Short      int       // fan-out and windows: those whose list was not as long as it said, or may have been cut
+	Windows    int       // windows of time that were asked for
 	Partial    bool      // incremental: what has not changed was left out
 	Since      time.Time // incremental: what was changed earlier was left out; zero where no time says so
 	Before     time.Time // of a whole reading where an incremental one would have left out what was changed before; else zero
@@ -72,5 +80,6 @@ const (
 	RuleRepeat    = "repeat"     // pages beyond the end, a short one, are that one again
 	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
 	RuleSingle    = "single"     // there is one object by definition
+	RuleWindows   = "windows"    // every window of time was asked for, and each answer reached its own end
 	RuleKnown     = "known"      // incremental: two pages in a row had nothing new
 )

@@ -20,8 +20,11 @@ type pass struct {
 }
 
 func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
-	if p.s.Parent != "" {
+	switch {
+	case p.s.Parent != "":
 		return p.fanOut(ctx)
+	case p.mark.Frame.set():
+		return p.byWindow(ctx)
 	}
 	return p.list(ctx)
 }

@@ -130,6 +130,9 @@ func (s *spool) write(line []byte, print uint64) error {
 	return err
 }
 
+// count is how many tuples there are.
+func (s *spool) count() int { return len(s.prints) }
+
 // seal ends the filling.
 func (s *spool) seal() error {
 	s.seen = nil

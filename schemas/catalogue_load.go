@@ -45,6 +45,7 @@ type entry struct {
 	Pagination Pagination
 	Volatile   []string
 	Window     bool
+	Months     struct{ Month, Year string }
 	Twin       string
 	Types      map[string][]string // columns by type, which is shorter than the other way round
 	Disabled   string              // why it is not part of "*"
@@ -139,6 +140,7 @@ func (g *group) stream(e entry) (Stream, error) {
 		Parent: e.Parent, Params: e.Params,
 		Records: e.Records, Context: e.Context, Pagination: e.Pagination,
 		Volatile: e.Volatile, Window: e.Window, Twin: e.Twin, Types: types,
+		Months:  Months{Month: e.Months.Month, Year: e.Months.Year},
 		Enabled: e.Disabled == "", Reason: e.Disabled,
 	}, nil
 }

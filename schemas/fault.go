@@ -180,6 +180,9 @@ func (s Stream) checkRead(k *checks) {
 			k.wrong("volatile", "%s is part of the key", v)
 		}
 	}
+	if s.Months != (Months{}) {
+		s.checkMonths(k)
+	}
 	if s.Window && len(s.Key) == 0 {
 		k.wrong("window", "rows outside it can only be told by a key")
 	}
@@ -191,6 +194,21 @@ func (s Stream) checkRead(k *checks) {
 		if _, err := ParseType(t); err != nil {
 			k.wrong("types."+column, "%v", err)
 		}
+	}
+}
+
+// checkMonths wants records that can be told apart: those of two months are
+// never read at one time.
+func (s Stream) checkMonths(k *checks) {
+	switch {
+	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:
+		k.wrong("months", "want the parameters month and year")
+	case s.Parent != "":
+		k.wrong("months", "the stream hangs from %s", s.Parent)
+	case len(s.Key) == 0:
+		k.wrong("months", "rows of other months can only be told by a key")
+	case s.Incremental != (Incremental{}):
+		k.wrong("months", "a list is read either by months or by incremental")
 	}
 }
 

@@ -128,6 +128,8 @@ type Stream struct {
 	Window bool
 
 	Incremental Incremental // how what has changed is asked for; the zero value reads the whole list
+	Months      Months      // which parameters name the month that the list shows
+	Range       Range       // of one reading: the part of the list that it asks for
 
 	// Types are declared column types, as [ParseType] reads them. The key is
 	// the column's path from the record, `__` between its members, through

@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +20,7 @@ type endpoint struct {
 
 	from  string // table
 	where string // conditions, see parseWhere
+	month string // column with the date of a row, of which one month is shown; see inMonth
 	order string // column, "-" in front for descending
 	view  string
 
@@ -121,7 +124,7 @@ func (e *endpoint) style() style { return style(e.dialect != d0 && e.dialect != 
 
 // plain reports whether the endpoint shows the same rows to every request.
 func (e *endpoint) plain() bool {
-	return e.from != "" && e.board == nil && e.one == "" && e.mood == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
+	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.mood == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
 }
 
 func selectRows(w *world, name string, conds []condition, p params) []object {
@@ -141,7 +144,7 @@ func selectRows(w *world, name string, conds []condition, p params) []object {
 // records are all records the endpoint has for these parameters, in its order:
 // the model's own answer, before any page or envelope.
 func (e *endpoint) records(w *world, p params) []record {
-	rows := selectRows(w, e.from, e.conds, p)
+	rows := e.inMonth(selectRows(w, e.from, e.conds, p), p)
 	if e.mood != nil {
 		rows = slices.Clone(rows)
 		e.mood(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
@@ -155,6 +158,24 @@ func (e *endpoint) records(w *world, p params) []record {
 		all[i] = record{key: r.text("id"), object: e.shows.show(w, r)}
 	}
 	return all
+}
+
+// inMonth are the rows of the month that is asked for: the present one unless type
+// is monthly and there is a month, whose year is the present one unless there is
+// another.
+func (e *endpoint) inMonth(rows []object, p params) []object {
+	if e.month == "" {
+		return rows
+	}
+	year, month := epoch.Year(), int(epoch.Month())
+	if m, err := strconv.Atoi(p["month"]); err == nil && p["type"] == "monthly" {
+		month = m
+		if y, err := strconv.Atoi(p["year"]); err == nil {
+			year = y
+		}
+	}
+	shown := fmt.Sprintf("%04d-%02d-", year, month)
+	return slices.DeleteFunc(slices.Clone(rows), func(r object) bool { return !strings.HasPrefix(r.text(e.month), shown) })
 }
 
 func (e *endpoint) boardRecords(w *world, p params, rows []object) []record {

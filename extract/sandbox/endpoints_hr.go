@@ -17,7 +17,7 @@ func hrEndpoints() []*endpoint {
 		{route: "GET /api/employees", dialect: d2, from: "employees", view: "* user:users@user_id{id name email}", pager: laravelPager, size: 20},
 		{route: "GET /api/employee/show/{id}", dialect: d2, from: "employees", one: "id", view: employee},
 		{route: "GET /api/attendance", dialect: d1, says: "Attendance retrieved", from: "attendance", order: "-date", view: "*", pager: itemsPager, size: 15},
-		{route: "POST /api/hrm/attendence-history", dialect: d1, says: "History", from: "attendance", where: "employee_id=2",
+		{route: "POST /api/hrm/attendence-history", dialect: d1, says: "History", from: "attendance", where: "employee_id=2", month: "date",
 			view: "id employee_id date clock_in clock_out total_hours=total_hour|hours break_hour overtime_hours status"},
 		{route: "GET /api/leave-applications", dialect: d2, from: "leaves", view: leave},
 		{route: "GET /api/hrm/get-leaves", dialect: d1, says: "Leaves", from: "leaves", order: "-created_at", view: "id " + leave, pager: itemsPager, size: 10},

@@ -43,6 +43,10 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	if e.media != "" {
 		return nil, nil
 	}
+	if e.month != "" { // a complete reading asks for every month
+		every := *e
+		every.month, e = "", &every
+	}
 	asked, err := s.paramsOfAll(st)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,7 +123,11 @@ func (d *desk) read(s schemas.Stream) []any {
 	for _, values := range d.paramsOf(s) {
 		query, body, path := url.Values{}, map[string]any{}, s.Path
 		context := map[string]any{}
-		for _, p := range s.Params {
+		params := s.Params
+		if s.Months.Set() {
+			params = append(slices.Clone(params), schemas.Param{Name: s.Months.Month, In: "body"}, schemas.Param{Name: s.Months.Year, In: "body"})
+		}
+		for _, p := range params {
 			v, ok := values[p.Name]
 			if !ok {
 				continue
@@ -144,6 +150,14 @@ func (d *desk) read(s schemas.Stream) []any {
 }
 
 func (d *desk) paramsOf(s schemas.Stream) []map[string]any {
+	if s.Months.Set() {
+		var all []map[string]any
+		for back := range 12 {
+			at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).AddDate(0, -back, 0)
+			all = append(all, map[string]any{"type": "monthly", s.Months.Month: int(at.Month()), s.Months.Year: at.Year()})
+		}
+		return all
+	}
 	if s.Parent == "" {
 		return []map[string]any{{}}
 	}

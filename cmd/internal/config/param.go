@@ -126,6 +126,7 @@ func (r *reader) checkStreams(all []Stream, at map[string]int) {
 		if s.At != (Pos{}) && s.Path != "" {
 			r.checkRoute(s)
 			r.checkParent(s, all, at)
+			r.checkMonths(s)
 		}
 	}
 }

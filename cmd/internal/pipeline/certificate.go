@@ -32,6 +32,7 @@ type witnesses struct {
 	Parents    int        `json:"parents,omitempty"`
 	Skipped    int        `json:"skipped,omitempty"` // parents that were not asked: they are as they were
 	Gone       int        `json:"gone,omitempty"`
+	Windows    int        `json:"windows,omitempty"` // of time, that were asked for
 	Short      int        `json:"short,omitempty"`
 	Parent     string     `json:"parent,omitempty"` // verdict of the parents' list
 	Alive      int64      `json:"alive"`
@@ -80,6 +81,7 @@ func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
 		Parents:    e.end.Parents,
 		Skipped:    e.end.Skipped,
 		Gone:       e.end.Gone,
+		Windows:    e.end.Windows,
 		Short:      e.end.Short,
 		Parent:     string(e.parent),
 		Alive:      e.outcome.Alive,

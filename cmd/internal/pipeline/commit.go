@@ -173,7 +173,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
 		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
 		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
-		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial,
+		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial || r.windowed(),
 	}
 	if r.end.Skipped > 0 {
 		e.others = retained(out.Keys)

@@ -52,7 +52,7 @@ func (p *pass) news() (n int64) {
 func (st *streamRun) wholly() schemas.Stream {
 	s := st.stream
 	if !st.parts() {
-		s.Incremental = schemas.Incremental{}
+		s.Incremental, s.Range = schemas.Incremental{}, schemas.Range{Whole: true}
 	}
 	return s
 }

@@ -314,5 +314,5 @@ func (k *sink) rehearse(p *pass, g *group) {
 	}
 	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
 	r.twin = p.agreement(&r)
-	k.settle(p, ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window || g.end.Partial}, decision{}, false)
+	k.settle(p, ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window || g.end.Partial || r.windowed()}, decision{}, false)
 }

@@ -69,7 +69,7 @@ func (e ending) decide() decision {
 	switch {
 	case !e.outcome.Known && !e.last:
 		return decision{verb: repeat} // resumed: what the first part carried is forgotten
-	case !e.whole && !e.last && !e.fanOut() && !e.met() && !e.end.Partial:
+	case !e.whole && !e.last && !e.fanOut() && !e.met() && !e.end.Partial && !e.windowed():
 		return decision{verb: repeat} // resumed: records may have moved to pages that were read before
 	case again && (e.doubtful() || e.outcome.Missing > 0 || e.wanted || e.unwatched() && e.inserted > 0):
 		return decision{verb: repeat}

@@ -53,6 +53,11 @@ func (r reading) gaps() int64 {
 // parents and prove nothing.
 func (r reading) fanOut() bool { return r.end.Rule == extract.RuleParents }
 
+// windowed reports whether the pass went from one window of time to the next. A
+// record may be in two of them, or be moved to one that was read before, and in
+// one that nobody has asked for: no number of such readings proves anything.
+func (r reading) windowed() bool { return r.end.Rule == extract.RuleWindows }
+
 // contradicted reports whether the list's total changed during the pass or is
 // not the number of records that came.
 func (r reading) contradicted() bool {
@@ -70,7 +75,7 @@ func (r reading) lacking() bool { return r.gaps() > 0 || r.twin.lacking() }
 // none, however often the list is read. Some lists show a record twice on one
 // page; that moves none.
 func (r reading) repeats() int64 {
-	if r.end.Pages <= 1 || r.fanOut() {
+	if r.end.Pages <= 1 || r.fanOut() || r.windowed() {
 		return 0
 	}
 	return max(0, r.counts.Deduplicated-int64(r.end.Drift.Doubled))
@@ -126,7 +131,7 @@ func (r reading) verdict(before *reading) Verdict {
 		return Contradicted
 	case r.lacking(), r.repeats() > 0, r.moved():
 		return Unproven
-	case r.end.Partial:
+	case r.end.Partial, r.windowed():
 		return Consistent // it says nothing about what was left out
 	case r.same(before) && !r.tainted():
 		return Proven
@@ -170,5 +175,5 @@ func (r reading) selfEvident() bool {
 
 // worthRepeating reports whether a second reading can lead to a better verdict.
 func (r reading) worthRepeating(v Verdict) bool {
-	return v != Proven && !r.fanOut() && r.gaps() == 0 && !(v == Consistent && r.tainted() && !r.empty())
+	return v != Proven && !r.fanOut() && !r.windowed() && r.gaps() == 0 && !(v == Consistent && r.tainted() && !r.empty())
 }

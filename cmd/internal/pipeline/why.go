@@ -84,6 +84,9 @@ func (r reading) lacks(before *reading) []string {
 		return r.lacksOfParents()
 	}
 	e := r.end
+	if r.windowed() {
+		return r.lacksOfWindows()
+	}
 	if e.Partial {
 		return []string{"an incremental reading leaves out what has not changed"}
 	}
@@ -143,6 +146,17 @@ func (r reading) readings(before *reading) string {
 	default:
 		return fmt.Sprintf("second reading found %s and lacked %d of the first", recordsOf(here, "other ", nil), there)
 	}
+}
+
+func (r reading) lacksOfWindows() []string {
+	words := []string{fmt.Sprintf("%d windows of time were asked for, and nothing is said of others", r.end.Windows)}
+	if r.end.Short > 0 {
+		words = append(words, fmt.Sprintf("the lists of %d of them may not have come whole", r.end.Short))
+	}
+	if !r.whole {
+		words = append(words, "begun by an earlier run")
+	}
+	return words
 }
 
 func (r reading) lacksOfParents() []string {
