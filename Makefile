@@ -5,6 +5,7 @@ PKGS   := ./...
 BIN    := bin/penstock
 T      ?= 30s
 TRIALS ?= 1000
+SEEDS  ?= 1000
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help
@@ -22,9 +23,14 @@ demo: build ## sandbox, a sync of everything into DuckDB, three queries, a secon
 	$(BIN) sandbox demo --dir demo
 
 .PHONY: test
-test: ## all tests, with what they need set up first
+test: ## all tests, the sweeps among them in their short forms, with what they need set up first
 	@sh .ci/setup
-	$(GO) test -timeout 20m -tags $(TAGS) $(PKGS)
+	$(GO) test -short -timeout 20m -tags $(TAGS) $(PKGS)
+
+.PHONY: sweep
+sweep: ## all tests in full: every envelope with every pager, every kill of a renewal, a thousand lists that move (SEEDS=1000)
+	@sh .ci/setup
+	PENSTOCK_TEST_TRIALS=$(SEEDS) $(GO) test -timeout 120m -tags $(TAGS) $(PKGS)
 
 .PHONY: check
 check: ## the one gate: format, vet, staticcheck, the import line, tests under the race detector
