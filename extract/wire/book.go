@@ -10,11 +10,10 @@ import (
 // only differences count.
 type instant int64
 
-func (i instant) add(d time.Duration) instant   { return i + instant(d) }
-func (i instant) sub(o instant) time.Duration   { return time.Duration(i - o) }
-func (i instant) before(o instant) bool         { return i < o }
-func (i instant) second() int64                 { return int64(i) / int64(time.Second) }
-func (i instant) within(lo, hi instant) instant { return min(max(i, lo), hi) }
+func (i instant) add(d time.Duration) instant { return i + instant(d) }
+func (i instant) sub(o instant) time.Duration { return time.Duration(i - o) }
+func (i instant) before(o instant) bool       { return i < o }
+func (i instant) second() int64               { return int64(i) / int64(time.Second) }
 
 // book is all that is known about what a credential has asked for and may ask
 // for. Processes that share one credential share its book: it holds no pointer,

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -45,6 +46,30 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	require.Empty(t, l.refused, "429s")
 	require.LessOrEqual(t, most(l.arrivals, time.Second), limit, "arrivals in one window")
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
+}
+
+// A request that has leave and is not on the wire yet counts: connections may
+// come about slowly, and then all at once.
+func TestGovernorUnsent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := NewGovernor(Budget{Rate: Rate{10, time.Minute}})
+		var leaves []*slot
+		for range 9 { // of ten: one is not used before the headers agree
+			s, err := g.acquire(t.Context(), time.Minute)
+			require.NoError(t, err)
+			leaves = append(leaves, s)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		_, err := g.acquire(ctx, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for _, s := range leaves {
+			s.done()
+		}
+		s, err := g.acquire(t.Context(), time.Minute)
+		require.NoError(t, err)
+		s.done()
+	})
 }
 
 // A line with jitter between 5 and 50 ms: the guard grows with it.

@@ -108,7 +108,10 @@ func (g *Governor) change(f func(b *book, now instant) bool) (done bool, err err
 	if g.file == nil {
 		now := g.now()
 		g.book.turn(now)
+		m := g.book.member(g.id, now)
+		m.seen = now
 		f(g.book, now)
+		m.unsent = g.unsent
 		return true, nil
 	}
 	if g.broken != nil {
@@ -179,11 +182,11 @@ func (g *Governor) restore() bool {
 		}
 		return true
 	case joined:
-		return false
+		return g.agree(b, wall)
 	}
 	g.join(wall, b.ahead, false)
 	now := g.now()
-	if b.stamp > now.add(time.Second) {
+	if b.stamp > now.add(clockSlack) {
 		g.turnedBack(b, now)
 	}
 	g.adopt(b, now)
@@ -195,6 +198,25 @@ func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 	if !joined {
 		g.base, g.origin, g.joined = wall, instant(wall.UnixNano()).add(ahead), wall
 	}
+}
+
+// clockSlack is how far two clocks may be apart and still be taken for one.
+const clockSlack = time.Second
+
+// agree makes up for a clock of the machine that was set, or ran on while the
+// machine slept, before the last member to look at the book could tell: whoever
+// has joined since goes by another time. All go by the later of them, and send
+// nothing for as long as requests may count that were noted by the other.
+func (g *Governor) agree(b *book, wall time.Time) bool {
+	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
+	switch behind := b.stamp.sub(own); {
+	case behind > clockSlack:
+		g.origin = g.origin.add(max(behind, theirs.sub(own)))
+	case own.sub(theirs).Abs() <= clockSlack:
+		return false
+	}
+	g.pause(b)
+	return true
 }
 
 // pause keeps everyone from sending for as long as requests may count that the

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -302,6 +303,35 @@ func TestShareClockTurnedBack(t *testing.T) {
 			require.NoError(t, later.Close())
 		}
 	})
+}
+
+// The machine slept, or its clock was set, and a process that had joined before
+// was the last to hear of it: neither waits for the difference, and what one has
+// sent the other counts.
+func TestShareClocksApart(t *testing.T) {
+	for _, by := range []time.Duration{8 * time.Hour, -time.Hour} {
+		bubble(t, func(t *testing.T) {
+			dir := t.TempDir()
+			rate := Rate{10, time.Minute}
+			old := join(t, dir, Budget{Rate: rate})
+			time.Sleep(time.Minute)
+			young := join(t, dir, Budget{Rate: rate})
+			young.origin = young.origin.add(by) // as if it had read another clock
+			begun := time.Now()
+			for i := range 30 {
+				g := []*Governor{old, young}[i%2]
+				s, err := g.acquire(t.Context(), 10*time.Minute)
+				require.NoError(t, err)
+				s.wrote()
+				s.answered(&http.Response{StatusCode: http.StatusOK})
+				s.done()
+				require.Equal(t, occupied(t, young), occupied(t, old))
+			}
+			require.Less(t, time.Since(begun), 7*time.Minute)
+			require.InDelta(t, 0, old.now().sub(young.now()).Seconds(), clockSlack.Seconds())
+			require.NoError(t, errors.Join(old.Close(), young.Close()))
+		})
+	}
 }
 
 // There is room for many, and an error for more; who leaves makes room.
