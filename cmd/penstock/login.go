@@ -113,9 +113,6 @@ func (a *app) login(ctx context.Context, at config.State, s config.SignIn, f log
 }
 
 func (a *app) signIn(ctx context.Context, at config.State, s config.SignIn, f loginFlags) error {
-	if grant, ok := s.Credential.(*wire.OAuth); ok {
-		return grant.Authorize(ctx, func(address string) error { return a.show(ctx, address, f) })
-	}
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
 	var counted sourceClient
 	if err := counted.govern(at, config.Client{Account: s.Account, Options: s.Options}); err != nil {
@@ -125,7 +122,8 @@ func (a *app) signIn(ctx context.Context, at config.State, s config.SignIn, f lo
 	if err != nil {
 		return errors.Join(err, counted.close())
 	}
-	return errors.Join(client.SignIn(ctx), client.Close(), counted.close())
+	err = client.SignIn(ctx, func(address string) error { return a.show(ctx, address, f) })
+	return errors.Join(err, client.Close(), counted.close())
 }
 
 // show brings a person to the server's page.

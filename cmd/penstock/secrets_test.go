@@ -297,7 +297,10 @@ func signInGrant(t *testing.T, dir string) {
 }
 
 func allow(t *testing.T, s config.SignIn) error {
-	return s.Credential.(*wire.OAuth).Authorize(t.Context(), func(address string) error {
+	client, err := wire.New(s.Options)
+	require.NoError(t, err)
+	defer client.Close()
+	return client.SignIn(t.Context(), func(address string) error {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if resp, err := http.Get(address); err == nil {

@@ -260,7 +260,7 @@ func (k *call) try(ctx context.Context) (*Response, *Error) {
 func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
 	slot, err := k.c.gov.acquire(ctx, k.c.opts.MaxWait)
 	if err != nil {
-		return nil, nil, k.unanswered(err)
+		return nil, nil, k.unsent(err)
 	}
 	defer slot.done()
 	k.attempts++
@@ -293,6 +293,13 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 		Status: resp.StatusCode, Header: resp.Header, Body: body.text, Notice: k.c.redact.excerpt(body.notice, 256), Attempts: k.attempts,
 		Sent: started, Elapsed: time.Since(started), buf: body,
 	}, nil, nil
+}
+
+// unsent makes the fault of a request that has had no leave to go.
+func (k *call) unsent(err error) *Error {
+	e := k.unanswered(err)
+	e.kept = true
+	return e
 }
 
 // unanswered makes the fault of a request that was not let through, or whose

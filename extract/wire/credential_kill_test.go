@@ -46,7 +46,7 @@ func (v victim) run(t *testing.T) {
 	})
 	var err error
 	if v.act == "authorize" {
-		err = k.(*OAuth).Authorize(t.Context(), browser(t, func(q url.Values) {}))
+		err = as(t, k, v.base).SignIn(t.Context(), browser(t, func(q url.Values) {}))
 	} else {
 		_, err = as(t, k, v.base).Read(t.Context(), contacts)
 	}
@@ -219,5 +219,5 @@ func (s story) signInAgain(t *testing.T, base, dir string) {
 		signedIn(t, k, base)
 		return
 	}
-	require.NoError(t, as(t, k, base).SignIn(t.Context()))
+	require.NoError(t, as(t, k, base).SignIn(t.Context(), nil))
 }

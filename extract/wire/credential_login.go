@@ -43,7 +43,7 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	if g, err := l.hold.current(); g.access != "" || err != nil {
 		return g.access, err
 	}
-	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signIn(ctx, s, x) })
+	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInOnce(ctx, s, x) })
 }
 
 // Renew refreshes the spent token, once for all that come with it. Where the
@@ -56,7 +56,7 @@ func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, err
 				return err
 			}
 		}
-		return l.signIn(ctx, s, x)
+		return l.signInOnce(ctx, s, x)
 	})
 }
 
@@ -72,8 +72,8 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// signIn signs in unless this process has, or it is too soon.
-func (l *Login) signIn(ctx context.Context, s Session, x *exchange) error {
+// signInOnce signs in unless this process has, or it is too soon.
+func (l *Login) signInOnce(ctx context.Context, s Session, x *exchange) error {
 	h := l.hold
 	h.mu.Lock()
 	already := h.signedIn
@@ -116,8 +116,8 @@ func (l *Login) tooSoon(x *exchange) error {
 	return &spentError{why: why}
 }
 
-// signInNow signs in for a person, whatever is kept.
-func (l *Login) signInNow(ctx context.Context, s Session) error {
+// signIn signs in for a person, whatever is kept.
+func (l *Login) signIn(ctx context.Context, s Session, _ func(string) error) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+
+	"golang.org/x/oauth2"
 )
 
 // Session makes the calls of a credential on behalf of a client: those that
@@ -34,30 +36,38 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// turn waits until a call elsewhere may be made: it counts against the same
-// account. // Invariant 4
-func (s Session) turn(ctx context.Context) (done func(), err error) {
+// aside has ask make one call that does not go through the client, in its turn:
+// it counts against the same account, and an answer that asks to slow down closes
+// the gate for all. // Invariant 4
+func (s Session) aside(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
-		return func() {}, nil
+		return ask()
 	}
 	slot, err := s.c.gov.acquire(ctx, s.c.opts.MaxWait)
 	if err != nil {
-		return nil, (&call{c: s.c, session: true}).unanswered(err)
+		return (&call{c: s.c, method: http.MethodPost, template: path, session: true}).unsent(err)
 	}
-	return slot.done, nil
+	defer slot.done()
+	err = ask()
+	slot.unwatched()
+	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok && r.Response.StatusCode == http.StatusTooManyRequests {
+		slot.answered(r.Response)
+	}
+	return err
 }
 
 // SignIn has the client's credential sign in now, whatever is kept of earlier
 // times: for a person who has asked for it. Other tokens of the same user may
-// end by it.
-func (c *Client) SignIn(ctx context.Context) error {
-	s, ok := c.cred.(interface {
-		signInNow(context.Context, Session) error
+// end by it. show brings the person to the server's page, where the credential
+// is one that has such a page.
+func (c *Client) SignIn(ctx context.Context, show func(address string) error) error {
+	k, ok := c.cred.(interface {
+		signIn(context.Context, Session, func(string) error) error
 	})
 	if !ok {
 		return errors.New("there is nothing to sign in to: the credential is a key or token")
 	}
-	err := s.signInNow(ctx, Session{c})
+	err := k.signIn(ctx, Session{c}, show)
 	c.redact.Add(c.cred.Secrets()...)
 	return err
 }

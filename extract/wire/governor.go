@@ -296,6 +296,15 @@ func (s *slot) lost() {
 	s.g.poke()
 }
 
+// unwatched notes that a request may have gone out at any time until now.
+func (s *slot) unwatched() {
+	_ = s.g.with(func(b *book, now instant) bool {
+		s.leave(b, now)
+		s.settle(b, false, now)
+		return true
+	})
+}
+
 // done gives the place in the air back. It must be called once, last.
 func (s *slot) done() {
 	g := s.g

@@ -142,22 +142,29 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 		return err
 	}
 	return x.call(ctx, x.n.refreshing(stamp(), x.g), func(ctx context.Context) (grant, error) {
-		done, err := s.turn(ctx)
-		if err != nil {
-			return grant{}, err
-		}
-		defer done()
-		t, err := o.conf.TokenSource(o.client(ctx), &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token()
-		if err != nil {
-			return grant{}, o.fault(err)
-		}
-		g := granted(t)
+		g, err := o.ask(ctx, s, o.conf.TokenSource(o.client(ctx), &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token)
 		g.signedIn = x.g.signedIn
 		if g.scopes == nil {
 			g.scopes = x.g.scopes
 		}
-		return g, nil
+		return g, err
 	})
+}
+
+// ask makes a call of the token URL.
+func (o *OAuth) ask(ctx context.Context, s Session, call func() (*oauth2.Token, error)) (grant, error) {
+	var t *oauth2.Token
+	err := s.aside(ctx, o.tokenPath(), func() (err error) {
+		t, err = call()
+		return err
+	})
+	if e, ok := errors.AsType[*Error](err); ok {
+		return grant{}, e // it was not let through
+	}
+	if err != nil {
+		return grant{}, o.fault(err)
+	}
+	return granted(t), nil
 }
 
 // client has x/oauth2 use the one client that reaches the token URL alone.

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Authorize asks a person for a grant: it listens on a loopback address, has
+// signIn asks a person for a grant: it listens on a loopback address, has
 // show bring the person to the server's page, waits for the browser to come
 // back, and exchanges the code that it brings for tokens, which it keeps. It
 // gives up after ten minutes. show gets an address that holds no secret but the
 // one-time state of this sign-in, and should return at once.
-func (o *OAuth) Authorize(ctx context.Context, show func(address string) error) error {
+func (o *OAuth) signIn(ctx context.Context, s Session, show func(address string) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.patience, fmt.Errorf("nobody has signed in within %s", o.patience))
 	defer cancel()
 	verifier, nonce := oauth2.GenerateVerifier(), rand.Text()
@@ -34,7 +34,7 @@ func (o *OAuth) Authorize(ctx context.Context, show func(address string) error) 
 	if err != nil {
 		return o.refused(err)
 	}
-	return o.redeem(ctx, conf, code, verifier)
+	return o.redeem(ctx, s, conf, code, verifier)
 }
 
 // refused is why the browser has brought no code, in the server's words.
@@ -47,19 +47,17 @@ func (o *OAuth) refused(err error) error {
 }
 
 // redeem exchanges a code for tokens and keeps them.
-func (o *OAuth) redeem(ctx context.Context, conf oauth2.Config, code Secret, verifier string) error {
+func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
 	o.hold.saw(code)
 	_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
 		return x.call(ctx, x.n.signingIn(stamp()), func(ctx context.Context) (grant, error) {
-			t, err := conf.Exchange(o.client(ctx), code.Reveal(), oauth2.VerifierOption(verifier))
-			if err != nil {
-				return grant{}, o.fault(err)
-			}
-			g := granted(t)
+			g, err := o.ask(ctx, s, func() (*oauth2.Token, error) {
+				return conf.Exchange(o.client(ctx), code.Reveal(), oauth2.VerifierOption(verifier))
+			})
 			if g.scopes == nil {
 				g.scopes = conf.Scopes // RFC 6749 5.1: as asked for
 			}
-			return g, nil
+			return g, err
 		})
 	})
 	if err != nil {

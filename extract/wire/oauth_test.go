@@ -55,7 +55,7 @@ func TestAuthorize(t *testing.T) {
 	dir := t.TempDir()
 	o := keeper(t, "oauth", base, dir, nil).(*OAuth)
 	var asked *url.URL
-	require.NoError(t, o.Authorize(t.Context(), func(address string) error {
+	require.NoError(t, o.signIn(t.Context(), Session{}, func(address string) error {
 		asked, _ = url.Parse(address)
 		return browser(t, nil)(address)
 	}))
@@ -106,7 +106,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 			base := r.serve(t)
 			o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
 			o.issuer, o.patience = tt.issuer, 200*time.Millisecond
-			err := o.Authorize(t.Context(), browser(t, tt.change))
+			err := o.signIn(t.Context(), Session{}, browser(t, tt.change))
 			require.ErrorContains(t, err, tt.want)
 			_, n := r.counts()
 			require.Zero(t, n, "requests for a token")
@@ -185,7 +185,7 @@ func TestAuthorizeTwice(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		defer wg.Done()
-		_ = o.Authorize(t.Context(), func(address string) error {
+		_ = o.signIn(t.Context(), Session{}, func(address string) error {
 			first = address
 			close(ready)
 			return errors.New("left open")
@@ -195,7 +195,7 @@ func TestAuthorizeTwice(t *testing.T) {
 	wg.Wait()
 	u, _ := url.Parse(first)
 	o.patience = 200 * time.Millisecond
-	err := o.Authorize(t.Context(), browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) }))
+	err := o.signIn(t.Context(), Session{}, browser(t, func(q url.Values) { q.Set("state", u.Query().Get("state")) }))
 	require.ErrorContains(t, err, "nobody has signed in")
 	_, n := r.counts()
 	require.Zero(t, n)

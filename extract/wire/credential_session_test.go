@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The calls that bring a token are counted with those that use it.
+func TestTokenCallsCount(t *testing.T) {
+	for _, kind := range keepers {
+		t.Run(kind, func(t *testing.T) {
+			r := newRealm()
+			base := r.serve(t)
+			c := client(t, base, func(o *Options) {
+				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), Rate{100_000, time.Hour}
+			})
+			require.NoError(t, c.SignIn(t.Context(), browser(t, nil)))
+			require.EqualValues(t, 1, c.gov.book.ledger.total, "the sign-in")
+			r.expire()
+			_, err := c.Read(t.Context(), contacts)
+			require.NoError(t, err)
+			require.EqualValues(t, 4, c.gov.book.ledger.total, "a 401, a refresh, the answer")
+			require.EqualValues(t, 4, c.gov.book.sent)
+		})
+	}
+}
+
+// A token URL that asks to slow down is not asked again, and neither is anything
+// else of the account.
+func TestTokenCallClosesGate(t *testing.T) {
+	for _, kind := range keepers {
+		t.Run(kind, func(t *testing.T) {
+			r := newRealm()
+			base := r.serve(t)
+			k := keeper(t, kind, base, t.TempDir(), nil)
+			signedIn(t, k, base)
+			r.expire()
+			r.respond(func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Retry-After", "7200")
+				jsonText(429, `{}`)(w, req)
+			})
+			_, before := r.counts()
+			c := as(t, k, base)
+			for range 2 {
+				_, err := c.Read(t.Context(), contacts)
+				require.WithinDuration(t, time.Now().Add(2*time.Hour), faultOf(t, err, Throttled).NotBefore, time.Minute)
+			}
+			_, after := r.counts()
+			require.Equal(t, 1, after-before)
+		})
+	}
+}
+
+// A call that has had no leave in time was not made: nothing is lost by it.
+func TestTokenCallWithoutLeave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := client(t, "http://127.0.0.1:1", nil)
+		_ = c.gov.with(func(b *book, now instant) bool {
+			b.gate.extend(now.add(5*time.Minute), tooMany)
+			return true
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), exchangeTime)
+		defer cancel()
+		err := Session{c}.aside(ctx, "/oauth/token", func() error { return errors.New("was made") })
+		require.Equal(t, undone, fateOf(err), err)
+		_, err = Session{c}.post(ctx, refreshPathAPI, "", nil)
+		require.Equal(t, undone, fateOf(err), err)
+	})
+}
