@@ -166,9 +166,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 	for _, d := range k.readings {
 		r.earlier = max(r.earlier, p.hasher.minus(&r.digest, d).there)
 	}
-	if r.end.Skipped == 0 {
-		r.twin = p.agreement(&r)
-	}
+	r.twin = p.agreement(&r)
 	e := ending{
 		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
 		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,

@@ -156,9 +156,6 @@ func (k *kin) note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
 		k.noted = append(k.noted, noted{tuple: string(p.Tuple), print: k.print(p), sure: p.Sure, until: k.records})
-		if k.spares {
-			continue // ask has seen it
-		}
 		for _, m := range k.known {
 			m.mark(tupleID(p.Tuple), listed)
 		}

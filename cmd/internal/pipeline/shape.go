@@ -20,9 +20,6 @@ func (p *pass) flush() error {
 		if b.Table.Name == p.stream.Table.Name {
 			p.hasher.add(&p.digest, b.Table, b.Batch)
 			p.control = cmp.Or(p.control, controlOf(b.Table, b.Batch))
-			if err := p.kin.carry(b.Table, b.Batch); err != nil {
-				return fmt.Errorf("%s: %w", p.stream.Name, err)
-			}
 		}
 	}
 	batches, kept, err := p.shaper.Shape(batches)
@@ -33,6 +30,9 @@ func (p *pass) flush() error {
 		share(b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
+			if err := p.kin.carry(b.Table, b.Batch); err != nil {
+				return fmt.Errorf("%s: %w", p.stream.Name, err)
+			}
 		}
 	}
 	g.batches = append(g.batches, batches...)

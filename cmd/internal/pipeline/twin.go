@@ -24,7 +24,7 @@ func (a *agreement) note() string {
 // comparesWith reports whether a reading can be held against that of another
 // stream: it is whole, and no record of it counts twice.
 func (r reading) comparesWith() bool {
-	return r.whole && !r.end.Partial && r.counts.Deduplicated == 0 && r.gaps() == 0
+	return r.whole && !r.end.Partial && r.end.Skipped == 0 && r.counts.Deduplicated == 0 && r.gaps() == 0
 }
 
 // show keeps what a pass has found for the stream whose twin this one is.
