@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -28,42 +27,57 @@ const orphanAge = 24 * time.Hour
 // them, so that a file is never written over.
 type folder string
 
-// keep writes a file, so that it outlasts a power cut before any row names it.
+// keep writes files, so that they outlast a power cut before any row names them.
 // Invariant 2
-func (d folder) keep(f extract.File) error {
+func (d folder) keep(files []extract.File) error {
+	for _, f := range files {
+		if err := d.write(f); err != nil {
+			return fmt.Errorf("keep file: %w", err)
+		}
+	}
+	if err := d.settle(files); err != nil {
+		return fmt.Errorf("keep files: %w", err)
+	}
+	return nil
+}
+
+func (d folder) write(f extract.File) error {
 	if !filepath.IsLocal(f.Path) {
-		return fmt.Errorf("keep file: %q leads out of %s", f.Path, string(d))
+		return fmt.Errorf("%q leads out of %s", f.Path, string(d))
 	}
 	path := filepath.Join(string(d), f.Path)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(f.Body)) {
 		now := time.Now()
 		return os.Chtimes(path, now, now) // no orphan, for whoever looks for them
 	}
-	if err := d.mkdir(filepath.Dir(f.Path)); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := writeDurably(path, f.Body); err != nil {
-		return fmt.Errorf("keep file: %w", err)
-	}
-	return nil
+	return writeDurably(path, f.Body)
 }
 
-// mkdir makes a folder below d, and d itself, so that they last.
-func (d folder) mkdir(below string) error {
-	path := string(d)
-	for _, name := range append([]string{""}, strings.Split(filepath.ToSlash(below), "/")...) {
-		path = filepath.Join(path, name)
-		switch err := os.Mkdir(path, 0o700); {
-		case errors.Is(err, fs.ErrExist):
-		case err != nil:
-			return fmt.Errorf("keep file: %w", err)
-		default:
-			if err := syncFolder(filepath.Dir(path)); err != nil {
-				return err
-			}
+// settle makes the names of files last, those that were there before as well: who
+// has written them may have been killed before it came to that.
+func (d folder) settle(files []extract.File) error {
+	folders := map[string]bool{}
+	for _, f := range files {
+		for dir := filepath.Dir(filepath.Clean(f.Path)); !folders[dir]; dir = filepath.Dir(dir) {
+			folders[dir] = true // up to and with ".", which is d
 		}
 	}
-	return nil
+	for dir := range folders {
+		if err := syncFolder(filepath.Join(string(d), dir)); err != nil {
+			return err
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	err := syncFolder(filepath.Dir(string(d)))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // whoever may not look into it has been given d
+	}
+	return err
 }
 
 // has reports whether a file that a row names is there.
@@ -78,7 +92,8 @@ func (d folder) has(path string) bool {
 // temporary begins the names of files that are being written.
 const temporary = ".penstock-"
 
-// writeDurably makes a file appear at path with all of its content.
+// writeDurably makes a file appear at path with all of its content. Its name lasts
+// once its folder is synced.
 func writeDurably(path string, body []byte) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, temporary+"*") // 0600
@@ -95,7 +110,7 @@ func writeDurably(path string, body []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncFolder(dir)
+	return nil
 }
 
 // syncFolder makes what has appeared in a folder last.
@@ -143,12 +158,7 @@ func (k *sink) keepFiles(g *group) error {
 	if k.folder == "" {
 		return nil
 	}
-	for _, f := range g.files {
-		if err := k.folder.keep(f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return k.folder.keep(g.files)
 }
 
 // tidy removes files that no row names any more, once a pass has put others in

@@ -147,7 +147,7 @@ func TestFolderKeepsInside(t *testing.T) {
 	dir := t.TempDir()
 	d := folder(filepath.Join(dir, "files"))
 	for _, path := range []string{"../x", "/x", "a/../../x", ""} {
-		require.Error(t, d.keep(extract.File{Path: path, Body: []byte("x")}), path)
+		require.Error(t, d.keep([]extract.File{{Path: path, Body: []byte("x")}}), path)
 		require.False(t, d.has(path))
 	}
 	entries, err := os.ReadDir(dir)

@@ -97,6 +97,9 @@ func (r VerifyReport) ExitCode() int {
 // errBudget is why a stream was not compared.
 var errBudget = errors.New("the request budget has ended")
 
+// errGaps is another: nobody can tell what the records are that did not come.
+var errGaps = errors.New("the source does not give all of its records")
+
 // Verify reads the streams of c again, as they are now, and compares what their
 // records would be in the tables with what the destinations have: keys and
 // hashes, row by row. It writes nothing anywhere. What the source has changed
@@ -224,6 +227,8 @@ func (v *verifier) pages(ctx context.Context, s schemas.Stream, each func(extrac
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		switch {
+		case page.End != nil && len(page.End.Gaps) > 0:
+			return fmt.Errorf("%s: %w: %s", s.Name, errGaps, page.End.Gaps[0])
 		case page.End != nil:
 			return nil
 		case v.spent():

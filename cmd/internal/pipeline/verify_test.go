@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -184,4 +186,18 @@ func TestSandboxVerify(t *testing.T) {
 	p.must(StatusComplete)
 	p.again()
 	require.Equal(t, 0, p.verify(VerifyOptions{}).ExitCode())
+}
+
+// What cannot be had is not compared: a source that gives less than it has is
+// neither equal nor different.
+func TestVerifyOfAListWithGaps(t *testing.T) {
+	l := &list{records: records(0, 9), size: 3, total: true}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records = slices.Delete(l.records, 4, 5)
+	l.end.Gaps = []extract.Gap{{At: "page 2", From: 4, Rows: 1, Status: 500}}
+	rep := r.verify(VerifyOptions{})
+	require.Equal(t, Unchecked, rep.Streams[0].Agreement)
+	require.ErrorContains(t, rep.Streams[0].Err, "page 2")
+	require.Equal(t, 75, rep.ExitCode())
 }
