@@ -192,6 +192,7 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 // what it tells them apart by: a learned key is for tables to come.
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
+	defer st.wholly()
 	if len(st.origin.Key) > 0 || len(st.stream.Key) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
@@ -22,12 +23,12 @@ func (p *pass) mayEnd(ctx context.Context, groups chan<- *group, exit *extract.E
 		return false, nil
 	}
 	p.unasked = 0
-	before := p.news()
 	if err := p.send(ctx, groups); err != nil {
 		return false, err
 	}
 	p.open.Wait()
-	if p.news() != before || p.lost() {
+	heard := p.heard
+	if p.heard = p.news(); p.heard != heard || p.lost() { // since they were asked last: a group may have gone out in between
 		return false, nil
 	}
 	g := p.group
@@ -47,14 +48,22 @@ func (p *pass) news() (n int64) {
 	return n
 }
 
-// wholly is the stream as it is read where a pass stands for all of it: what a
-// pass in one transaction does not carry is taken for gone.
-func (st *streamRun) wholly() schemas.Stream {
-	s := st.stream
+// wholly has the whole list read where a pass stands for all of it: what one in a
+// single transaction does not carry is taken for gone.
+func (st *streamRun) wholly() {
 	if !st.parts() {
-		s.Incremental, s.Range = schemas.Incremental{}, schemas.Range{Whole: true}
+		st.stream.Incremental, st.stream.Range = schemas.Incremental{}, schemas.Range{Whole: true}
 	}
-	return s
+}
+
+// rules is a fingerprint of what becomes of the records of a list that is read
+// in parts: where it has changed, rows do that no reading of a part carries. It
+// is "" for other lists.
+func (st *streamRun) rules() string {
+	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
+		return ""
+	}
+	return strconv.FormatUint(definition(st.stream), 36)
 }
 
 // unseen is how many changes a whole reading has found at least that an

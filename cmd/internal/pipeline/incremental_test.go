@@ -26,6 +26,7 @@ import (
 type change struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
+	Size    any    `json:"size,omitempty"`
 	Updated any    `json:"updated_at"`
 
 	at time.Time

@@ -50,6 +50,8 @@ func (t *retrial) mend(ctx context.Context, open []*reject) (*mended, error) {
 			t.reject(j, why)
 		case later[j] != "" && later[j] > j.passID():
 			t.resolve(j) // Invariant 8
+		case later[j] != "" && j.passed:
+			t.reject(j, "a later pass may have found it as it stands; sync --full decides") // Invariant 8
 		case later[j] != "":
 			t.reject(j, "its pass has written another record with this key; sync decides")
 		default:
@@ -99,7 +101,8 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 }
 
 // later finds, for records that fit, the run that has written a row with their
-// key in their own pass or after it.
+// key: in their own pass or after it or, where another pass has passed over them,
+// at any time, as it may have found that row unchanged.
 func (t *retrial) later(ctx context.Context, known []schemas.Table, m *mended) (map[*reject]string, error) {
 	found := map[*reject]string{}
 	asked := map[string][]*reject{}
@@ -126,7 +129,7 @@ func (t *retrial) later(ctx context.Context, known []schemas.Table, m *mended) (
 		for i := range int(b.NumRows()) {
 			run := cellText(b.Column(len(key)), i)
 			for _, j := range asked[keyText(b.Columns()[:len(key)], i)] {
-				if cmp.Compare(run, j.passID()) >= 0 {
+				if j.passed || cmp.Compare(run, j.passID()) >= 0 {
 					found[j] = max(found[j], run)
 				}
 			}

@@ -59,6 +59,7 @@ type pass struct {
 	refused refused  // keys of records that were rejected
 	kin     *kin     // nil where every parent is asked, and where there are none
 	unasked int      // pages since the destinations were asked what they know
+	heard   int64    // what they had not known by then: see news
 	read0   int64    // records up to the page before
 	total   tally    // of the source's side, up to the group at hand
 	group   *group
@@ -165,8 +166,5 @@ func (p *pass) lost() bool {
 // stamp is what the rows written in this pass bear as their run: an id by which
 // the destination tells them from those of the passes before. // Invariant 12
 func (p *pass) stamp() string {
-	if p.resumes {
-		return p.Run // later than the pass's own id, and earlier than those to come
-	}
-	return p.id
+	return max(p.id, p.Run) // where an earlier run began it: later than its own id, and earlier than those to come
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,11 +18,11 @@ import (
 //
 // where end says that the pass was finished there, and most how many records the
 // longest whole pass so far has found; of the runs themselves, most counts those
-// that have ended. What turn and doubt are for, parentage says. The zero position is the beginning, stored as "".
+// that have ended. What turn and doubt are for, parentage says. The zero position
+// is the beginning, stored as "".
 //
-// "whole" says that incremental passes were seen to miss changes. A position may
-// have been touched since, by a run that did not read: "by" is
-// its id. It is the same place, but not the same cursor.
+// A position may have been touched since, by a run that did not read: "by" is its
+// id. It is the same place, but not the same cursor.
 type position struct {
 	pass string
 	at   state.Cursor
@@ -33,8 +34,12 @@ type position struct {
 	doubt string // a pass whose readings of parents have to be made again
 
 	// whole says that passes read the whole list, because an incremental one was
-	// seen to miss changes.
+	// seen to miss changes; rules, of a list that is read incrementally, by which
+	// definition its rows were made; all, the last pass that has ended and left
+	// nothing out, where that is another than pass.
 	whole bool
+	rules string
+	all   string
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -65,8 +70,10 @@ func (p position) encode() state.Cursor {
 	if p.whole {
 		b.WriteString(`,"whole":true`)
 	}
-	if p.by != "" {
-		b.WriteString(`,"by":` + quote(p.by))
+	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.all}, {"by", p.by}} {
+		if f[1] != "" {
+			b.WriteString(`,"` + f[0] + `":` + quote(f[1]))
+		}
 	}
 	b.WriteString("}")
 	return state.Cursor(b.String())
@@ -93,6 +100,8 @@ func decodePosition(c state.Cursor) (position, error) {
 		Turn  int64  `json:"turn"`
 		Doubt string `json:"doubt"`
 		Whole bool   `json:"whole"`
+		Rules string `json:"rules"`
+		All   string `json:"all"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -101,7 +110,7 @@ func decodePosition(c state.Cursor) (position, error) {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
-		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole}
+		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole, rules: stored.Rules, all: stored.All}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {
@@ -114,3 +123,11 @@ func decodePosition(c state.Cursor) (position, error) {
 
 // midPass reports whether p stands inside a pass that was not finished.
 func (p position) midPass() bool { return p.pass != "" && !p.end }
+
+// over is the last pass that has ended and gone over every record; "" for none.
+func (p position) over() string {
+	if p.end {
+		return cmp.Or(p.all, p.pass)
+	}
+	return p.all
+}

@@ -68,3 +68,14 @@ func TestNewRunID(t *testing.T) {
 	require.Equal(t, at, runTime(ids[0]))
 	require.Zero(t, runTime("by hand"))
 }
+
+// Whatever the number of passes, later ones have greater ids.
+func TestPassIDsSort(t *testing.T) {
+	ids := []string{}
+	for n := range int64(35) {
+		ids = append(ids, passID("0dq1", n+1))
+	}
+	require.True(t, slices.IsSorted(ids), "%q", ids)
+	require.Equal(t, []string{"0dq1", "0dq1#2"}, ids[:2])
+	require.Len(t, slices.Compact(ids), 35)
+}

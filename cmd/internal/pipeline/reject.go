@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +21,7 @@ type reject struct {
 	at                       time.Time
 	key, wanted, raw, reason string
 	record                   bool
+	passed                   bool   // a later pass has begun
 	resolved                 bool   // by now
 	why                      string // it is not
 }
@@ -43,12 +43,7 @@ func rejectRow(r *run, stream string, pass int, j transform.Reject) []any {
 }
 
 // passID is the id of the pass that made j.
-func (j *reject) passID() string {
-	if j.pass > 1 {
-		return fmt.Sprintf("%s#%d", j.run, j.pass)
-	}
-	return j.run
-}
+func (j *reject) passID() string { return passID(j.run, j.pass) }
 
 // streamsWithRejects are the streams of the pipeline with rejects that are not
 // resolved.
@@ -117,16 +112,18 @@ func number(a arrow.Array, i int) int64 {
 
 // sort tells the rejects that are to be tried again from those on which a later
 // pass has the last word: it has gone over the same records, and rejected them
-// once more if it had to. While it has not come to its end, nobody knows.
+// once more if it had to. While it has not come to its end, nobody knows. One that
+// has left out what has not changed has the last word on nothing.
 func (t *retrial) sort(all []*reject, pos position) (open []*reject) {
 	for _, j := range all {
-		switch later := cmp.Compare(j.passID(), pos.pass) < 0; {
-		case later && pos.end && !t.stream.Window:
+		j.passed = cmp.Compare(j.passID(), pos.pass) < 0
+		switch {
+		case pos.end && cmp.Compare(j.passID(), pos.over()) < 0 && !t.stream.Window:
 			j.resolved = true
 			t.done.Superseded++
 		case !j.record:
 			t.done.Waiting++
-		case later && pos.midPass():
+		case j.passed && pos.midPass():
 			t.reject(j, "a later pass over the stream is not finished; sync first")
 		default:
 			open = append(open, j)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"crypto/rand"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,6 +33,15 @@ func laterRunID(id, last string) string {
 		return NewRunID(t.Add(time.Microsecond))
 	}
 	return id
+}
+
+// passID is the id of the nth pass over a stream in a run: #2 for the second, #a
+// for the tenth, so that later ones have greater ids.
+func passID(run string, n int64) string {
+	if n <= 1 {
+		return run
+	}
+	return run + "#" + strconv.FormatInt(n, 36)
 }
 
 // runTime is the time in the id of a run; zero for what is none.

@@ -44,6 +44,7 @@ type sink struct {
 	readings []*digest // what the whole passes of this run have found
 	wanted   bool      // streams that were loaded before hang from this one
 	ended    *claim    // by the pass at hand
+	over     string    // the last pass that has ended and gone over every record
 	wary     bool      // incremental passes were seen to miss changes
 	anew     bool      // the next pass reads the whole list
 	out      bool      // dropped out of the pass at hand
@@ -88,12 +89,15 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return err
 	}
 	pos, err := decodePosition(stored)
-	k.most, k.turn, k.doubt, k.wary = pos.most, pos.turn, pos.doubt, pos.whole
+	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.whole, pos.over()
 	if !pos.midPass() {
 		k.start = pos
 	}
-	if st.Options.Full || pos.midPass() && !st.parts() {
-		return nil
+	switch {
+	case st.Options.Full, pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
+		return err
+	case pos.rules != st.rules():
+		pos.at = "" // what has not changed since is to be made anew as well
 	}
 	k.pos = pos
 	return err
@@ -288,19 +292,23 @@ func (k *sink) balance(g *group) error {
 // seal commits the open transaction at the position after g.
 func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
+	pos.rules, pos.all = p.rules(), k.over
+	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 {
+		pos.all = "" // this one
+	}
+	if g.end != nil && k.anew {
+		pos.at = "" // the next pass reads the whole list
+	}
 	if k.refuted {
 		pos = k.keep(p)
 	}
 	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
-	if g.end != nil && k.anew && !k.refuted {
-		pos.at = "" // the next pass reads the whole list
-	}
 	next := pos.encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
 		return err
 	}
-	k.tx, k.stored, k.pos, k.sealed = nil, next, pos, k.counts
+	k.tx, k.stored, k.pos, k.sealed, k.over = nil, next, pos, k.counts, pos.over()
 	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
 	return nil
 }

@@ -87,7 +87,6 @@ func (st *streamRun) sync(ctx context.Context) error {
 		g.saw(st.stream, err)
 		return err
 	}
-	st.stream = st.wholly()
 	for _, k := range st.sinks {
 		if k.finished {
 			continue
@@ -165,10 +164,7 @@ func (st *streamRun) passFor(k *sink) *pass {
 		p.id, p.resumes = k.pos.pass, true
 		return p
 	}
-	p.id = st.Run
-	if st.passes > 1 {
-		p.id = fmt.Sprintf("%s#%d", st.Run, st.passes)
-	}
+	p.id = passID(st.Run, int64(st.passes))
 	return p
 }
 

@@ -1,0 +1,88 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A page may fill a group by itself. What it has brought is news nevertheless.
+func TestIncrementalEndsOnlyWhereNothingIsNew(t *testing.T) {
+	m := atRest(true)
+	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339})
+	r.config.limits = perPage
+	r.once()
+	m.mu.Lock()
+	for i := range 100 {
+		m.rows[i].Name, m.rows[i].at = "changed", m.clock
+	}
+	m.mu.Unlock()
+	m.clock = m.clock.Add(10 * time.Second)
+	require.Equal(t, StatusComplete, r.once().Status)
+	require.Empty(t, r.missing())
+}
+
+// Where the rules change, rows do that no incremental reading carries: they are
+// made anew, and that they are is no sign of changes that were missed.
+func TestIncrementalReadsAllWhereTheRulesChange(t *testing.T) {
+	m := atRest(false)
+	r := newMoving(t, m, sinceFilter)
+	r.once()
+	r.once()
+	mask := schemas.Rules{Masks: []schemas.MaskRule{{Column: "name", Exact: true, Mask: schemas.Mask{Action: schemas.MaskRedact}}}}
+	r.config.Streams[0].Rules = mask
+	r.restart(nil)
+	rep := r.once()
+	require.EqualValues(t, 500, rep.Counts.Written)
+	require.Empty(t, rep.Notices)
+	for _, row := range r.memory.Rows("items") {
+		require.NotEqual(t, "new", row["name"])
+	}
+	before := m.requests
+	require.Equal(t, Consistent, r.once().Verdict)
+	require.Less(t, m.requests-before, 5, "and then it is incremental again")
+}
+
+// A pass that has left out what has not changed says nothing about the rejects of
+// those before: they are tried again, but where it may have found the record as it
+// stands.
+func TestRetryAfterAnIncrementalPass(t *testing.T) {
+	m := atRest(false)
+	r := newMoving(t, m, sinceFilter)
+	r.config.Streams[0].Rules.Contract.Types = schemas.DiscardRow
+	touch := func(id int, size any) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.clock = m.clock.Add(time.Hour)
+		m.rows[id-1].at, m.rows[id-1].Size = m.clock, size
+	}
+	touch(1, 1)
+	r.once()
+	m.rows = append(m.rows, change{ID: 501, Name: "another"})
+	touch(501, "many")
+	touch(3, "many")
+	require.EqualValues(t, 2, r.once().Counts.Rejected)
+	touch(7, 1)
+	r.once() // the bound itself once more: 3 is rejected again
+	touch(8, 1)
+	require.Zero(t, r.once().Counts.Rejected, "they are left out by now")
+	retried := r.retry()
+	require.Len(t, retried.Streams, 1)
+	require.Zero(t, retried.Streams[0].Superseded)
+	require.EqualValues(t, 3, retried.Streams[0].Rejected)
+	require.Len(t, r.unresolved(), 3)
+
+	r.config.Streams[0].Rules.Contract.Types = ""
+	r.restart(nil)
+	retried = r.retry()
+	require.EqualValues(t, 1, retried.Streams[0].Resolved, "there was no row of it")
+	require.EqualValues(t, 2, retried.Streams[0].Rejected, "a later pass may have found it as its row has it")
+	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
+	r.once() // the rules have changed: all of it
+	require.Empty(t, r.missing())
+	require.EqualValues(t, 2, r.retry().Streams[0].Superseded)
+	require.Empty(t, r.unresolved())
+}
