@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract"
 )
 
 // How often progress is drawn on a terminal, and told where there is none.
@@ -41,6 +42,8 @@ type reading struct {
 	since time.Time
 	rows  int64
 	total int64 // records the list says it has; -1 unknown
+
+	windows extract.Windows // of a list that is read window by window
 }
 
 // sample is how many requests there had been at a moment.
@@ -97,6 +100,9 @@ func (p *progress) event(e pipeline.Event) {
 		if r := p.running[e.Stream]; r != nil {
 			r.rows += e.Records
 			r.total = max(r.total, e.Total)
+			if e.Windows != nil {
+				r.windows = *e.Windows
+			}
 		}
 	case pipeline.EventEnd:
 		if p.running[e.Stream] != nil {
@@ -148,6 +154,12 @@ func (p *progress) figures() string {
 	if left, ok := p.left(now); ok {
 		parts = append(parts, "about "+left.Round(time.Second).String()+" left")
 	}
+	for _, name := range sortedKeys(p.running) {
+		if w := p.running[name].windows; w.Done > 0 {
+			parts = append(parts, name+windowsText(w))
+			break
+		}
+	}
 	if w := p.source.waiting(); w != "" {
 		parts = append(parts, w)
 	}
@@ -159,7 +171,10 @@ func (p *progress) figures() string {
 func (p *progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)
 	for _, r := range p.running {
-		if r.total > 0 {
+		switch {
+		case r.windows.Of > 0:
+			through += float64(r.windows.Done) / float64(r.windows.Of)
+		case r.total > 0:
 			through += min(1, float64(r.rows)/float64(r.total))
 		}
 	}
@@ -169,6 +184,17 @@ func (p *progress) left(now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(float64(spent) * (1 - share) / share), true
+}
+
+// windowsText says how many windows of time are done.
+func windowsText(w extract.Windows) string {
+	switch {
+	case w.Done == 0:
+		return ""
+	case w.Of == 0:
+		return fmt.Sprintf(", %d windows", w.Done)
+	}
+	return fmt.Sprintf(", %d of %d windows", w.Done, w.Of)
 }
 
 // tell writes a plain line.
@@ -193,6 +219,7 @@ func (p *progress) draw() {
 		if r.total > 0 {
 			line += " of " + grouped(r.total)
 		}
+		line += windowsText(r.windows)
 		lines = append(lines, line)
 	}
 	p.a.screen.draw(lines...)

@@ -66,6 +66,11 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if err != nil {
 		return err
 	}
+	for k := range newest {
+		if strings.Contains(k.Stream, " ") { // a backfill, which has no row of its own there
+			add(k, newest[k].at)
+		}
+	}
 	for _, k := range slices.Collect(maps.Keys(open)) {
 		add(k, nil)
 	}

@@ -63,7 +63,8 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	} else {
 		printSums(w, r.Streams)
 	}
-	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Pipeline, r.Status,
+	printDone(w, r.Streams)
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Called(), r.Status,
 		brief(r.Ended.Sub(r.Started)), grouped(int64(r.Requests)), verdicts(r.Streams))
 	if o := outlook(r); o != "" {
 		fmt.Fprintln(w, o)
@@ -321,6 +322,9 @@ func remedy(s pipeline.StreamReport) string {
 			return "`penstock rejects list --stream " + s.Stream + "` tells which, and why"
 		}
 		return ""
+	}
+	if _, ok := errors.AsType[*pipeline.RangeError](s.Err); ok {
+		return hintRange(s.Stream)
 	}
 	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
 		return "nothing was written; `penstock explain " + s.Stream + "` tells what was known of it, `penstock discover " + s.Stream + "` what it answers now"

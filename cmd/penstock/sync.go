@@ -83,9 +83,16 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		}
 		defer unlock()
 	}
+	if b := f.options.Backfill; b != nil && b.Ranged() {
+		if err := a.narrow(ctx, r, f.streams); err != nil {
+			return none, err
+		}
+	}
 	shown := a.newProgress(len(r.streams), r.source)
 	cfg := r.config()
-	cfg.Forecast = r.expect(ctx)
+	if f.options.Backfill == nil {
+		cfg.Forecast = r.expect(ctx)
+	}
 	cfg.Files = a.files(r)
 	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	report, err := pipeline.Run(ctx, cfg)

@@ -28,6 +28,8 @@ func classify(ctx context.Context, err error) (Status, time.Time) {
 		return StatusHeld, time.Time{}
 	case errors.Is(err, state.ErrLocked):
 		return StatusParked, time.Time{}
+	case unranged(err):
+		return StatusUnavailable, time.Time{}
 	case !asked:
 		return StatusFailed, time.Time{}
 	}

@@ -158,7 +158,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 	r := reading{
 		end: *g.end, whole: !p.resumes, counts: k.counts, filtered: g.total.filtered, digest: g.digest,
-		most: k.most, missed: out.Missing, single: single(p.stream), parent: p.proofOf(k.dest.Name, p.stream.Parent),
+		most: k.most, missed: out.Missing, single: single(p.stream), mingled: p.aside() && p.resumes, parent: p.proofOf(k.dest.Name, p.stream.Parent),
 	}
 	if k.before != nil {
 		r.unlike = p.hasher.minus(&r.digest, &k.before.digest)
@@ -171,7 +171,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
 		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
 		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
 		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
-		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial || r.windowed(),
+		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial || r.windowed() || p.aside(),
 	}
 	if r.end.Skipped > 0 {
 		e.others = retained(out.Keys)

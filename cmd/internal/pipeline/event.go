@@ -1,5 +1,7 @@
 package pipeline
 
+import "github.com/penstock-data/penstock/extract"
+
 // EventKind says what an Event tells.
 type EventKind string
 
@@ -16,12 +18,13 @@ const (
 type Event struct {
 	Kind     EventKind
 	Stream   string
-	Records  int64         // page: records on it
-	Bytes    int64         // page: of bodies
-	Requests int           // page: that it took
-	Total    int64         // page: records the list says it has in all, -1 where it does not say
-	Counts   Counts        // commit: of what the pass has committed so far
-	Report   *StreamReport // end: one for each destination
+	Records  int64            // page: records on it
+	Bytes    int64            // page: of bodies
+	Requests int              // page: that it took
+	Total    int64            // page: records the list says it has in all, -1 where it does not say
+	Windows  *extract.Windows // page: how far a pass is that goes window by window; else nil
+	Counts   Counts           // commit: of what the pass has committed so far
+	Report   *StreamReport    // end: one for each destination
 }
 
 // tell passes e on to whoever wants to know.

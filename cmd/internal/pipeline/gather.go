@@ -138,7 +138,7 @@ func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 func (p *pass) count(page extract.Page) {
 	fetched := p.mapper.Fetched()
 	e := Event{Kind: EventPage, Stream: p.stream.Name, Records: fetched - p.read0,
-		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total}
+		Bytes: page.Bytes, Requests: page.Requests, Total: page.Total, Windows: page.Windows}
 	p.read0 = fetched
 	p.total.pages++
 	p.profile.turn(e.Records)

@@ -49,10 +49,12 @@ func (p *pass) news() (n int64) {
 }
 
 // wholly has the whole list read where a pass stands for all of it: what one in a
-// single transaction does not carry is taken for gone.
+// single transaction does not carry is taken for gone. Of a backfill it is the part
+// that is asked for.
 func (st *streamRun) wholly() {
-	if !st.parts() {
-		st.stream.Incremental, st.stream.Range = schemas.Incremental{}, schemas.Range{Whole: true}
+	st.stream.Range = st.rangeOf()
+	if st.stream.Range.Whole {
+		st.stream.Incremental = schemas.Incremental{}
 	}
 }
 

@@ -87,6 +87,10 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		rows = slices.DeleteFunc(rows, func(c change) bool { return c.at.Before(bound) || m.exclusive && c.at.Equal(bound) })
 	}
+	if until := q.Get("updated_before"); until != "" {
+		bound, _ := time.Parse(time.RFC3339, until)
+		rows = slices.DeleteFunc(rows, func(c change) bool { return c.at.After(bound) || m.exclusive && c.at.Equal(bound) })
+	}
 	slices.SortFunc(rows, func(a, b change) int {
 		if c := b.at.Compare(a.at); m.newest && c != 0 {
 			return c

@@ -61,7 +61,7 @@ func (k *sink) rejoin(ctx context.Context, r *run) {
 	case at == k.stored:
 	case at == k.tried:
 		k.stored = at
-		if k.pos, err = decodePosition(at); err != nil {
+		if k.pos, err = k.place(at); err != nil {
 			k.fail(err)
 		}
 	default:

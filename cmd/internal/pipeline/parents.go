@@ -115,7 +115,7 @@ func definition(s schemas.Stream) uint64 {
 func (p *pass) spare() {
 	if p.kin != nil {
 		doubtful := slices.ContainsFunc(p.kin.known, func(m *parentage) bool { return !m.trusted })
-		p.kin.spares = len(p.kin.known) > 0 && !doubtful
+		p.kin.spares = len(p.kin.known) > 0 && !doubtful && !p.aside()
 	}
 }
 

@@ -143,7 +143,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 	}
 	p.spare()
-	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: time.Now().UTC(), Via: "poll"}, schemas.JoinTables(known...))
+	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: time.Now().UTC(), Via: p.via()}, schemas.JoinTables(known...))
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}
 	p.total.requests, p.owed = p.owed, 0
@@ -156,6 +156,14 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
 	}
 	return nil
+}
+
+// via says in what way the rows of the pass have come.
+func (p *pass) via() string {
+	if p.Options.Backfill != nil {
+		return "backfill"
+	}
+	return "poll"
 }
 
 // lost reports whether every sink has dropped out.

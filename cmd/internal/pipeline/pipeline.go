@@ -86,6 +86,8 @@ type Options struct {
 	Full          bool // read every stream from its beginning, whatever an unfinished pass has left
 	ConfirmShrink bool // let a proven pass delete more than the brake allows
 	DryRun        bool // read and map, touch no destination
+
+	Backfill *Backfill // read history instead of what has changed; nil for a run as scheduled
 }
 
 // Run reads every stream of c once and returns when nothing of it is under

@@ -22,7 +22,8 @@ import (
 // is the beginning, stored as "".
 //
 // A position may have been touched since, by a run that did not read: "by" is its
-// id. It is the same place, but not the same cursor.
+// id. It is the same place, but not the same cursor. "backfills" are the positions
+// of readings of their own: see Backfill.
 type position struct {
 	pass string
 	at   state.Cursor
@@ -40,6 +41,9 @@ type position struct {
 	whole bool
 	rules string
 	all   string
+
+	done      string // of a backfill: when it has ended
+	backfills string // the positions of backfills by their names, as JSON
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -75,6 +79,12 @@ func (p position) encode() state.Cursor {
 			b.WriteString(`,"` + f[0] + `":` + quote(f[1]))
 		}
 	}
+	if p.done != "" {
+		b.WriteString(`,"done":` + quote(p.done))
+	}
+	if p.backfills != "" {
+		b.WriteString(`,"backfills":` + p.backfills)
+	}
 	b.WriteString("}")
 	return state.Cursor(b.String())
 }
@@ -102,6 +112,9 @@ func decodePosition(c state.Cursor) (position, error) {
 		Whole bool   `json:"whole"`
 		Rules string `json:"rules"`
 		All   string `json:"all"`
+
+		Done      string          `json:"done"`
+		Backfills json.RawMessage `json:"backfills"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -110,7 +123,8 @@ func decodePosition(c state.Cursor) (position, error) {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
-		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole, rules: stored.Rules, all: stored.All}
+		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole, rules: stored.Rules, all: stored.All,
+		done: stored.Done, backfills: string(stored.Backfills)}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

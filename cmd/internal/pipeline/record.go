@@ -103,6 +103,7 @@ type runCounts struct {
 	Requests int                 `json:"requests"`
 	Pages    int                 `json:"pages"`
 	Bytes    int64               `json:"bytes"`
+	Backfill string              `json:"backfill,omitempty"`
 	Forecast *Outlook            `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`  // streams that are not complete
@@ -114,7 +115,7 @@ const maxWords = 300
 
 func (r *run) row(rep Report, destination string) ([]any, error) {
 	var ended any
-	counts := runCounts{Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
+	counts := runCounts{Backfill: r.backfill(), Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
 	here := rep.in(destination)
 	if rep.Status != StatusRunning {
 		t := here.Totals()
@@ -124,10 +125,10 @@ func (r *run) row(rep Report, destination string) ([]any, error) {
 	for _, s := range here.Streams {
 		counts.Streams[s.Status]++
 		if s.Status != StatusComplete {
-			counts.Open[s.Status] = append(counts.Open[s.Status], s.Stream)
+			counts.Open[s.Status] = append(counts.Open[s.Status], s.Called())
 			if s.Err != nil {
 				text := s.Err.Error()
-				counts.Words[s.Stream] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
+				counts.Words[s.Called()] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
 			}
 		}
 	}

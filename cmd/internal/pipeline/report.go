@@ -63,6 +63,8 @@ type StreamReport struct {
 	Stream      string        `json:"stream"`
 	Table       string        `json:"table"`
 	Destination string        `json:"destination,omitempty"`
+	Backfill    string        `json:"backfill,omitempty"` // its name: see [Backfill.Name]
+	Done        time.Time     `json:"done_at,omitzero"`   // of a backfill that was done before
 	Status      Status        `json:"status"`
 	Verdict     Verdict       `json:"verdict,omitempty"` // of the last pass that ended
 	Why         string        `json:"why,omitempty"`     // its reasons: the proof, or what is missing

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -25,6 +26,7 @@ type sink struct {
 	stored   state.Cursor // what the destination has
 	memory   string       // what it knows of the stream: see learn
 	learning string       // that, once the open transaction is committed
+	main     position     // what the destination has, as k found or left it
 	pos      position     // where the next pass starts
 	start    position     // where the run found it; the beginning where that was inside a pass
 	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
@@ -63,7 +65,7 @@ func newSinks(r *run, s schemas.Stream) []*sink {
 	sinks := make([]*sink, len(dests))
 	for i, d := range dests {
 		k := &sink{dest: d, folder: folder(r.Files[d.Name]), key: r.key(s.Name), report: StreamReport{
-			Stream: s.Name, Table: s.Table.Name, Destination: d.Name,
+			Stream: s.Name, Table: s.Table.Name, Destination: d.Name, Backfill: r.backfill(),
 		}}
 		k.memory = r.memory[d.Name][s.Name].text()
 		if err := r.leftOut(d.Name); err != nil {
@@ -88,7 +90,15 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 	if k.wanted, err = k.children(ctx, st.run); err != nil {
 		return err
 	}
-	pos, err := decodePosition(stored)
+	pos, err := k.place(stored)
+	switch b := st.Options.Backfill; {
+	case err != nil || b == nil:
+	case b.Again:
+		pos = position{}
+	case pos.end:
+		k.wasDone(pos)
+		return nil
+	}
 	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.whole, pos.over()
 	if !pos.midPass() {
 		k.start = pos
@@ -293,7 +303,7 @@ func (k *sink) balance(g *group) error {
 func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	pos := g.next
 	pos.rules, pos.all = p.rules(), k.over
-	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 {
+	if g.end != nil && !g.end.Partial && g.end.Skipped == 0 && g.end.Rule != extract.RuleWindows {
 		pos.all = "" // this one
 	}
 	if g.end != nil && k.anew {
@@ -303,12 +313,16 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 		pos = k.keep(p)
 	}
 	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
-	next := pos.encode()
+	stored, err := k.beside(p, pos)
+	if err != nil {
+		return err
+	}
+	next := stored.encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {
 		return err
 	}
-	k.tx, k.stored, k.pos, k.sealed, k.over = nil, next, pos, k.counts, pos.over()
+	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
 	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
 	return nil
 }

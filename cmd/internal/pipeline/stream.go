@@ -24,6 +24,9 @@ const (
 // lastPass reports whether the pass, which has found r, is the last one that a
 // run makes for k.
 func (k *sink) lastPass(p *pass, r reading) bool {
+	if p.aside() {
+		return true
+	}
 	if k.whole < maxPasses {
 		return false
 	}
@@ -85,6 +88,9 @@ func (st *streamRun) sync(ctx context.Context) error {
 	}
 	if err := st.agree(ctx); err != nil {
 		g.saw(st.stream, err)
+		return err
+	}
+	if err := st.rangeable(); err != nil {
 		return err
 	}
 	for _, k := range st.sinks {

@@ -29,6 +29,7 @@ type reading struct {
 	unlike   difference // to the reading before, as far as both are whole
 	twin     *agreement // with the stream that shows the same records; nil where that was not read
 	single   bool       // each parent has one record
+	mingled  bool       // what other passes have carried meanwhile counts as repeated
 }
 
 // distinct is how many records of the pass are different ones; those no table
@@ -75,7 +76,7 @@ func (r reading) lacking() bool { return r.gaps() > 0 || r.twin.lacking() }
 // none, however often the list is read. Some lists show a record twice on one
 // page; that moves none.
 func (r reading) repeats() int64 {
-	if r.end.Pages <= 1 || r.fanOut() || r.windowed() {
+	if r.end.Pages <= 1 || r.fanOut() || r.windowed() || r.mingled {
 		return 0
 	}
 	return max(0, r.counts.Deduplicated-int64(r.end.Drift.Doubled))
