@@ -37,6 +37,10 @@ const (
 	fewParents    = 200
 )
 
+// controls is how many parents are asked beside those that have to be. Where all
+// the others are gone, they tell whether the endpoint is.
+const controls = 3
+
 // kin is what a pass knows of the parents of its stream.
 type kin struct {
 	source     PartSource
@@ -48,6 +52,7 @@ type kin struct {
 	known      []*parentage // of the pass's destinations
 	spares     bool         // each of them remembers: unchanged parents are left out
 
+	controls int      // parents asked that need not have been
 	asked    []uint64 // the parents, by id, where others are spared; sorted at the end
 	carried  []uint64 // the keys of their rows, likewise
 	values   []uint64 // those of all parents, by id, where each has several
@@ -142,6 +147,10 @@ func (k *kin) ask(p extract.Parent, of int) bool {
 		if !m.holds(id, print) || (id+uint64(m.turn))%uint64(k.reread) == 0 {
 			wanted = true
 		}
+	}
+	if !wanted && k.controls < controls {
+		k.controls++
+		wanted = true
 	}
 	if wanted {
 		k.asked = append(k.asked, id)

@@ -134,6 +134,16 @@ func (e *estate) streams() (all []schemas.Stream) {
 // below the parents, and the report on the child.
 func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	e.t.Helper()
+	rep, err := e.try(options)
+	require.NoError(e.t, err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked["detail"] + e.asked["items"] + e.asked["paper"], rep.Streams[len(rep.Streams)-1]
+}
+
+// try is sync of a run that may have troubles of its own.
+func (e *estate) try(options Options) (Report, error) {
+	e.t.Helper()
 	e.mu.Lock()
 	clear(e.asked)
 	e.mu.Unlock()
@@ -148,13 +158,10 @@ func (e *estate) sync(options Options) (requests int, child StreamReport) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
-	require.NoError(e.t, err)
 	for _, s := range rep.Streams {
 		require.Equal(e.t, s.Counts.Fetched, s.Counts.Written+s.Counts.Unchanged+s.Counts.Deduplicated+s.Counts.Rejected)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.asked["detail"] + e.asked["items"] + e.asked["paper"], rep.Streams[len(rep.Streams)-1]
+	return rep, err
 }
 
 // complete is sync of a run that must come off.
@@ -233,7 +240,7 @@ func TestHiddenChangesSurface(t *testing.T) {
 		require.Less(t, n, 40)
 		asked += n
 	}
-	require.Equal(t, 60, asked, "each is asked once in four runs")
+	require.Equal(t, 60+4*controls, asked, "each is asked once in four runs, and a few every time")
 	e.equal()
 }
 
