@@ -29,6 +29,8 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"context", func(s *Stream) { s.Context = "a b" }, `stream blog.posts: context: "a b" is not in snake case`},
 		{"volatile key", func(s *Stream) { s.Volatile = []string{"id"} }, `stream blog.posts: volatile: id is part of the key`},
 		{"window without a key", func(s *Stream) { s.Key, s.Window = nil, true }, `stream blog.posts: window: rows outside it can only be told by a key`},
+		{"months without a year", func(s *Stream) { s.Months.Month = "m" }, `stream blog.posts: months: want the parameters month and year`},
+		{"months without a key", func(s *Stream) { s.Key, s.Months = nil, Months{Month: "m", Year: "y"} }, `stream blog.posts: months: rows of other months can only be told by a key`},
 		{"pager", func(s *Stream) { s.Pagination.Type = "pages" }, `stream blog.posts: pagination.type: "pages" is none of "", "none", "page", "offset", "cursor", "since_id", "link"`},
 		{"page size", func(s *Stream) { s.Pagination.Limit = -1 }, `stream blog.posts: pagination.limit: -1 is negative`},
 		{"type", func(s *Stream) { s.Types = map[string]string{"at": "datetime"} }, `stream blog.posts: types.at: parse type "datetime": want bool, int64, float64, decimal(p,s), date, timestamp, text or json`},

@@ -87,6 +87,9 @@ func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]st
 		text, _ := c.values[len(statusColumns)].(string)
 		why = whyOf(text)
 	}
+	if c.values == nil {
+		standing = nil // it was never read to its end
+	}
 	run, _ := c.run.(string)
 	var drifted any
 	if text := changed[[2]string{max(runOf(run), o.run), strings.ReplaceAll(k.Stream, ".", "_")}]; text != "" {
