@@ -167,8 +167,9 @@ func (c *ceiling) feel() {
 }
 
 // refused lowers the ceiling after a 429 which asked to wait for retry and
-// may have stated the limit.
-func (c *ceiling) refused(now instant, retry time.Duration, stated Rate) {
+// may have stated the limit. again says that no request has passed since the one
+// before.
+func (c *ceiling) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
 	c.clean, c.taken, c.takenBefore = 0, 0, taken
 	window := standardWindow(retry)
@@ -183,6 +184,9 @@ func (c *ceiling) refused(now instant, retry time.Duration, stated Rate) {
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
+	case again && c.top > 0:
+		// Nothing went out in between, so this says nothing of how fast is too fast.
+		c.felt = math.Max(leastLearned, c.felt/2)
 	default:
 		c.top = math.Max(leastLearned, math.Min(c.felt, float64(c.history.busiest(now))))
 		c.felt = math.Max(leastLearned, 0.7*c.top)

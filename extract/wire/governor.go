@@ -269,7 +269,7 @@ func (s *slot) answered(resp *http.Response) {
 				retry = in.reset
 			}
 			if b.gate.refused(s.epoch, now, retry) {
-				b.ceiling.refused(now, retry, in.limit)
+				b.ceiling.refused(now, retry, in.limit, b.gate.strikes > 1)
 			}
 		case code >= 500:
 			b.ceiling.accepted(s.sent)

@@ -305,3 +305,25 @@ func TestGovernorOverSockets(t *testing.T) {
 		require.LessOrEqual(t, most(l.arrivals, time.Second), limit)
 	}
 }
+
+// Refusals that come one upon the other, before anything has passed, say how long
+// to wait, and nothing of how fast is too fast: what was sent before them does.
+func TestGovernorRefusedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: &spell{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}
+		g := NewGovernor(Budget{})
+		l.busy(t, g, 16, 2*time.Minute)
+		require.NotEmpty(t, l.refused)
+		require.Zero(t, l.inGates())
+		require.Greater(t, g.Stats().Allowed, 10.0)
+		require.Greater(t, len(l.arrivals), 1000)
+	})
+}
+
+// spell refuses the requests from one number to another, whatever their rate.
+type spell struct{ from, to, n int }
+
+func (s *spell) take(now time.Time) (bool, int, time.Time) {
+	s.n++
+	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
+}
