@@ -86,6 +86,9 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	if d.err != nil {
 		return found{}, d.err
 	}
+	if len(s.Records) == 0 {
+		return found{}, fmt.Errorf("no records found in %s", d.outline())
+	}
 	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
 }
 
@@ -266,8 +269,11 @@ func (d *doc) scalars(v value) []byte {
 
 // outline says in a few words what a body is made of.
 func (d *doc) outline() string {
-	if !d.isObject(d.root()) {
-		return "a list of something else than objects"
+	switch {
+	case d.isList(d.root()):
+		return "a list"
+	case !d.isObject(d.root()):
+		return "neither a list nor an object"
 	}
 	return "an object of " + d.memberNames(d.root(), 2)
 }

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 // unfound is why there are no records, with what could be said about it.
 func (n *negotiation) unfound(d *doc, err error) error {
 	places := candidatePlaces(d)
-	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER\n", n.s.Name)
+	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
 	if len(places) > 0 {
 		yaml = fmt.Sprintf("streams:\n  %s:\n    records: %s # or %s\n", n.s.Name, quoted(places[0]), strings.Join(places[1:], ", "))
 	}
@@ -156,8 +157,8 @@ func (n *negotiation) envelope(d *doc) {
 		n.out.Open = n.owned()
 		return
 	}
-	f.Value = n.at.pointer
-	f.Evidence = []string{fmt.Sprintf("the first page is %s; %d records at %q", n.out.Shape, len(n.rows), n.at.pointer)}
+	f.Value = cmp.Or(n.at.pointer, "the whole body")
+	f.Evidence = []string{fmt.Sprintf("the first page is %s, with %d records", n.out.Shape, len(n.rows))}
 	n.out.Records, n.out.Located = n.at.pointer, true
 	if n.at.pointer != "" && strings.Contains(n.at.pointer, "*") && n.owned() && n.s.Context == "" {
 		n.out.Context = "group"

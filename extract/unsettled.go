@@ -12,7 +12,7 @@ func (h *hunt) say(what, came string) { h.tried = append(h.tried, what+": "+exce
 func (h *hunt) unexplained(what string) error {
 	return malformed(h.l.s, position{}, &UnsettledError{
 		Stream: h.l.s.Name, About: FactPager, Seen: what, Tried: h.tried,
-		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100}\n", h.l.s.Name),
+		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none}: all is on one page\n", h.l.s.Name),
 	})
 }
 
@@ -26,11 +26,12 @@ type UnsettledError struct {
 	YAML   string   // what to say in pipelines.yaml, with blanks
 }
 
-// Error reads as a sentence.
+// Error reads as a sentence. What to say in pipelines.yaml is for whoever prints
+// it to add.
 func (e *UnsettledError) Error() string {
 	text := e.Seen
 	if len(e.Tried) > 0 {
 		text += "; tried " + strings.Join(e.Tried, ", ")
 	}
-	return text + "; state it in pipelines.yaml: " + strings.Join(strings.Fields(e.YAML), " ")
+	return text
 }

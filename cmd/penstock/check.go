@@ -93,7 +93,7 @@ func (a *app) printFindings(findings []finding) error {
 		}
 		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, printable(f.Detail, false))
 		if f.Hint != "" {
-			fmt.Fprintf(a.out, "      hint: %s\n", f.Hint)
+			printHint(a.out, "      ", f.Hint)
 		}
 	}
 	return exit(code)

@@ -253,7 +253,7 @@ func (d *discovery) print(r *openedRun, s config.Stream, c extract.Convention, e
 		_, failed = fmt.Fprintf(d.out, "  %s\n", printable(out.Error, false))
 	}
 	if out.Hint != "" {
-		_, failed = fmt.Fprintf(d.out, "  hint: %s\n", out.Hint)
+		failed = printHint(d.out, "  ", out.Hint)
 	}
 	return failed
 }

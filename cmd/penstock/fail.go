@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -137,8 +138,14 @@ func (a *app) complain(err error) {
 		}
 	}
 	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", hint)
+		printHint(w, "", hint)
 	}
+}
+
+// printHint tells what to do, every line of it behind indent.
+func printHint(w io.Writer, indent, hint string) error {
+	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
+	return err
 }
 
 // printable makes text safe for a terminal and a log: what would move the

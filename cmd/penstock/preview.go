@@ -20,8 +20,9 @@ func (a *app) previewCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview STREAM",
 		Short: "a few records as a table, with the inferred schema",
-		Long: `A few records as a table, with the inferred schema: filtered and masked as the
-first pipeline that carries the stream would load them. Nothing is stored.`,
+		Long: `A few records as a table, with the inferred schema: read as the destinations
+remember the stream, filtered and masked as the first pipeline that carries it
+would load them. Nothing is stored.`,
 		Example: "  penstock preview crm.leads -n 5",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +69,11 @@ func (a *app) preview(ctx context.Context, c *config.Config, src config.Source, 
 	if len(streams) != 1 {
 		return usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
 	}
+	k, err := a.know(ctx, c, streams[0].Name)
+	if err != nil {
+		return err
+	}
+	streams[0].Stream = k.learned.Apply(streams[0].Stream)
 	source, err := a.openSource(c, p, streams, nil)
 	if err != nil {
 		return err

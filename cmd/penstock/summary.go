@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -81,7 +82,7 @@ func printRunError(w io.Writer, r pipeline.Report) {
 		fmt.Fprintf(w, "            %s\n", printable(line, false))
 	}
 	if h := remedyFor(r.Err, ""); h != "" {
-		fmt.Fprintf(w, "            hint: %s\n", h)
+		printHint(w, "            ", h)
 	}
 }
 
@@ -175,7 +176,7 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 			fmt.Fprintf(w, "            %s rejected\n", plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := p.remedy(); h != "" {
-			fmt.Fprintf(w, "            hint: %s\n", h)
+			printHint(w, "            ", h)
 		}
 	}
 	if n := len(all) - len(told); n > 0 {
@@ -377,7 +378,10 @@ func remedyOf(e *wire.Error, stream string) string {
 		}
 		return "the source cannot be reached or is in trouble; run again later, what is committed stays"
 	case wire.Malformed:
-		return fmt.Sprintf("the answer is not what the source promises; look at it with `penstock preview %s`, the table is as it was", stream)
+		if u, ok := errors.AsType[*extract.UnsettledError](e); ok {
+			return "state it in pipelines.yaml, with what stands in capitals filled in:\n" + strings.TrimRight(u.YAML, "\n")
+		}
+		return fmt.Sprintf("the answer is not what the source promises; `penstock discover %s` tells what it answers now, the table is as it was", stream)
 	case wire.Missing, wire.Invalid:
 		return fmt.Sprintf("the path or its parameters are not what this platform has; override them under streams: %s", stream)
 	}

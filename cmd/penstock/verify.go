@@ -97,7 +97,7 @@ func (a *app) printDifferences(s pipeline.Verified) {
 	if s.Err != nil {
 		fmt.Fprintf(a.out, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
 		if h := remedyFor(s.Err, s.Stream); h != "" {
-			fmt.Fprintf(a.out, "  hint: %s\n", h)
+			printHint(a.out, "  ", h)
 		}
 		return
 	}
