@@ -118,7 +118,7 @@ func (c *ceiling) turn(now instant) {
 		return
 	}
 	n, window := c.allowed()
-	full := c.windowEnds != 0 && float64(c.used) >= 0.7*n
+	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // the window may have begun just after one
 	c.clean++
 	if c.known() {
 		c.climb()
@@ -161,8 +161,7 @@ func (c *ceiling) feel() {
 	case c.felt < startShare*c.top:
 		c.felt = math.Min(c.felt+math.Max(0.05*c.top, 0.25), startShare*c.top)
 	case c.clean > 60:
-		c.top *= 1.05 // it was a minute ago: the plan may have changed
-		c.clean = 0
+		c.top += math.Max(0.05*c.top, 0.5) // that was a minute ago: the plan may have changed, or it was never about our rate
 	}
 }
 

@@ -327,3 +327,15 @@ func (s *spell) take(now time.Time) (bool, int, time.Time) {
 	s.n++
 	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
 }
+
+// A refusal of the first requests is believed for a minute; what has gone well
+// since then counts for more.
+func TestGovernorRefusedEarly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: &spell{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}
+		g := NewGovernor(Budget{})
+		l.busy(t, g, 16, 5*time.Minute)
+		require.Zero(t, l.inGates())
+		require.Greater(t, g.Stats().Allowed, 20.0, "it came back to %.1f/s", g.Stats().Allowed)
+	})
+}
