@@ -148,7 +148,9 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s}`, rows(0, 3, 3)) }, s)
 	_, err := f.Negotiate(t.Context(), s, Convention{})
 	require.ErrorContains(t, err, `no records at ["/data/items"], as is configured`)
-	require.ErrorContains(t, err, "records: /data")
+	var unsettled *UnsettledError
+	require.ErrorAs(t, err, &unsettled)
+	require.Contains(t, unsettled.YAML, "records: /data")
 }
 
 // changes serves records with times, that may be filtered and sorted.
