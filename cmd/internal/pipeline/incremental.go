@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
@@ -66,6 +69,28 @@ func (st *streamRun) rules() string {
 		return ""
 	}
 	return strconv.FormatUint(definition(st.stream), 36)
+}
+
+// errForgotten ends the search for one.
+var errForgotten = errors.New("a row is to be written anew")
+
+// forgotten reports whether rows are to be written anew, as they were when a
+// column was widened and could not keep them as they had come: no reading of a
+// part carries them. // Invariant 11
+func (k *sink) forgotten(ctx context.Context, st *streamRun) (bool, error) {
+	columns := []string{schemas.ColHash, standing(st.stream)}
+	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
+		for row := range int(b.NumRows()) {
+			if b.Column(1).IsNull(row) && cellText(b.Column(0), row) == "" {
+				return errForgotten
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errForgotten) {
+		return true, nil
+	}
+	return false, err
 }
 
 // unseen is how many changes a whole reading has found at least that an

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -85,4 +86,30 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	require.Empty(t, r.missing())
 	require.EqualValues(t, 2, r.retry().Streams[0].Superseded)
 	require.Empty(t, r.unresolved())
+}
+
+// Where a column is widened to what cannot keep its values as they came, they are
+// read again, all of them.
+func TestIncrementalReadsAllWhereValuesAreForgotten(t *testing.T) {
+	m := atRest(false)
+	for i := range m.rows {
+		m.rows[i].Size = json.RawMessage("1.50")
+	}
+	r := newMoving(t, m, sinceFilter)
+	r.once()
+	m.clock = m.clock.Add(time.Hour)
+	m.rows[0].at, m.rows[0].Size = m.clock, "many"
+	r.once()
+	for _, n := range r.once().Notices {
+		require.NotEqual(t, NoticeIncremental, n.About, "that rows are written anew is no sign of changes that were missed")
+	}
+	sizes := map[string]int{}
+	for _, row := range r.memory.Rows("items") {
+		require.NotEmpty(t, row[schemas.ColHash])
+		sizes[row["size"]]++
+	}
+	require.Equal(t, map[string]int{"many": 1, "1.50": 499}, sizes)
+	before := m.requests
+	r.once()
+	require.Less(t, m.requests-before, 5)
 }

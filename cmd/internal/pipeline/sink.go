@@ -108,6 +108,14 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return err
 	case pos.rules != st.rules():
 		pos.at = "" // what has not changed since is to be made anew as well
+	case pos.end && pos.rules != "":
+		forgotten, failed := k.forgotten(ctx, st)
+		if failed != nil {
+			return failed
+		}
+		if forgotten {
+			pos.at = ""
+		}
 	}
 	k.pos = pos
 	return err
