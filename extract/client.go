@@ -59,8 +59,9 @@ type Client struct {
 	docs     sync.Pool
 	inFlight atomic.Int64
 
-	mu    sync.Mutex
-	feeds map[string]*feed // by parent
+	mu      sync.Mutex
+	feeds   map[string]*feed // by parent
+	settles func(schemas.Stream) schemas.Stream
 }
 
 // New returns a client. It makes no request; it refuses streams that cannot be
@@ -95,6 +96,26 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Settle has the client read those streams as settle says which it reads by
+// itself, for streams below them: as they have turned out to answer, and not as
+// the configuration alone has them. It is called before the first pass; settle
+// may be, from many goroutines, during any.
+func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settles = settle
+}
+
+func (c *Client) settled(s schemas.Stream) schemas.Stream {
+	c.mu.Lock()
+	settle := c.settles
+	c.mu.Unlock()
+	if settle == nil {
+		return s
+	}
+	return settle(s)
 }
 
 // admit checks one selected stream and prepares its parent to feed it.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -178,71 +177,6 @@ func (c Convention) Fact(about string) (Fact, bool) {
 		return Fact{}, false
 	}
 	return c.Facts[i], true
-}
-
-// Encode is c as the destinations keep it.
-func (c Convention) Encode() string {
-	b, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // a struct of strings, numbers and times
-	}
-	return string(b)
-}
-
-// DecodeConvention reads what [Convention.Encode] wrote.
-func DecodeConvention(text string) (Convention, error) {
-	var c Convention
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return Convention{}, fmt.Errorf("read convention: %w", err)
-	}
-	return c, nil
-}
-
-// YAML is what c says, as it can be pasted under streams: in pipelines.yaml.
-func (c Convention) YAML(stream string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "streams:\n  %s:\n", stream)
-	if c.Located {
-		fmt.Fprintf(&b, "    records: %s\n", quoted(c.Records))
-	}
-	if len(c.Key) > 0 {
-		fmt.Fprintf(&b, "    key: %s\n", flow(c.Key))
-	}
-	if p := c.Pagination; p.Type != "" {
-		fmt.Fprintf(&b, "    pagination: %s\n", pagingYAML(p))
-	}
-	return b.String()
-}
-
-// pagingYAML is p as a flow mapping.
-func pagingYAML(p schemas.Pagination) string {
-	parts := []string{"type: " + p.Type}
-	add := func(name, value string) {
-		if value != "" {
-			parts = append(parts, name+": "+quoted(value))
-		}
-	}
-	add("page", p.Page)
-	add("size", p.Size)
-	if p.Limit > 0 {
-		parts = append(parts, fmt.Sprintf("limit: %d", p.Limit))
-	}
-	if p.Zero {
-		parts = append(parts, "zero: true")
-	}
-	if p.Query {
-		parts = append(parts, "query: true")
-	}
-	add("order", p.Order)
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-func flow(texts []string) string {
-	q := make([]string, len(texts))
-	for i, t := range texts {
-		q[i] = quoted(t)
-	}
-	return "[" + strings.Join(q, ", ") + "]"
 }
 
 // quoted is a text as YAML, bare where it can be nothing else.

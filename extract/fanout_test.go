@@ -28,6 +28,7 @@ type family struct {
 	n      int
 	absent map[string]bool // details that are not found
 	broken string          // the detail that the server's code stumbles over
+	bait,
 	parent500,
 	child403 bool
 	asked map[string]int
@@ -52,6 +53,8 @@ func (f *family) answer(w http.ResponseWriter, r *http.Request) {
 	case !child && f.parent500:
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
+	case !child && f.bait:
+		fmt.Fprintf(w, `{"success":true,"data":{"items":[{"id":7},{"id":8}],"things":%s}}`, rows(0, f.n, f.n))
 	case !child:
 		p := number(r, "page", 1)
 		items(w, rows((p-1)*10, p*10, f.n), f.n, p, (f.n+9)/10)
@@ -102,6 +105,30 @@ func TestFanOutWithoutParentsPass(t *testing.T) {
 
 	_, err = New(Config{App: f.cfg.App, Selected: []schemas.Stream{f.child}})
 	require.ErrorContains(t, err, "no parent x.parents")
+}
+
+// A parent that nobody else reads is read as it was found to answer, and as if
+// nothing were known where it does not answer so any more.
+func TestFanOutSettledParent(t *testing.T) {
+	f := newFamily(t, 12)
+	knowing := func(place string) *Client {
+		c, err := New(Config{App: f.cfg.App, Selected: []schemas.Stream{f.child}, Find: func(string) (schemas.Stream, bool) { return f.parent, true }})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		c.Settle(func(s schemas.Stream) schemas.Stream {
+			require.Equal(t, f.parent.Name, s.Name)
+			return Convention{Located: true, Records: place}.Apply(s)
+		})
+		return c
+	}
+	f.bait = true // another list beside the records
+	r, err := read(knowing("/data/things"), f.child, "")
+	require.NoError(t, err)
+	require.Equal(t, wanted(12), r.ids())
+	f.bait = false
+	r, err = read(knowing("/gone"), f.child, "")
+	require.NoError(t, err)
+	require.Equal(t, wanted(12), r.ids())
 }
 
 // A second pass over the parent is what later readings of the child go by.
@@ -326,5 +353,17 @@ func TestFanOutContextEnds(t *testing.T) {
 	defer cancel()
 	for _, err := range f.Pages(ctx, f.child, "") {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// A reading of the parent that leaves records out is none for the children.
+func TestFanOutParentInPart(t *testing.T) {
+	for name, end := range map[string]End{"changes alone": {Partial: true}, "some parents": {Skipped: 1}, "all": {}} {
+		f := newFamily(t, 12)
+		feed := f.fedBy("x.parents")
+		pages := func(yield func(Page, error) bool) { yield(Page{Records: []byte(`[{"id":1}]`), End: &end}, nil) }
+		for range feed.tap(t.Context(), pages, false) {
+		}
+		require.Equal(t, name == "all", feed.ready != nil, name)
 	}
 }

@@ -36,7 +36,7 @@ const parentWait = 30 * time.Second
 // counts, or, where there is none, one made for the children.
 type feed struct {
 	c      *Client
-	parent schemas.Stream
+	parent schemas.Stream // as the configuration has it
 
 	mu      sync.Mutex
 	changed chan struct{}              // closed when what follows changes
@@ -136,6 +136,8 @@ func (f *feed) drain(pages iter.Seq2[Page, error], yield func(Page, error) bool)
 		switch {
 		case err != nil:
 			return err
+		case page.End != nil && (page.End.Partial || page.End.Skipped > 0):
+			return errLeft // what it has left out, the children need
 		case page.End != nil:
 			return nil
 		case !more:
@@ -173,12 +175,18 @@ func (f *feed) claim() bool {
 		return false
 	}
 	f.running, f.err = true, nil
+	f.fill()
+	f.change()
+	return true
+}
+
+// fill begins with nothing. f.mu is held.
+func (f *feed) fill() {
+	f.old = slices.AppendSeq(f.old, maps.Values(f.filling))
 	f.filling = make(map[string]*spool, len(f.wants))
 	for key, params := range f.wants {
 		f.filling[key] = newSpool(f.c.cfg.Dir, params, f.parent.Volatile)
 	}
-	f.change()
-	return true
 }
 
 // finish ends a reading. One that was broken off without a fault of the source
@@ -248,14 +256,26 @@ func (f *feed) spool(ctx context.Context, s schemas.Stream) (*spool, error) {
 	}
 }
 
-// read reads the parent's list for the children alone.
+// read reads the parent's list for the children alone: as it is known to answer,
+// or, if it does not answer so any more, as if nothing were known.
 func (f *feed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	p := &pass{c: f.c, s: f.parent, mark: newMark(f.parent)}
-	p.mark.begin(mark{}, "", f.parent, time.Now())
-	f.finish(ctx, f.drain(p.pages(ctx), func(Page, error) bool { return true }))
+	err := f.through(ctx, f.c.settled(f.parent))
+	if errors.Is(err, ErrShape) {
+		f.mu.Lock()
+		f.fill()
+		f.mu.Unlock()
+		err = f.through(ctx, f.parent)
+	}
+	f.finish(ctx, err)
+}
+
+// through reads all of s, which is the parent.
+func (f *feed) through(ctx context.Context, s schemas.Stream) error {
+	p := &pass{c: f.c, s: s, mark: newMark(s)}
+	return f.drain(p.pages(ctx), func(Page, error) bool { return true })
 }
 
 // close removes what was kept.

@@ -229,11 +229,3 @@ func TestNegotiateThorough(t *testing.T) {
 		})
 	}
 }
-
-func TestConventionYAML(t *testing.T) {
-	c := Convention{
-		Located: true, Records: "/data/items", Key: []string{"id"},
-		Pagination: schemas.Pagination{Type: "page", Page: "page[number]", Size: "page[size]", Limit: 100, Order: "sort=id"},
-	}
-	require.Equal(t, "streams:\n  x.things:\n    records: /data/items\n    key: [id]\n    pagination: {type: page, page: \"page[number]\", size: \"page[size]\", limit: 100, order: \"sort=id\"}\n", c.YAML("x.things"))
-}

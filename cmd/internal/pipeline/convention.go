@@ -28,6 +28,14 @@ type Negotiator interface {
 	Negotiate(ctx context.Context, s schemas.Stream, known extract.Convention) (extract.Convention, error)
 }
 
+// Settler is implemented by sources that read streams by themselves, as the
+// parents of others; *extract.Client is one.
+type Settler interface {
+	// Settle says how those streams are to be read. It is called once, before
+	// the first pass.
+	Settle(settle func(schemas.Stream) schemas.Stream)
+}
+
 // Memory is what the destinations keep about one stream of a pipeline: how its
 // endpoint answers, and what the last whole pass over it looked like.
 type Memory struct {
@@ -101,6 +109,9 @@ func (r *run) recall(ctx context.Context) {
 			continue
 		}
 		r.memory[d.Name] = all
+	}
+	if source, ok := r.Source.(Settler); ok {
+		source.Settle(func(s schemas.Stream) schemas.Stream { return r.remembered(s).Apply(s) })
 	}
 }
 
