@@ -38,7 +38,7 @@ func readKey(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read key: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if shared(info, 0o077) {
 		return "", fmt.Errorf("read key %s: others may read it (mode %04o); chmod 600 it", path, info.Mode().Perm())
 	}
 	b, err := os.ReadFile(path)
@@ -76,9 +76,5 @@ func makeKey(path string) error {
 	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return syncFolder(dir)
 }
