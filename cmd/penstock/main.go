@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -22,6 +23,10 @@ import (
 const defaultHeap = 128 << 20
 
 func main() {
+	if err := forbidCore(); err != nil {
+		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
+		os.Exit(exitFailed)
+	}
 	keepHeap(defaultHeap)
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)

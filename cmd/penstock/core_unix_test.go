@@ -1,0 +1,18 @@
+//go:build unix
+
+package main
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A crash leaves no memory with secrets behind. (S11)
+func TestNoCoreIsDumped(t *testing.T) {
+	require.NoError(t, forbidCore())
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_CORE, &limit))
+	require.Zero(t, limit)
+}
