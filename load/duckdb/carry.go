@@ -52,7 +52,7 @@ func (m *merge) newCarried(t *target, from string) error {
 	m.db.mu.Unlock()
 	c := &carried{table: "temp.main." + name}
 	for _, k := range t.Key {
-		c.types = append(c.types, lattice(t.Columns, k))
+		c.types = append(c.types, load.TypeOf(t.Columns, k))
 	}
 	if err := m.s.exec(m.ctx, "CREATE TEMP TABLE "+name+" AS "+from); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (m *merge) recarry(t *target) error {
 	same := true
 	columns := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		from, to := m.carried.types[i], lattice(t.Columns, k)
+		from, to := m.carried.types[i], load.TypeOf(t.Columns, k)
 		same = same && schemas.SameType(from, to)
 		columns[i] = cast(fmt.Sprintf("k%d", i), from, to) + fmt.Sprintf(" AS k%d", i)
 	}

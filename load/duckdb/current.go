@@ -41,7 +41,7 @@ func (f *fitting) showOne(t *target) error {
 		return nil // it is as it should be, or somebody wants none
 	}
 	f.ddl = true
-	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(t.names()), ident(t.Name), t.stands(""))
+	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(load.Names(t.Columns)), ident(t.Name), t.stands(""))
 	if err := f.s.exec(f.ctx, q); err != nil {
 		return err
 	}

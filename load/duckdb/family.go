@@ -18,9 +18,9 @@ import (
 // values. Where a type of the key has grown since, links that were written
 // before stand as they were then.
 func linkOf(t, c *target) (key, link string) {
-	link = "t." + c.link()
+	link = "t." + load.Link(c.Columns)
 	if len(t.Key) == 1 {
-		from, to := lattice(t.Columns, t.Key[0]), lattice(c.Columns, c.link())
+		from, to := load.TypeOf(t.Columns, t.Key[0]), load.TypeOf(c.Columns, load.Link(c.Columns))
 		wide := schemas.Join(from, to)
 		return cast("k0", from, wide), cast(link, to, wide)
 	}
@@ -31,7 +31,7 @@ func linkOf(t, c *target) (key, link string) {
 			comma = " || "
 		}
 		var longer []string
-		for _, value := range spellings(fmt.Sprintf("k%d", i), lattice(t.Columns, k)) {
+		for _, value := range spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)) {
 			for _, l := range links {
 				longer = append(longer, l+comma+value)
 			}
@@ -55,7 +55,7 @@ func spellings(expr string, t arrow.DataType) []string {
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
-		if strings.HasPrefix(c.Name, t.Name+"__") && child(c.Table) {
+		if load.Hangs(c.Table, t.Name) {
 			out = append(out, c)
 		}
 	}
@@ -69,7 +69,7 @@ func (m *merge) reunite(c *catalog, t *target) error {
 	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.Own(t.Name) {
 		return nil
 	}
-	if child(t.Table) {
+	if load.Child(t.Columns) {
 		return m.forget(t.Name, "true")
 	}
 	for _, hanging := range m.children(t) {

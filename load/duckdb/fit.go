@@ -18,14 +18,14 @@ import (
 type fitting struct {
 	*merge
 	*catalog
-	pending []*staged
+	pending []*load.Staged
 	altered map[string]load.Plan // what was done, by table
 	after   []func() error       // what is to be done to rows
 }
 
 // fit makes all tables before a row of any is touched: the engine cannot commit
 // a table that was altered after rows of it were changed.
-func (m *merge) fit(pending []*staged, s load.Sweep) error {
+func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 	if err := m.db.step("ddl"); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (m *merge) fit(pending []*staged, s load.Sweep) error {
 		return err
 	}
 	if m.of.Log {
-		pending = append(pending[:len(pending):len(pending)], &staged{Table: load.RowChanges})
+		pending = append(pending[:len(pending):len(pending)], &load.Staged{Table: load.RowChanges})
 	}
 	names := make([]string, 0, len(pending)+1)
 	for _, p := range pending {
@@ -82,7 +82,7 @@ func (f *fitting) run() error {
 }
 
 // one makes room for what was staged for one table.
-func (f *fitting) one(p *staged) error {
+func (f *fitting) one(p *load.Staged) error {
 	if found, ok := f.adopt(p.Table); ok {
 		if err := f.account.record(f.ctx, found.Changes()); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (f *fitting) one(p *staged) error {
 		return err
 	}
 	f.merge.tables[p.Name] = &target{Table: plan.Table, staged: p, empty: plan.Create, foreign: f.foreign(plan.Table)}
-	if plan.Turns() && !child(plan.Table) {
+	if plan.Turns() && !load.Child(plan.Table.Columns) {
 		return f.turnChildren(plan.Table)
 	}
 	return nil
@@ -122,7 +122,7 @@ func (f *fitting) one(p *staged) error {
 // the others bring it themselves.
 func (f *fitting) turnChildren(t schemas.Table) error {
 	for _, c := range f.children(&target{Table: t}) {
-		if slices.ContainsFunc(f.pending, func(p *staged) bool { return p.Name == c.Name }) {
+		if slices.ContainsFunc(f.pending, func(p *load.Staged) bool { return p.Name == c.Name }) {
 			continue
 		}
 		have, err := f.table(c.Name)
@@ -221,11 +221,11 @@ func (m *merge) turn(t schemas.Table) error {
 
 // rootOf is the table of the records that rows of the table named belong to.
 func (m *merge) rootOf(name string) *target {
-	if t := m.tables[name]; t != nil && !child(t.Table) {
+	if t := m.tables[name]; t != nil && !load.Child(t.Columns) {
 		return t
 	}
 	for _, t := range m.tables {
-		if strings.HasPrefix(name, t.Name+"__") && !child(t.Table) {
+		if strings.HasPrefix(name, t.Name+"__") && !load.Child(t.Columns) {
 			return t
 		}
 	}

@@ -33,7 +33,7 @@ func (m *merge) keyless(t *target) error {
 	if err := m.keep(); err != nil {
 		return err
 	}
-	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
+	err := m.scan(t.staged, t.Columns, []string{schemas.ColHash, schemas.ColOrdinal}, func(from string) error {
 		return m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_status AS
 			SELECT s.h, s.o, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN %s ELSE %s END AS st
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s) AS s
@@ -105,9 +105,9 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // beginning of a pass; their rows are then told apart by counting.
 func (m *merge) trim(t *target, s load.Sweep) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
-	if child(t.Table) {
-		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + t.link() + ", _penstock_twin)"
-		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, t.link(), schemas.ColParent, schemas.ColIndex)
+	if load.Child(t.Columns) {
+		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + load.Link(t.Columns) + ", _penstock_twin)"
+		twin = fmt.Sprintf("row_number() OVER (PARTITION BY t.%s, t.%s, t.%s, t.%s)", schemas.ColHash, load.Link(t.Columns), schemas.ColParent, schemas.ColIndex)
 	}
 	these := "s.h = t." + schemas.ColHash
 	if t.Mode == schemas.History {

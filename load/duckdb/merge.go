@@ -22,28 +22,9 @@ type merge struct {
 // target is a table of the destination, made to fit what was staged for it.
 type target struct {
 	schemas.Table
-	staged  *staged // nil where nothing was
+	staged  *load.Staged // nil where nothing was
 	empty   bool
 	foreign []string // columns that are another's
-}
-
-// child reports whether rows of the table hang from those of another.
-func child(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColParent) }
-
-// link is the column of a child table that holds its record's key.
-func (t *target) link() string {
-	if t.Columns.HasField(schemas.ColRoot) {
-		return schemas.ColRoot
-	}
-	return schemas.ColParent
-}
-
-func (t *target) names() []string {
-	out := make([]string, t.Columns.NumFields())
-	for i, f := range t.Columns.Fields() {
-		out[i] = f.Name
-	}
-	return out
 }
 
 // stands is the condition that a row stands as the source has it now, for all
@@ -59,10 +40,10 @@ func (t *target) stands(of string) string {
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
 // rows merges what was staged, each root table together with its children.
-func (m *merge) rows(pending []*staged) error {
+func (m *merge) rows(pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.tables[p.Name]
-		if child(t.Table) || p.rows == 0 {
+		if load.Child(t.Columns) || p.Rows == 0 {
 			continue
 		}
 		var err error
@@ -89,7 +70,7 @@ func (m *merge) keyed(t *target) error {
 	if err := m.recarry(t); err != nil {
 		return err
 	}
-	err := t.staged.scan(m.ctx, m.s.engine, t.Columns, handedColumns(t), func(from string) error {
+	err := m.scan(t.staged, t.Columns, handedColumns(t), func(from string) error {
 		return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_status AS "+m.statusSQL(t, from))
 	})
 	if err != nil {
@@ -254,7 +235,7 @@ func (m *merge) insertFamily(t *target, n counts) error {
 		return err
 	}
 	for _, c := range m.children(t) {
-		if c.staged == nil || c.staged.rows == 0 {
+		if c.staged == nil || c.staged.Rows == 0 {
 			continue
 		}
 		if err := m.insert(c, rows); err != nil {
@@ -266,7 +247,7 @@ func (m *merge) insertFamily(t *target, n counts) error {
 
 // insert appends staged rows.
 func (m *merge) insert(t *target, rows chosen) error {
-	names := t.names()
+	names := load.Names(t.Columns)
 	values := make([]string, len(names))
 	for i, name := range names {
 		values[i] = "r." + ident(name)
@@ -278,7 +259,7 @@ func (m *merge) insert(t *target, rows chosen) error {
 	if rows.where != "" {
 		scanned = append(scanned[:len(scanned):len(scanned)], schemas.ColOrdinal)
 	}
-	return t.staged.scan(m.ctx, m.s.engine, t.Columns, scanned, func(from string) error {
+	return m.scan(t.staged, t.Columns, scanned, func(from string) error {
 		return m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s AS r%s",
 			place(t.Name), idents(names), strings.Join(values, ", "), from, rows.where))
 	})

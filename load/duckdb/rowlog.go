@@ -25,7 +25,7 @@ func (m *merge) note(t *target, c change) error {
 		c.at, c.action, text(c.key), text(c.before), text(c.after),
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", place(load.RowChanges.Name),
-		idents((&target{Table: load.RowChanges}).names()), strings.Join(values, ", "), c.from))
+		idents(load.Names(load.RowChanges.Columns)), strings.Join(values, ", "), c.from))
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
@@ -38,7 +38,7 @@ func (m *merge) logWritten(t *target, n counts) error {
 		return nil
 	}
 	scanned := []string{schemas.ColOrdinal, schemas.ColSyncedAt}
-	for _, name := range t.names() {
+	for _, name := range load.Names(t.Columns) {
 		if !load.Own(name) {
 			scanned = append(scanned, name)
 		}
@@ -46,7 +46,7 @@ func (m *merge) logWritten(t *target, n counts) error {
 	if len(t.Key) == 0 {
 		scanned = append(scanned, schemas.ColHash)
 	}
-	return t.staged.scan(m.ctx, m.s.engine, t.Columns, scanned, func(from string) error {
+	return m.scan(t.staged, t.Columns, scanned, func(from string) error {
 		c := change{
 			at: "r." + schemas.ColSyncedAt, action: "'insert'", key: "r." + schemas.ColHash, before: "NULL", after: document("r.", t),
 			from: fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o WHERE s.st < %s", status, from, schemas.ColOrdinal, isUnchanged),
@@ -94,7 +94,7 @@ func (m *merge) logLost(t *target, s load.Sweep) error {
 
 // logSpare is logLost for rows without a key.
 func (m *merge) logSpare(t *target, s load.Sweep) error {
-	if !m.of.Log || child(t.Table) {
+	if !m.of.Log || load.Child(t.Columns) {
 		return nil
 	}
 	return m.note(t, change{
@@ -128,7 +128,7 @@ func document(of string, t *target) string {
 func keyDocument(of string, t *target) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		values[i] = cast(of+ident(k), lattice(t.Columns, k), schemas.JSON)
+		values[i] = cast(of+ident(k), load.TypeOf(t.Columns, k), schemas.JSON)
 	}
 	return "concat('[', " + strings.Join(values, ", ',', ") + ", ']')"
 }

@@ -22,15 +22,11 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 		if err != nil || !ok {
 			return err
 		}
-		if columns == nil {
-			columns = (&target{Table: t}).names()
-		}
-		fields, err := columnsOf(t.Columns, columns)
+		schema, err := load.Select(t.Columns, columns)
 		if err != nil {
 			return err
 		}
-		schema := arrow.NewSchema(fields, nil)
-		return s.stream(ctx, "SELECT "+idents(columns)+" FROM "+place(table), func(b arrow.RecordBatch) error {
+		return s.stream(ctx, "SELECT "+idents(load.Names(schema))+" FROM "+place(table), func(b arrow.RecordBatch) error {
 			if b.NumRows() == 0 {
 				return nil
 			}
@@ -81,19 +77,6 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 		}
 	}
 	return schemas.Table{}, false, errors.New("it was not made by penstock")
-}
-
-// columnsOf are the fields of s with those names.
-func columnsOf(s *arrow.Schema, names []string) ([]arrow.Field, error) {
-	fields := make([]arrow.Field, len(names))
-	for i, name := range names {
-		at := s.FieldIndices(name)
-		if len(at) == 0 {
-			return nil, fmt.Errorf("there is no column %q", name)
-		}
-		fields[i] = s.Field(at[0])
-	}
-	return fields, nil
 }
 
 // retyped is b with the columns of s, whose types the engine names in its own

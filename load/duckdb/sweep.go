@@ -90,10 +90,12 @@ func (m *merge) findLost(t *target) error {
 
 // findNamed finds the rows with these keys.
 func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
-	named := &staged{Table: schemas.Table{Name: t.Name}}
-	defer named.release()
+	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
+	defer named.Release()
 	for _, b := range keys {
-		named.add(b)
+		if err := named.Add(b); err != nil {
+			return err
+		}
 	}
 	make := func(from string) error {
 		return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
@@ -103,7 +105,7 @@ func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
 	if len(keys) == 0 {
 		return make("(SELECT * FROM " + place(t.Name) + " LIMIT 0)")
 	}
-	return named.scan(m.ctx, m.s.engine, t.Columns, t.Key, make)
+	return m.scan(named, t.Columns, t.Key, make)
 }
 
 // asKeys are the columns of a key as k0, k1….
@@ -120,11 +122,10 @@ func (m *merge) list(t *target, n int) error {
 	if n <= 0 || m.out.Missing == 0 {
 		return nil
 	}
-	fields, err := columnsOf(t.Columns, t.Key)
+	schema, err := load.Select(t.Columns, t.Key)
 	if err != nil {
 		return err
 	}
-	schema := arrow.NewSchema(fields, nil)
 	q := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), lostKeys, n)
 	return m.s.stream(m.ctx, q, func(b arrow.RecordBatch) error {
 		m.out.Keys = append(m.out.Keys, retyped(b, schema))

@@ -31,8 +31,8 @@ type tx struct {
 	of   load.Pass
 	pass *pass
 
-	pending []*staged // in the order of their first batch
-	s       *session  // nil before the first Apply
+	pending []*load.Staged // in the order of their first batch
+	s       *session       // nil before the first Apply
 	release func()
 	carried *carried // as pass.carried, this transaction's included
 	kept    bool     // the temporary table of kept rows was made
@@ -75,29 +75,10 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	if x.over {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
-	for _, k := range t.Key {
-		i := b.Schema().FieldIndices(k)
-		if len(i) == 0 {
-			return fmt.Errorf("write %s: no key column %s", t.Name, k)
-		}
-		if n := b.Column(i[0]).NullN(); n > 0 {
-			return fmt.Errorf("write %s: key column %s is null in %d rows", t.Name, k, n)
-		}
+	var err error
+	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
+		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
-	var s *staged
-	for _, p := range x.pending {
-		if p.Name == t.Name {
-			s = p
-		}
-	}
-	if s == nil {
-		s = &staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}}
-		x.pending = append(x.pending, s)
-	}
-	if err := s.join(b.Schema()); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	s.add(b)
 	return nil
 }
 
@@ -172,7 +153,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	x.pending = nil
 	defer func() {
 		for _, p := range pending {
-			p.release()
+			p.Release()
 		}
 	}()
 	if len(pending) == 0 && s.Table == "" {
@@ -281,7 +262,7 @@ func (x *tx) Rollback() error {
 	}
 	x.over = true
 	for _, p := range x.pending {
-		p.release()
+		p.Release()
 	}
 	x.pending = nil
 	if x.s == nil {

@@ -11,69 +11,39 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staged is what was written to one table since the last Apply: batches, in
-// groups of one schema each.
-type staged struct {
-	schemas.Table // Columns: the join of all groups' schemas
-	groups        []*group
-	rows          int64
-}
-
+// group is consecutive batches of one schema.
 type group struct {
 	schema  *arrow.Schema
 	batches []arrow.RecordBatch
 }
 
-// add retains b. A batch without ordinals gets its rows' positions for them.
-func (s *staged) add(b arrow.RecordBatch) {
-	if b.Schema().HasField(schemas.ColOrdinal) {
-		b.Retain()
-	} else {
-		b = withOrdinals(b, s.rows)
-	}
-	s.rows += b.NumRows()
-	if n := len(s.groups); n > 0 && s.groups[n-1].schema.Equal(b.Schema()) {
-		s.groups[n-1].batches = append(s.groups[n-1].batches, b)
-		return
-	}
-	s.groups = append(s.groups, &group{schema: b.Schema(), batches: []arrow.RecordBatch{b}})
-}
-
-func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
-	ib := array.NewInt64Builder(memory.DefaultAllocator)
-	defer ib.Release()
-	for i := range b.NumRows() {
-		ib.Append(from + i)
-	}
-	ordinals := ib.NewArray()
-	defer ordinals.Release()
-	fields := append(b.Schema().Fields(), arrow.Field{Name: schemas.ColOrdinal, Type: schemas.Int64})
-	return array.NewRecordBatch(arrow.NewSchema(fields, nil), append(b.Columns(), ordinals), b.NumRows())
-}
-
-func (s *staged) release() {
-	for _, g := range s.groups {
-		for _, b := range g.batches {
-			b.Release()
+// groupsOf are all batches of s, in their order.
+func groupsOf(s *load.Staged) []*group {
+	var out []*group
+	for _, b := range s.Batches {
+		if n := len(out); n == 0 || !out[n-1].schema.Equal(b.Schema()) {
+			out = append(out, &group{schema: b.Schema()})
 		}
+		last := out[len(out)-1]
+		last.batches = append(last.batches, b)
 	}
-	s.groups = nil
+	return out
 }
 
-// scan calls use with a FROM item of the columns named, in the types that they
+// scan calls use with a FROM item of staged rows: of the columns named, in the types that they
 // have in want. It can be read once, and all of it must be: the engine reads
 // columns that are left out in the place of others.
 //
 // Registering a view of Arrow batches writes to the current database, and a
 // transaction may write to one alone. So the views are made by another session,
 // in a database in memory that lives for as long as the scan.
-func (s *staged) scan(ctx context.Context, e *engine, want *arrow.Schema, names []string, use func(from string) error) (err error) {
+func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use func(from string) error) (err error) {
+	ctx, e := m.ctx, m.s.engine
 	e.stages++
 	stage := fmt.Sprintf("penstock_stage_%d", e.stages)
 	for _, q := range []string{"ATTACH ':memory:' AS " + stage, "USE " + stage} {
@@ -83,14 +53,14 @@ func (s *staged) scan(ctx context.Context, e *engine, want *arrow.Schema, names 
 	}
 	var bound []func()
 	defer func() {
-		ctx := context.WithoutCancel(ctx)
+		ctx := context.WithoutCancel(m.ctx)
 		err = errors.Join(err, e.stage.exec(ctx, "USE memory"), e.stage.exec(ctx, "DETACH "+stage))
 		for _, done := range bound {
 			done()
 		}
 	}()
-	selects := make([]string, 0, len(s.groups))
-	for i, g := range s.groups {
+	var selects []string
+	for i, g := range groupsOf(s) {
 		text, done, err := g.bind(e.stage, fmt.Sprintf("rows_%d", i), want, names)
 		if err != nil {
 			return fmt.Errorf("stage %s: %w", s.Name, err)
@@ -107,7 +77,7 @@ func (g *group) bind(on *session, view string, want *arrow.Schema, names []strin
 	var index []int
 	exprs := make([]string, len(names))
 	for i, name := range names {
-		to := lattice(want, name)
+		to := load.TypeOf(want, name)
 		at := g.schema.FieldIndices(name)
 		if len(at) == 0 {
 			exprs[i] = cast("NULL", schemas.Null, to) + " AS " + ident(name)
@@ -152,14 +122,6 @@ func pin(p *runtime.Pinner, a arrow.ArrayData) {
 	}
 }
 
-// lattice is the type of a column of s; ordinals are in none.
-func lattice(s *arrow.Schema, name string) arrow.DataType {
-	if i := s.FieldIndices(name); len(i) > 0 {
-		return schemas.TypeOf(s.Field(i[0]))
-	}
-	return schemas.Int64
-}
-
 // newReader streams some columns of a group's batches.
 func newReader(g *group, index []int) array.RecordReader {
 	fields := make([]arrow.Field, len(index))
@@ -182,19 +144,4 @@ func newReader(g *group, index []int) array.RecordReader {
 		panic(err) // the batches were made with this very schema
 	}
 	return r
-}
-
-// join widens the columns of s by those of t.
-func (s *staged) join(columns *arrow.Schema) error {
-	if s.Columns == nil {
-		s.Columns = columns
-		return nil
-	}
-	have := schemas.Table{Name: s.Name, Key: s.Key, Columns: s.Columns}
-	p, err := load.Fit(have, schemas.Table{Name: s.Name, Key: s.Key, Columns: columns})
-	if err != nil {
-		return err
-	}
-	s.Columns = p.Table.Columns
-	return nil
 }

@@ -76,7 +76,7 @@ func (m *merge) fitOne(w write) error {
 		return err
 	}
 	m.carryOut(p)
-	if p.Turns() && !child(p.Table) {
+	if p.Turns() && !load.Child(p.Table.Columns) {
 		for _, c := range m.descendants(p.Table.Name) {
 			p, err := load.Turn(c.Table, p.Table.Mode)
 			if err != nil {

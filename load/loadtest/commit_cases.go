@@ -68,6 +68,21 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.Len(t, tables, 1, "what the source does is no change of a table")
 }
 
+// testOwnOrder writes one of penstock's own rows again in a later batch. Those
+// rows have no ordinals: they stand in the order in which they were written.
+func testOwnOrder(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	x := b.begin()
+	run := func(id, status string) Row { return Row{"run": id, "pipeline": "nightly", "status": status} }
+	b.write(x,
+		put{load.Runs, []Row{run("r1", "running"), run("r2", "running"), run("r3", "running")}},
+		put{load.Runs, []Row{run("r3", "complete"), run("r4", "running")}},
+		put{load.Runs, []Row{run("r2", "complete")}})
+	b.finish(x)
+	require.ElementsMatch(t, []Row{run("r1", "running"), run("r2", "complete"), run("r3", "complete"), run("r4", "running")},
+		d.Rows(t, b.dest, load.Runs.Name))
+}
+
 func testTables(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	tables, err := b.dest.Tables(t.Context(), "people")

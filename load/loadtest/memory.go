@@ -102,7 +102,7 @@ func (m *Memory) Scan(_ context.Context, table string, columns []string, each fu
 	if t == nil || len(t.rows) == 0 {
 		return nil
 	}
-	asked, err := choose(t.Columns, columns)
+	asked, err := load.Select(t.Columns, columns)
 	if err = errors.Join(err, t.asMade()); err != nil {
 		return fmt.Errorf("scan %s: %w", table, err)
 	}
@@ -112,22 +112,6 @@ func (m *Memory) Scan(_ context.Context, table string, columns []string, each fu
 	}
 	defer b.Release()
 	return each(b)
-}
-
-// choose is the schema of some columns of s, or of all.
-func choose(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
-	if columns == nil {
-		return s, nil
-	}
-	fields := make([]arrow.Field, len(columns))
-	for i, name := range columns {
-		found, ok := s.FieldsByName(name)
-		if !ok {
-			return nil, fmt.Errorf("there is no column %q", name)
-		}
-		fields[i] = found[0]
-	}
-	return arrow.NewSchema(fields, nil), nil
 }
 
 // Begin implements [load.Destination].
@@ -189,15 +173,19 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	if x.done {
 		return errors.New("write: the transaction is over")
 	}
+	if err := load.WholeKey(t, b); err != nil {
+		return fmt.Errorf("write %s: %w", t.Name, err)
+	}
 	t.Columns = b.Schema()
 	w := write{table: t, rows: RowsOf(b)}
-	for i, r := range w.rows {
-		for _, k := range t.Key {
-			if _, ok := r[k]; !ok {
-				return fmt.Errorf("write %s: key column %s is null", t.Name, k)
-			}
+	before := 0
+	for _, other := range x.writes {
+		if other.table.Name == t.Name {
+			before += len(other.rows)
 		}
-		w.ordinals = append(w.ordinals, ordinal(r, i))
+	}
+	for i, r := range w.rows {
+		w.ordinals = append(w.ordinals, ordinal(r, before+i))
 		delete(r, schemas.ColOrdinal)
 	}
 	x.writes = append(x.writes, w)

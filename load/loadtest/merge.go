@@ -3,7 +3,6 @@ package loadtest
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -23,7 +22,7 @@ func (m *merge) roots(writes []write) error {
 	}
 	byTable := map[string][]handed{}
 	for _, w := range writes {
-		if !child(w.table) {
+		if !load.Child(w.table.Columns) {
 			for i, r := range w.rows {
 				byTable[w.table.Name] = append(byTable[w.table.Name], handed{r, w.ordinals[i]})
 			}
@@ -170,7 +169,7 @@ func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	return func(yield func(*table, int) bool) {
 		for _, c := range m.descendants(t.Name) {
 			for i, cr := range c.rows {
-				mine := t.plain(cr[linkColumn(c.Table)]) == link
+				mine := t.plain(cr[load.Link(c.Columns)]) == link
 				switch t.Mode {
 				case schemas.Append:
 					mine = mine && cr[schemas.ColRun] == r[schemas.ColRun]
@@ -213,8 +212,8 @@ func (t *table) remove(places map[int]bool) {
 
 func (x *tx) descendants(name string) []*table {
 	var out []*table
-	for n, t := range x.tables {
-		if strings.HasPrefix(n, name+"__") && child(t.Table) {
+	for _, t := range x.tables {
+		if load.Hangs(t.Table, name) {
 			out = append(out, t)
 		}
 	}
@@ -227,7 +226,7 @@ func (m *merge) children(writes []write) error {
 		return err
 	}
 	for _, w := range writes {
-		if !child(w.table) {
+		if !load.Child(w.table.Columns) {
 			continue
 		}
 		t := m.tables[w.table.Name]

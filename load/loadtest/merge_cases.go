@@ -77,11 +77,27 @@ func testCompositeKey(t *testing.T, d Driver) {
 	}, b.rows("pairs", schemas.ColDeletedAt))
 }
 
+// testNullKey hands in rows that nothing tells apart, of the source's tables and
+// of penstock's own.
 func testNullKey(t *testing.T, d Driver) {
 	b := newBench(t, d)
-	batch := Batch(t, people, with(b.pass.Run, 0, "a", Row{"name": "nobody"}))
-	defer batch.Release()
-	require.Error(t, b.begin().Write(t.Context(), people, batch))
+	lists := root("lists", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
+	for _, p := range []put{
+		{people, []Row{with(b.pass.Run, 0, "a", Row{"name": "nobody"})}},
+		{lists, []Row{with(b.pass.Run, 0, "a", Row{"id": "1"}), with(b.pass.Run, 1, "b", nil)}},
+		{load.Runs, []Row{{"pipeline": "nightly", "status": "running"}}},
+		{load.Conventions, []Row{{"pipeline": "nightly", "convention": "{}"}}},
+		{schemas.Table{Name: "people", Key: []string{"id"}, Columns: lines.Columns}, linesOf(b.pass.Run, "a")},
+		{schemas.Table{Name: "people", Key: []string{"id"}, Columns: lines.Columns}, nil},
+	} {
+		batch := Batch(t, p.table, p.rows...)
+		defer batch.Release()
+		x := b.begin()
+		err := x.Write(t.Context(), p.table, batch)
+		require.ErrorContains(t, err, "key column "+p.table.Key[len(p.table.Key)-1], "rows %v of %s", p.rows, p.table.Name)
+		require.ErrorContains(t, err, "write "+p.table.Name)
+		require.NoError(t, x.Rollback())
+	}
 }
 
 func testKeyWidens(t *testing.T, d Driver) {

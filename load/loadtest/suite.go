@@ -154,6 +154,7 @@ var (
 
 	commitCases = []testCase{
 		{"own tables", testOwnTables},
+		{"own rows written again", testOwnOrder},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},
 		{"moved cursor, same again", testMovedABA},

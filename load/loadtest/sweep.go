@@ -76,7 +76,7 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	if n == 0 || len(places) == 0 || len(t.Key) == 0 {
 		return nil
 	}
-	keys, err := choose(t.Columns, t.Key)
+	keys, err := load.Select(t.Columns, t.Key)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 		twin := map[[2]string]bool{} // those of another pass may have the same links
 		for j, r := range c.rows {
 			id := [2]string{r[schemas.ColParent], r[schemas.ColIndex]}
-			if !c.stands(r) || r[schemas.ColHash] != hash || r[linkColumn(c.Table)] != last || twin[id] {
+			if !c.stands(r) || r[schemas.ColHash] != hash || r[load.Link(c.Columns)] != last || twin[id] {
 				continue
 			}
 			twin[id] = true
@@ -156,7 +156,7 @@ func (m *merge) buryTwin(t *table, i int, at string) {
 func (t *table) lastLink(hash string) (last string) {
 	for _, r := range t.rows {
 		if t.stands(r) && r[schemas.ColHash] == hash {
-			last = max(last, r[linkColumn(t.Table)])
+			last = max(last, r[load.Link(t.Columns)])
 		}
 	}
 	return last

@@ -29,16 +29,6 @@ func (t *table) copy() *table {
 // changed forgets what was derived from the rows.
 func (t *table) changed() { t.index, t.counts = nil, nil }
 
-func child(t schemas.Table) bool { return t.Columns.HasField(schemas.ColParent) }
-
-// linkColumn is the column of a child table that holds the key of the record.
-func linkColumn(t schemas.Table) string {
-	if t.Columns.HasField(schemas.ColRoot) {
-		return schemas.ColRoot
-	}
-	return schemas.ColParent
-}
-
 func ordinal(r Row, i int) int64 {
 	if text, ok := r[schemas.ColOrdinal]; ok {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -54,7 +54,7 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 // acceptIn accepts what one stream holds of a table.
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
-		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, own: map[string]*staged{},
+		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, own: map[string]*load.Staged{},
 		pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}},
 	}
 	defer func() { err = errors.Join(err, x.Rollback()) }()
@@ -119,7 +119,7 @@ func (x *tx) lose(ctx context.Context, t *table, c condition) error {
 		switch {
 		case !c.lost[s.Files[t.Name].Name]:
 			return s, nil
-		case t.child():
+		case load.Child(t.schema):
 			return x.forgetIn(ctx, root, s.with(t.Name, nil), nil)
 		}
 		return nil, nil

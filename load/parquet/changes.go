@@ -129,15 +129,10 @@ func (x *tx) flushLog() error {
 	}
 	b := x.log.b.NewRecordBatch()
 	defer b.Release()
-	s := &staged{Table: load.RowChanges}
-	if err := s.add(b); err != nil {
+	if err := x.append(load.RowChanges.Name, b); err != nil {
 		return err
 	}
-	defer s.release()
-	if err := x.append(s); err != nil {
-		return err
-	}
-	if x.own[load.RowChanges.Name].rows < 4*logRows {
+	if x.own[load.RowChanges.Name].Rows < 4*logRows {
 		return nil
 	}
 	return x.flushOwn(load.RowChanges.Name)

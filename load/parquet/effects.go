@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -73,7 +74,7 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.f.t.Key) == 0 {
 		return x.onTwins(ctx, c, old)
 	}
-	types, link := x.f.t.keyTypes(), c.typeOf(c.link())
+	types, link := x.f.t.keyTypes(), c.typeOf(load.Link(c.schema))
 	causes := map[fingerprint]edit{}
 	for _, a := range x.batches {
 		prints, of := links(a.keys, types, link, len(a.edits))
@@ -82,7 +83,7 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 		}
 	}
 	var out []edit
-	columns := []string{c.link(), schemas.ColRun, c.ended()}
+	columns := []string{load.Link(c.schema), schemas.ColRun, c.ended()}
 	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
 		run, _ := b[1].(*array.String)
 		for i, p := range linkPrints(b[0], link, types, rows) {
@@ -156,7 +157,7 @@ func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[ui
 		index        int64
 	}
 	out, seen := map[uint64]map[twin][]uint32{}, map[place]int{}
-	columns := []string{schemas.ColHash, c.link(), schemas.ColParent, schemas.ColIndex, c.ended()}
+	columns := []string{schemas.ColHash, load.Link(c.schema), schemas.ColParent, schemas.ColIndex, c.ended()}
 	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
 		link, _ := b[1].(*array.String)
 		parent, _ := b[2].(*array.String)

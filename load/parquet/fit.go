@@ -13,7 +13,7 @@ import (
 
 // fit makes the tables so that everything staged finds room. A table that
 // changes has all its files written anew, so that they all have its columns.
-func (m *merge) fit(ctx context.Context, pending []*staged, swept string) error {
+func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	if err := m.carryOut(ctx, t, plan); err != nil {
 		return fmt.Errorf("change table %s: %w", want.Name, err)
 	}
-	if !plan.Turns() || t == nil || t.child() {
+	if !plan.Turns() || t == nil || load.Child(t.schema) {
 		return nil
 	}
 	for _, c := range m.next.children(t.Name) {
@@ -142,7 +142,7 @@ func (x *tx) reshape(ctx context.Context, old, t *table) error {
 		}
 		return out, nil
 	})
-	if err == nil && bury && !t.child() {
+	if err == nil && bury && !load.Child(t.schema) {
 		x.recount(before)
 	}
 	return err

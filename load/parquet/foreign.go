@@ -105,7 +105,7 @@ func (x *tx) sound(ctx context.Context) error {
 // records that have lost what hung from them are written again.
 func (x *tx) drop(ctx context.Context, t *table) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
-	if !t.child() {
+	if !load.Child(t.schema) {
 		x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == t.Name })
 		return nil
 	}

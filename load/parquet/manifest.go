@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -156,18 +155,7 @@ func (t *table) read() error {
 	return nil
 }
 
-// child reports whether the table's rows hang from those of another.
-func (t *table) child() bool { return t.has(schemas.ColParent) }
-
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
-
-// link is the column of a child table that holds its record's key.
-func (t *table) link() string {
-	if t.has(schemas.ColRoot) {
-		return schemas.ColRoot
-	}
-	return schemas.ColParent
-}
 
 // ended is the column that is null in rows that stand; "" where all do.
 func (t *table) ended() string {
@@ -207,7 +195,7 @@ func (m *manifest) table(name string) *table {
 func (m *manifest) children(root string) []*table {
 	var out []*table
 	for _, t := range m.Tables {
-		if strings.HasPrefix(t.Name, root+"__") && t.child() {
+		if load.Hangs(t.as(), root) {
 			out = append(out, t)
 		}
 	}

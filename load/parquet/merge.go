@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -62,43 +61,48 @@ const (
 )
 
 // rows merges what was staged, each root table together with its children.
-func (m *merge) rows(ctx context.Context, pending []*staged) error {
+func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.next.table(p.Name)
-		if t.child() || p.rows == 0 {
+		if load.Child(t.schema) || p.Rows == 0 {
 			continue
 		}
 		if load.Own(t.Name) && len(t.Key) == 0 {
-			if err := m.append(p); err != nil {
+			if err := m.append(p.Name, p.Batches...); err != nil {
 				return err
 			}
 			continue
 		}
-		f := &family{t: t, staged: p, edits: map[int64]*editing{}}
-		for _, c := range m.next.children(t.Name) {
-			b := &branch{t: c}
-			if i := slices.IndexFunc(pending, func(s *staged) bool { return s.Name == c.Name }); i >= 0 {
-				b.staged = pending[i]
-			}
-			f.children = append(f.children, b)
-		}
-		if err := m.family(ctx, f); err != nil {
+		if err := m.family(ctx, m.gathered(t, p, pending)); err != nil {
 			return fmt.Errorf("merge %s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
+// gathered is the family of a root table, with what is pending for it.
+func (m *merge) gathered(t *table, p *load.Staged, pending []*load.Staged) *family {
+	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*editing{}}
+	for _, c := range m.next.children(t.Name) {
+		b := &branch{t: c}
+		if i := slices.IndexFunc(pending, func(s *load.Staged) bool { return s.Name == c.Name }); i >= 0 {
+			b.staged = &staged{Staged: pending[i]}
+		}
+		f.children = append(f.children, b)
+	}
+	return f
+}
+
 // append keeps rows for a table of penstock's own until the commit: they come
 // in small numbers, and are to be one file.
-func (x *tx) append(p *staged) error {
-	own := x.own[p.Name]
+func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
+	own := x.own[table]
 	if own == nil {
-		own = &staged{Table: schemas.Table{Name: p.Name}}
-		x.own[p.Name] = own
+		own = &load.Staged{Table: schemas.Table{Name: table}}
+		x.own[table] = own
 	}
-	for _, b := range p.batches {
-		if err := own.add(b); err != nil {
+	for _, b := range batches {
+		if err := own.Add(b); err != nil {
 			return err
 		}
 	}
@@ -107,6 +111,7 @@ func (x *tx) append(p *staged) error {
 
 // family merges the rows of one root table and what hangs from them.
 func (m *merge) family(ctx context.Context, f *family) error {
+	defer f.release()
 	if err := m.lake.step("stage"); err != nil {
 		return err
 	}
@@ -131,26 +136,21 @@ func (m *merge) family(ctx context.Context, f *family) error {
 
 // gather makes what was staged findable by its keys.
 func (f *family) gather() error {
-	all := []*staged{f.staged}
+	if err := f.staged.shape(f.t); err != nil {
+		return err
+	}
 	for _, b := range f.children {
 		if b.staged != nil {
-			all = append(all, b.staged)
-		}
-	}
-	for i, s := range all {
-		t := f.t
-		if i > 0 {
-			t = f.branch(s.Name).t
-		}
-		if err := s.shape(t); err != nil {
-			return err
+			if err := b.staged.shape(b.t); err != nil {
+				return err
+			}
 		}
 	}
 	keys, err := f.t.places(f.t.identity())
 	if err != nil {
 		return err
 	}
-	f.hand = &hand{rows: make([]handed, 0, f.staged.rows)}
+	f.hand = &hand{rows: make([]handed, 0, f.staged.Rows)}
 	hash := f.t.column(schemas.ColHash)
 	for i, columns := range f.staged.columns {
 		f.hand.take(i, pick(columns, keys), columns, hash, f.staged.ordinals[i])
@@ -165,8 +165,14 @@ func (f *family) gather() error {
 	return nil
 }
 
-func (f *family) branch(name string) *branch {
-	return f.children[slices.IndexFunc(f.children, func(b *branch) bool { return b.t.Name == name })]
+// release gives up what was shaped, once it is in files.
+func (f *family) release() {
+	f.staged.release()
+	for _, b := range f.children {
+		if b.staged != nil {
+			b.staged.release()
+		}
+	}
 }
 
 func pick(columns []arrow.Array, places []int) []arrow.Array {
@@ -290,7 +296,7 @@ func (g *editing) sort() {
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {
-		if !r.child() && strings.HasPrefix(t.Name, r.Name+"__") && t.child() {
+		if !load.Child(r.schema) && load.Hangs(t.as(), r.Name) {
 			best = r.Name
 		}
 	}

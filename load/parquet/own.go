@@ -39,18 +39,14 @@ func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
 	}
 	defer b.Release()
 	x.ownTable(t)
-	s := &staged{Table: t}
-	if err := s.add(b); err != nil {
-		return err
-	}
-	defer s.release()
-	return x.append(s)
+	return x.append(t.Name, b)
 }
 
 // flushOwn writes the rows of one of penstock's own tables to a file.
 func (x *tx) flushOwn(name string) error {
-	s := x.own[name]
+	s := &staged{Staged: x.own[name]}
 	delete(x.own, name)
+	defer s.Release()
 	defer s.release()
 	t := x.next.table(name)
 	if err := s.shape(t); err != nil {

@@ -38,15 +38,10 @@ func (l *Lake) Scan(ctx context.Context, name string, columns []string, each fun
 }
 
 func (t *table) scan(ctx context.Context, files []*file, columns []string, each func(arrow.RecordBatch) error) error {
-	places, err := t.places(columns)
+	schema, err := load.Select(t.schema, columns)
 	if err != nil {
 		return err
 	}
-	fields := make([]arrow.Field, len(places))
-	for i, p := range places {
-		fields[i] = t.schema.Field(p)
-	}
-	schema := arrow.NewSchema(fields, nil)
 	for _, f := range files {
 		err := f.read(ctx, t, columns, func(_ int64, b []arrow.Array, rows int) error {
 			out := array.NewRecordBatch(schema, b, int64(rows))

@@ -2,7 +2,6 @@ package parquet
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -12,66 +11,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staged are the rows handed in for one table since the last Apply.
+// staged are the rows handed in for one table, on their way into its files.
 type staged struct {
-	schemas.Table // with columns that all its batches fit into
-	batches       []arrow.RecordBatch
-	rows          int64
-
+	*load.Staged
 	columns  [][]arrow.Array // of each batch, as the table has them
 	ordinals []*array.Int64  // of each batch
 	begins   [][]int64       // of each batch, in mode history: from when each row is valid
 }
 
-// add takes a batch.
-func (s *staged) add(b arrow.RecordBatch) error {
-	columns, err := joined(s.Columns, b.Schema())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", s.Name, err)
-	}
-	s.Columns = columns
-	b.Retain()
-	s.batches = append(s.batches, b)
-	s.rows += b.NumRows()
-	return nil
-}
-
-// joined are columns wide enough for rows of both schemas.
-func joined(a, b *arrow.Schema) (*arrow.Schema, error) {
-	if a == nil || a == b {
-		return b, nil
-	}
-	fields := slices.Clone(a.Fields())
-	for _, f := range b.Fields() {
-		i := slices.IndexFunc(fields, func(g arrow.Field) bool { return g.Name == f.Name })
-		if i < 0 {
-			fields = append(fields, f)
-			continue
-		}
-		source := schemas.Source(fields[i])
-		if other := schemas.Source(f); source != other && source != "" && other != "" {
-			return nil, fmt.Errorf("column %q holds %s, not %s", f.Name, source, other) // Invariant 17
-		}
-		if to := schemas.Join(schemas.TypeOf(fields[i]), schemas.TypeOf(f)); !schemas.SameType(to, schemas.TypeOf(fields[i])) {
-			fields[i] = schemas.Describe(schemas.Field(f.Name, to, source), schemas.Described(fields[i]))
-		}
-	}
-	md := a.Metadata()
-	if load.Place(a) == "" {
-		md = b.Metadata()
-	}
-	return arrow.NewSchema(fields, &md), nil
-}
-
 // shape gives all batches the columns of the table.
 func (s *staged) shape(t *table) error {
-	for _, b := range s.batches {
+	for _, b := range s.Batches {
 		columns, err := t.shape(b.Columns(), b.Schema(), int(b.NumRows()))
 		if err != nil {
 			return err
 		}
 		s.columns = append(s.columns, columns)
-		s.ordinals = append(s.ordinals, ordinalsOf(b))
+		ordinals, err := ordinalsOf(b)
+		if err != nil {
+			return err
+		}
+		s.ordinals = append(s.ordinals, ordinals)
 		if t.Mode == schemas.History && !load.Own(t.Name) {
 			s.begins = append(s.begins, beginsOf(columns[t.column(schemas.ColSyncedAt)]))
 		}
@@ -79,20 +39,13 @@ func (s *staged) shape(t *table) error {
 	return nil
 }
 
-// ordinalsOf are the ordinals of a batch's rows; their places where it has none.
-func ordinalsOf(b arrow.RecordBatch) *array.Int64 {
-	if at := b.Schema().FieldIndices(schemas.ColOrdinal); len(at) == 1 {
-		if a, ok := b.Column(at[0]).(*array.Int64); ok {
-			a.Retain()
-			return a
-		}
+// ordinalsOf are the ordinals of a batch's rows.
+func ordinalsOf(b arrow.RecordBatch) (*array.Int64, error) {
+	at := b.Schema().FieldIndices(schemas.ColOrdinal)
+	if a, ok := b.Column(at[0]).(*array.Int64); ok {
+		return a, nil
 	}
-	n := array.NewInt64Builder(memory.DefaultAllocator)
-	defer n.Release()
-	for i := range b.NumRows() {
-		n.Append(i)
-	}
-	return n.NewInt64Array()
+	return nil, fmt.Errorf("ordinals are %s", b.Column(at[0]).DataType())
 }
 
 func beginsOf(synced arrow.Array) []int64 {
@@ -119,13 +72,10 @@ func (s *staged) settle(t *table) {
 	}
 }
 
+// release gives up what shape has made.
 func (s *staged) release() {
-	for _, b := range s.batches {
-		b.Release()
-	}
-	for i, c := range s.columns {
+	for _, c := range s.columns {
 		release(c)
-		s.ordinals[i].Release()
 	}
-	s.batches, s.columns, s.ordinals = nil, nil, nil
+	s.columns, s.ordinals = nil, nil
 }

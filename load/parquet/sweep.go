@@ -109,15 +109,24 @@ func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch
 		keys.Columns = append(keys.Columns, t.Columns[t.column(k)])
 	}
 	keys.schema = arrow.NewSchema(keyFields(t), nil)
+	s := &load.Staged{Table: schemas.Table{Name: t.Name}}
+	defer s.Release()
+	for _, b := range batches {
+		if err := s.Add(b); err != nil {
+			return err
+		}
+	}
 	h := &hand{}
-	for i, b := range batches {
+	for i, b := range s.Batches {
 		columns, err := keys.shape(b.Columns(), b.Schema(), int(b.NumRows()))
 		if err != nil {
 			return err
 		}
-		ordinals := ordinalsOf(b)
+		ordinals, err := ordinalsOf(b)
+		if err != nil {
+			return err
+		}
 		h.take(i, columns, columns, -1, ordinals)
-		ordinals.Release()
 		release(columns)
 	}
 	h.index()

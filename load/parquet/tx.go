@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -27,15 +26,15 @@ type tx struct {
 	of     load.Pass
 	pass   *pass
 
-	pending []*staged // in the order of their first batch
-	next    *manifest // nil before the first Apply
-	work    string    // the folder that becomes the next generation
+	pending []*load.Staged // in the order of their first batch
+	next    *manifest      // nil before the first Apply
+	work    string         // the folder that becomes the next generation
 	lock    *state.Lock
 	bits    map[int64]bitset // rows carried, where this transaction has looked
 	stamp   time.Time        // of the changes to tables that it records
 	log     *changeLog
-	own     map[string]*staged // rows for penstock's own tables without a key
-	failed  error              // of an Apply: nothing can be committed any more
+	own     map[string]*load.Staged // rows for penstock's own tables without a key
+	failed  error                   // of an Apply: nothing can be committed any more
 	over    bool
 }
 
@@ -46,7 +45,7 @@ func (l *Lake) Begin(_ context.Context, k state.Key, from state.Cursor, p load.P
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
-	return &tx{lake: l, folder: f, key: k, from: from, base: m, of: p, bits: map[int64]bitset{}, own: map[string]*staged{}}, nil
+	return &tx{lake: l, folder: f, key: k, from: from, base: m, of: p, bits: map[int64]bitset{}, own: map[string]*load.Staged{}}, nil
 }
 
 // Write implements [load.Tx].
@@ -54,21 +53,11 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	if x.over {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
-	for _, k := range t.Key {
-		i := b.Schema().FieldIndices(k)
-		if len(i) == 0 {
-			return fmt.Errorf("write %s: no key column %s", t.Name, k)
-		}
-		if n := b.Column(i[0]).NullN(); n > 0 && !load.Own(t.Name) {
-			return fmt.Errorf("write %s: key column %s is null in %d rows", t.Name, k, n)
-		}
+	var err error
+	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
+		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
-	i := slices.IndexFunc(x.pending, func(s *staged) bool { return s.Name == t.Name })
-	if i < 0 {
-		i = len(x.pending)
-		x.pending = append(x.pending, &staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}})
-	}
-	return x.pending[i].add(b)
+	return nil
 }
 
 // start takes the folder for this transaction, and finds out early if it is
@@ -180,7 +169,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	x.pending = nil
 	defer func() {
 		for _, p := range pending {
-			p.release()
+			p.Release()
 		}
 	}()
 	if len(pending) == 0 && s.Table == "" {
@@ -218,11 +207,11 @@ func (x *tx) Rollback() error {
 	}
 	x.over = true
 	for _, p := range x.pending {
-		p.release()
+		p.Release()
 	}
 	x.pending = nil
 	for _, s := range x.own {
-		s.release()
+		s.Release()
 	}
 	if x.lock == nil {
 		return nil

@@ -320,8 +320,8 @@ func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	require.NoError(b, err)
 	defer s.release(true)
 	require.NoError(b, s.run(b.Context(), "BEGIN; CREATE TEMP TABLE bare (LIKE public.base) ON COMMIT DROP"))
-	st := &staged{Table: t}
-	st.add(batch)
+	st := &load.Staged{Table: t}
+	require.NoError(b, st.Add(batch))
 	var sources []source
 	names := ""
 	set := ""
@@ -352,7 +352,7 @@ func BenchmarkEncode(b *testing.B) {
 			buf := make([]byte, 64<<10)
 			bytes := 0
 			for b.Loop() {
-				st := &staged{batches: []arrow.RecordBatch{batch}, rows: batchRows}
+				st := &load.Staged{Batches: []arrow.RecordBatch{batch}, Rows: batchRows}
 				r := &copier{staged: st, columns: sources, jsonb: func(string) bool { return jsonb }}
 				for {
 					n, err := r.Read(buf)

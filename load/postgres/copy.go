@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -29,7 +30,7 @@ type source struct {
 
 // copier encodes staged rows as a stream for COPY. It is read once.
 type copier struct {
-	staged  *staged
+	staged  *load.Staged
 	columns []source
 	only    *ordinals // the rows to copy; nil for all
 	jsonb   func(column string) bool
@@ -70,12 +71,12 @@ func (c *copier) fill() error {
 	}
 	for len(c.buf) < copyChunk {
 		if c.encoders == nil {
-			if c.batch == len(c.staged.batches) {
+			if c.batch == len(c.staged.Batches) {
 				c.done = true
 				c.buf = append(c.buf, copyTrailer...)
 				return nil
 			}
-			if err := c.open(c.staged.batches[c.batch]); err != nil {
+			if err := c.open(c.staged.Batches[c.batch]); err != nil {
 				return err
 			}
 		}

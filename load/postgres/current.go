@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"strings"
-
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -29,11 +27,7 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	if o != nil && (o.kind != "v" || !c.views[name]) {
 		return nil
 	}
-	columns := make([]string, t.Columns.NumFields())
-	for i, f := range t.Columns.Fields() {
-		columns[i] = f.Name
-	}
-	columns = inOrder(o, columns)
+	columns := inOrder(o, load.Names(t.Columns))
 	err := m.s.run(m.ctx, "CREATE OR REPLACE VIEW "+m.db.place(name)+" AS SELECT "+idents(columns)+" FROM "+m.db.place(t.Name)+
 		" WHERE "+ident(ended)+" IS NULL; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that stand"))
 	if err != nil || o != nil {
@@ -84,11 +78,11 @@ func inOrder(view *object, columns []string) []string {
 // keyedFamily reports whether the root table that t is, or hangs from, has a
 // key.
 func (m *merge) keyedFamily(t schemas.Table) bool {
-	if !child(t) {
+	if !load.Child(t.Columns) {
 		return len(t.Key) > 0
 	}
 	for name, root := range m.tables {
-		if !child(root.Table) && strings.HasPrefix(t.Name, name+"__") {
+		if !load.Child(root.Columns) && load.Hangs(t, name) {
 			return len(root.Key) > 0
 		}
 	}

@@ -56,10 +56,10 @@ func (m *merge) index(t schemas.Table) error {
 	switch {
 	case load.Own(t.Name):
 		return nil
-	case child(t) && keyLinks(t):
+	case load.Child(t.Columns) && keyLinks(t):
 		return nil
-	case child(t):
-		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(linkColumn(t))+")")
+	case load.Child(t.Columns):
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(load.Link(t.Columns))+")")
 	case len(t.Key) == 0:
 		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(schemas.ColHash)+")")
 	case unique(t):
@@ -73,7 +73,7 @@ func (m *merge) index(t schemas.Table) error {
 
 // keyLinks reports whether the rows of children are found by the index of their
 // primary key.
-func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == linkColumn(t) }
+func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.Link(t.Columns) }
 
 // definition is a column of a CREATE or ALTER TABLE. The documents of penstock's
 // own tables keep their spelling.
@@ -135,7 +135,7 @@ func (m *merge) turn(c *catalog, p load.Plan) error {
 			return err
 		}
 	}
-	if child(t) && !keyLinks(was) || len(t.Key) == 0 || unique(t) {
+	if load.Child(t.Columns) && !keyLinks(was) || len(t.Key) == 0 || unique(t) {
 		return nil
 	}
 	return m.index(t)
@@ -184,7 +184,7 @@ func (m *merge) recordsOf(t schemas.Table) string {
 	of := "records of " + m.key.Stream
 	if at := load.Place(t.Columns); at != "" {
 		return at + " of the " + of
-	} else if child(t) {
+	} else if load.Child(t.Columns) {
 		return "part of the " + of
 	}
 	return of

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -237,7 +238,7 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 		if _, err := c.table(table); err != nil {
 			return err
 		}
-		asked, err := choose(t.Columns, columns)
+		asked, err := load.Select(t.Columns, columns)
 		if err != nil {
 			return err
 		}
@@ -254,20 +255,4 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 		return fmt.Errorf("scan %s: %w", table, err)
 	}
 	return nil
-}
-
-// choose is the schema of some columns of s, or of all.
-func choose(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
-	if columns == nil {
-		return s, nil
-	}
-	fields := make([]arrow.Field, len(columns))
-	for i, name := range columns {
-		found, ok := s.FieldsByName(name)
-		if !ok {
-			return nil, fmt.Errorf("there is no column %q", name)
-		}
-		fields[i] = found[0]
-	}
-	return arrow.NewSchema(fields, nil), nil
 }

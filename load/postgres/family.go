@@ -15,7 +15,7 @@ import (
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
-		if strings.HasPrefix(c.Name, t.Name+"__") && child(c.Table) {
+		if load.Hangs(c.Table, t.Name) {
 			out = append(out, c)
 		}
 	}
@@ -29,10 +29,10 @@ func (m *merge) children(t *target) []*target {
 // values. Where a type of the key has grown since, links that were written
 // before stand as they were then.
 func (m *merge) linkOf(t, c *target) (key, link string) {
-	column := linkColumn(c.Table)
+	column := load.Link(c.Columns)
 	link = "t." + ident(column)
 	if len(t.Key) == 1 {
-		from, to := lattice(t.Columns, t.Key[0]), lattice(c.Columns, column)
+		from, to := load.TypeOf(t.Columns, t.Key[0]), load.TypeOf(c.Columns, column)
 		wide := schemas.Join(from, to)
 		return m.db.cast("k0", from, wide), m.db.cast(link, to, wide)
 	}
@@ -43,7 +43,7 @@ func (m *merge) linkOf(t, c *target) (key, link string) {
 			comma = " || "
 		}
 		var longer []string
-		for _, value := range spellings(fmt.Sprintf("k%d", i), lattice(t.Columns, k)) {
+		for _, value := range spellings(fmt.Sprintf("k%d", i), load.TypeOf(t.Columns, k)) {
 			for _, l := range links {
 				longer = append(longer, l+comma+value)
 			}
@@ -91,7 +91,7 @@ func (m *merge) insertChildren(t *target, only *ordinals) error {
 // holds, in their own table or in that of children, so that they are written
 // again.
 func (m *merge) forget(table, where string) error {
-	root, _, _ := strings.Cut(table, "__")
+	root := rootOf(table)
 	t := m.tables[root]
 	if t == nil || !t.has(schemas.ColHash) {
 		return nil
@@ -127,7 +127,7 @@ func (m *merge) reunite(t *target) error {
 	if !m.dropped[t.Name] || load.Own(t.Name) {
 		return nil
 	}
-	if child(t.Table) {
+	if load.Child(t.Columns) {
 		return m.forget(t.Name, "true")
 	}
 	for _, hanging := range m.children(t) {

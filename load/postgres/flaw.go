@@ -42,7 +42,7 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 // elementOf is the pointer from the record to the element of it that a row of a
 // child table was made of.
 func elementOf(t *target, b arrow.RecordBatch, row int) string {
-	if !child(t.Table) {
+	if !load.Child(t.Columns) {
 		return ""
 	}
 	place := load.Place(t.Columns)
@@ -84,11 +84,13 @@ func (m *merge) reject() error {
 	}
 	defer b.Release()
 	m.flaws = nil
-	t := &target{Table: load.Rejects, staged: &staged{Table: load.Rejects}, types: map[string]string{}}
+	t := &target{Table: load.Rejects, staged: &load.Staged{Table: load.Rejects}, types: map[string]string{}}
 	for _, f := range load.Rejects.Columns.Fields() {
 		t.types[f.Name] = m.db.sqlType(schemas.TypeOf(f))
 	}
-	t.staged.add(b)
-	defer t.staged.release()
+	defer t.staged.Release()
+	if err := t.staged.Add(b); err != nil {
+		return err
+	}
 	return m.own(t)
 }

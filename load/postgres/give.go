@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -114,7 +115,7 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 // upsert writes the rows of that temporary table, the last of each key, into
 // their table.
 func (m *merge) upsert(t *target, where string) (int64, error) {
-	names := t.names()
+	names := load.Names(t.Columns)
 	set := make([]string, 0, len(names))
 	for _, name := range names {
 		set = append(set, ident(name)+" = excluded."+ident(name))

@@ -26,7 +26,7 @@ type merge struct {
 // target is a table of the destination, made to fit what was staged for it.
 type target struct {
 	schemas.Table
-	staged  *staged           // nil where nothing was
+	staged  *load.Staged      // nil where nothing was
 	only    *ordinals         // those of it that have to be compared; nil for all
 	handed  int64             // how many these are
 	made    bool              // by this Apply
@@ -34,32 +34,15 @@ type target struct {
 	foreign map[string]string // of columns that are another's
 }
 
-// linkColumn is the column of a child table that holds its record's key.
-func linkColumn(t schemas.Table) string {
-	if t.Columns.HasField(schemas.ColRoot) {
-		return schemas.ColRoot
-	}
-	return schemas.ColParent
-}
-
-// names are the table's columns.
-func (t *target) names() []string {
-	out := make([]string, t.Columns.NumFields())
-	for i, f := range t.Columns.Fields() {
-		out[i] = f.Name
-	}
-	return out
-}
-
 // has reports whether the table keeps a column of bookkeeping.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
-// rowsOf is how many rows are staged for t.
+// rowsStaged is how many rows are staged for t.
 func (t *target) rowsStaged() int64 {
 	if t.staged == nil {
 		return 0
 	}
-	return t.staged.rows
+	return t.staged.Rows
 }
 
 // ended is the column that says that a row does not stand any more.
@@ -71,7 +54,7 @@ func (t *target) ended() string {
 }
 
 // fit makes the tables so that everything staged finds room.
-func (m *merge) fit(pending []*staged, swept string) error {
+func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if err := m.db.step("ddl"); err != nil {
 		return err
 	}
@@ -120,8 +103,8 @@ func (m *merge) fit(pending []*staged, swept string) error {
 }
 
 // rootsFirst puts tables before those that hang from them.
-func rootsFirst(pending []*staged) []*staged {
-	return slices.SortedStableFunc(slices.Values(pending), func(a, b *staged) int {
+func rootsFirst(pending []*load.Staged) []*load.Staged {
+	return slices.SortedStableFunc(slices.Values(pending), func(a, b *load.Staged) int {
 		return strings.Count(a.Name, "__") - strings.Count(b.Name, "__")
 	})
 }
@@ -145,7 +128,7 @@ func (c *catalog) target(t schemas.Table) *target {
 
 // fitOne makes a table fit what was staged for it, and those that hang from it
 // if their mode turns with it. It returns the plans that were carried out.
-func (m *merge) fitOne(c *catalog, p *staged) ([]load.Plan, error) {
+func (m *merge) fitOne(c *catalog, p *load.Staged) ([]load.Plan, error) {
 	if found, ok := c.adopt(p.Table); ok {
 		if err := m.record(found.Changes()); err != nil {
 			return nil, err
@@ -174,8 +157,8 @@ func (m *merge) fitOne(c *catalog, p *staged) ([]load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tables[p.Name].staged, m.tables[p.Name].handed = p, p.rows
-	if !plan.Turns() || child(plan.Table) || plan.Create {
+	m.tables[p.Name].staged, m.tables[p.Name].handed = p, p.Rows
+	if !plan.Turns() || load.Child(plan.Table.Columns) || plan.Create {
 		return plans, nil
 	}
 	for _, hanging := range m.children(m.tables[p.Name]) {
@@ -246,10 +229,10 @@ func (c *catalog) learn(p load.Plan, types map[string]string) {
 }
 
 // rows merges what was staged, each root table together with its children.
-func (m *merge) rows(pending []*staged) error {
+func (m *merge) rows(pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.tables[p.Name]
-		if child(t.Table) || p.rows == 0 {
+		if load.Child(t.Columns) || p.Rows == 0 {
 			continue
 		}
 		var err error
@@ -296,7 +279,7 @@ func (m *merge) keyed(t *target) error {
 	if err != nil {
 		return err
 	}
-	m.fresh[t.Name] = n.fresh == t.staged.rows
+	m.fresh[t.Name] = n.fresh == t.staged.Rows
 	if n.fresh+n.changed == 0 {
 		return nil
 	}
@@ -338,8 +321,8 @@ func (m *merge) straight(t *target) (bool, error) {
 		return false, err
 	}
 	m.fresh[t.Name] = true
-	m.out.Written += t.staged.rows
-	m.out.Inserted += t.staged.rows
+	m.out.Written += t.staged.Rows
+	m.out.Inserted += t.staged.Rows
 	return true, m.s.run(m.ctx, "RELEASE SAVEPOINT penstock_copy")
 }
 
@@ -389,7 +372,7 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 			m.flaw(t, b, column, row, raw, reason)
 		}
 	}
-	if t.staged.batches == nil && t.staged.rows > 0 {
+	if t.staged.Batches == nil && t.staged.Rows > 0 {
 		return 0, errors.New("its batches were given up")
 	}
 	n, err := m.s.copyIn(m.ctx, sql, c)

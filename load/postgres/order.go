@@ -43,7 +43,7 @@ func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 // follow takes note of the keys that arrive.
 func (m *merge) follow(t *target) error {
 	next := m.order
-	if next.broken || t.staged.rows == 0 {
+	if next.broken || t.staged.Rows == 0 {
 		return nil
 	}
 	if !ordered(t) || !next.take(t) {
@@ -55,12 +55,12 @@ func (m *merge) follow(t *target) error {
 
 // ordered reports whether the table's key is such that it can have an order.
 func ordered(t *target) bool {
-	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(lattice(t.Columns, t.Key[0]), schemas.Int64)
+	return unique(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
 
 // take adds the staged keys, and reports whether they go on in order.
 func (o *order) take(t *target) bool {
-	for _, b := range t.staged.batches {
+	for _, b := range t.staged.Batches {
 		keys, ok := column(b, t.Key[0]).(*array.Int64)
 		if !ok {
 			return false
@@ -86,7 +86,7 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 // recognise finds the staged rows that stand in the table as they are. The
 // others, t.only, are left to be compared.
 func (m *merge) recognise(t *target) error {
-	if m.order.broken || t.staged.rows == 0 {
+	if m.order.broken || t.staged.Rows == 0 {
 		return nil
 	}
 	w := &walk{staged: t.staged, key: t.Key[0], way: cmp.Or(m.order.way, 1)}
@@ -100,7 +100,7 @@ func (m *merge) recognise(t *target) error {
 	if w.way < 0 {
 		from, to, turn = "<", ">=", " DESC"
 	}
-	key, limit := "t."+ident(t.Key[0]), maxBeside(t.staged.rows)
+	key, limit := "t."+ident(t.Key[0]), maxBeside(t.staged.Rows)
 	query := fmt.Sprintf("SELECT %s, t.%s FROM %s AS t WHERE %s AND %s AND %s ORDER BY %s%s LIMIT %d", key, ident(schemas.ColHash), m.db.place(t.Name),
 		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouched(t), key, turn, limit)
 	if err := m.s.query(m.ctx, query, w.beside); err != nil {
@@ -112,7 +112,7 @@ func (m *merge) recognise(t *target) error {
 		return m.uncover(t)
 	}
 	m.order.covers, m.order.first, m.order.to, m.order.except = true, first, m.order.last, except
-	m.out.Unchanged += t.staged.rows - int64(len(w.rest))
+	m.out.Unchanged += t.staged.Rows - int64(len(w.rest))
 	t.handed, t.only = int64(len(w.rest)), newOrdinals(w.rest)
 	return nil
 }
@@ -162,7 +162,7 @@ func (m *merge) uncover(t *target) error {
 // unorder gives up the order where a plan turns a key into what has another one.
 func (m *merge) unorder(t *target, p load.Plan) error {
 	key := slices.ContainsFunc(p.Widen, func(w load.Widening) bool { return slices.Contains(p.Table.Key, w.Column.Name) })
-	if !key || child(t.Table) || !m.order.covers {
+	if !key || load.Child(t.Columns) || !m.order.covers {
 		return nil
 	}
 	return m.uncover(t)
@@ -170,7 +170,7 @@ func (m *merge) unorder(t *target, p load.Plan) error {
 
 // walk goes through staged rows beside those of the table.
 type walk struct {
-	staged *staged
+	staged *load.Staged
 	key    string
 	way    int
 
@@ -187,8 +187,8 @@ type walk struct {
 
 // open goes to the first batch from here on that has rows left.
 func (w *walk) open() {
-	for ; w.batch < len(w.staged.batches); w.batch++ {
-		b := w.staged.batches[w.batch]
+	for ; w.batch < len(w.staged.Batches); w.batch++ {
+		b := w.staged.Batches[w.batch]
 		if int64(w.row) == b.NumRows() {
 			w.row = 0
 			continue
@@ -203,7 +203,7 @@ func (w *walk) open() {
 }
 
 // done reports whether there is no staged row left.
-func (w *walk) done() bool { return w.batch == len(w.staged.batches) }
+func (w *walk) done() bool { return w.batch == len(w.staged.Batches) }
 
 func (w *walk) step() {
 	w.row++

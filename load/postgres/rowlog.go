@@ -102,7 +102,7 @@ func document(t *target) string {
 func keyDocument(t *target, of string) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		values[i] = jsonOf(of+ident(k), lattice(t.Columns, k))
+		values[i] = jsonOf(of+ident(k), load.TypeOf(t.Columns, k))
 	}
 	return "'[' || " + strings.Join(values, " || ',' || ") + " || ']'"
 }

@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -72,7 +71,7 @@ func (m *merge) hand(t *target, keys []string) error {
 	var sources []source
 	for i, k := range keys {
 		defs = append(defs, fmt.Sprintf("k%d %s", i, t.types[k]))
-		sources = append(sources, source{from: k, to: lattice(t.Columns, k)})
+		sources = append(sources, source{from: k, to: load.TypeOf(t.Columns, k)})
 	}
 	defs = append(defs, "o bigint", "h text", "y timestamp with time zone")
 	sources = append(sources, source{schemas.ColOrdinal, schemas.Int64}, source{schemas.ColHash, schemas.Text}, source{schemas.ColSyncedAt, schemas.Timestamp})
@@ -81,14 +80,6 @@ func (m *merge) hand(t *target, keys []string) error {
 	}
 	_, err := m.copy(t, "COPY "+handedIn, sources, t.only, false)
 	return err
-}
-
-// lattice is the type of a column of s; ordinals are in none.
-func lattice(s *arrow.Schema, name string) arrow.DataType {
-	if i := s.FieldIndices(name); len(i) > 0 {
-		return schemas.TypeOf(s.Field(i[0]))
-	}
-	return schemas.Int64
 }
 
 // compare joins the records that were handed in with their rows in the table,
@@ -175,7 +166,7 @@ func (m *merge) count(t *target) (counts, error) {
 // chosen are the ordinals of the records for which a condition holds; nil for
 // all where they are as many as were handed in.
 func (m *merge) chosen(t *target, where string, n int64) (*ordinals, error) {
-	if n == t.staged.rows {
+	if n == t.staged.Rows {
 		return nil, nil
 	}
 	all := make([]int64, 0, n)
@@ -213,7 +204,7 @@ func (m *merge) carries(t *target) error {
 	c := &carried{session: m.s}
 	for i, k := range t.Key {
 		defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
-		c.types = append(c.types, lattice(t.Columns, k))
+		c.types = append(c.types, load.TypeOf(t.Columns, k))
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
 	if err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+"))")); err != nil {
@@ -230,7 +221,7 @@ func (m *merge) recarry(t *target) error {
 	}
 	next := &carried{session: m.s, types: slices.Clone(m.carried.types)}
 	for i, k := range t.Key {
-		from, to := m.carried.types[i], lattice(t.Columns, k)
+		from, to := m.carried.types[i], load.TypeOf(t.Columns, k)
 		if schemas.SameType(from, to) {
 			continue
 		}

@@ -116,10 +116,12 @@ func (m *merge) miss(t *target, from string) error {
 // name hands in the keys of rows that somebody has asked the source for.
 func (m *merge) name(t *target, keys []arrow.RecordBatch) error {
 	named := *t
-	named.staged, named.only = &staged{Table: t.Table}, nil
-	defer named.staged.release()
+	named.staged, named.only = &load.Staged{Table: schemas.Table{Name: t.Name}}, nil
+	defer named.staged.Release()
 	for _, b := range keys {
-		named.staged.add(b)
+		if err := named.staged.Add(b); err != nil {
+			return err
+		}
 	}
 	return m.hand(&named, t.Key)
 }
@@ -129,12 +131,12 @@ func (m *merge) list(t *target, n int) error {
 	if n == 0 || m.out.Missing == 0 {
 		return nil
 	}
-	fields := make([]arrow.Field, len(t.Key))
-	for i, k := range t.Key {
-		fields[i] = t.Columns.Field(t.Columns.FieldIndices(k)[0])
+	schema, err := load.Select(t.Columns, t.Key)
+	if err != nil {
+		return err
 	}
 	query := fmt.Sprintf("SELECT %s FROM %s LIMIT %d", strings.Join(keyColumns("", t.Key), ", "), missing, n)
-	return m.s.typed(m.ctx, query, arrow.NewSchema(fields, nil), func(b arrow.RecordBatch) error {
+	return m.s.typed(m.ctx, query, schema, func(b arrow.RecordBatch) error {
 		b.Retain()
 		m.out.Keys = append(m.out.Keys, b)
 		return nil

@@ -25,7 +25,7 @@ type tx struct {
 	of   load.Pass
 	pass *pass
 
-	pending []*staged // in the order of their first batch
+	pending []*load.Staged // in the order of their first batch
 	log     []*applied
 	held    int64 // bytes of batches in log
 	failed  error // of an Apply: nothing can be committed any more
@@ -48,7 +48,7 @@ type attempt struct {
 
 // applied is one call of Apply.
 type applied struct {
-	staged []*staged
+	staged []*load.Staged
 	sweep  load.Sweep
 	out    load.Outcome
 	told   bool // out was returned
@@ -75,10 +75,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err
 	if x.over {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
-	if err = checkKey(t, b); err == nil {
-		x.pending, err = stage(x.pending, t, b)
-	}
-	if err != nil {
+	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
 	return nil
@@ -94,7 +91,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	}
 	a := &applied{staged: x.pending, sweep: s}
 	for _, p := range x.pending {
-		x.held += p.bytes
+		x.held += sizeOf(p)
 	}
 	x.log, x.pending = append(x.log, a), nil
 	if err := x.retry(ctx, func() error { return x.catchUp(ctx) }); err != nil {
@@ -185,9 +182,20 @@ func (x *tx) forgo() {
 	x.held = 0
 }
 
+// sizeOf is how many bytes the batches of a table hold.
+func sizeOf(s *load.Staged) int64 {
+	n := int64(0)
+	for _, b := range s.Batches {
+		for _, c := range b.Columns() {
+			n += int64(c.Data().SizeInBytes())
+		}
+	}
+	return n
+}
+
 func (a *applied) release() {
 	for _, p := range a.staged {
-		p.release()
+		p.Release()
 	}
 	a.staged = nil
 }
@@ -345,7 +353,7 @@ func (x *tx) Rollback() error {
 	}
 	x.over = true
 	for _, p := range x.pending {
-		p.release()
+		p.Release()
 	}
 	for _, a := range x.log {
 		a.release()

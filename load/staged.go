@@ -1,0 +1,103 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Staged is what was written to one table since the last Apply, for destinations
+// that gather it until then. It belongs to one transaction.
+type Staged struct {
+	schemas.Table // Columns: wide enough for the rows of all batches
+	Batches       []arrow.RecordBatch
+	Rows          int64 // of all batches, those that were released included
+}
+
+// Stage adds b to what is pending for its table, as [Tx].Write says, or refuses
+// it. The tables are in the order of their first batch, and have the mode that
+// came with it.
+func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
+	if err := WholeKey(t, b); err != nil {
+		return pending, err
+	}
+	i := slices.IndexFunc(pending, func(s *Staged) bool { return s.Name == t.Name })
+	if i < 0 {
+		i = len(pending)
+		pending = append(pending, &Staged{Table: schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode}})
+	}
+	return pending, pending[i].Add(b)
+}
+
+// WholeKey refuses rows of t whose key is not whole, in penstock's own tables as
+// in those of the source: nothing would tell them apart.
+func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
+	for _, k := range t.Key {
+		i := b.Schema().FieldIndices(k)
+		if len(i) == 0 {
+			return fmt.Errorf("no key column %s", k)
+		}
+		if n := b.Column(i[0]).NullN(); n > 0 {
+			return fmt.Errorf("key column %s is null in %d rows", k, n)
+		}
+	}
+	return nil
+}
+
+// Add retains b. Rows without ordinals get them in the order in which they come.
+func (s *Staged) Add(b arrow.RecordBatch) error {
+	if err := s.widen(b.Schema()); err != nil {
+		return err
+	}
+	if b.Schema().HasField(schemas.ColOrdinal) {
+		b.Retain()
+	} else {
+		b = withOrdinals(b, s.Rows)
+	}
+	s.Batches = append(s.Batches, b)
+	s.Rows += b.NumRows()
+	return nil
+}
+
+// widen makes room for rows of another batch.
+func (s *Staged) widen(columns *arrow.Schema) error {
+	if s.Columns == nil || s.Columns == columns {
+		s.Columns = columns
+		return nil
+	}
+	have := schemas.Table{Name: s.Name, Key: s.Key, Columns: s.Columns}
+	p, err := Fit(have, schemas.Table{Name: s.Name, Key: s.Key, Columns: columns})
+	if err != nil {
+		return err
+	}
+	s.Columns = p.Table.Columns
+	return nil
+}
+
+// Release gives the batches up.
+func (s *Staged) Release() {
+	for _, b := range s.Batches {
+		b.Release()
+	}
+	s.Batches = nil
+}
+
+// withOrdinals is b with ordinals from so many on. The caller releases it.
+func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
+	ib := array.NewInt64Builder(memory.DefaultAllocator)
+	defer ib.Release()
+	ib.Reserve(int(b.NumRows()))
+	for i := range b.NumRows() {
+		ib.UnsafeAppend(from + i)
+	}
+	ordinals := ib.NewArray()
+	defer ordinals.Release()
+	fields := append(b.Schema().Fields(), arrow.Field{Name: schemas.ColOrdinal, Type: schemas.Int64})
+	md := b.Schema().Metadata()
+	return array.NewRecordBatch(arrow.NewSchema(fields, &md), append(slices.Clip(b.Columns()), ordinals), b.NumRows())
+}
