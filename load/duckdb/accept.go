@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // Accept implements [load.Destination]. The records of the table are written
@@ -39,7 +38,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 		return nil, err
 	}
 	m := &merge{tx: x, ctx: ctx, tables: map[string]*target{}}
-	for _, t := range c.tables() {
+	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = &target{Table: t}
 	}
 	for _, step := range []func() error{
@@ -89,21 +88,6 @@ func (c *catalog) accept(name string) ([]load.Change, error) {
 	if err := c.usable(name); err != nil {
 		return nil, err
 	}
-	var changes []load.Change
-	for _, f := range c.made[name].Columns.Fields() {
-		sql, there := live.types[f.Name]
-		if there && sql == sqlType(schemas.TypeOf(f)) {
-			continue
-		}
-		to, known := latticeOf(sql)
-		if there && !known {
-			return nil, fmt.Errorf("column %q is %s, which no value of a source has", f.Name, sql)
-		}
-		change, err := load.Accepted(c.made[name], f, to)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, change)
-	}
-	return changes, nil
+	t := c.made[name]
+	return load.Accept(t, typesOf(t), live.types, latticeOf)
 }

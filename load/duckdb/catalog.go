@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,12 +45,7 @@ func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*c
 			return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
 		}
 	}
-	c.views = map[string]bool{}
-	for _, change := range changes {
-		if change.Action == load.ActionView {
-			c.views[change.Table] = true
-		}
-	}
+	c.views = load.Views(changes)
 	if c.made, err = load.Replay(changes); err != nil {
 		return nil, err
 	}
@@ -152,32 +146,14 @@ func (c *catalog) foreign(t schemas.Table) []string {
 // one of theirs; the engine does not tell upper and lower case apart.
 // Invariant 16
 func (c *catalog) vacant(p load.Plan) error {
-	if p.Create {
-		return nil
-	}
-	var diff []string
-	for _, f := range p.Add {
+	return load.Vacant(p, func(column string) string {
 		for name := range c.live[p.Table.Name].types {
-			if strings.EqualFold(name, f.Name) {
-				diff = append(diff, fmt.Sprintf("column %q is another's, and stands where %s belongs", name, schemas.Source(f)))
+			if strings.EqualFold(name, column) {
+				return name
 			}
 		}
-	}
-	if diff == nil {
-		return nil
-	}
-	return &load.ForeignChange{Table: p.Table.Name, Diff: diff}
-}
-
-// tables are those which penstock made and which are still there.
-func (c *catalog) tables() []schemas.Table {
-	var out []schemas.Table
-	for _, name := range slices.Sorted(maps.Keys(c.made)) {
-		if c.live[name] != nil {
-			out = append(out, c.made[name])
-		}
-	}
-	return out
+		return ""
+	})
 }
 
 // table is the table of that name as it stands, with no columns where there is
@@ -187,21 +163,19 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	if o == nil {
 		return t, nil // never made, or dropped: made anew as it was
 	}
-	types := map[string]string{}
-	for _, f := range fieldsOf(t) {
-		types[f.Name] = sqlType(schemas.TypeOf(f))
-	}
 	if err := c.usable(name); err != nil {
 		return t, err
 	}
-	return t, load.Compare(name, types, o.types)
+	return t, load.Compare(name, typesOf(t), o.types)
 }
 
-func fieldsOf(t schemas.Table) []arrow.Field {
-	if t.Columns == nil {
-		return nil
+// typesOf are the columns of a table as penstock has made them.
+func typesOf(t schemas.Table) map[string]string {
+	types := map[string]string{}
+	for _, f := range t.Columns.Fields() {
+		types[f.Name] = sqlType(schemas.TypeOf(f))
 	}
-	return t.Columns.Fields()
+	return types
 }
 
 // usable refuses what rows cannot be written to at all.

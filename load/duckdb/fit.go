@@ -47,7 +47,7 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 		return err
 	}
 	m.tables = map[string]*target{}
-	for _, t := range c.tables() {
+	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = &target{Table: t}
 	}
 	if m.tables[s.Table] != nil {

@@ -133,15 +133,7 @@ func (m *Memory) Begin(_ context.Context, k state.Key, from state.Cursor, p load
 // Close implements [load.Destination].
 func (m *Memory) Close() error { return nil }
 
-func (m *Memory) at(name string) error {
-	if m.step == nil {
-		return nil
-	}
-	if err := m.step(name); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
+func (m *Memory) at(name string) error { return load.Step(m.step, name) }
 
 // write is what one call of Write brought.
 type write struct {

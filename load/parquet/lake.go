@@ -195,12 +195,4 @@ func (l *Lake) Close() error {
 }
 
 // step names the point a commit has reached to those who asked for it.
-func (l *Lake) step(name string) error {
-	if l.o.Step == nil {
-		return nil
-	}
-	if err := l.o.Step(name); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
+func (l *Lake) step(name string) error { return load.Step(l.o.Step, name) }

@@ -5,46 +5,25 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// adopt takes a table that penstock made for its own although the account of it
-// is lost: it has the columns of bookkeeping, which nobody else would give one.
-// What the columns hold is known again from the rows that arrive.
+// adopt takes a table that penstock made although the account of it is lost. Of
+// one without versions, its keys tell whether it has many rows a record.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
-	if _, known := c.made[want.Name]; known || o == nil || o.kind != "r" || load.Own(want.Name) {
+	if _, known := c.made[want.Name]; known || o == nil || o.kind != "r" {
 		return load.Plan{}, false
 	}
-	for _, own := range []string{schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia} {
-		if _, ok := o.types[own]; !ok {
-			return load.Plan{}, false
-		}
+	mode := want.Mode.Or(schemas.Merge)
+	switch {
+	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(want.Key)):
+		mode = schemas.Append
+	case mode == schemas.History || mode == schemas.Append && len(want.Key) > 0:
+		mode = schemas.Merge // it can turn
 	}
-	t := schemas.Table{Name: want.Name, Key: want.Key, Mode: want.Mode.Or(schemas.Merge)}
-	if _, versions := o.types[schemas.ColValidTo]; versions {
-		t.Mode = schemas.History
-	} else if len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(want.Key)) {
-		t.Mode = schemas.Append
-	} else if t.Mode == schemas.History || t.Mode == schemas.Append && len(want.Key) > 0 {
-		t.Mode = schemas.Merge
-	}
-	p := load.Plan{Create: true, From: t.Mode, Table: t}
-	fields := want.Columns.Fields()
-	if t.Mode == schemas.History {
-		fields = append(fields, schemas.Field(schemas.ColValidFrom, schemas.Timestamp, ""), schemas.Field(schemas.ColValidTo, schemas.Timestamp, ""))
-	}
-	for _, f := range fields {
-		if typ, ok := latticeOf(o.types[f.Name]); ok {
-			p.Add = append(p.Add, schemas.Field(f.Name, typ, schemas.Source(f)))
-		}
-	}
-	md := want.Columns.Metadata()
-	p.Table.Columns = arrow.NewSchema(p.Add, &md)
-	return p, true
+	return load.Adopt(want, mode, o.types, latticeOf)
 }
 
 // change runs f in a transaction that belongs to no stream, and commits it where
@@ -100,7 +79,7 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 		_, err := c.table(table) // what remains cannot be accepted
 		return nil, err
 	}
-	for _, t := range c.tables() {
+	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
 	}
 	if err := m.forgetAll(table); err != nil {
@@ -125,25 +104,5 @@ func (c *catalog) accepted(t schemas.Table, o *object) ([]load.Change, error) {
 		_, err := c.table(t.Name)
 		return nil, err
 	}
-	var changes []load.Change
-	types := c.types(t)
-	for _, f := range t.Columns.Fields() {
-		live, there := o.types[f.Name]
-		if there && live == types[f.Name] {
-			continue
-		}
-		var to arrow.DataType
-		if there {
-			var ok bool
-			if to, ok = latticeOf(live); !ok {
-				return nil, fmt.Errorf("column %q is %s, which penstock does not write", f.Name, live)
-			}
-		}
-		ch, err := load.Accepted(t, f, to)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, ch)
-	}
-	return changes, nil
+	return load.Accept(t, c.types(t), o.types, latticeOf)
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ type object struct {
 
 // readCatalog looks up the tables of the given names and their children.
 func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*catalog, error) {
-	c := &catalog{db: d, views: map[string]bool{}}
+	c := &catalog{db: d}
 	var err error
 	if c.live, err = d.readObjects(ctx, s, names); err != nil {
 		return nil, fmt.Errorf("read the database's catalog: %w", err)
@@ -43,11 +42,7 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", load.Changes.Name, err)
 	}
-	for _, ch := range changes {
-		if ch.Action == load.ActionView {
-			c.views[ch.Table] = true
-		}
-	}
+	c.views = load.Views(changes)
 	if c.made, err = load.Replay(changes); err != nil {
 		return nil, err
 	}
@@ -140,17 +135,6 @@ func (d *DB) readChanges(ctx context.Context, s *session, names []string) (chang
 	return changes, err
 }
 
-// tables are those which penstock made and which are still there.
-func (c *catalog) tables() []schemas.Table {
-	var out []schemas.Table
-	for _, name := range slices.Sorted(maps.Keys(c.made)) {
-		if c.live[name] != nil {
-			out = append(out, c.made[name])
-		}
-	}
-	return out
-}
-
 // table is the table of that name as it stands, with no columns where there is
 // none; an error where somebody has changed it. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
@@ -214,17 +198,10 @@ func kindName(kind string) string {
 // vacant refuses a plan that adds a column whose name somebody else has given to
 // one of theirs. // Invariant 16
 func (c *catalog) vacant(p load.Plan) error {
-	if p.Create {
-		return nil
-	}
-	var diff []string
-	for _, f := range p.Add {
-		if _, taken := c.live[p.Table.Name].types[f.Name]; taken {
-			diff = append(diff, fmt.Sprintf("column %q is another's, and stands where %s belongs", f.Name, schemas.Source(f)))
+	return load.Vacant(p, func(column string) string {
+		if _, taken := c.live[p.Table.Name].types[column]; taken {
+			return column
 		}
-	}
-	if diff == nil {
-		return nil
-	}
-	return &load.ForeignChange{Table: p.Table.Name, Diff: diff}
+		return ""
+	})
 }

@@ -171,7 +171,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 		if err != nil {
 			return err
 		}
-		tables = c.tables()
+		tables = load.Present(c.made, c.live)
 		return nil
 	})
 	if err != nil {
@@ -205,12 +205,4 @@ func (d *DB) Close() error {
 }
 
 // step names the point a commit has reached to those who asked for it.
-func (d *DB) step(name string) error {
-	if d.o.Step == nil {
-		return nil
-	}
-	if err := d.o.Step(name); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
+func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

@@ -75,9 +75,11 @@ func (d *DB) sqlType(t arrow.DataType) string {
 }
 
 // latticeOf is the inverse of [DB.sqlType]; false for types that it never gives.
-func latticeOf(sql string) (arrow.DataType, bool) {
+func latticeOf(_ arrow.Field, sql string) (arrow.DataType, bool) { return typeOf(sql) }
+
+func typeOf(sql string) (arrow.DataType, bool) {
 	if elem, ok := strings.CutSuffix(sql, "[]"); ok {
-		t, ok := latticeOf(elem)
+		t, ok := typeOf(elem)
 		if !ok {
 			return nil, false
 		}
