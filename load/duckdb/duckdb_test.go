@@ -42,6 +42,13 @@ func TestConformance(t *testing.T) {
 			defer done()
 			exec(q)
 		},
+		Drop: func(t testing.TB, d load.Destination, table string) {
+			d.(*DB).detachIdle()
+			path, _ := paths.Load(t)
+			exec, done := plainSession(t, path.(string))
+			defer done()
+			exec("DROP TABLE " + ident(table))
+		},
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			return commentOf(t, d.(*DB), table, column)
 		},

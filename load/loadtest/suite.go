@@ -30,6 +30,10 @@ type Driver struct {
 	// out where nobody can.
 	Alter func(t testing.TB, d load.Destination, table, column string, to arrow.DataType)
 
+	// Drop drops a table by hand. It may be left out where the destination keeps
+	// its account of tables elsewhere than in one.
+	Drop func(t testing.TB, d load.Destination, table string)
+
 	// Comment is what readers are told of a column, or of the table where it has
 	// no name; "" where nothing is.
 	Comment func(t testing.TB, d load.Destination, table, column string) string
@@ -150,6 +154,7 @@ var (
 		{"scan ends", testScanEnds},
 		{"accept", testAccept},
 		{"accept refuses", testAcceptRefuses},
+		{"account is lost", testAccountLost},
 	}
 
 	commitCases = []testCase{

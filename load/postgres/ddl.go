@@ -231,7 +231,7 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 		var last int64
 		err := x.s.numbers(ctx, "SELECT coalesce((pg_catalog.date_part('epoch', max(at)) * 1000000)::bigint, 0) FROM "+x.db.place(load.Changes.Name), &last)
 		if err != nil {
-			return err
+			return x.db.unprepared(err)
 		}
 		x.stamp = time.UnixMicro(max(time.Now().UnixMicro(), last+1))
 	}

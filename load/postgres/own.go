@@ -98,9 +98,14 @@ func (d *DB) makeOne(ctx context.Context, s *session, t schemas.Table) error {
 	return s.run(ctx, "COMMENT ON TABLE "+d.place(t.Name)+" IS "+literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " ")))
 }
 
-// unprepared is called where a table of penstock's own turns out to be gone.
-func (d *DB) unprepared() {
+// unprepared has penstock's own tables looked for anew where an error says that
+// one of them is gone: somebody has dropped it.
+func (d *DB) unprepared(err error) error {
+	if code(err) != codeUndefinedTable {
+		return err
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.ready = false
+	d.mu.Unlock()
+	return again{err}
 }

@@ -51,6 +51,9 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			}
 			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
 		},
+		Drop: func(_ testing.TB, d load.Destination, table string) {
+			server.Exec("DROP TABLE " + d.(*DB).place(table))
+		},
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			p := d.(*DB)
 			of := literal(p.place(table)) + "::regclass"

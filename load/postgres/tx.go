@@ -224,11 +224,7 @@ func (x *tx) start(ctx context.Context) error {
 	}
 	now, err := x.db.fence(ctx, s, x.key)
 	if err != nil {
-		if code(err) == codeUndefinedTable { // somebody has dropped it
-			x.db.unprepared()
-			err = again{err}
-		}
-		return fmt.Errorf("lock cursor: %w", err)
+		return fmt.Errorf("lock cursor: %w", x.db.unprepared(err))
 	}
 	if !now.at(x.at) || x.at.cursor != x.from {
 		return state.ErrMoved

@@ -1,0 +1,44 @@
+package loadtest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// testAccountLost drops the account of tables. They are taken for what they are,
+// versions included, and go on. // Invariant 16
+func testAccountLost(t *testing.T, d Driver) {
+	if d.Drop == nil {
+		t.Skip("the account is in no table")
+	}
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			b, f := newBench(t, d), newFamily(mode, true)
+			b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bob", 0)...)
+			d.Drop(t, b.dest, load.Changes.Name)
+			b.run(2)
+			if mode == schemas.History {
+				x := b.begin()
+				b.write(x, newFamily(schemas.Merge, true).puts(b.pass.Run, "1:amy", 0)...)
+				_, err := x.Apply(t.Context(), load.Sweep{})
+				require.ErrorContains(t, err, "cannot turn to mode merge")
+				require.NoError(t, x.Rollback())
+			}
+			out := b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bea", 0)...)
+			require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out)
+			b.reopen()
+			tables, err := b.dest.Tables(t.Context(), "people")
+			require.NoError(t, err)
+			require.Len(t, tables, 3)
+			for _, have := range tables {
+				require.Equal(t, mode, have.Mode, have.Name)
+			}
+			require.Equal(t, f.root.Key, tables[0].Key)
+			require.Len(t, b.rows("people"), map[bool]int{true: 3, false: 2}[mode == schemas.Append || mode == schemas.History])
+		})
+	}
+}
