@@ -111,6 +111,14 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
+// pace says how many changes there are from now on before each request, after a
+// while. A request that a reader has given up may be under way yet.
+func (m *moving) pace(rate int, after time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rate, m.clock = rate, m.clock.Add(after)
+}
+
 // truth is what a table of the list must hold.
 func (m *moving) truth() map[string]string {
 	m.mu.Lock()
@@ -126,6 +134,7 @@ func (m *moving) truth() map[string]string {
 type movingRig struct {
 	*rig
 	server *moving
+	http   *httptest.Server
 }
 
 func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
@@ -145,7 +154,7 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 	t.Cleanup(func() { _ = client.Close() })
 	g := &rig{t: t, memory: loadtest.NewMemory(nil)}
 	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client}
-	return &movingRig{g, m}
+	return &movingRig{g, m, srv}
 }
 
 // missing are the rows of the table that are not as the server has them.
@@ -167,6 +176,9 @@ func (r *movingRig) once() StreamReport {
 	rep, err := r.run(r.t.Context())
 	require.NoError(r.t, err)
 	require.Len(r.t, rep.Streams, 1)
+	r.http.CloseClientConnections() // a page that was asked for ahead, and given up, may be under way
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
 	return rep.Streams[0]
 }
 
@@ -186,6 +198,7 @@ func TestIncrementalMissesNothing(t *testing.T) {
 	for seed := range seeds {
 		m := &moving{random: rand.New(rand.NewPCG(uint64(seed), 4)), clock: time.Now().UTC().Truncate(time.Second), size: 7,
 			newest: seed%2 == 1, exclusive: seed%4 < 2}
+		pace := rand.New(rand.NewPCG(uint64(seed), 5))
 		for range 150 {
 			m.change()
 		}
@@ -196,11 +209,10 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		r := newMoving(t, m, i)
 		r.once()
 		for range 6 {
-			m.rate = m.random.IntN(3)
+			m.pace(pace.IntN(3), 0)
 			r.once()
 		}
-		m.rate = 0
-		m.clock = m.clock.Add(2 * time.Second)
+		m.pace(0, 2*time.Second)
 		before := m.requests
 		for range 2 {
 			rep := r.once()

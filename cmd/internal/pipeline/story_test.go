@@ -183,11 +183,11 @@ func TestAnyStoryOfIncrementalPassesEndsWell(t *testing.T) {
 		stores := [2]*loadtest.Memory{loadtest.NewMemory(nil), loadtest.NewMemory(nil)}
 		for run := range 9 {
 			quiet := run == 0 || run > 6
-			m.rate = 0
+			rate := 0
 			if !quiet {
-				m.rate = random.IntN(3)
+				rate = random.IntN(3)
 			}
-			m.clock = m.clock.Add(2 * time.Second)
+			m.pace(rate, 2*time.Second)
 			r.config.Destinations = failing(random, quiet, stores[:]...)
 			_, err := r.run(t.Context())
 			require.True(t, err == nil || !quiet, "%v", err)
