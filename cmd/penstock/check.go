@@ -131,13 +131,20 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 			continue
 		}
 		part := fmt.Sprintf("source %s %s", src.Name, surface)
-		probe, ok := cheapest(c.Streams, surface)
+		probe, own, ok := simplest(c, p, surface)
 		if !ok {
 			continue
 		}
 		detail, err := a.probe(ctx, c, p, probe)
+		if e, ok := errors.AsType[*wire.Error](err); ok && own && e.Class == wire.Malformed {
+			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` finds out how", probe.Name, probe.Name), nil
+		}
 		if err != nil {
-			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), surfaceRemedy(err, probe.Name)))
+			hint := surfaceRemedy(err, probe.Name)
+			if own {
+				hint = remedyFor(err, probe.Name)
+			}
+			findings = append(findings, failed(ctx, part, fmt.Errorf("%s: %w", cfg.BaseURL, err), hint))
 			continue
 		}
 		findings = append(findings, finding{Part: part, OK: true, Detail: cfg.BaseURL + ": " + detail})
@@ -173,6 +180,22 @@ func checkSignIns(ctx context.Context, c *config.Config, source string) (all []f
 		broken[s.Surface] = true
 	}
 	return all, broken
+}
+
+// simplest is what to ask of a surface: the cheapest stream of the platform or,
+// where the pipeline reads nothing but the user's own there, of these.
+func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
+	all := c.Streams
+	carried, err := c.Select(p, nil)
+	if err == nil {
+		carried = slices.DeleteFunc(carried, func(s config.Stream) bool { return s.Surface != surface || s.Origin != "" })
+		own = len(carried) > 0 && !slices.ContainsFunc(carried, func(s config.Stream) bool { return s.Stated["path"] == "" })
+	}
+	if own {
+		all = carried
+	}
+	s, ok = cheapest(all, surface)
+	return s, own, ok
 }
 
 // cheapest is the stream that costs a surface the least: one object, else a

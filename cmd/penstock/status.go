@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,9 @@ func (a *app) statusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "how every stream stands: its last pass, what that has proven and why, and what stands in its way",
-		Args:  cobra.NoArgs,
+		Long: `How every stream stands: its last pass, what that has proven and why, and what
+stands in its way. -v has all columns, and --json has them whole.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.read(cmd.Context(), to, func(d *reader) error { return a.status(cmd.Context(), d) })
 		},
@@ -74,7 +77,12 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	for _, k := range slices.Collect(maps.Keys(open)) {
 		add(k, nil)
 	}
-	return a.print(printer{form: a.form()}, out.sort("pipeline", "stream"))
+	out = out.sort("pipeline", "stream")
+	if a.verbose || a.json {
+		return a.print(printer{form: a.form()}, out)
+	}
+	printStanding(a.out, out, time.Now())
+	return nil
 }
 
 // statusRow is the line of one stream. What it met counts until a later run has

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// printStanding tells how every stream stands in as many columns as a terminal
+// has room for, and below them, whole, what a person should look at.
+func printStanding(w io.Writer, t answer, now time.Time) {
+	at := func(name string) int {
+		return slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })
+	}
+	text := func(r []any, name string) string { s, _ := r[at(name)].(string); return s }
+	several := slices.ContainsFunc(t.rows, func(r []any) bool { return text(r, "pipeline") != text(t.rows[0], "pipeline") })
+	name := func(r []any) string {
+		if several {
+			return text(r, "pipeline") + " " + text(r, "stream")
+		}
+		return text(r, "stream")
+	}
+	g := newGrid("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why")
+	var open []string
+	for _, r := range t.rows {
+		state, why, drift := text(r, "state"), text(r, "why"), text(r, "drift")
+		if state != string(pipeline.StatusComplete) {
+			open = append(open, fmt.Sprintf("%-11s %s", state, cmp.Or(why, name(r))))
+			why = "see below"
+		}
+		if drift != "" {
+			open = append(open, fmt.Sprintf("%-11s %s: %s", "drift", name(r), drift))
+		}
+		g.add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
+	}
+	g.render(w)
+	if len(open) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, o := range open {
+		fmt.Fprintln(w, printable(o, false))
+	}
+}
+
+// ageOf is how long ago a time was, in its largest unit; "" for none.
+func ageOf(at any, now time.Time) string {
+	t, ok := at.(time.Time)
+	if !ok {
+		return ""
+	}
+	switch d := max(0, now.Sub(t)); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
