@@ -27,6 +27,7 @@ import (
 type estate struct {
 	*rig
 	url    string
+	server *httptest.Server
 	client *wire.Client
 
 	mu      sync.Mutex
@@ -48,7 +49,7 @@ func newEstate(t *testing.T, n int) *estate {
 	}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	e.url = server.URL
+	e.url, e.server = server.URL, server
 	e.rig = &rig{t: t, memory: loadtest.NewMemory(nil)}
 	e.config = Config{Name: "nightly", limits: defaultLimits}
 	w, err := wire.New(wire.Options{
@@ -158,6 +159,9 @@ func (e *estate) try(options Options) (Report, error) {
 	}
 	e.config.Source, e.config.Options = client, options
 	rep, err := e.run(context.Background())
+	e.server.CloseClientConnections() // a parent that was asked ahead, and given up, may be under way
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, s := range rep.Streams {
 		require.Equal(e.t, s.Counts.Fetched, s.Counts.Written+s.Counts.Unchanged+s.Counts.Deduplicated+s.Counts.Rejected)
 	}
