@@ -168,7 +168,7 @@ func (p *pass) bounded(page Page) Page {
 		if !p.resumed {
 			page.End.Before, page.End.Recent = m.Before, p.seen.recent
 		}
-		page.End.Note = notes(page.End.Note, p.stray())
+		page.End.Note = notes(notes(page.End.Note, p.stray()), p.endless())
 	case m.Tail:
 		page.Exit = &Exit{Next: m.ending(), End: &End{
 			Rule: RuleKnown, Resumed: p.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1, Partial: true, Note: p.note,
@@ -183,6 +183,14 @@ func (p *pass) stray() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d records are older than %s asked for", p.seen.stale, p.seen.stale+p.seen.recent, p.s.Incremental.Param)
+}
+
+// endless says that a range was read beyond its end.
+func (p *pass) endless() string {
+	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
+		return ""
+	}
+	return "the source takes no end of a range: it was read to the present"
 }
 
 // moment reads a value as the time that it tells.

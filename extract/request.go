@@ -28,6 +28,7 @@ func (p position) number() int64 {
 	return n
 }
 
+// String names the place for an error message.
 func (p position) String() string {
 	if p.extra != "" {
 		return "a probe with " + p.extra

@@ -179,6 +179,12 @@ func TestRangeWithoutUntil(t *testing.T) {
 	rest, err = read(c.Client, s, r.cursors[1])
 	require.NoError(t, err)
 	require.Len(t, rest.records, 15)
+	require.Empty(t, rest.end.Note)
+	s.Range.Until = at[40] // an end that nobody can be asked for is no end, and that is said
+	rest, err = read(c.Client, s, "")
+	require.NoError(t, err)
+	require.Len(t, rest.records, 15)
+	require.Contains(t, rest.end.Note, "takes no end of a range")
 }
 
 // A filter that the list does not mind would have it read whole for each window.

@@ -28,8 +28,8 @@ touches. It has a place of its own: the scheduled runs go on as if it had not
 been. What was stopped is carried on by the same command, and what was done is
 done again only with --again. A backfill deletes nothing.
 
-Dates are in UTC. What lies at --to or later is left out; without it, or where it
-is yet to come, the range goes on to the present.`,
+Dates are in UTC. What lies at --to or later is left out; without it, where it is
+yet to come, or of a source that takes no end, the range goes on to the present.`,
 		Example: `  penstock backfill nightly --stream crm.deals --from 2025-01-01 --to 2025-07-01
   penstock backfill --stream 'sales.*'`,
 		Args: cobra.MaximumNArgs(1),

@@ -61,10 +61,13 @@ func None() Credential { return bearer{} }
 
 type bearer struct{ token Secret }
 
+// Token returns the token, whoever asks.
 func (b bearer) Token(context.Context, Session) (Secret, error) { return b.token, nil }
 
+// Renew cannot: another token has to come from whoever made this one.
 func (b bearer) Renew(context.Context, Session, Secret) (Secret, error) { return "", ErrSpent }
 
+// Secrets returns the token.
 func (b bearer) Secrets() []Secret { return []Secret{b.token} }
 
 // Format keeps the token out of a printed Options. // Invariant 5
@@ -76,8 +79,11 @@ type spentError struct {
 	err error // what the server said, if it did
 }
 
+// Error says why, and what to do.
 func (e *spentError) Error() string { return e.why }
 
+// Unwrap returns what the server said.
 func (e *spentError) Unwrap() error { return e.err }
 
+// Is makes it an ErrSpent that a person can end.
 func (e *spentError) Is(target error) bool { return target == ErrSpent || target == ErrSignIn }

@@ -268,6 +268,7 @@ const (
 // denied is an error that says no, in an answer that could be understood.
 type denied struct{ words string }
 
+// Error is what the server said.
 func (d *denied) Error() string { return d.words }
 
 func fateOf(err error) fate {

@@ -25,6 +25,7 @@ type parkedError struct {
 	until  time.Time
 }
 
+// Error says until when, and why.
 func (e *parkedError) Error() string {
 	return fmt.Sprintf("%s, not before %s", e.reason, e.until.UTC().Format(time.RFC3339))
 }
@@ -38,6 +39,7 @@ const (
 	failing
 )
 
+// String is the reason in words.
 func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }

@@ -281,6 +281,7 @@ type ChangedError struct {
 	Err    error // may be nil
 }
 
+// Error names the stream and what is not as it was.
 func (e *ChangedError) Error() string {
 	if e.Err == nil {
 		return e.Stream + ": " + e.Reason
