@@ -322,6 +322,15 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
+// A file written on Windows has its faults where an editor shows them.
+func TestParseWindowsLines(t *testing.T) {
+	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
+	_, unix := Parse([]byte(text), input())
+	_, windows := Parse([]byte(strings.ReplaceAll(text, "\n", "\r\n")), input())
+	require.ErrorContains(t, unix, "melt")
+	require.EqualError(t, windows, unix.Error())
+}
+
 func TestParseReportsEveryFault(t *testing.T) {
 	yaml := strings.NewReplacer("pipelines:", "pipelines: # x", "https://app", "http://app", "from: main", "from: nobody", "duckdb:w", "duck:w").Replace(minimal)
 	_, err := Parse([]byte(yaml), input())

@@ -56,7 +56,8 @@ func (r *reader) document(data []byte) ast.Node {
 		r.fault(Pos{}, "larger than %d bytes; a configuration is never that large", maxBytes)
 		return nil
 	}
-	tokens := lexer.Tokenize(string(data))
+	// The lexer counts the end of a comment twice where it is \r\n.
+	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if len(tokens) > maxTokens {
 		r.fault(Pos{}, "more than %d words and signs; a configuration is never that large", maxTokens)
 		return nil

@@ -56,8 +56,8 @@ const (
 // document is a file with the places in it that matter here.
 type document struct {
 	file    string
-	data    string
-	eol     string
+	data    string // its lines end in \n; see crlf
+	crlf    bool   // in the file they end in \r\n
 	lines   []int  // where each begins
 	streams *entry // the key `streams`; nil where there is none
 	entries []entry
@@ -113,21 +113,21 @@ func bare(n ast.Node) ast.Node {
 }
 
 func parse(file string, data []byte) (*document, error) {
-	d := &document{file: file, data: string(data), eol: "\n"}
+	d := &document{file: file, data: strings.ReplaceAll(string(data), "\r\n", "\n")}
+	d.crlf = len(d.data) < len(data)
 	switch {
 	case len(data) > maxFile:
 		return nil, &Error{File: file, Message: "larger than a configuration may be"}
 	case !utf8.Valid(data):
 		return nil, &Error{File: file, Message: "not UTF-8"}
-	case strings.Contains(strings.ReplaceAll(d.data, "\r\n", ""), "\r"):
+	case strings.Contains(d.data, "\r"):
 		return nil, &Error{File: file, Message: "a carriage return without a line feed"}
-	}
-	if before, _, found := strings.Cut(d.data, "\n"); found && strings.HasSuffix(before, "\r") {
-		d.eol = "\r\n"
+	case d.crlf && len(data)-len(d.data) != strings.Count(d.data, "\n"):
+		return nil, &Error{File: file, Message: "some lines end in \\r\\n and some in \\n; give all the same end, then import again"}
 	}
 	d.lines = []int{0}
-	for i, c := range data {
-		if c == '\n' {
+	for i := range len(d.data) {
+		if d.data[i] == '\n' {
 			d.lines = append(d.lines, i+1)
 		}
 	}

@@ -74,6 +74,9 @@ func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error)
 	if err := doc.unharmed(out); err != nil {
 		return nil, nil, err
 	}
+	if doc.crlf {
+		out = strings.ReplaceAll(out, "\n", "\r\n")
+	}
 	return []byte(out), changes, nil
 }
 
@@ -126,7 +129,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 func (d *document) behind(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
-		text = d.eol + text
+		text = "\n" + text
 	}
 	return edit{at, at, text}
 }
@@ -143,7 +146,7 @@ func (d *document) renew(e entry, s Stream) edit {
 // block is a stream's block in block style, whole lines.
 func (d *document) block(s Stream, indent string) string {
 	lines := append([]string{indent + title}, block(s.fields(), indent+"  ")...)
-	return strings.Join(lines, d.eol) + d.eol
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // append is the edits that put new streams behind those there are.
@@ -154,13 +157,13 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 	}
 	var b strings.Builder
 	for _, s := range streams {
-		b.WriteString(indent + quoted(s.Name) + ":" + d.eol + d.block(s, indent+"  "))
+		b.WriteString(indent + quoted(s.Name) + ":\n" + d.block(s, indent+"  "))
 	}
 	switch h := d.streams; {
 	case h == nil:
-		text := "streams:" + d.eol + b.String()
+		text := "streams:\n" + b.String()
 		if d.data != "" {
-			text = d.eol + text
+			text = "\n" + text
 		}
 		return []edit{d.behind(len(d.lines), text)}, nil
 	case h.alias || h.flow && !h.empty || !h.mapping && !h.empty:

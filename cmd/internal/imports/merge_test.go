@@ -59,6 +59,7 @@ func TestMergeRefuses(t *testing.T) {
 		"streams:\n  a.b: {\n":                              "f:",
 		strings.Repeat("[", 100):                            "nested more than 64 levels",
 		"streams:\n  a.b: {mode: merge}\n---\nversion: 1\n": "a second document",
+		"version: 1\r\nstreams: {}\n":                       "some lines end in",
 	} {
 		_, _, err := Merge("f", []byte(in), []Stream{stream("a.b", "new")})
 		var e *Error
@@ -99,6 +100,9 @@ func TestMergeKeeps(t *testing.T) {
 		noise("")
 		line("", "state: .x")
 		in := b.String()
+		if rapid.Bool().Draw(t, "windows") {
+			in = strings.ReplaceAll(in, "\n", "\r\n")
+		}
 		var streams []Stream
 		for i := range n + 2 {
 			if rapid.Bool().Draw(t, "imported") {
@@ -146,6 +150,8 @@ func TestGone(t *testing.T) {
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte("streams:\n  a.b: {mode: history}\n  x.y:\n    imported: {from: a}\n"))
 	f.Add([]byte("a: &a\n  b: 1\nstreams: &s\n  a.b: !!map {}\n  c.d: *a\n"))
+	f.Add([]byte("# c\r\nstreams:\r\n  a.b: {mode: history}\r\n"))
+	f.Add([]byte("\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		streams := []Stream{stream("a.b", "x"), stream("x.y", "z")}
 		out, _, err := Merge("f", data, streams)
