@@ -37,6 +37,8 @@ type mark struct {
 	Barren  int       `json:"barren,omitempty"` // empty pages in a row
 	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
 
+	Gaps []Gap `json:"gaps,omitempty"` // what the server could not give so far; maxIsolating bounds them
+
 	recall
 	Frame frame `json:"windows,omitzero"`
 

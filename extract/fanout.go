@@ -45,8 +45,7 @@ type fan struct {
 	records  []byte // gathered, for the page to come
 	size     int64  // of the files among them
 	files    []File
-	gaps     []Gap
-	allGaps  []Gap
+	gaps     []Gap // of the page to come; those of the pass stand in its mark
 	parents  []Parent
 	current  Parent // the one being read
 	answered bool   // some parent was
@@ -244,11 +243,11 @@ func (f *fan) without(t candidate, err error, begun bool) error {
 		return err
 	case gone(err) && !begun:
 		f.mark.Gone++
-	case !alone(f.s, fault) || len(f.allGaps) >= maxGaps || !f.answered && len(f.allGaps) >= allGone:
+	case !alone(f.s, fault) || len(f.mark.Gaps) >= maxGaps || !f.answered && len(f.mark.Gaps) >= allGone:
 		return err
 	default:
 		g := Gap{At: parentAt + t.line, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
-		f.gaps, f.allGaps = append(f.gaps, g), append(f.allGaps, g)
+		f.gaps, f.mark.Gaps = append(f.gaps, g), append(f.mark.Gaps, g)
 	}
 	f.current.Sure = false
 	f.requests += requestsOf(err)
@@ -285,7 +284,7 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 			return true, err
 		}
 		f.append(st.batch.records)
-		f.gaps, f.allGaps = append(f.gaps, st.gaps...), append(f.allGaps, st.gaps...)
+		f.gaps, f.mark.Gaps = append(f.gaps, st.gaps...), append(f.mark.Gaps, st.gaps...)
 		if st.file != nil {
 			f.files, f.size = append(f.files, *st.file), f.size+int64(len(st.file.Body))
 		}
@@ -354,7 +353,7 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
-		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.allGaps, Note: f.note,
+		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.mark.Gaps, Note: f.note,
 	}), nil), nil
 }
 

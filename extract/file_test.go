@@ -130,6 +130,21 @@ func TestFanOutBrokenParent(t *testing.T) {
 	require.Contains(t, r.end.Gaps[0].String(), "parent [7]: ")
 }
 
+// One that was interrupted behind it still knows.
+func TestFanOutBrokenParentResumed(t *testing.T) {
+	f := newFamily(t, gatherParents+20)
+	f.broken = "7"
+	_, err := read(f.Client, f.parent, "")
+	require.NoError(t, err)
+	r, err := read(f.Client, f.child, "")
+	require.NoError(t, err)
+	require.Greater(t, len(r.cursors), 1)
+	again, err := read(f.Client, f.child, r.cursors[0])
+	require.NoError(t, err)
+	require.Equal(t, r.end.Gaps, again.end.Gaps)
+	require.Len(t, again.end.Gaps, 1)
+}
+
 func TestFileName(t *testing.T) {
 	for disposition, want := range map[string]string{
 		`attachment; filename="a.pdf"`:                       "a.pdf",

@@ -60,6 +60,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	l.stepwise = p.mark.Tail
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
 	l.pager.zero, l.pager.barren = p.mark.Zero, p.mark.Barren
+	l.gaps.all = p.mark.Gaps
 	if p.mark.Size > 0 {
 		l.s.Pagination.Limit = p.mark.Size
 	}
@@ -87,6 +88,7 @@ func (p *pass) page(l *listing, st *step) Page {
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit
 	}
+	m.Gaps = l.gaps.all
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
 	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
 	if st.file != nil {

@@ -182,7 +182,7 @@ func (w *windows) end(f *fan) *End {
 	m := &f.mark
 	e := &End{
 		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,
-		Windows: m.Parents, Short: m.Short, Gaps: f.allGaps, Note: f.note, Partial: m.Frame.Part,
+		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Frame.Part,
 	}
 	if e.Partial {
 		e.Since = m.Frame.From
