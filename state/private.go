@@ -49,13 +49,28 @@ func inspect(path string) (fs.FileInfo, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read credential: %w", err)
+		return nil, fmt.Errorf("inspect: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is %w: it is no regular file; remove it", path, ErrExposed)
 	case shared(info, 0o077):
 		return nil, fmt.Errorf("%s is %w: others may read it (mode %04o); chmod 600 it", path, ErrExposed, info.Mode().Perm())
 	}
 	return info, nil
+}
+
+// inspectFolder returns [ErrExposed], wrapped, if everyone may put files into the
+// state folder dir.
+func inspectFolder(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("open state: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("open state: %s is no folder", dir)
+	case shared(info, 0o002) && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
+	}
+	return nil
 }
 
 // shared reports whether anyone else has one of these rights. Where rights are

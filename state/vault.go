@@ -52,18 +52,13 @@ func (v *Vault) folder() string { return filepath.Join(v.dir, "tokens") }
 // Check returns [ErrExposed], wrapped, if the vault's folders are not safe for
 // secrets. Folders that are not there yet are: they will be made so.
 func (v *Vault) Check() error {
-	info, err := os.Stat(v.dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if _, err := os.Stat(v.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case err != nil:
-		return fmt.Errorf("open state: %w", err)
-	case !info.IsDir():
-		return fmt.Errorf("open state: %s is no folder", v.dir)
-	case shared(info, 0o002) && info.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", v.dir, ErrExposed, info.Mode().Perm())
 	}
-	info, err = os.Lstat(v.folder())
+	if err := inspectFolder(v.dir); err != nil {
+		return err
+	}
+	info, err := os.Lstat(v.folder())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
