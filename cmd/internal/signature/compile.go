@@ -1,0 +1,132 @@
+package signature
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+)
+
+// Compile makes a verifier of schemes, tried in their order, and keys. Each
+// scheme uses the keys of its kind and needs at least one; an empty secret is an
+// error and never a key. Errors are of faulty schemes and keys, joined.
+func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
+	v := &Verifier{}
+	v.scratch.New = func() any { return &scratch{} }
+	var errs []error
+	for _, s := range schemes {
+		c, err := compile(s, keys)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("compile scheme %s: %w", s.Name, err))
+			continue
+		}
+		v.schemes = append(v.schemes, c)
+	}
+	if len(schemes) == 0 {
+		errs = append(errs, errors.New("compile schemes: there is none"))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return v, nil
+}
+
+// compiled is a scheme in the form in which it is used.
+type compiled struct {
+	Scheme
+	header  string // canonical
+	ts, id  source
+	content []segment
+	keys    []usable
+
+	signsTS, signsID bool // on their own, not only within the body
+}
+
+// usable is a key with its label.
+type usable struct {
+	Key
+	checker
+}
+
+func compile(s Scheme, keys []Key) (*compiled, error) {
+	if faults := s.Faults(); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	s = s.filled()
+	c := &compiled{Scheme: s, header: textproto.CanonicalMIMEHeaderKey(s.Header)}
+	c.ts, c.id = newSource(s.Timestamp.From), newSource(s.EventID)
+	c.content, c.signsTS, c.signsID = segments(s.Content), uses(s.Content, TS), uses(s.Content, ID)
+	for _, k := range keys {
+		if !k.Serves(s) {
+			continue
+		}
+		material, err := k.material(s)
+		if err != nil {
+			return nil, fmt.Errorf("secret %s %w", k.Label, err)
+		}
+		c.keys = append(c.keys, usable{k, newChecker(s, material)})
+	}
+	if len(c.keys) == 0 {
+		return nil, fmt.Errorf("no key for %s", s.Algorithm)
+	}
+	return c, nil
+}
+
+// source is a [From], taken apart.
+type source struct {
+	from    From
+	header  string
+	pointer []string
+}
+
+func newSource(f From) source {
+	if f.nowhere() {
+		return source{}
+	}
+	s := source{from: f}
+	if name, ok := f.header(); ok {
+		s.header = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	if p, ok := f.pointer(); ok {
+		s.pointer, _ = pointerOf(p) // Faults has read it
+	}
+	return s
+}
+
+// read is the value that stands there, "" where there is none. parsed is that of
+// the signature header.
+func (s *source) read(d *Delivery, parsed string) (string, Reason) {
+	switch {
+	case s.from == Parsed:
+		return parsed, ""
+	case s.header != "":
+		v, reason := single(d.Header, s.header)
+		switch {
+		case reason == Missing:
+			return "", "" // whoever needs it says so
+		case reason == "" && (len(v) > maxHeader || !printable(v)):
+			return "", Malformed
+		}
+		return v, reason
+	case s.pointer != nil:
+		return lookUp(d.Body, s.pointer), ""
+	}
+	return "", ""
+}
+
+// segment is a [Token] in the form in which it is used.
+type segment struct {
+	kind   Kind
+	fixed  []byte
+	header string
+	of     []segment
+}
+
+func segments(ts []Token) []segment {
+	var all []segment
+	for _, t := range ts {
+		all = append(all, segment{
+			kind: t.Kind, fixed: []byte(t.Text), header: textproto.CanonicalMIMEHeaderKey(t.Text), of: segments(t.Of),
+		})
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package signature
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxPointer is how deep into a body a pointer may reach.
+const maxPointer = 8
+
+// pointerOf takes an RFC 6901 pointer apart.
+func pointerOf(p string) ([]string, bool) {
+	after, ok := strings.CutPrefix(p, "/")
+	if !ok {
+		return nil, false
+	}
+	parts := strings.Split(after, "/")
+	for i, part := range parts {
+		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(part), "~") {
+			return nil, false
+		}
+		parts[i] = strings.NewReplacer("~0", "~", "~1", "/").Replace(part)
+	}
+	return parts, len(parts) <= maxPointer
+}
+
+// lookUp is the text or the number that stands at a place of a JSON document;
+// "" where there is neither, or no JSON. It reads no farther than it has to.
+func lookUp(doc []byte, path []string) string {
+	d := jsontext.NewDecoder(bytes.NewBuffer(doc), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for _, name := range path {
+		if !descend(d, name) {
+			return ""
+		}
+	}
+	switch d.PeekKind() {
+	case '"', '0':
+		t, err := d.ReadToken()
+		if err != nil {
+			return ""
+		}
+		return t.String()
+	}
+	return ""
+}
+
+// descend stops before the value of a member or an element.
+func descend(d *jsontext.Decoder, name string) bool {
+	t, err := d.ReadToken()
+	if err != nil {
+		return false
+	}
+	switch t.Kind() {
+	case '{':
+		for d.PeekKind() == '"' {
+			key, err := d.ReadToken()
+			if err != nil {
+				return false
+			}
+			if key.String() == name {
+				return true
+			}
+			if d.SkipValue() != nil {
+				return false
+			}
+		}
+	case '[':
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 0 || strconv.Itoa(n) != name {
+			return false
+		}
+		for range n {
+			if k := d.PeekKind(); k == ']' || d.SkipValue() != nil {
+				return false
+			}
+		}
+		return d.PeekKind() != ']'
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package signature
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scheme is how a sender signs its deliveries: data, so that a new sender is a
+// block of configuration and not a release. [Scheme.Faults] says what is wrong
+// with one; the zero value of a field is the default that its comment names.
+type Scheme struct {
+	Name        string // in verdicts and metrics
+	Header      string // that carries the signature, in any case
+	Parse       Parse
+	Timestamp   Timestamp
+	EventID     From        // used to tell duplicates, once the signature is verified; "": there is none
+	Content     []Token     // what is signed, put together in this order
+	Algorithm   Algorithm   // "": HMACSHA256
+	Encoding    Encoding    // of the signature; "": Hex
+	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
+	PublicURL   string      // this endpoint as the sender calls it, for the tokens url and path; never taken from a request
+	AllowWeak   bool        // HMACSHA1 is accepted
+}
+
+// Style is the grammar of the signature header.
+type Style string
+
+// The styles.
+const (
+	Bare     Style = "bare"     // the signature and nothing else
+	Prefixed Style = "prefix"   // a fixed text, then the signature
+	KV       Style = "kv"       // pairs of keys and values
+	List     Style = "list"     // signatures behind a fixed text each
+	Template Style = "template" // {sig}, {ts}, {id} and {key_id} between fixed texts
+)
+
+// Parse says how the signature header is read. Fields of other styles than its
+// own are faults.
+type Parse struct {
+	Style Style // "": Bare
+
+	Prefix string // Prefixed: stands before the signature
+
+	PairSep string   // KV: between pairs; "": a comma
+	KVSep   string   // KV: between a key and its value; "": an equals sign
+	Sig     []string // KV: keys of signatures; each may occur more than once
+	TS      string   // KV: key of the timestamp, which occurs once
+	ID      string   // KV: key of the event id, ditto
+	KeyID   string   // KV: key of the key's name, ditto
+	Ignore  []string // KV: keys that mean nothing here; any other refuses the delivery
+
+	Sep        string // List and Template: between items; "" means one space for List, one item for Template
+	ItemPrefix string // List: of the items that count; others are passed over
+
+	Template string // Template: of each item
+}
+
+// From is where a value stands: parsed (in the signature header), header:NAME,
+// json:/pointer (into the body), none or "".
+type From string
+
+// The places without an argument.
+const (
+	Parsed From = "parsed"
+	None   From = "none"
+)
+
+// FromHeader is the value of a header.
+func FromHeader(name string) From { return From("header:" + name) }
+
+// FromJSON is the value in the body that an RFC 6901 pointer names.
+func FromJSON(pointer string) From { return From("json:" + pointer) }
+
+func (f From) header() (string, bool)  { return strings.CutPrefix(string(f), "header:") }
+func (f From) pointer() (string, bool) { return strings.CutPrefix(string(f), "json:") }
+func (f From) nowhere() bool           { return f == "" || f == None }
+
+// Unit is how a timestamp is written.
+type Unit string
+
+// The units.
+const (
+	Seconds      Unit = "s"
+	Milliseconds Unit = "ms"
+	ISO8601      Unit = "iso8601" // as RFC 3339
+)
+
+// Default bounds of a timestamp's age.
+const (
+	DefaultPast   = 300 * time.Second
+	DefaultFuture = 60 * time.Second
+)
+
+// MaxWindow is the widest that either bound may be set.
+const MaxWindow = 24 * time.Hour
+
+// Timestamp says where the time of a delivery stands and how old it may be. It
+// is looked at after the signature has been verified, so that a refusal tells
+// a forger nothing.
+type Timestamp struct {
+	From   From          // "": none, and there is no window
+	Unit   Unit          // "": Seconds
+	Past   time.Duration // how old it may be; 0: DefaultPast
+	Future time.Duration // how far ahead of us; 0: DefaultFuture
+}
+
+// Algorithm is a MAC or a signature.
+type Algorithm string
+
+// The algorithms.
+const (
+	HMACSHA1   Algorithm = "hmac-sha1" // only where AllowWeak is set
+	HMACSHA256 Algorithm = "hmac-sha256"
+	HMACSHA384 Algorithm = "hmac-sha384"
+	HMACSHA512 Algorithm = "hmac-sha512"
+	Ed25519    Algorithm = "ed25519"
+	ECDSAP256  Algorithm = "ecdsa-p256-sha256" // ASN.1 DER
+	RSASHA256  Algorithm = "rsa-sha256"        // PKCS #1 v1.5
+)
+
+// Encoding is how a signature's bytes are written. Each is read in its one
+// canonical form alone.
+type Encoding string
+
+// The encodings.
+const (
+	Hex       Encoding = "hex"       // lower case
+	Base64    Encoding = "base64"    // padded
+	Base64URL Encoding = "base64url" // not padded
+)
+
+// KeyEncoding is how the bytes of a key are made of its text.
+type KeyEncoding string
+
+// The encodings of keys.
+const (
+	Text              KeyEncoding = "text"
+	TextWithoutPrefix KeyEncoding = "text_without_prefix" // what follows the first _
+	KeyBase64         KeyEncoding = "base64"
+	WhsecBase64       KeyEncoding = "whsec_base64" // base64 of what follows whsec_ or whpk_
+	KeyHex            KeyEncoding = "hex"
+	PEM               KeyEncoding = "pem"
+)
+
+// Presets are the names that [Preset] knows.
+func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
+
+// Preset is a scheme by its name, read from a header.
+func Preset(name, header string) (Scheme, bool) {
+	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
+	switch name {
+	case "stripe":
+		s.Parse = Parse{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}}
+		s.Timestamp.From = Parsed
+		s.Content = []Token{{Kind: TS}, Literal("."), {Kind: Body}}
+	case "hex":
+	case "base64":
+		s.Encoding = Base64
+	case "standard":
+		s.Parse = Parse{Style: List, ItemPrefix: "v1,"}
+		s.Timestamp.From = FromHeader("Webhook-Timestamp")
+		s.EventID = FromHeader("Webhook-Id")
+		s.Content = []Token{{Kind: ID}, Literal("."), {Kind: TS}, Literal("."), {Kind: Body}}
+		s.Encoding, s.KeyEncoding = Base64, WhsecBase64
+	case "slack":
+		s.Parse = Parse{Style: Prefixed, Prefix: "v0="}
+		s.Timestamp.From = FromHeader("X-Slack-Request-Timestamp")
+		s.EventID = FromJSON("/event_id")
+		s.Content = []Token{Literal("v0:"), {Kind: TS}, Literal(":"), {Kind: Body}}
+	}
+	return s, slices.Contains(Presets(), name)
+}
+
+// filled is the scheme with its defaults in place.
+func (s Scheme) filled() Scheme {
+	s.Parse = s.Parse.filled()
+	s.Algorithm = or(s.Algorithm, HMACSHA256)
+	s.Encoding = or(s.Encoding, Hex)
+	s.KeyEncoding = or(s.KeyEncoding, s.Algorithm.usualKey())
+	s.Timestamp.Unit = or(s.Timestamp.Unit, Seconds)
+	s.Timestamp.Past = or(s.Timestamp.Past, DefaultPast)
+	s.Timestamp.Future = or(s.Timestamp.Future, DefaultFuture)
+	return s
+}
+
+func (p Parse) filled() Parse {
+	p.Style = or(p.Style, Bare)
+	switch p.Style {
+	case KV:
+		p.PairSep, p.KVSep = or(p.PairSep, ","), or(p.KVSep, "=")
+	case List:
+		p.Sep = or(p.Sep, " ")
+	}
+	return p
+}
+
+// usualKey is how the keys of an algorithm are written unless a scheme says
+// otherwise.
+func (a Algorithm) usualKey() KeyEncoding {
+	if a.public() {
+		return PEM
+	}
+	return Text
+}
+
+// public reports whether a signature is verified with a public key.
+func (a Algorithm) public() bool { return a == Ed25519 || a == ECDSAP256 || a == RSASHA256 }
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

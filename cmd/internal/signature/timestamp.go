@@ -1,0 +1,43 @@
+package signature
+
+import (
+	"strconv"
+	"time"
+)
+
+// read is the time that a text spells; false for any other text.
+func (t *Timestamp) read(text string) (time.Time, bool) {
+	if t.Unit == ISO8601 {
+		at, err := time.Parse(time.RFC3339, text)
+		return at, err == nil
+	}
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return time.Time{}, false
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	if t.Unit == Milliseconds {
+		return time.UnixMilli(n), true
+	}
+	// Beyond the year 9999 seconds overflow what time.Time can compare.
+	if n > 253402300799 {
+		n = 253402300800
+	}
+	return time.Unix(n, 0), true
+}
+
+// judge holds a signed time against the window around now.
+func (t *Timestamp) judge(now time.Time, text string) (time.Time, Reason) {
+	at, ok := t.read(text)
+	switch {
+	case !ok || at.Before(now.Add(-t.Past)):
+		return time.Time{}, Old
+	case at.After(now.Add(t.Future)):
+		return time.Time{}, Early
+	}
+	return at, ""
+}

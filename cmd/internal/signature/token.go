@@ -1,0 +1,98 @@
+package signature
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is a word of the language in which signed content is described.
+type Kind string
+
+// The kinds. Of those with an argument the argument stands in [Token].
+const (
+	Fixed      Kind = "literal" // Text
+	Body       Kind = "body"    // the raw bytes
+	TS         Kind = "ts"      // the timestamp, as it was written
+	ID         Kind = "id"      // the event id, as it was written
+	KeyID      Kind = "key_id"  // the key's name, out of the signature header
+	Method     Kind = "method"
+	Path       Kind = "path"
+	Query      Kind = "query"     // without its question mark
+	URL        Kind = "url"       // the scheme's PublicURL with the query of the request
+	HeaderOf   Kind = "header"    // the header named Text
+	SHA256Hex  Kind = "sha256hex" // digest of Of, in lower-case hex
+	SHA256Raw  Kind = "sha256raw" // digest of Of, as 32 bytes
+	tokenNames      = "body, ts, id, key_id, method, path, query, url, header:NAME, sha256hex(body) or sha256raw(body)"
+)
+
+// Token is one part of what is signed.
+type Token struct {
+	Kind Kind
+	Text string  // of Fixed and HeaderOf
+	Of   []Token // of SHA256Hex and SHA256Raw
+}
+
+// Literal is a fixed text.
+func Literal(text string) Token { return Token{Kind: Fixed, Text: text} }
+
+var plainKinds = []Kind{Body, TS, ID, KeyID, Method, Path, Query, URL}
+
+// ParseToken reads a token as a scheme's block has it: a bare word, header:NAME,
+// or sha256hex(WORD) and sha256raw(WORD). Literals are not among them.
+func ParseToken(word string) (Token, bool) {
+	if slices.Contains(plainKinds, Kind(word)) {
+		return Token{Kind: Kind(word)}, true
+	}
+	if name, ok := strings.CutPrefix(word, "header:"); ok {
+		return Token{Kind: HeaderOf, Text: name}, isHeaderName(name)
+	}
+	for _, k := range []Kind{SHA256Hex, SHA256Raw} {
+		inner, ok := strings.CutPrefix(word, string(k)+"(")
+		if inner, closed := strings.CutSuffix(inner, ")"); ok && closed {
+			of, known := ParseToken(inner)
+			return Token{Kind: k, Of: []Token{of}}, known && of.Of == nil
+		}
+	}
+	return Token{}, false
+}
+
+// TokenNames are the words that [ParseToken] reads, for messages.
+func TokenNames() string { return tokenNames }
+
+// String is the token as a scheme's block has it.
+func (t Token) String() string {
+	switch {
+	case t.Kind == Fixed:
+		return strconv.Quote(t.Text)
+	case t.Kind == HeaderOf:
+		return "header:" + t.Text
+	case t.Of == nil:
+		return string(t.Kind)
+	case len(t.Of) == 1 && t.Of[0].Kind != Fixed:
+		return string(t.Kind) + "(" + t.Of[0].String() + ")"
+	}
+	return "{" + string(t.Kind) + ": " + tokenList(t.Of) + "}"
+}
+
+func tokenList(ts []Token) string {
+	words := make([]string, len(ts))
+	for i, t := range ts {
+		words[i] = t.String()
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// uses reports whether any token, or part of one, is of a kind.
+func uses(ts []Token, k Kind) bool {
+	return slices.ContainsFunc(ts, func(t Token) bool { return t.Kind == k || uses(t.Of, k) })
+}
+
+func isHeaderName(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}

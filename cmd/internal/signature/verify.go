@@ -1,0 +1,174 @@
+package signature
+
+import (
+	"encoding/hex"
+	"time"
+)
+
+// reading is a delivery as a scheme reads it: all that is needed to verify it.
+type reading struct {
+	fields
+	decoded [maxSignatures][]byte
+}
+
+// verify judges a delivery by one scheme. The order is fixed: the header's
+// form, then the signature by every key, then the time.
+func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reason) {
+	s.buf, s.segments = s.buf[:0], s.segments[:0]
+	defer s.forget()
+	var r reading
+	if reason := c.read(d, s, &r); reason != "" {
+		return Verdict{}, reason
+	}
+	key, reason := c.authentic(now, s, &r)
+	if reason != "" {
+		return Verdict{}, reason
+	}
+	verdict := Verdict{Scheme: c.Name, SecretLabel: key.Label, EventID: r.id}
+	if c.ts.pointer != nil && !c.signsTS {
+		r.ts = lookUp(d.Body, c.ts.pointer)
+	}
+	if c.id.pointer != nil && !c.signsID {
+		verdict.EventID = lookUp(d.Body, c.id.pointer)
+	}
+	switch {
+	case c.ts.from == "":
+		return verdict, ""
+	case r.ts == "":
+		return Verdict{}, Incomplete
+	}
+	// What was signed is judged, and nothing before: a refusal tells a forger
+	// nothing.
+	verdict.Time, reason = c.Timestamp.judge(now, r.ts)
+	return verdict, reason
+}
+
+// forget lets go of the delivery, which the pool must not keep alive.
+func (s *scratch) forget() { clear(s.segments) }
+
+// read takes the signatures out of the header and puts the signed content
+// together.
+func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {
+	value, reason := single(d.Header, c.header)
+	if reason != "" {
+		return reason
+	}
+	if !c.Parse.parse(value, &r.fields) {
+		return Malformed
+	}
+	least, most := c.Algorithm.lengths()
+	for i, text := range r.sigs[:r.n] {
+		from := len(s.buf)
+		var ok bool
+		s.buf, ok = c.Encoding.appendDecoded(s.buf, text)
+		r.decoded[i] = s.buf[from:len(s.buf):len(s.buf)]
+		if n := len(r.decoded[i]); !ok || n < least || n > most {
+			return Malformed
+		}
+	}
+	// A time or an id in the body that is not signed on its own is looked up
+	// only once the body is known to be the sender's.
+	if c.ts.pointer == nil || c.signsTS {
+		if r.ts, reason = c.ts.read(d, r.ts); reason != "" {
+			return reason
+		}
+	}
+	if c.id.pointer == nil || c.signsID {
+		if r.id, reason = c.id.read(d, r.id); reason != "" {
+			return reason
+		}
+	}
+	return c.assemble(c.content, d, s, r)
+}
+
+// assemble adds the bytes of parts to the scratch's segments.
+func (c *compiled) assemble(parts []segment, d *Delivery, s *scratch, r *reading) Reason {
+	for i := range parts {
+		p := &parts[i]
+		switch p.kind {
+		case Fixed:
+			s.segments = append(s.segments, p.fixed)
+		case Body:
+			s.segments = append(s.segments, d.Body)
+		case SHA256Hex, SHA256Raw:
+			from := len(s.segments)
+			if reason := c.assemble(p.of, d, s, r); reason != "" {
+				return reason
+			}
+			sum := digestOf(s.segments[from:])
+			s.segments = s.segments[:from]
+			if p.kind == SHA256Raw {
+				s.add(string(sum[:]))
+				continue
+			}
+			s.add(hex.EncodeToString(sum[:]))
+		default:
+			text, reason := c.text(p, d, r)
+			if reason != "" {
+				return reason
+			}
+			s.add(text)
+		}
+	}
+	return ""
+}
+
+// add appends a small part, which is copied.
+func (s *scratch) add(text string) {
+	from := len(s.buf)
+	s.buf = append(s.buf, text...)
+	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
+}
+
+// text is what a token that is neither fixed nor the body stands for. What is
+// signed has to be there: nothing is not a value.
+func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
+	var text string
+	switch p.kind {
+	case TS:
+		text = r.ts
+	case ID:
+		text = r.id
+	case KeyID:
+		text = r.keyID
+	case Method:
+		text = d.Method
+	case Path:
+		text = d.Path
+	case Query:
+		return d.Query, ""
+	case URL:
+		if text = c.PublicURL; d.Query != "" {
+			text += "?" + d.Query
+		}
+	case HeaderOf:
+		value, reason := single(d.Header, p.header)
+		if reason == Malformed {
+			return "", Malformed
+		}
+		text = value
+	}
+	if text == "" {
+		return "", Incomplete
+	}
+	return text, ""
+}
+
+// authentic finds the first key that made one of the signatures. Every key is
+// tried with every signature, those whose time is over, too: that a sender still
+// uses one is worth telling, and is refused.
+func (c *compiled) authentic(now time.Time, s *scratch, r *reading) (usable, Reason) {
+	var by usable
+	reason := Mismatch
+	for _, k := range c.keys {
+		match := k.matches(s, r.decoded[:r.n])
+		over := !k.NotAfter.IsZero() && !now.Before(k.NotAfter)
+		switch {
+		case match && !over && reason != "":
+			by, reason = k, ""
+		case match && over && reason == Mismatch:
+			reason = Expired
+		}
+	}
+	return by, reason
+}
