@@ -37,6 +37,9 @@ var line = map[string][]string{
 	"cmd/internal/imports":   {"schemas"},
 	"cmd/internal/pipeline":  {"extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/penstock":           {"*"},
+
+	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
+	"cmd/internal/serve/schedule": nil,
 }
 
 // foreign says which imports from outside a package must do without.
@@ -50,6 +53,9 @@ var foreign = map[string][]string{
 	"cmd/internal/config":    {"net/http", "arrow-go"},
 	"cmd/internal/signature": {"net/http", "arrow-go", "go-yaml", "os"},
 	"cmd/internal/imports":   {"net/http", "arrow-go"},
+
+	"cmd/internal/serve":          {"arrow-go", "go-yaml", "database/sql"},
+	"cmd/internal/serve/schedule": {"net/http"},
 }
 
 func TestImportLine(t *testing.T) {

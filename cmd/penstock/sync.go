@@ -18,6 +18,10 @@ import (
 type syncFlags struct {
 	streams []string
 	options pipeline.Options
+
+	run    string               // its id; "" makes one
+	follow func(pipeline.Event) // told what happens instead of the terminal
+	opened func(*sourceClient)  // told what is read, before it is
 }
 
 func (a *app) syncCmd() *cobra.Command {
@@ -88,15 +92,15 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	shown := a.newProgress(len(r.streams), r.source)
+	shown, hide := a.follow(r, f)
 	cfg := r.config()
 	if f.options.Backfill == nil {
 		cfg.Forecast = r.expect(ctx)
 	}
 	cfg.Files = a.files(r)
-	cfg.Options, cfg.Progress, cfg.ByteBudget = f.options, shown.event, cmp.Or(a.byteBudget, cfg.ByteBudget)
+	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	report, err := pipeline.Run(ctx, cfg)
-	shown.close()
+	hide()
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
 		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // which have hints of their own
@@ -111,6 +115,19 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 		}
 	}
 	return report, nil
+}
+
+// follow tells who wants to know of a run, else the terminal, what happens, until
+// hide is called.
+func (a *app) follow(r *openedRun, f syncFlags) (event func(pipeline.Event), hide func()) {
+	if f.opened != nil {
+		f.opened(r.source)
+	}
+	if f.follow != nil {
+		return f.follow, func() {}
+	}
+	p := a.newProgress(len(r.streams), r.source)
+	return p.event, p.close
 }
 
 // openedRun is what a verb needs of a pipeline: its streams, its source and its

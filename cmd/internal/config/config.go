@@ -59,6 +59,7 @@ type State struct {
 type Serve struct {
 	At     Pos
 	Listen string
+	Hosts  []string    // names that browsers know it by, besides those of this machine
 	Token  wire.Secret // of the dashboard
 }
 

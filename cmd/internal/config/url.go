@@ -92,7 +92,8 @@ func (r *reader) serve(n ast.Node) Serve {
 				s.Listen, at = v.value, v.at
 			}
 		},
-		"auth": func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
+		"hosts": func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
+		"auth":  func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
 	})
 	host, port, err := net.SplitHostPort(s.Listen)
 	p, perr := strconv.Atoi(port)
@@ -103,6 +104,19 @@ func (r *reader) serve(n ast.Node) Serve {
 		r.fault(at, "serve listen is open to other machines and serve auth has no token")
 	}
 	return s
+}
+
+// hosts reads names as they stand in an address, without scheme and port.
+func (r *reader) hosts(n ast.Node, what string) []string {
+	var all []string
+	for _, s := range r.texts(n, what) {
+		if strings.ContainsAny(s.value, "/:*@ ") {
+			r.fault(s.at, "%s %q: want a name alone, such as penstock.example.org", what, s.raw)
+			continue
+		}
+		all = append(all, s.value)
+	}
+	return all
 }
 
 // state reads a directory, or the URL of a database; or a block with one of

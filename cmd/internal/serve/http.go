@@ -1,0 +1,125 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Handlers answer requests. One that is nil answers 404. Each finds the path as
+// it was asked for, with what stands between braces as its path value.
+type Handlers struct {
+	Webhooks http.Handler // /webhooks/{source}, any method
+	Health   http.Handler // GET /healthz and /readyz
+	Metrics  http.Handler // GET /metrics
+	Events   http.Handler // GET /events, which goes on until the client leaves
+	API      http.Handler // /api/v1/…
+	Board    http.Handler // everything else
+}
+
+// How long a request may take, and how much of one there may be before its
+// handler. Handlers bound bodies themselves.
+const (
+	headerTime  = 10 * time.Second
+	requestTime = 30 * time.Second
+	answerTime  = 60 * time.Second // Events sets its own
+	idleTime    = 2 * time.Minute
+	headerBytes = 32 << 10
+)
+
+// answer serves until ctx ends, and returns when no request is under way.
+func (d *Daemon) answer(ctx context.Context) error {
+	base, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	s := &http.Server{
+		Handler:           d.mux(),
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       requestTime,
+		WriteTimeout:      answerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    headerBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+	}
+	down := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(down)
+		leave() // those who follow events would never leave
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			_ = s.Close() // whoever is still asking has had time
+		}
+	})
+	err := s.Serve(d.Listener)
+	if stop() {
+		return err // it has met something by itself
+	}
+	<-down
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (d *Daemon) mux() http.Handler {
+	m := http.NewServeMux()
+	mount := func(pattern string, h http.Handler, open bool) {
+		if h == nil {
+			h = http.NotFoundHandler()
+		}
+		if !open {
+			h = allowHosts(d.hosts(), h)
+		}
+		m.Handle(pattern, h)
+	}
+	mount("/webhooks/{source}", d.Handlers.Webhooks, true) // its signature says who asks
+	mount("GET /healthz", d.Handlers.Health, true)
+	mount("GET /readyz", d.Handlers.Health, true)
+	mount("GET /metrics", d.Handlers.Metrics, false)
+	mount("GET /events", d.Handlers.Events, false)
+	mount("/api/v1/", d.Handlers.API, false)
+	mount("/", d.Handlers.Board, false)
+	return m
+}
+
+// hosts are the names that the daemon answers to.
+func (d *Daemon) hosts() []string {
+	all := slices.Clone(d.Hosts)
+	if host, _, err := net.SplitHostPort(d.Listener.Addr().String()); err == nil {
+		all = append(all, host)
+	}
+	return all
+}
+
+// allowHosts refuses requests that were made to a name which is not one of
+// ours: a page of somebody else whose name is made to lead here would else have
+// the rights of this machine's browser. An address is always ours, as nobody can
+// make it lead anywhere; so is localhost.
+func allowHosts(names []string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !allowedHost(names, r.Host) {
+			http.Error(w, "this name is not served here; `serve: {hosts: […]}` in the configuration lists those that are", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func allowedHost(names []string, asked string) bool {
+	host := asked
+	if h, _, err := net.SplitHostPort(asked); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return true
+	}
+	return host != "" && slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, host) })
+}

@@ -1,0 +1,108 @@
+package serve
+
+import (
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// Observer is told what happens in the daemon: metrics, alerts, traces and
+// lineage are made of it. Observe is called from many goroutines and must not
+// block; a Notice is one of the types below, and a kind that an observer does not
+// know it ignores.
+type Observer interface {
+	Observe(n Notice)
+}
+
+// Notice is something that happened: RunStarted, RunProgress, RunEnded,
+// SlotSkipped, RunLate, WebhookSeen, DeltasApplied or Reloaded.
+type Notice interface{ notice() }
+
+// RunStarted says that a run has begun.
+type RunStarted struct {
+	Pipeline string
+	Run      string
+	Trigger  Trigger
+	Due      time.Time // of its slot; zero: it has none
+	At       time.Time
+}
+
+// RunProgress is one step of one stream of a run.
+type RunProgress struct {
+	Pipeline string
+	Run      string
+	Event    pipeline.Event
+}
+
+// RunEnded says how a run has ended. Err is what kept the run itself from its
+// work, and Report may be zero then; what single streams met stands in the
+// report.
+type RunEnded struct {
+	Pipeline string
+	Run      string
+	Trigger  Trigger
+	Due      time.Time
+	At       time.Time
+	Report   pipeline.Report
+	Err      error
+}
+
+// SlotSkipped says that a slot was not run, and why.
+type SlotSkipped struct {
+	Pipeline string
+	Due      time.Time
+	Why      string
+	Count    int // slots that the notice stands for, the last of which is Due
+}
+
+// RunLate says that a slot's run was not made when it was due: nobody was there,
+// or the one before had not ended. It is the alarm of a schedule that is not
+// kept.
+type RunLate struct {
+	Pipeline string
+	Due      time.Time
+	At       time.Time
+	Why      string
+}
+
+// WebhookSeen is the verdict on one delivery.
+type WebhookSeen struct {
+	Source  string
+	Verdict string // stored, duplicate, conflict, captured, or why it was refused
+	Status  int    // of the answer
+	Took    time.Duration
+}
+
+// DeltasApplied says what an application of webhook events has come to.
+type DeltasApplied struct {
+	Pipeline string
+	Deltas   Deltas
+	Took     time.Duration
+	Err      error
+}
+
+// Reloaded says that the configuration was read again. With an error the one
+// before is still used.
+type Reloaded struct {
+	At  time.Time
+	Err error
+}
+
+func (RunStarted) notice()    {}
+func (RunProgress) notice()   {}
+func (RunEnded) notice()      {}
+func (SlotSkipped) notice()   {}
+func (RunLate) notice()       {}
+func (WebhookSeen) notice()   {}
+func (DeltasApplied) notice() {}
+func (Reloaded) notice()      {}
+
+// observers tells all of them, in their order.
+type observers []Observer
+
+// Observe passes n on.
+func (os observers) Observe(n Notice) {
+	for _, o := range os {
+		o.Observe(n)
+	}
+}

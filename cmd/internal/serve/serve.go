@@ -1,0 +1,242 @@
+// Package serve is the daemon: it runs pipelines when their slots come, has
+// webhook events applied, and answers HTTP. It knows no driver and reads no
+// configuration file: cmd/penstock says with a [Pipeline] what a run is, and
+// hands in the handlers of the webhook receiver, the dashboard and the signals,
+// which are packages of their own below this one. Begin with [New], hand its
+// [Daemon] to whoever shows or orders something, then [Daemon.Run].
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// Config is what a daemon is made of.
+type Config struct {
+	Listener  net.Listener // that requests come from; Run closes it
+	Hosts     []string     // names it is reached by besides those of this machine, see allowHosts
+	Handlers  Handlers
+	Pipelines []Pipeline
+	Observers []Observer
+	Log       *slog.Logger
+
+	Supervisor Supervisor
+
+	// Reload reads the configuration again. With an error everything stays as it
+	// is. It may be nil.
+	Reload func(ctx context.Context) ([]Pipeline, error)
+	// Hangup asks for a reload whenever it gives something; it may be nil.
+	Hangup <-chan struct{}
+}
+
+// Daemon runs pipelines at their slots and on demand. Its methods may be called
+// from any goroutine once Run has begun.
+type Daemon struct {
+	Config
+	hub     *Hub
+	observe observers
+
+	mu      sync.Mutex
+	workers map[string]*worker
+	ctx     context.Context
+	all     sync.WaitGroup
+}
+
+// Errors of orders.
+var (
+	ErrUnknown  = errors.New("no such pipeline")
+	ErrBusy     = errors.New("a run of this pipeline is under way")
+	ErrStopping = errors.New("the daemon is stopping")
+)
+
+// New returns a daemon that has not begun. Handlers, which may need it, can be
+// set until Run.
+func New(c Config) *Daemon {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, workers: map[string]*worker{}}
+}
+
+// Hub is the present state of everything.
+func (d *Daemon) Hub() *Hub { return d.hub }
+
+// How long what is under way may take once the daemon is stopped: runs have
+// eight seconds of their own for their open commits. // Invariant 15
+const (
+	stopGrace   = 9 * time.Second
+	answerGrace = 2 * time.Second
+)
+
+// errLeft says that something did not end in time.
+var errLeft = errors.New("stopped before everything had ended; what was committed stays")
+
+// Run works until ctx ends and then lets what is under way come to a safe end.
+// Its error is what kept it from working.
+func (d *Daemon) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.ctx = ctx
+	if err := d.define(d.Pipelines); err != nil {
+		return errors.Join(err, d.Listener.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.answer(ctx) }()
+	sd := d.Supervisor.connect()
+	sd.tell("READY=1")
+	d.Log.Info("serving", "address", d.Listener.Addr().String(), "pipelines", len(d.Pipelines))
+	err := d.attend(ctx, sd, served)
+	sd.tell("STOPPING=1")
+	cancel(context.Cause(ctx))
+	if !d.settle(served, err != nil) {
+		err = errors.Join(err, errLeft)
+	}
+	return errors.Join(err, sd.close())
+}
+
+// attend does what the daemon itself does while its workers work. It returns
+// when ctx ends, or with what the listener has met.
+func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) error {
+	alive := time.NewTicker(sd.interval())
+	defer alive.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			return fmt.Errorf("serve http: %w", err)
+		case <-d.Hangup:
+			sd.tell(sd.reloading())
+			_ = d.ReloadNow(ctx) // it has been logged
+			sd.tell("READY=1")
+		case <-alive.C:
+			if d.Alive() == nil {
+				sd.tell("WATCHDOG=1")
+			}
+		}
+	}
+}
+
+// settle waits for workers and answers to end, no longer than it may.
+func (d *Daemon) settle(served <-chan error, unserved bool) bool {
+	done := make(chan struct{})
+	go func() {
+		d.all.Wait()
+		if !unserved {
+			<-served
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(stopGrace):
+		return false
+	}
+}
+
+// ReloadNow reads the configuration again. Runs under way end as they began;
+// with an error everything stays as it was.
+func (d *Daemon) ReloadNow(ctx context.Context) error {
+	if d.Reload == nil {
+		return nil
+	}
+	pipelines, err := d.Reload(ctx)
+	if err == nil {
+		err = d.define(pipelines)
+	}
+	if err != nil {
+		d.Log.Error("configuration not read again; the one before is used", "error", err)
+	} else {
+		d.Log.Info("configuration read again", "pipelines", len(pipelines))
+	}
+	d.observe.Observe(Reloaded{At: time.Now(), Err: err})
+	return err
+}
+
+// define makes these the pipelines of the daemon.
+func (d *Daemon) define(all []Pipeline) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return ErrStopping
+	}
+	kept := map[string]bool{}
+	for _, p := range all {
+		kept[p.Name] = true
+		if w := d.workers[p.Name]; w != nil {
+			w.define(p)
+			continue
+		}
+		w := newWorker(d, p)
+		d.workers[p.Name] = w
+		d.all.Go(func() { w.work(d.ctx) })
+	}
+	for name, w := range maps.Clone(d.workers) {
+		if !kept[name] {
+			delete(d.workers, name)
+			w.retire()
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) worker(name string) (*worker, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w := d.workers[name]; w != nil {
+		return w, nil
+	}
+	return nil, fmt.Errorf("pipeline %s: %w", name, ErrUnknown)
+}
+
+// RunNow begins a run and gives its id. It returns [ErrBusy] if one is under
+// way and [ErrUnknown] for a pipeline that there is not, both wrapped.
+func (d *Daemon) RunNow(name string, o Order) (string, error) {
+	w, err := d.worker(name)
+	if err != nil {
+		return "", err
+	}
+	o.Run = pipeline.NewRunID(time.Now())
+	if o.Trigger == "" {
+		o.Trigger = TriggerManual
+	}
+	return o.Run, w.order(o)
+}
+
+// Received tells the daemon that an event of a source is in the inbox.
+func (d *Daemon) Received(source string) {
+	d.hub.Changed("webhooks")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.workers {
+		if slices.Contains(w.pipeline().Sources, source) {
+			w.received()
+		}
+	}
+}
+
+// stuck is how long a worker may be busy with nothing that takes time by right
+// before it counts as dead.
+const stuck = 2 * time.Minute
+
+// Alive is nil while every worker answers. It is what a watchdog goes by.
+func (d *Daemon) Alive() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, w := range d.workers {
+		if since := time.Since(w.seen()); since > stuck {
+			return fmt.Errorf("pipeline %s: no sign of life for %s", name, since.Round(time.Second))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
+)
+
+func (a *app) serveCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "the schedules, the webhook receiver, the dashboard, metrics, health",
+		Long: `Runs each pipeline at its schedule, receives webhooks, and serves the dashboard,
+until it is stopped.
+
+SIGHUP reads the configuration again: runs under way end as they began, and with
+an error the configuration before is still used. SIGINT and SIGTERM end it within
+ten seconds; a run that was under way is resumed at the next start.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+}
+
+// serve is the daemon, from its configuration to its end.
+func (a *app) serve(ctx context.Context) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	pipelines, err := a.served(c)
+	if err != nil {
+		return err
+	}
+	l, err := listen(c)
+	if err != nil {
+		return err
+	}
+	hangup, unhang := hangups()
+	defer unhang()
+	d := serve.New(serve.Config{
+		Listener:   l,
+		Hosts:      c.Serve.Hosts,
+		Pipelines:  pipelines,
+		Log:        a.log,
+		Supervisor: supervisor(),
+		Hangup:     hangup,
+		Reload:     a.reload,
+	})
+	if err := d.Run(ctx); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return stoppedBy(ctx)
+}
+
+// stoppedBy is the outcome of a verb that goes on until it is stopped.
+func stoppedBy(ctx context.Context) error {
+	if s, ok := errors.AsType[*stopped](context.Cause(ctx)); ok {
+		return exit(signalCode(s.signal))
+	}
+	return nil
+}
+
+// listen opens the address of the configuration.
+func listen(c *config.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", c.Serve.Listen)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "`serve: {listen: …}` in the configuration names the address; another process may have it")
+	}
+	return l, nil
+}
+
+// supervisor is who has started this process, as the environment tells.
+func supervisor() serve.Supervisor {
+	s := serve.Supervisor{Socket: os.Getenv("NOTIFY_SOCKET")}
+	if us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64); err == nil {
+		s.Watchdog = time.Duration(us) * time.Microsecond
+	}
+	return s
+}
+
+// reload reads the configuration again.
+func (a *app) reload(context.Context) ([]serve.Pipeline, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return a.served(c)
+}
+
+// served are the pipelines of a configuration as the daemon takes them.
+func (a *app) served(c *config.Config) ([]serve.Pipeline, error) {
+	var all []serve.Pipeline
+	for _, p := range c.Pipelines {
+		streams, err := c.Select(p, nil)
+		if err == nil {
+			err = c.Buildable(p, streams)
+		}
+		if err != nil {
+			return nil, err
+		}
+		plan, err := planOf(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a.servedPipeline(c, p, streams, plan))
+	}
+	return all, nil
+}
+
+func planOf(p config.Pipeline) (serve.Plan, error) {
+	if p.Schedule == nil {
+		return serve.Plan{}, nil
+	}
+	s, err := schedule.Parse(p.Schedule.Cron, p.Schedule.Zone)
+	return serve.Plan{Schedule: s, CatchUp: serve.CatchUp(p.Schedule.CatchUp)}, err
+}
+
+func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []config.Stream, plan serve.Plan) serve.Pipeline {
+	sp := serve.Pipeline{Name: p.Name, Plan: plan}
+	for _, from := range p.From {
+		sp.Sources = append(sp.Sources, from.Text)
+	}
+	for _, to := range p.To {
+		sp.Destinations = append(sp.Destinations, to.Text)
+	}
+	for _, s := range streams {
+		sp.Streams = append(sp.Streams, s.Name)
+	}
+	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
+		return a.sync(ctx, c, p, syncFlags{
+			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,
+			opened: func(s *sourceClient) { o.Rates(s.rates) },
+		})
+	}
+	return sp
+}
+
+// rates are the budgets of requests as they are now.
+func (s *sourceClient) rates() []serve.Rate {
+	all := make([]serve.Rate, 0, len(s.names))
+	for _, name := range s.names {
+		g := s.wires[name].Governor().Stats()
+		all = append(all, serve.Rate{
+			Surface: name, Limit: g.Limit.String(), Allowed: g.Allowed, Used: g.Used, Sent: g.Sent, Refused: g.Refused,
+			InFlight: g.InFlight, Waiting: g.Waiting, Until: g.GateUntil,
+		})
+	}
+	return all
+}
