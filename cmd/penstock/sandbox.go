@@ -31,6 +31,7 @@ type sandboxFlags struct {
 	reset   string
 	faults  []string
 	off     []string
+	hook    hookFlags
 }
 
 func (a *app) sandboxCmd() *cobra.Command {
@@ -44,9 +45,16 @@ seeded records, limits and credentials, until it is interrupted.
 A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
 "METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
 malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison. While it runs, GET
-/_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.`,
+/_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.
+
+With --webhook, every change of its data is announced there by a signed POST.
+--webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
+conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
+takes rate, for, count, match, subjects, change and bytes. GET
+/_sandbox/webhooks/log tells what was acknowledged.`,
 		Example: `  penstock sandbox --plan business --latency 30ms
-  penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'`,
+  penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'
+  penstock sandbox --webhook http://127.0.0.1:8080/webhooks/main --webhook-fault duplicate=0.1,reorder=0.3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
 	}
@@ -66,6 +74,7 @@ malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison
 	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")
 	fl.StringArrayVar(&f.faults, "fault", nil, "something that goes wrong; may be repeated")
 	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that are not part of the plan")
+	f.hook.register(fl)
 	cmd.AddCommand(a.demoCmd())
 	return cmd
 }
@@ -107,11 +116,18 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	if err != nil {
 		return err
 	}
+	hook, flood, err := f.hook.parse()
+	if err != nil {
+		return err
+	}
 	s, err := serveSandbox(f.listen, o)
 	if err != nil {
 		return err
 	}
-	if err := a.announce(s.url); err != nil {
+	if err := errors.Join(s.subscribe(hook), a.announce(s.url)); err != nil {
+		return errors.Join(err, s.close())
+	}
+	if err := s.flood(ctx, flood); err != nil {
 		return errors.Join(err, s.close())
 	}
 	select {
@@ -187,5 +203,5 @@ func (s *served) close() error {
 	}
 	for range s.failed { // until Serve has returned
 	}
-	return nil
+	return s.handler.Close()
 }

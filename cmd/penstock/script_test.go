@@ -89,6 +89,7 @@ func setupScript(env *testscript.Env) error {
 	}
 	server := httptest.NewServer(platform)
 	env.Defer(server.Close)
+	env.Defer(func() { _ = platform.Close() }) // ends the webhooks of a script
 	env.Setenv("SANDBOX", server.URL)
 	env.Setenv("NO_COLOR", "1")
 	env.Setenv("TZ", "UTC")
@@ -250,13 +251,17 @@ func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestSandboxVerb holds the sandbox's own process: it says where it is, answers
-// and ends cleanly when it is interrupted.
+// TestSandboxVerb holds the sandbox's own process: it says where it is, answers,
+// announces and ends cleanly when it is interrupted.
 func TestSandboxVerb(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)
-	cmd.Args = []string{"penstock", "sandbox", "--listen", "127.0.0.1:0", "--json", "--module-off", "crm"}
+	announced := make(chan string, 5)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { announced <- r.Header.Get("Service-Signature") }))
+	defer hook.Close()
+	cmd.Args = []string{"penstock", "sandbox", "--listen", "127.0.0.1:0", "--json", "--module-off", "crm",
+		"--webhook", hook.URL, "--webhook-scheme", "hex", "--webhook-flood", "count=3", "--webhook-fault", "forged=0"}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -275,6 +280,9 @@ func TestSandboxVerb(t *testing.T) {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
+	for range 3 {
+		require.Regexp(t, "^[0-9a-f]{64}$", <-announced)
+	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.NoError(t, cmd.Wait(), stderr.String())
 	require.Empty(t, stderr.String())

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ type write struct {
 	id      string // parameter or member of the body with the row's id
 	needs   string // members that must be there
 	sets    object // what a step of a document's life changes
+	action  string // what its event calls it, if neither the deed nor the status that it sets
 	link    string // of create: column that takes the id from the path
 	yields  string // of convert: table that gets a row
 	back    string // of convert: column that takes the new row's id
@@ -109,6 +111,7 @@ func (w *world) create(x write, p params, body object) object {
 	}
 	t.add(row)
 	w.version++
+	w.tell(x.table, "created", row)
 	return row
 }
 
@@ -151,6 +154,7 @@ func (w *world) alter(x write, do deed, row, body object) object {
 	t := w.table(x.table)
 	if do == remove {
 		t.remove(row.text("id"))
+		w.tell(x.table, "deleted", row)
 		return row
 	}
 	changed := fill(slices.Clone(row), body)
@@ -162,11 +166,19 @@ func (w *world) alter(x write, do deed, row, body object) object {
 	}
 	if do != convert {
 		t.put(changed)
+		w.tell(x.table, x.calls(), changed)
 		return changed
 	}
 	made := w.create(write{table: x.yields}, nil, changed)
-	t.put(changed.put(x.back, made.get("id")))
+	changed = changed.put(x.back, made.get("id"))
+	t.put(changed)
+	w.tell(x.table, "converted", changed)
 	return made
+}
+
+// calls is what an event calls the change: the step that it is, or just that.
+func (x write) calls() string {
+	return cmp.Or(x.action, x.sets.text("status"), "updated")
 }
 
 func (x write) made(row object) reply {
@@ -226,7 +238,7 @@ func (s *Server) Touch(fraction float64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.contacts != nil {
-		return s.contacts.touch(fraction, s.drift)
+		return s.contacts.touch(fraction, s.drift, s.notifyContact)
 	}
 	touched := 0
 	for _, name := range s.world.names() {

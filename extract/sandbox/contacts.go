@@ -144,17 +144,23 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-func (c *contacts) touch(fraction float64, random *rand.Rand) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// touch changes a share of the contacts, tells of each, and returns how many.
+func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {
 		if random.Float64() < fraction {
-			c.changes[i]++
+			c.change(i)
+			tell(i)
 			touched++
 		}
 	}
 	return touched
+}
+
+func (c *contacts) change(number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes[number]++
 }
 
 func (c *contacts) truth() ([]json.RawMessage, error) {

@@ -19,9 +19,19 @@ import (
 //	POST   /_sandbox/expire             every token that was issued has expired, and can be refreshed
 //	POST   /_sandbox/revoke             every token that was issued has ended
 //	GET    /_sandbox/contacts.ndjson    ?n=: the benchmark's contacts
+//	POST   /_sandbox/webhooks           a Webhook: a subscription to every change; DELETE ends all
+//	GET    /_sandbox/webhooks           WebhookStatus of each
+//	DELETE /_sandbox/webhooks/{number}  ends one
+//	GET    /_sandbox/webhooks/log       Delivery after Delivery as JSON lines; ?acknowledged=true
+//	POST   /_sandbox/webhooks/drain     answers when there is nothing left to deliver
+//	POST   /_sandbox/webhooks/flood     a Flood, answered when it is over
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
 	stream, isTruth := strings.CutPrefix(what, "truth/")
+	if under, ok := strings.CutPrefix(what, "webhooks"); ok {
+		s.controlWebhooks(w, r, under)
+		return
+	}
 	switch key := r.Method + " " + what; {
 	case key == "GET stats":
 		tell(w, s.Stats(), nil)

@@ -26,6 +26,9 @@ var forms = map[string]form{
 	},
 	"nice": func(_ *world, _ object, v any) any { return reformat(v, "Jan 02, 2006") },
 	"dmy":  func(_ *world, _ object, v any) any { return reformat(v, "02-01-2006") },
+	"dmyhm": func(_ *world, _ object, v any) any {
+		return nullOr(v, func(v any) string { return textOf(reformat(v, "02-01-2006")) + " " + textOf(v)[11:16] })
+	},
 	"dash": func(_ *world, _ object, v any) any { return orElse(v, "-") },
 	"zero": func(_ *world, _ object, v any) any { return orElse(v, 0) },
 	"plain": func(_ *world, _ object, v any) any {
@@ -51,6 +54,7 @@ var forms = map[string]form{
 	"daysleft":     func(_ *world, _ object, v any) any { return daysLeft(textOf(v)) },
 	"stocked":      stocked,
 	"taxnames":     taxNames,
+	"firstsource":  firstSource,
 	"projecttasks": projectTasks,
 	"permission":   func(_ *world, r object, v any) any { return obj("role_id", r.get("role_id"), "permission_id", v) },
 	"pivot":        func(_ *world, _ object, v any) any { return obj("department_id", v, "announcement_id", 1) },
@@ -211,6 +215,15 @@ func taxNames(w *world, _ object, v any) any {
 		}
 	}
 	return strings.Join(names, ",")
+}
+
+// firstSource is what is left of a list of ids that was cast to a number.
+func firstSource(w *world, _ object, v any) any {
+	for _, id := range idsOf(v) {
+		source, _ := w.table("sources").find(id)
+		return source.get("name")
+	}
+	return nil
 }
 
 func projectTasks(w *world, r object, _ any) any {

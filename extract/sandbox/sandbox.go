@@ -60,6 +60,8 @@ type Server struct {
 	appLimit  *limiter
 	contacts  *contacts // nil unless Options.Contacts
 	drift     *rand.Rand
+	hub       *hub
+	announced map[string]*announcement // by table
 
 	mu    sync.RWMutex // guards world
 	world *world
@@ -93,7 +95,7 @@ func New(o Options) (*Server, error) {
 		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
 		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
 		v2Limit: newLimiter(rate, o.Counting), appLimit: newLimiter(o.AppRate, o.Counting),
-		drift: rand.New(rand.NewPCG(o.Seed, 11)),
+		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed), announced: announcementTable(),
 	}
 	s.SetRate(o.Rate)
 	if o.NoLimits {
@@ -138,6 +140,7 @@ func (s *Server) register() {
 // stay as they are.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
+	w.told = func(table, action string, row object) { s.notify(w, table, action, row) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.world != nil {

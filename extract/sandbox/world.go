@@ -15,6 +15,15 @@ import (
 type world struct {
 	tables  map[string]*table
 	version uint64 // moves with every change
+
+	told func(table, action string, row object) // of every change; may be nil
+}
+
+// tell passes a change on to whoever wants to know.
+func (w *world) tell(table, action string, row object) {
+	if w.told != nil {
+		w.told(table, action, row)
+	}
 }
 
 // table is one set of rows. A row is never changed in place: an update puts a

@@ -179,6 +179,6 @@ func outerWrites(all map[string]write) {
 	all["PUT /v2/contacts/{id}"] = write{dialect: dV2, do: update, table: "contacts", id: "id"}
 	all["DELETE /v2/contacts/{id}"] = write{dialect: dV2, do: remove, table: "contacts", id: "id"}
 	all["POST /v2/invoices"] = write{dialect: dV2, do: create, table: "v2_invoices", needs: "amount currency"}
-	all["POST /v2/invoices/{id}/send"] = write{dialect: dV2, do: update, table: "v2_invoices", id: "id", sets: obj("status", "open")}
+	all["POST /v2/invoices/{id}/send"] = write{dialect: dV2, do: update, table: "v2_invoices", id: "id", sets: obj("status", "open"), action: "sent"}
 	all["PUT /v2/tickets/{id}"] = write{dialect: dV2, do: update, table: "v2_tickets", id: "id"}
 }

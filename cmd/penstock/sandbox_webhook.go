@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+)
+
+// sandboxSecret signs the sandbox's deliveries unless another one is given: it
+// does for every scheme.
+const sandboxSecret = "whsec_c2FuZGJveA=="
+
+// hookFlags are the command line's words for [sandbox.Webhook].
+type hookFlags struct {
+	webhook      sandbox.Webhook
+	fault, flood string
+}
+
+func (f *hookFlags) register(fl *pflag.FlagSet) {
+	w := &f.webhook
+	fl.StringVar(&w.URL, "webhook", "", "`URL` to which every change is announced")
+	fl.StringVar(&w.Secret, "webhook-secret", sandboxSecret, "what deliveries are signed with")
+	fl.StringVar((*string)(&w.Scheme), "webhook-scheme", string(sandbox.Stripe), "how they are signed: stripe, hex, base64, standard or slack")
+	fl.IntVar(&w.Connections, "webhook-connections", 1, "deliveries under way at once; 1 keeps their order")
+	fl.StringVar(&f.fault, "webhook-fault", "", "`shares` of deliveries that go wrong")
+	fl.StringVar(&f.flood, "webhook-flood", "", "many announcements at once, such as `rate=1700,for=1m`")
+}
+
+// parse gives the subscription and the flood, nil for none.
+func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
+	const see = "`penstock sandbox --help` tells the words"
+	if f.webhook.URL == "" {
+		if f.fault != "" || f.flood != "" {
+			return nil, nil, usage("", "--webhook-fault and --webhook-flood want --webhook")
+		}
+		return nil, nil, nil
+	}
+	w := f.webhook
+	var err error
+	if f.fault != "" {
+		if w.Faults, err = sandbox.ParseWebhookFaults(f.fault); err != nil {
+			return nil, nil, usage(see, "--webhook-fault: %w", err)
+		}
+	}
+	if f.flood == "" {
+		return &w, nil, nil
+	}
+	flood, err := sandbox.ParseFlood(f.flood)
+	if err != nil {
+		return nil, nil, usage(see, "--webhook-flood: %w", err)
+	}
+	return &w, &flood, nil
+}
+
+func (s *served) subscribe(w *sandbox.Webhook) error {
+	if w == nil {
+		return nil
+	}
+	if _, err := s.handler.Subscribe(*w); err != nil {
+		return usage("", "%w", err)
+	}
+	return nil
+}
+
+// flood makes one, while the sandbox goes on serving; to be interrupted is no
+// error.
+func (s *served) flood(ctx context.Context, f *sandbox.Flood) error {
+	if f == nil {
+		return nil
+	}
+	_, err := s.handler.Flood(ctx, *f)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

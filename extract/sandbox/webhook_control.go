@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// WebhookStatus is how a subscription fares.
+type WebhookStatus struct {
+	Number       int      `json:"webhook"`
+	URL          string   `json:"url"`
+	Scheme       Scheme   `json:"scheme"`
+	Events       int      `json:"events"`       // announced
+	Deliveries   int      `json:"deliveries"`   // planned, lost ones too
+	Lost         int      `json:"lost"`         // never sent, on purpose
+	Pending      int      `json:"pending"`      // neither answered nor given up
+	Acknowledged int      `json:"acknowledged"` // answered 2xx
+	Refused      int      `json:"refused"`      // answered something else, for good
+	GivenUp      int      `json:"given_up"`     // never answered, nor will be
+	Attempts     int      `json:"attempts"`
+	Median       Duration `json:"median"` // of the time until a 2xx
+	P99          Duration `json:"p99"`
+	Slowest      Duration `json:"slowest"`
+}
+
+// Webhooks is how each subscription fares.
+func (s *Server) Webhooks() []WebhookStatus {
+	all := []WebhookStatus{}
+	for _, sub := range s.hub.all() {
+		all = append(all, sub.status())
+	}
+	return all
+}
+
+func (s *subscription) status() WebhookStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := WebhookStatus{Number: s.number, URL: s.URL, Scheme: s.Scheme, Events: s.placed, Deliveries: len(s.log), Pending: s.pending}
+	var took []Duration
+	for _, p := range s.log {
+		st.Attempts += p.Attempts
+		switch {
+		case p.Kind == DeliveredLost:
+			st.Lost++
+		case p.Acknowledged:
+			st.Acknowledged++
+			took = append(took, p.Took)
+		case p.Done && p.Status != 0:
+			st.Refused++
+		case p.Done:
+			st.GivenUp++
+		}
+	}
+	if n := len(took); n > 0 {
+		slices.Sort(took)
+		st.Median, st.P99, st.Slowest = took[n/2], took[n*99/100], took[n-1]
+	}
+	return st
+}
+
+// maxDrain bounds how long the control waits for deliveries.
+const maxDrain = 5 * time.Minute
+
+// controlWebhooks answers what stands under /_sandbox/webhooks.
+func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what string) {
+	switch key := r.Method + " " + what; key {
+	case "GET ":
+		tell(w, s.Webhooks(), nil)
+	case "POST ":
+		var ask Webhook
+		number, err := 0, json.NewDecoder(r.Body).Decode(&ask)
+		if err == nil {
+			number, err = s.Subscribe(ask)
+		}
+		tell(w, map[string]int{"webhook": number}, err)
+	case "DELETE ":
+		tell(w, []WebhookStatus{}, s.Close())
+	case "GET /log":
+		s.tellLog(w, r)
+	case "POST /drain":
+		ctx, cancel := context.WithTimeout(r.Context(), maxDrain)
+		defer cancel()
+		err := s.Drain(ctx)
+		tell(w, s.Webhooks(), err)
+	case "POST /flood":
+		var ask Flood
+		var report FloodReport
+		err := json.NewDecoder(r.Body).Decode(&ask)
+		if err == nil {
+			report, err = s.Flood(r.Context(), ask)
+		}
+		tell(w, report, err)
+	default:
+		s.controlWebhook(w, r, key)
+	}
+}
+
+// controlWebhook ends one subscription: DELETE /_sandbox/webhooks/{number}.
+func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key string) {
+	number, err := strconv.Atoi(path.Base(key))
+	if r.Method != http.MethodDelete || err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	err = s.Unsubscribe(number)
+	tell(w, s.Webhooks(), err)
+}
+
+// tellLog writes deliveries as JSON lines: all, or with ?acknowledged=true or
+// false only those.
+func (s *Server) tellLog(w http.ResponseWriter, r *http.Request) {
+	want := r.URL.Query().Get("acknowledged")
+	if _, err := strconv.ParseBool(want); want != "" && err != nil {
+		tell(w, nil, fmt.Errorf("acknowledged: %w", err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	lines := json.NewEncoder(w)
+	for _, d := range s.Deliveries() {
+		if want != "" && want != strconv.FormatBool(d.Acknowledged) {
+			continue
+		}
+		if lines.Encode(d) != nil {
+			return // the reader has gone
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Flood is many announcements in a short time, of records that are there.
+type Flood struct {
+	Rate     int      `json:"rate"`               // events a second; 0: as fast as they are taken
+	Count    int      `json:"count"`              // of events; 0: Rate times For
+	For      Duration `json:"for,omitempty"`      // how long it lasts, where there is no Count
+	Match    string   `json:"match,omitempty"`    // glob of the modules that speak ("contact"); empty: all
+	Subjects int      `json:"subjects,omitempty"` // different records of each module at most; 0: all
+	Change   float64  `json:"change,omitempty"`   // share of the events that tell of a change; the others only say so
+	Bytes    int      `json:"bytes,omitempty"`    // size of a body that tells of no change, or more
+}
+
+// FloodReport says what a flood was.
+type FloodReport struct {
+	Events  int      `json:"events"`
+	Changes int      `json:"changes"` // of records
+	Took    Duration `json:"took"`    // until the last was announced, not delivered
+}
+
+// maxBacklog is how many deliveries a flood leaves waiting: behind that it waits
+// for its subscribers.
+const maxBacklog = 50_000
+
+// floodStep is how often a flood looks at the clock.
+const floodStep = 5 * time.Millisecond
+
+// ParseFlood reads the form of the command line: "rate=1700,for=1m,match=contact".
+func ParseFlood(text string) (Flood, error) {
+	var f Flood
+	for _, word := range strings.Split(text, ",") {
+		name, value, _ := strings.Cut(word, "=")
+		var err error
+		switch name {
+		case "rate":
+			f.Rate, err = strconv.Atoi(value)
+		case "count":
+			f.Count, err = strconv.Atoi(value)
+		case "for":
+			err = f.For.UnmarshalText([]byte(value))
+		case "match":
+			f.Match = value
+		case "subjects":
+			f.Subjects, err = strconv.Atoi(value)
+		case "change":
+			f.Change, err = strconv.ParseFloat(value, 64)
+		case "bytes":
+			f.Bytes, err = strconv.Atoi(value)
+		default:
+			err = errors.New("no such setting")
+		}
+		if err != nil {
+			return f, fmt.Errorf("parse flood %q: %s: %w", text, name, err)
+		}
+	}
+	return f, f.check()
+}
+
+// check also finds the number of events.
+func (f *Flood) check() error {
+	if f.Rate < 0 || f.Count < 0 || f.For < 0 || f.Subjects < 0 || f.Bytes < 0 || f.Bytes > maxBody || !(f.Change >= 0 && f.Change <= 1) {
+		return errors.New("flood: a negative figure, a share above 1, or bodies of more than 4 MiB")
+	}
+	if _, err := path.Match(f.Match, ""); err != nil {
+		return fmt.Errorf("flood match %q: %w", f.Match, err)
+	}
+	f.Count = cmp.Or(f.Count, int(float64(f.Rate)*time.Duration(f.For).Seconds()))
+	if f.Count == 0 {
+		return errors.New("flood: say how many: count, or rate and for")
+	}
+	return nil
+}
+
+// Flood announces until its count is reached or ctx ends, and returns without
+// waiting for the deliveries, see Drain. Which records it speaks of is a matter
+// of the seed.
+func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
+	if err := f.check(); err != nil {
+		return FloodReport{}, err
+	}
+	speakers := s.speakers(f.Match)
+	if len(speakers) == 0 {
+		return FloodReport{}, fmt.Errorf("flood: no module matches %q", f.Match)
+	}
+	random := rand.New(rand.NewPCG(s.options.Seed, 17))
+	var report FloodReport
+	start := time.Now()
+	tick := time.NewTicker(floodStep)
+	defer tick.Stop()
+	for report.Events < f.Count {
+		due := f.Count
+		if f.Rate > 0 {
+			due = min(due, int(time.Since(start).Seconds()*float64(f.Rate))+1)
+		}
+		for room := maxBacklog - s.hub.backlog(); report.Events < due && room > 0; room-- {
+			report.Events++
+			if s.speak(random, speakers[random.IntN(len(speakers))], f) {
+				report.Changes++
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return report, context.Cause(ctx)
+		}
+	}
+	report.Took = Duration(time.Since(start))
+	return report, nil
+}
+
+// speakers are the tables that have rows and whose module matches.
+func (s *Server) speakers(match string) []string {
+	if s.contacts != nil {
+		return []string{"contacts"}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(s.world.names(), func(name string) bool {
+		a := s.announced[name]
+		if a == nil || len(s.world.table(name).rows) == 0 {
+			return true
+		}
+		ok, _ := path.Match(cmp.Or(match, "*"), a.module)
+		return !ok
+	})
+}
+
+// speak announces an update of some record, and reports whether it is true.
+func (s *Server) speak(random *rand.Rand, table string, f Flood) (changed bool) {
+	which, change := random.Uint64(), random.Float64() < f.Change
+	if s.contacts != nil {
+		number := int(which % uint64(atMost(s.contacts.count, f.Subjects)))
+		if change {
+			s.contacts.change(number)
+		}
+		s.announceContact(number, f.Bytes)
+		return change
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := s.world.table(table).rows
+	if len(rows) == 0 { // all of them were deleted meanwhile
+		return false
+	}
+	row := rows[which%uint64(atMost(len(rows), f.Subjects))]
+	mark := marked(row)
+	if change && mark != nil {
+		s.world.alter(write{table: table}, update, row, mark) // and that tells of it
+		return true
+	}
+	s.hub.publish(s.announced[table].event(s.hub.id(), s.world, "updated", row, f.Bytes))
+	return false
+}
+
+func atMost(n, limit int) int {
+	if limit == 0 {
+		return n
+	}
+	return min(n, limit)
+}
+
+// notifyContact announces a change of one of Options.Contacts.
+func (s *Server) notifyContact(number int) { s.announceContact(number, 0) }
+
+func (s *Server) announceContact(number, size int) {
+	if !s.hub.anyone() {
+		return
+	}
+	row := obj("id", firstContact+number, "object", "contact", "name", "Contact "+strconv.Itoa(number))
+	s.hub.publish(s.announced["contacts"].event(s.hub.id(), nil, "updated", row, size))
+}
+
+// backlog is how many deliveries wait at the slowest subscriber.
+func (h *hub) backlog() int {
+	most := 0
+	for _, sub := range h.all() {
+		most = max(most, sub.backlog())
+	}
+	return most
+}
