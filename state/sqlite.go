@@ -30,6 +30,9 @@ type sqliteFile struct {
 	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
 	read  *sql.DB
 	lock  *Lock
+
+	made   fs.FileInfo // the file that was opened
+	looked time.Time   // when it was last seen to be the one at path
 }
 
 // sqliteReaders is how many may read at once in one process.
@@ -62,7 +65,9 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 		return nil, err
 	}
 	f := &sqliteFile{path: path, lock: lock}
-	f.write, err = connect(path, 1, url.Values{"_txlock": {"immediate"}})
+	if f.made, err = os.Stat(path); err == nil {
+		f.write, err = connect(path, 1, url.Values{"_txlock": {"immediate"}})
+	}
 	if err == nil {
 		f.read, err = connect(path, sqliteReaders, url.Values{"_query_only": {"1"}})
 	}
@@ -189,6 +194,26 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 			return fmt.Errorf("take step %d of its schema: %w", seen+i+1, err)
 		}
 	}
+	return nil
+}
+
+// sqliteLook is how often it is looked whether a file is still at its path.
+const sqliteLook = time.Second
+
+// there returns an error where the file was removed or replaced: what is written
+// to it now nobody would find again. Callers take turns.
+func (f *sqliteFile) there() error {
+	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
+		return nil
+	}
+	now, err := os.Stat(f.path)
+	switch {
+	case err != nil:
+		return err
+	case !os.SameFile(f.made, now):
+		return fmt.Errorf("%s was replaced while it was open; restart this program", f.path)
+	}
+	f.looked = time.Now()
 	return nil
 }
 

@@ -1,0 +1,85 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Captures are bounded, since nothing has verified them.
+const (
+	captureLimit = 100
+	captureBytes = 32 << 20
+	captureAge   = 24 * time.Hour
+)
+
+// Capture keeps a delivery that nothing has verified, so that its signature can
+// be learned from. It is no event, and is never applied. Of each source 100 are
+// kept, of 32 MiB together, for 24 hours; it returns [ErrInboxFull], wrapped, for
+// more than that: what was acknowledged is not pushed out by what comes later.
+// When it returns without an error the capture survives a power cut.
+func (b *Inbox) Capture(ctx context.Context, e Event) error {
+	header, err := json.Marshal(e.Header)
+	if err != nil {
+		return fmt.Errorf("capture delivery: encode header: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.change(ctx, func(tx inboxTx, _ *account) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE received <= ?", time.Now().Add(-captureAge).UnixMicro()); err != nil {
+			return err
+		}
+		var n, size int
+		err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(length(header) + length(body)), 0) FROM captures WHERE source = ?", []byte(e.Source)).Scan(&n, &size)
+		if err != nil {
+			return err
+		}
+		if n >= captureLimit || size+len(header)+len(e.Body) > captureBytes {
+			return fmt.Errorf("%w: %d deliveries of %d bytes wait to be learned from", ErrInboxFull, n, size)
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO captures (source, received, header, body) VALUES (?, ?, ?, ?)",
+			[]byte(e.Source), e.Received.UnixMicro(), header, blob(e.Body))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("capture delivery: %w", err)
+	}
+	return nil
+}
+
+// Captures returns the deliveries of a source that were captured in the last 24
+// hours, oldest first. Their ordinals are their own, not those of events.
+func (b *Inbox) Captures(ctx context.Context, source string) (captures []Event, err error) {
+	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+		e := Event{Source: source}
+		var micros int64
+		var header []byte
+		if err := scan(&e.Ordinal, &micros, &header, &e.Body); err != nil {
+			return err
+		}
+		e.Received = time.UnixMicro(micros).UTC()
+		captures = append(captures, e)
+		return json.Unmarshal(header, &captures[len(captures)-1].Header)
+	}, "SELECT capture, received, header, body FROM captures WHERE source = ? AND received > ? ORDER BY capture",
+		[]byte(source), time.Now().Add(-captureAge).UnixMicro())
+	if err != nil {
+		return nil, fmt.Errorf("read captures: %w", err)
+	}
+	return captures, nil
+}
+
+// Forget takes out the captures of a source up to one of them: they became
+// events, or are of no use.
+func (b *Inbox) Forget(ctx context.Context, source string, through int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.change(ctx, func(tx inboxTx, _ *account) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE source = ? AND capture <= ?", []byte(source), through)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget captures: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// A group is what is written and synced at once: whatever has come while the one
+// before it was.
+const (
+	groupEvents = 512
+	groupBytes  = 8 << 20
+)
+
+// eventOverhead is what the quota counts for a row beside its texts.
+const eventOverhead = 128
+
+// delivery is an event on its way into the file.
+type delivery struct {
+	event  Event
+	key    identity // zero for an event without an id
+	digest digest
+	header []byte
+	size   int64
+
+	done chan struct{} // closed once the rest is known
+	was  Appended
+	err  error
+}
+
+// conflict is the value of the column of this name.
+func (d *delivery) conflict() int {
+	if d.was == Conflicting {
+		return conflictLater
+	}
+	return conflictNone
+}
+
+func newDelivery(e Event) (*delivery, error) {
+	header, err := json.Marshal(e.Header)
+	if err != nil {
+		return nil, fmt.Errorf("encode header: %w", err)
+	}
+	d := &delivery{event: e, digest: digestOf(e.Body), header: header, done: make(chan struct{})}
+	if e.ID != "" {
+		d.key = identityOf(e.Source, e.ID)
+	}
+	d.size = int64(len(e.ID) + len(e.Type) + len(e.Scheme) + len(header) + len(e.Body) + eventOverhead)
+	return d, nil
+}
+
+// write writes groups until the inbox is closed.
+func (b *Inbox) write() {
+	for {
+		select {
+		case d := <-b.queue:
+			group := b.gather(d)
+			b.commit(group)
+			for _, d := range group {
+				close(d.done)
+			}
+		case <-b.closing:
+			return
+		}
+	}
+}
+
+// gather returns first and whatever else waits.
+func (b *Inbox) gather(first *delivery) []*delivery {
+	group, size := []*delivery{first}, first.size
+	for len(group) < groupEvents && size < groupBytes {
+		select {
+		case d := <-b.queue:
+			group, size = append(group, d), size+d.size
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit has a group in the file and synced when it returns, or says in each of
+// the group why not. // Invariant 3
+func (b *Inbox) commit(group []*delivery) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ctx := context.Background() // those who wait may leave, their group is written all the same
+	var g *grouping
+	err := b.change(ctx, func(tx inboxTx, a *account) error {
+		g = &grouping{tx: tx, account: a, quota: b.quota, heads: map[string]head{}}
+		return g.put(ctx, group)
+	})
+	if err != nil {
+		for _, d := range group {
+			d.was, d.err = "", err
+		}
+		return
+	}
+	if g.added {
+		b.tell()
+	}
+}
+
+// change runs do in a transaction, with an account that do may change along with
+// the file. mu is held. Where it fails the file is as before, and the account is
+// read again the next time: nobody knows what has become of a failed commit. So
+// the inbox recovers by itself from whatever the disk was short of.
+func (b *Inbox) change(ctx context.Context, do func(inboxTx, *account) error) error {
+	if b.file.write == nil {
+		return errors.New("it was opened for reading")
+	}
+	err := b.file.there()
+	if err == nil && b.account == nil {
+		b.account, err = readAccount(ctx, b.file.read)
+	}
+	if err == nil {
+		err = b.file.change(ctx, func(tx *sql.Tx) error { return do(inboxTx{tx, b.compiled}, b.account) })
+	}
+	if err != nil {
+		b.account = nil
+	}
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL {
+		return fmt.Errorf("%w: the disk has no room: %w", ErrInboxFull, err)
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// keepIDs is how long a repetition is known for one, at least.
+	keepIDs = 90 * 24 * time.Hour
+	// fileEvery is how many ids wait to be filed. Filed in bulk, in their order,
+	// they touch far fewer pages than one by one.
+	fileEvery = 8192
+	// sweeps is how many 256ths of the ids are looked through for old ones
+	// whenever some are filed.
+	sweeps = 2
+)
+
+// identity names an event of a source, and digest a body.
+type (
+	identity [16]byte
+	digest   [16]byte
+)
+
+func identityOf(source, id string) identity {
+	text := binary.AppendUvarint(make([]byte, 0, 10+len(source)+len(id)), uint64(len(source)))
+	h := sha256.Sum256(append(append(text, source...), id...))
+	return identity(h[:16])
+}
+
+func digestOf(body []byte) digest {
+	h := sha256.Sum256(body)
+	return digest(h[:16])
+}
+
+// known is the first delivery with an id.
+type known struct {
+	digest  digest
+	ordinal int64
+}
+
+// account is what has to be known of the file to write to it.
+type account struct {
+	last    int64 // the ordinal given last
+	filed   int64 // up to here ids were filed; recent has the others
+	swept   int
+	bytes   int64            // of events kept
+	sources map[string]int64 // their numbers in the file
+	recent  map[identity]known
+}
+
+// today counts days since 1970.
+func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
+
+// readAccount reads the account of the inbox: some rows a source, and those of
+// the events whose ids were not filed.
+func readAccount(ctx context.Context, db *sql.DB) (*account, error) {
+	a := &account{sources: map[string]int64{}, recent: map[identity]known{}}
+	err := db.QueryRowContext(ctx, "SELECT last, filed, swept FROM inbox").Scan(&a.last, &a.filed, &a.swept)
+	if err == nil {
+		err = each(ctx, db, func(scan func(...any) error) error {
+			var id, bytes int64
+			var name []byte
+			err := scan(&id, &name, &bytes)
+			a.sources[string(name)], a.bytes = id, a.bytes+bytes
+			return err
+		}, "SELECT source, name, bytes FROM sources")
+	}
+	if err == nil {
+		err = each(ctx, db, func(scan func(...any) error) error {
+			var source, id, digest []byte
+			var ordinal int64
+			err := scan(&source, &id, &digest, &ordinal)
+			a.remember(identityOf(string(source), string(id)), known{[16]byte(digest), ordinal})
+			return err
+		}, `SELECT name, id, digest, ordinal FROM events JOIN sources USING (source)
+			WHERE ordinal > ? AND id <> x'' AND conflict <> ? ORDER BY ordinal`, a.filed, conflictLater)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read account: %w", err)
+	}
+	return a, nil
+}
+
+// remember notes the first delivery with an id.
+func (a *account) remember(id identity, k known) {
+	if _, there := a.recent[id]; !there {
+		a.recent[id] = k
+	}
+}
+
+// find returns what was filed for the ids of a group.
+func (a *account) find(ctx context.Context, tx inboxTx, group []*delivery) (map[identity]known, error) {
+	var ids []identity
+	for _, d := range group {
+		if _, there := a.recent[d.key]; !there && d.event.ID != "" {
+			ids = append(ids, d.key)
+		}
+	}
+	found := map[identity]known{}
+	for len(ids) > 0 {
+		n, query := atOnce(len(ids), findID, findIDs)
+		args := make([]any, n)
+		for i, id := range ids[:n] {
+			args[i] = id[:]
+		}
+		rows, err := tx.often(ctx, query).QueryContext(ctx, args...)
+		if err == nil {
+			err = eachOf(rows, func(scan func(...any) error) error {
+				var key, digest []byte
+				var ordinal int64
+				err := scan(&key, &digest, &ordinal)
+				found[identity(key)] = known{[16]byte(digest), ordinal}
+				return err
+			})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read ids: %w", err)
+		}
+		ids = ids[n:]
+	}
+	return found, nil
+}
+
+// file puts the ids of recent events into their table, in its order, and takes
+// some out that are old.
+func (a *account) file(ctx context.Context, tx inboxTx) error {
+	ids := slices.SortedFunc(maps.Keys(a.recent), func(x, y identity) int { return bytes.Compare(x[:], y[:]) })
+	for len(ids) > 0 {
+		n, insert := atOnce(len(ids), insertID, insertIDs)
+		args := make([]any, 0, n*idColumns)
+		for _, id := range ids[:n] {
+			k := a.recent[id]
+			args = append(args, id[:], k.digest[:], k.ordinal, today())
+		}
+		if _, err := tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
+			return fmt.Errorf("file ids: %w", err)
+		}
+		ids = ids[n:]
+	}
+	for range sweeps {
+		if err := a.sweep(ctx, tx); err != nil {
+			return fmt.Errorf("forget old ids: %w", err)
+		}
+	}
+	a.recent, a.filed = map[identity]known{}, a.last
+	if _, err := tx.ExecContext(ctx, "UPDATE inbox SET filed = ?, swept = ?", a.filed, a.swept); err != nil {
+		return fmt.Errorf("file ids: %w", err)
+	}
+	return nil
+}
+
+// sweep takes what is old out of the next 256th of the ids.
+func (a *account) sweep(ctx context.Context, tx inboxTx) error {
+	a.swept = (a.swept + 1) % 256
+	first, last := []byte{byte(a.swept)}, bytes.Repeat([]byte{0xff}, len(identity{}))
+	last[0] = byte(a.swept)
+	old := time.Now().Add(-keepIDs).Unix() / (24 * 60 * 60)
+	for _, table := range []string{"ids", "variants"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE key BETWEEN ? AND ? AND day < ?", first, last, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}

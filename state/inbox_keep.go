@@ -1,0 +1,183 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// trimRows is how many events one transaction takes out, so that deliveries
+// never wait long for it.
+const trimRows = 500
+
+// Trim takes out the events of a source up to an ordinal. Call it only for what
+// every destination has applied durably. Dead letters stay, and so do the ids: a
+// repetition is still known for one. // Invariant 3
+func (b *Inbox) Trim(ctx context.Context, source string, through int64) error {
+	for {
+		more, err := b.trim(ctx, source, through)
+		if err != nil {
+			return fmt.Errorf("trim inbox: %w", err)
+		}
+		if !more {
+			break
+		}
+	}
+	if err := b.shrink(ctx); err != nil {
+		return fmt.Errorf("trim inbox: %w", err)
+	}
+	return nil
+}
+
+// trim takes out some events, and reports whether there may be more.
+func (b *Inbox) trim(ctx context.Context, source string, through int64) (more bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.change(ctx, func(tx inboxTx, a *account) error {
+		id, known := a.sources[source]
+		if !known {
+			return nil
+		}
+		var last, n, size sql.NullInt64
+		err := tx.QueryRowContext(ctx, `SELECT max(ordinal), count(*), sum(size) FROM (SELECT ordinal, size FROM events
+			WHERE source = ? AND ordinal <= ? AND reason IS NULL ORDER BY ordinal LIMIT ?)`, id, through, trimRows).Scan(&last, &n, &size)
+		if err != nil || n.Int64 == 0 {
+			return err
+		}
+		if last.Int64 > a.filed { // their ids stand nowhere else yet
+			if err := a.file(ctx, tx); err != nil {
+				return err
+			}
+		}
+		more = n.Int64 == trimRows
+		a.bytes -= size.Int64
+		_, err = tx.ExecContext(ctx, "DELETE FROM events WHERE source = ? AND ordinal <= ? AND reason IS NULL", id, last)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE sources SET trimmed = max(trimmed, ?), bytes = bytes - ? WHERE source = ?", last, size, id)
+		}
+		return err
+	})
+	return more, err
+}
+
+// What a flood has left behind is given back to the disk a little at a time, and
+// some kept for the next.
+const (
+	sparePages  = 16 << 10 // of 4 KiB
+	shrinkPages = 1 << 10
+)
+
+// shrink makes the file smaller while much of it is empty.
+func (b *Inbox) shrink(ctx context.Context) error {
+	for {
+		var free int
+		if err := b.file.read.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
+			return fmt.Errorf("read free pages: %w", err)
+		}
+		if free <= sparePages {
+			return nil
+		}
+		b.mu.Lock()
+		_, err := b.file.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
+		b.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("give pages back: %w", err)
+		}
+	}
+}
+
+// Quarantine puts an event aside, with the reason for people: it is a dead
+// letter from then on, until it is appended again.
+func (b *Inbox) Quarantine(ctx context.Context, ordinal int64, reason string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.change(ctx, func(tx inboxTx, _ *account) error {
+		done, err := tx.ExecContext(ctx, "UPDATE events SET reason = ? WHERE ordinal = ?", reason, ordinal)
+		return one(done, err)
+	})
+	if err != nil {
+		return fmt.Errorf("put event %d aside: %w", ordinal, err)
+	}
+	return nil
+}
+
+// one returns an error unless a single row was changed.
+func one(done sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n != 1 {
+		return errors.Join(err, ErrNoEvent)
+	}
+	return nil
+}
+
+// Again puts an event that is kept at the end of the inbox once more, so that it
+// is applied again, and returns its new ordinal. A dead letter is one no longer.
+func (b *Inbox) Again(ctx context.Context, ordinal int64) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var next int64
+	err := b.change(ctx, func(tx inboxTx, a *account) error {
+		var source, size int64
+		var dead bool
+		err := tx.QueryRowContext(ctx, "SELECT source, size, reason IS NOT NULL FROM events WHERE ordinal = ?", ordinal).Scan(&source, &size, &dead)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return ErrNoEvent
+		case err != nil:
+			return err
+		case !dead && a.bytes+size > b.quota:
+			return ErrInboxFull
+		}
+		a.last++
+		next = a.last
+		if dead {
+			size = 0
+			_, err = tx.ExecContext(ctx, "UPDATE events SET ordinal = ?, reason = NULL WHERE ordinal = ?", next, ordinal)
+		} else {
+			_, err = tx.ExecContext(ctx, `INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size)
+				SELECT ?, source, id, type, received, scheme, header, body, digest, conflict, size FROM events WHERE ordinal = ?`, next, ordinal)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE sources SET head = ?, bytes = bytes + ? WHERE source = ?", next, size, source)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE inbox SET last = ?", next)
+		}
+		a.bytes += size
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("append event %d again: %w", ordinal, err)
+	}
+	b.tell()
+	return next, nil
+}
+
+// Advance has all later events take ordinals beyond this one. An inbox that was
+// lost, or put back from a copy, has to be told so how far destinations had read
+// the one before: else they would take its new events for applied.
+func (b *Inbox) Advance(ctx context.Context, beyond int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.change(ctx, func(tx inboxTx, a *account) error {
+		if beyond <= a.last {
+			return nil
+		}
+		a.last = beyond
+		_, err := tx.ExecContext(ctx, "UPDATE inbox SET last = ?", beyond)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("advance inbox: %w", err)
+	}
+	return nil
+}
+
+// tell wakes those who wait for an event. mu is held.
+func (b *Inbox) tell() {
+	close(b.arrived)
+	b.arrived = make(chan struct{})
+}

@@ -1,0 +1,165 @@
+package state
+
+import (
+	"context"
+	"fmt"
+)
+
+// grouping is the writing of one group in one transaction.
+type grouping struct {
+	tx      inboxTx
+	account *account
+	quota   int64
+
+	rows  []*delivery // to be inserted
+	heads map[string]head
+	added bool
+}
+
+// head is what a group adds to a source.
+type head struct{ ordinal, bytes int64 }
+
+func (g *grouping) put(ctx context.Context, group []*delivery) error {
+	if len(g.account.recent) >= fileEvery {
+		if err := g.account.file(ctx, g.tx); err != nil {
+			return err
+		}
+	}
+	filed, err := g.account.find(ctx, g.tx, group)
+	if err != nil {
+		return err
+	}
+	for _, d := range group {
+		if err := g.judge(ctx, d, filed); err != nil {
+			return err
+		}
+	}
+	if err := g.flush(ctx); err != nil {
+		return err
+	}
+	return g.close(ctx)
+}
+
+// judge says what a delivery is, and takes it up if it is to be kept.
+func (g *grouping) judge(ctx context.Context, d *delivery, filed map[identity]known) error {
+	first, again := g.account.recent[d.key]
+	if !again {
+		first, again = filed[d.key]
+	}
+	switch {
+	case d.event.ID == "" || !again:
+		d.was = Stored
+	case first.digest == d.digest:
+		d.was = Duplicate
+		return nil
+	default:
+		d.was = Conflicting
+		if seen, err := g.variant(ctx, d); err != nil || seen {
+			d.was = Duplicate
+			return err
+		}
+	}
+	if g.account.bytes+d.size > g.quota {
+		d.was, d.err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
+		return nil
+	}
+	g.take(d)
+	if d.was == Conflicting {
+		return g.conflict(ctx, d, first)
+	}
+	return nil
+}
+
+// take gives the delivery its place.
+func (g *grouping) take(d *delivery) {
+	g.account.last++
+	g.account.bytes += d.size
+	d.event.Ordinal = g.account.last
+	if d.was == Stored && d.event.ID != "" {
+		g.account.remember(d.key, known{d.digest, d.event.Ordinal})
+	}
+	g.heads[d.event.Source] = head{d.event.Ordinal, g.heads[d.event.Source].bytes + d.size}
+	g.rows = append(g.rows, d)
+}
+
+// conflict notes that two deliveries with one id differ.
+func (g *grouping) conflict(ctx context.Context, d *delivery, first known) error {
+	if err := g.flush(ctx); err != nil { // first may be in this group
+		return err
+	}
+	if _, err := g.tx.ExecContext(ctx, "UPDATE events SET conflict = ? WHERE ordinal = ?", conflictFirst, first.ordinal); err != nil {
+		return fmt.Errorf("note conflict: %w", err)
+	}
+	_, err := g.tx.ExecContext(ctx, "INSERT INTO variants VALUES (?, ?, ?)", d.key[:], d.digest[:], today())
+	if err != nil {
+		return fmt.Errorf("note conflict: %w", err)
+	}
+	return nil
+}
+
+// variant reports whether the delivery repeats one that was in conflict.
+func (g *grouping) variant(ctx context.Context, d *delivery) (seen bool, err error) {
+	err = g.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM variants WHERE key = ? AND digest = ?)", d.key[:], d.digest[:]).Scan(&seen)
+	if err != nil {
+		return false, fmt.Errorf("read conflicts: %w", err)
+	}
+	return seen, nil
+}
+
+// flush inserts the rows that were taken up.
+func (g *grouping) flush(ctx context.Context) error {
+	for len(g.rows) > 0 {
+		n, insert := atOnce(len(g.rows), insertEvent, insertEvents)
+		args := make([]any, 0, n*eventColumns)
+		for _, d := range g.rows[:n] {
+			source, err := g.source(ctx, d.event.Source)
+			if err != nil {
+				return err
+			}
+			e := &d.event
+			args = append(args, e.Ordinal, source, []byte(e.ID), []byte(e.Type), e.Received.UnixMicro(), []byte(e.Scheme), d.header, blob(e.Body), d.digest[:], d.conflict(), d.size)
+		}
+		if _, err := g.tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
+			return fmt.Errorf("insert events: %w", err)
+		}
+		g.rows, g.added = g.rows[n:], true
+	}
+	return nil
+}
+
+// blob is b as a value that is not null.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// source returns the number of a source, giving it one if it is new.
+func (g *grouping) source(ctx context.Context, name string) (id int64, err error) {
+	id, ok := g.account.sources[name]
+	if ok {
+		return id, nil
+	}
+	if err := g.tx.QueryRowContext(ctx, "INSERT INTO sources (name) VALUES (?) RETURNING source", []byte(name)).Scan(&id); err != nil {
+		return 0, fmt.Errorf("add source: %w", err)
+	}
+	g.account.sources[name] = id
+	return id, nil
+}
+
+// close brings the accounts of the inbox and its sources up to the group.
+func (g *grouping) close(ctx context.Context) error {
+	if !g.added {
+		return nil
+	}
+	for name, h := range g.heads {
+		if _, err := g.tx.ExecContext(ctx, "UPDATE sources SET head = ?, bytes = bytes + ? WHERE source = ?", h.ordinal, h.bytes, g.account.sources[name]); err != nil {
+			return fmt.Errorf("move head: %w", err)
+		}
+	}
+	if _, err := g.tx.ExecContext(ctx, "UPDATE inbox SET last = ?", g.account.last); err != nil {
+		return fmt.Errorf("move head: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// eventsBytes is how much of events one call returns before it stops.
+const eventsBytes = 16 << 20
+
+const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict, coalesce(reason, '')
+	FROM events JOIN sources USING (source) `
+
+// Events returns the events of a source after an ordinal, in order, as long as
+// they are kept: at most limit, and fewer where those are of 16 MiB together. None
+// are left where it returns none. Dead letters are not among them.
+func (b *Inbox) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
+	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? AND reason IS NULL ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	events := make([]Event, len(letters))
+	for i, l := range letters {
+		events[i] = l.Event
+	}
+	return events, nil
+}
+
+// DeadLetter is an event that was put aside.
+type DeadLetter struct {
+	Event
+	Reason string
+}
+
+// DeadLetters returns what was put aside of a source after an ordinal, with the
+// bounds of [Inbox.Events].
+func (b *Inbox) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error) {
+	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? AND reason IS NOT NULL ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	return letters, nil
+}
+
+// Event returns one event, with the reason where it is a dead letter, or
+// [ErrNoEvent], wrapped, if it is not kept.
+func (b *Inbox) Event(ctx context.Context, ordinal int64) (DeadLetter, error) {
+	letters, err := b.letters(ctx, readEvents+"WHERE ordinal = ?", ordinal)
+	if err == nil && len(letters) == 0 {
+		err = ErrNoEvent
+	}
+	if err != nil {
+		return DeadLetter{}, fmt.Errorf("read event %d: %w", ordinal, err)
+	}
+	return letters[0], nil
+}
+
+// errEnough stops reading rows.
+var errEnough = errors.New("enough")
+
+func (b *Inbox) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {
+	size := 0
+	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+		if size >= eventsBytes { // Invariant 6
+			return errEnough
+		}
+		var l DeadLetter
+		var source, id, kind, scheme, header []byte
+		var micros int64
+		if err := scan(&l.Ordinal, &source, &id, &kind, &micros, &scheme, &header, &l.Body, &l.Conflict, &l.Reason); err != nil {
+			return err
+		}
+		l.Source, l.ID, l.Type, l.Scheme, l.Received = string(source), string(id), string(kind), string(scheme), time.UnixMicro(micros).UTC()
+		size += len(l.Body) + len(header)
+		letters = append(letters, l)
+		return json.Unmarshal(header, &letters[len(letters)-1].Header)
+	}, query, args...)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return letters, nil
+}
+
+// Head returns the ordinal of the last event of a source that was ever appended,
+// 0 for none.
+func (b *Inbox) Head(ctx context.Context, source string) (head int64, err error) {
+	err = b.file.read.QueryRowContext(ctx, "SELECT head FROM sources WHERE name = ?", []byte(source)).Scan(&head)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read head: %w", err)
+	}
+	return head, nil
+}
+
+// Standing is how the inbox stands with one source.
+type Standing struct {
+	Source      string
+	Head        int64     // the ordinal of its last event
+	Trimmed     int64     // events up to here are gone: they were applied
+	Bytes       int64     // of the events that are kept, dead letters among them
+	DeadLetters int64     // how many
+	Oldest      time.Time // when the first event that is kept was received; zero for none
+}
+
+// Standings returns how the inbox stands with each source that ever had an
+// event. It looks at a few rows a source, and at the keys of the dead letters.
+func (b *Inbox) Standings(ctx context.Context) (all []Standing, err error) {
+	err = each(ctx, b.file.read, func(scan func(...any) error) error {
+		var s Standing
+		var name []byte
+		var oldest sql.NullInt64
+		if err := scan(&name, &s.Head, &s.Trimmed, &s.Bytes, &s.DeadLetters, &oldest); err != nil {
+			return err
+		}
+		s.Source = string(name)
+		if oldest.Valid {
+			s.Oldest = time.UnixMicro(oldest.Int64).UTC()
+		}
+		all = append(all, s)
+		return nil
+	}, `SELECT name, head, trimmed, bytes,
+			(SELECT count(*) FROM events WHERE source = s.source AND reason IS NOT NULL),
+			(SELECT received FROM events WHERE source = s.source AND reason IS NULL ORDER BY ordinal LIMIT 1)
+		FROM sources s ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("read standings: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,96 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Values of events.conflict.
+const (
+	conflictNone = iota
+	conflictFirst
+	conflictLater
+)
+
+// manyRows is how many rows one statement takes where there are so many: to run
+// a statement costs more than a row does.
+const manyRows = 16
+
+const (
+	eventColumns = 11
+	idColumns    = 4
+)
+
+// What is run for every event is compiled once.
+var (
+	insertEvent  = insertEventRows(1)
+	insertEvents = insertEventRows(manyRows)
+	insertID     = "INSERT INTO ids VALUES " + placeholders(1, idColumns) + " ON CONFLICT DO NOTHING"
+	insertIDs    = "INSERT INTO ids VALUES " + placeholders(manyRows, idColumns) + " ON CONFLICT DO NOTHING"
+	findID       = "SELECT key, digest, ordinal FROM ids WHERE key = ?"
+	findIDs      = "SELECT key, digest, ordinal FROM ids WHERE key IN " + placeholders(1, manyRows)
+)
+
+func insertEventRows(n int) string {
+	return "INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size) VALUES " + placeholders(n, eventColumns)
+}
+
+// placeholders returns rows of so many columns.
+func placeholders(rows, columns int) string {
+	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
+	return strings.Repeat(row, rows)[2:]
+}
+
+// atOnce returns how many of n rows the next statement takes, and which it is.
+func atOnce(n int, one, many string) (int, string) {
+	if n >= manyRows {
+		return manyRows, many
+	}
+	return 1, one
+}
+
+// inboxTx is a transaction of the inbox's file.
+type inboxTx struct {
+	*sql.Tx
+	compiled map[string]*sql.Stmt
+}
+
+// often returns a statement that was compiled when the inbox was opened.
+func (tx inboxTx) often(ctx context.Context, query string) *sql.Stmt {
+	return tx.StmtContext(ctx, tx.compiled[query])
+}
+
+// compile compiles what is run for every event.
+func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
+	compiled := map[string]*sql.Stmt{}
+	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs} {
+		s, err := db.PrepareContext(ctx, query)
+		if err != nil {
+			return nil, fmt.Errorf("compile %.20s: %w", query, err)
+		}
+		compiled[query] = s
+	}
+	return compiled, nil
+}
+
+// each has row called with the rows of a query, one after the other.
+func each(ctx context.Context, db *sql.DB, row func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	return eachOf(rows, row)
+}
+
+func eachOf(rows *sql.Rows, row func(scan func(...any) error) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
