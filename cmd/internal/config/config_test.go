@@ -144,7 +144,7 @@ func TestParseContractExample(t *testing.T) {
 	require.Equal(t, "pat_hush", s.App.Auth.Token.Reveal())
 	require.Equal(t, wire.Rate{Limit: 100, Window: time.Second}, s.V2.Rate)
 	require.Zero(t, s.App.Rate)
-	require.Equal(t, "stripe", s.Webhooks.Scheme)
+	require.Equal(t, "stripe", s.Webhooks.Schemes[0].Name)
 
 	d, ok := c.Destination("bi")
 	require.True(t, ok)

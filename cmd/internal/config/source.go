@@ -44,14 +44,6 @@ type Login struct {
 	Password wire.Secret
 }
 
-// Webhooks is how deliveries of a source are verified.
-type Webhooks struct {
-	At     Pos
-	Secret wire.Secret
-	Scheme string // a preset, learn, or block for a declarative one
-	Header string
-}
-
 // planRates are the documented limits of the versioned surface.
 var planRates = map[string]wire.Rate{
 	"free":     {Limit: 100, Window: time.Second},
@@ -174,26 +166,4 @@ func (r *reader) rate(n ast.Node, what string) wire.Rate {
 		r.fault(s.at, "%s %q: want requests per second, minute or hour, such as 100/s or 60/m", what, s.raw)
 	}
 	return rate
-}
-
-// webhooks reads what a source's deliveries are signed with. A declarative
-// scheme is only noted here: nothing in this build receives deliveries.
-func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
-	w := &Webhooks{At: posOf(n), Scheme: "learn", Header: "Service-Signature"}
-	r.mapping(n, what, fields{
-		"secret": func(n ast.Node) { w.Secret = r.secret(n, what+" secret") },
-		"header": func(n ast.Node) {
-			if s, ok := r.text(n, what+" header"); ok {
-				w.Header = s.value
-			}
-		},
-		"scheme": func(n ast.Node) {
-			if _, block := r.resolve(n).(ast.MapNode); block {
-				w.Scheme = "block"
-				return
-			}
-			w.Scheme = r.choice(n, what+" scheme", "stripe", "hex", "base64", "standard", "slack", "learn")
-		},
-	})
-	return w
 }

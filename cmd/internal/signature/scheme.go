@@ -143,6 +143,25 @@ const (
 	PEM               KeyEncoding = "pem"
 )
 
+// Styles are all of them.
+func Styles() []Style { return []Style{Bare, Prefixed, KV, List, Template} }
+
+// Units are all of them.
+func Units() []Unit { return []Unit{Seconds, Milliseconds, ISO8601} }
+
+// Algorithms are all of them.
+func Algorithms() []Algorithm {
+	return []Algorithm{HMACSHA256, HMACSHA384, HMACSHA512, Ed25519, ECDSAP256, RSASHA256, HMACSHA1}
+}
+
+// Encodings are all of them.
+func Encodings() []Encoding { return []Encoding{Hex, Base64, Base64URL} }
+
+// KeyEncodings are all of them.
+func KeyEncodings() []KeyEncoding {
+	return []KeyEncoding{Text, TextWithoutPrefix, KeyBase64, WhsecBase64, KeyHex, PEM}
+}
+
 // Presets are the names that [Preset] knows.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 

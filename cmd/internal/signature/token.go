@@ -11,19 +11,18 @@ type Kind string
 
 // The kinds. Of those with an argument the argument stands in [Token].
 const (
-	Fixed      Kind = "literal" // Text
-	Body       Kind = "body"    // the raw bytes
-	TS         Kind = "ts"      // the timestamp, as it was written
-	ID         Kind = "id"      // the event id, as it was written
-	KeyID      Kind = "key_id"  // the key's name, out of the signature header
-	Method     Kind = "method"
-	Path       Kind = "path"
-	Query      Kind = "query"     // without its question mark
-	URL        Kind = "url"       // the scheme's PublicURL with the query of the request
-	HeaderOf   Kind = "header"    // the header named Text
-	SHA256Hex  Kind = "sha256hex" // digest of Of, in lower-case hex
-	SHA256Raw  Kind = "sha256raw" // digest of Of, as 32 bytes
-	tokenNames      = "body, ts, id, key_id, method, path, query, url, header:NAME, sha256hex(body) or sha256raw(body)"
+	Fixed     Kind = "literal" // Text
+	Body      Kind = "body"    // the raw bytes
+	TS        Kind = "ts"      // the timestamp, as it was written
+	ID        Kind = "id"      // the event id, as it was written
+	KeyID     Kind = "key_id"  // the key's name, out of the signature header
+	Method    Kind = "method"
+	Path      Kind = "path"
+	Query     Kind = "query"     // without its question mark
+	URL       Kind = "url"       // the scheme's PublicURL with the query of the request
+	HeaderOf  Kind = "header"    // the header named Text
+	SHA256Hex Kind = "sha256hex" // digest of Of, in lower-case hex
+	SHA256Raw Kind = "sha256raw" // digest of Of, as 32 bytes
 )
 
 // Token is one part of what is signed.
@@ -58,7 +57,9 @@ func ParseToken(word string) (Token, bool) {
 }
 
 // TokenNames are the words that [ParseToken] reads, for messages.
-func TokenNames() string { return tokenNames }
+func TokenNames() []string {
+	return []string{"body", "ts", "id", "key_id", "method", "path", "query", "url", "header:NAME", "sha256hex(body)", "sha256raw(body)"}
+}
 
 // String is the token as a scheme's block has it.
 func (t Token) String() string {
