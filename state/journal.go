@@ -1,0 +1,157 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Journal is the daemon's account of what was due and what became of it: every
+// slot of a schedule exactly once, which pipelines are paused, and the reports of
+// the last runs. It is kept in the state folder and is no authority on data: that
+// is each destination. What is written has been synced when a call returns.
+//
+// One process writes it; others can read meanwhile. It is safe for concurrent
+// use.
+type Journal struct {
+	file *sqliteFile
+}
+
+// journalName is the journal's file in the state folder.
+const journalName = "journal.db"
+
+// What a journal keeps of each pipeline. // Invariant 6
+const (
+	keptSlots = 5_000
+	keptRuns  = 500
+)
+
+// journalSteps are the schema. Times are microseconds since 1970.
+var journalSteps = []string{`
+CREATE TABLE pipelines (
+	name     TEXT PRIMARY KEY,
+	schedule TEXT NOT NULL,
+	seen     INTEGER NOT NULL,
+	paused   INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE slots (
+	pipeline TEXT NOT NULL,
+	due      INTEGER NOT NULL,
+	state    TEXT NOT NULL,
+	why      TEXT NOT NULL,
+	cause    TEXT NOT NULL,
+	run      TEXT NOT NULL,
+	status   TEXT NOT NULL,
+	started  INTEGER NOT NULL,
+	ended    INTEGER NOT NULL,
+	attempts INTEGER NOT NULL,
+	broken   INTEGER NOT NULL,
+	count    INTEGER NOT NULL,
+	PRIMARY KEY (pipeline, due)
+) WITHOUT ROWID;
+CREATE INDEX slots_open ON slots (pipeline, state) WHERE state IN ('waiting', 'running');
+CREATE TABLE runs (
+	pipeline TEXT NOT NULL,
+	run      TEXT NOT NULL,
+	cause    TEXT NOT NULL,
+	due      INTEGER NOT NULL,
+	started  INTEGER NOT NULL,
+	ended    INTEGER NOT NULL,
+	status   TEXT NOT NULL,
+	error    TEXT NOT NULL,
+	report   BLOB NOT NULL,
+	log      BLOB NOT NULL,
+	PRIMARY KEY (pipeline, run)
+) WITHOUT ROWID;
+CREATE INDEX runs_by_run ON runs (run);
+`}
+
+// OpenJournal opens the journal of a state folder, and makes it where there is
+// none. It returns [ErrLocked], wrapped, while another process writes it.
+func OpenJournal(ctx context.Context, dir string) (*Journal, error) {
+	f, err := openSQLite(ctx, filepath.Join(dir, journalName), 0, journalSteps)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	return &Journal{f}, nil
+}
+
+// ReadJournal opens the journal of a state folder for reading alone, whoever
+// writes it. It returns [fs.ErrNotExist], wrapped, where there is none.
+func ReadJournal(ctx context.Context, dir string) (*Journal, error) {
+	f, err := readSQLite(ctx, filepath.Join(dir, journalName), journalSteps)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	return &Journal{f}, nil
+}
+
+// Close gives the journal up.
+func (j *Journal) Close() error { return j.file.Close() }
+
+// Seen is the time up to which the slots of a pipeline have been looked at. A
+// pipeline that is new, or has another schedule than it had, begins at now:
+// what its schedule would have named before was never due.
+func (j *Journal) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
+	var had string
+	var seen int64
+	err := j.change(ctx, "begin schedule", func(tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, `SELECT schedule, seen FROM pipelines WHERE name = ?`, pipeline).Scan(&had, &seen)
+		if err == nil && had == schedule {
+			return nil
+		}
+		if err != nil && err != sql.ErrNoRows {
+			return err
+		}
+		seen = micros(now)
+		_, err = tx.ExecContext(ctx, `INSERT INTO pipelines (name, schedule, seen) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule, seen = excluded.seen`, pipeline, schedule, seen)
+		return err
+	})
+	return timeOf(seen), err
+}
+
+// Pause has the pipeline's slots be skipped from at on, or, where at is the zero
+// time, no longer.
+func (j *Journal) Pause(ctx context.Context, pipeline string, at time.Time) error {
+	return j.change(ctx, "pause", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)
+		return err
+	})
+}
+
+// Paused is since when a pipeline is paused; the zero time if it is not.
+func (j *Journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
+	var at int64
+	err := j.file.read.QueryRowContext(ctx, `SELECT paused FROM pipelines WHERE name = ?`, pipeline).Scan(&at)
+	if err == sql.ErrNoRows {
+		err = nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read journal: %w", err)
+	}
+	return timeOf(at), nil
+}
+
+func (j *Journal) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
+	if err := j.file.change(ctx, do); err != nil {
+		return fmt.Errorf("write journal: %s: %w", what, err)
+	}
+	return nil
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func timeOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// RunRecord is what a journal keeps of a run. It serves those who look: the
+// tables of each destination say what was loaded.
+type RunRecord struct {
+	Pipeline string
+	Run      string
+	Cause    string    // what has begun it
+	Due      time.Time // of its slot; zero: it had none
+	Started  time.Time
+	Ended    time.Time // zero: under way, or the process has ended in the middle
+	Status   string
+	Error    string          // what kept the run itself from its work
+	Report   json.RawMessage // as `penstock sync --json` prints it; nil where there is none
+	Log      []LogLine
+}
+
+// LogLine is one thing that was told about a run.
+type LogLine struct {
+	At     time.Time `json:"at"`
+	Level  string    `json:"level"` // info, warn or error
+	Stream string    `json:"stream,omitempty"`
+	Text   string    `json:"text"`
+}
+
+// KeepRun records a run, or what has become of one, and forgets the oldest of
+// its pipeline that are too many.
+func (j *Journal) KeepRun(ctx context.Context, r RunRecord) error {
+	log, err := json.Marshal(r.Log)
+	if err != nil {
+		return fmt.Errorf("write journal: run: %w", err)
+	}
+	report := []byte(r.Report)
+	if report == nil {
+		report = []byte{}
+	}
+	return j.change(ctx, "run", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, r.Error, report, log)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run <
+			(SELECT run FROM runs WHERE pipeline = ?1 ORDER BY run DESC LIMIT 1 OFFSET ?2)`, r.Pipeline, keptRuns-1)
+		return err
+	})
+}
+
+// Runs are the last runs, the newest first, without their logs: of one pipeline,
+// or of all where it is "". Those before a run follow with its id; "" begins.
+func (j *Journal) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
+	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
+}
+
+// Run is one run with its log; false where the journal has none of this id.
+func (j *Journal) Run(ctx context.Context, run string) (RunRecord, bool, error) {
+	all, err := j.runs(ctx, `log`, `WHERE run = ?`, run)
+	if err != nil || len(all) == 0 {
+		return RunRecord{}, false, err
+	}
+	return all[0], true, nil
+}
+
+func (j *Journal) runs(ctx context.Context, log, where string, args ...any) ([]RunRecord, error) {
+	rows, err := j.file.read.QueryContext(ctx, `SELECT pipeline, run, cause, due, started, ended, status, error, report, `+log+` FROM runs `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	defer rows.Close()
+	var all []RunRecord
+	for rows.Next() {
+		var r RunRecord
+		var due, started, ended int64
+		var report, lines []byte
+		if err := rows.Scan(&r.Pipeline, &r.Run, &r.Cause, &due, &started, &ended, &r.Status, &r.Error, &report, &lines); err != nil {
+			return nil, fmt.Errorf("read journal: %w", err)
+		}
+		if err := json.Unmarshal(lines, &r.Log); err != nil {
+			return nil, fmt.Errorf("read journal: log of run %s: %w", r.Run, err)
+		}
+		r.Due, r.Started, r.Ended = timeOf(due), timeOf(started), timeOf(ended)
+		if len(report) > 0 {
+			r.Report = report
+		}
+		all = append(all, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,108 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// SlotState is what has become of a slot.
+type SlotState string
+
+// A slot waits, runs and has run; or it is skipped.
+const (
+	SlotWaiting SlotState = "waiting" // its run is to begin, or to go on after an interruption
+	SlotRunning SlotState = "running" // or the process has ended in the middle
+	SlotRan     SlotState = "ran"
+	SlotSkipped SlotState = "skipped"
+)
+
+// SlotRecord is the record of one instant at which a pipeline was due. There is one
+// for each, whatever happens to process, clock and machine. // Invariant 18
+type SlotRecord struct {
+	Pipeline string
+	Due      time.Time
+	State    SlotState
+	Why      string // of a skipped slot, or what its run has met
+	Cause    string // what has begun the run: its slot, or that nobody was there for it
+	Run      string // id of the run, of the last one if it took several
+	Status   string // of the run
+	Started  time.Time
+	Ended    time.Time
+	Attempts int // runs it took
+	Broken   int // of them, those in whose middle the process has ended
+	Count    int // slots that the record stands for: 1, or more where too many were missed
+}
+
+// AddSlots records the slots that have come up to a time, those that are not
+// recorded yet, and gives these. All of them are in, or none.
+func (j *Journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
+	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
+		added = nil
+		for _, s := range slots {
+			s.Pipeline, s.Count = pipeline, max(1, s.Count)
+			res, err := tx.ExecContext(ctx, `INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, s.values()...)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil {
+				return err
+			} else if n > 0 {
+				added = append(added, s)
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE pipelines SET seen = ? WHERE name = ?`, micros(through), pipeline); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM slots WHERE pipeline = ?1 AND state IN ('ran', 'skipped') AND due <
+			(SELECT due FROM slots WHERE pipeline = ?1 ORDER BY due DESC LIMIT 1 OFFSET ?2)`, pipeline, keptSlots-1)
+		return err
+	})
+	return added, err
+}
+
+// SetSlot replaces the record of a slot that there is.
+func (j *Journal) SetSlot(ctx context.Context, s SlotRecord) error {
+	return j.change(ctx, "slot", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)
+		return err
+	})
+}
+
+// OpenSlots are the slots of a pipeline that wait or run, the oldest first.
+func (j *Journal) OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error) {
+	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
+}
+
+// Slots are the last records of a pipeline, the newest first.
+func (j *Journal) Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error) {
+	return j.slots(ctx, `WHERE pipeline = ? ORDER BY due DESC LIMIT ?`, pipeline, limit)
+}
+
+func (j *Journal) slots(ctx context.Context, where string, args ...any) ([]SlotRecord, error) {
+	rows, err := j.file.read.QueryContext(ctx, `SELECT * FROM slots `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	defer rows.Close()
+	var all []SlotRecord
+	for rows.Next() {
+		var s SlotRecord
+		var due, started, ended int64
+		if err := rows.Scan(&s.Pipeline, &due, &s.State, &s.Why, &s.Cause, &s.Run, &s.Status, &started, &ended, &s.Attempts, &s.Broken, &s.Count); err != nil {
+			return nil, fmt.Errorf("read journal: %w", err)
+		}
+		s.Due, s.Started, s.Ended = timeOf(due), timeOf(started), timeOf(ended)
+		all = append(all, s)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return all, nil
+}
+
+// values are the columns of the table.
+func (s SlotRecord) values() []any {
+	return []any{s.Pipeline, micros(s.Due), s.State, s.Why, s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
+}

@@ -1,0 +1,127 @@
+package state
+
+import (
+	"encoding/json"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func day(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
+
+func openJournal(t *testing.T, dir string) *Journal {
+	t.Helper()
+	j, err := OpenJournal(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func TestJournalSlots(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	j := openJournal(t, dir)
+	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
+	require.NoError(t, err)
+	require.Equal(t, day(1), seen, "a new pipeline begins now")
+
+	added, err := j.AddSlots(ctx, "nightly", day(3), []SlotRecord{
+		{Due: day(2), State: SlotSkipped, Why: "paused"}, {Due: day(3), State: SlotWaiting, Cause: "schedule"},
+	})
+	require.NoError(t, err)
+	require.Len(t, added, 2)
+	added, err = j.AddSlots(ctx, "nightly", day(4), []SlotRecord{{Due: day(3), State: SlotSkipped}, {Due: day(4), State: SlotWaiting}})
+	require.NoError(t, err)
+	require.Len(t, added, 1, "a slot has one record")
+	require.Equal(t, day(4), added[0].Due)
+
+	require.NoError(t, j.SetSlot(ctx, SlotRecord{
+		Pipeline: "nightly", Due: day(3), State: SlotRan, Run: "r1", Status: "complete", Started: day(3), Ended: day(4), Attempts: 1, Count: 1,
+	}))
+	require.NoError(t, j.Close())
+
+	_, err = ReadJournal(ctx, t.TempDir())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	j = openJournal(t, dir)
+	r, err := ReadJournal(ctx, dir)
+	require.NoError(t, err)
+	defer r.Close()
+	all, err := r.Slots(ctx, "nightly", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.Equal(t, []time.Time{day(4), day(3), day(2)}, []time.Time{all[0].Due, all[1].Due, all[2].Due})
+	require.Equal(t, "complete", all[1].Status)
+	require.Equal(t, day(4), all[1].Ended)
+	open, err := r.OpenSlots(ctx, "nightly")
+	require.NoError(t, err)
+	require.Len(t, open, 1)
+	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
+	require.NoError(t, err)
+	require.Equal(t, day(4), seen, "what was missed is known")
+	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
+	require.NoError(t, err)
+	require.Equal(t, day(9), seen, "another schedule missed nothing")
+}
+
+func TestJournalPause(t *testing.T) {
+	ctx, j := t.Context(), openJournal(t, t.TempDir())
+	_, err := j.Seen(ctx, "a", "@daily", day(1))
+	require.NoError(t, err)
+	for _, at := range []time.Time{day(2), {}} {
+		require.NoError(t, j.Pause(ctx, "a", at))
+		got, err := j.Paused(ctx, "a")
+		require.NoError(t, err)
+		require.True(t, at.Equal(got), "%s", got)
+	}
+}
+
+// What a journal keeps does not grow with time. // Invariant 6
+func TestJournalForgets(t *testing.T) {
+	ctx, j := t.Context(), openJournal(t, t.TempDir())
+	_, err := j.Seen(ctx, "a", "@every 1s", day(0))
+	require.NoError(t, err)
+	var many []SlotRecord
+	for i := range keptSlots + 100 {
+		many = append(many, SlotRecord{Due: day(0).Add(time.Duration(i) * time.Second), State: SlotSkipped})
+	}
+	many[0].State = SlotWaiting
+	_, err = j.AddSlots(ctx, "a", many[len(many)-1].Due, many)
+	require.NoError(t, err)
+	all, err := j.Slots(ctx, "a", 2*keptSlots)
+	require.NoError(t, err)
+	require.Len(t, all, keptSlots+1, "and the one that waits")
+	require.Equal(t, SlotWaiting, all[len(all)-1].State)
+}
+
+func TestJournalRuns(t *testing.T) {
+	ctx, j := t.Context(), openJournal(t, t.TempDir())
+	for _, r := range []RunRecord{
+		{Pipeline: "a", Run: "r1", Cause: "schedule", Due: day(1), Started: day(1), Ended: day(2), Status: "complete", Report: json.RawMessage(`{"run":"r1"}`)},
+		{Pipeline: "b", Run: "r2", Cause: "manual", Started: day(2), Status: "running"},
+		{Pipeline: "a", Run: "r3", Cause: "schedule", Started: day(3), Status: "running"},
+	} {
+		require.NoError(t, j.KeepRun(ctx, r))
+	}
+	log := []LogLine{{At: day(3), Level: "error", Stream: "crm.leads", Text: "<b>503</b>"}}
+	require.NoError(t, j.KeepRun(ctx, RunRecord{Pipeline: "a", Run: "r3", Cause: "schedule", Started: day(3), Ended: day(4), Status: "failed", Error: "no", Log: log}))
+
+	all, err := j.Runs(ctx, "", "", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.Equal(t, "r3", all[0].Run)
+	require.Empty(t, all[0].Log, "a list carries no logs")
+	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
+	require.Nil(t, all[1].Report)
+	before, err := j.Runs(ctx, "a", "r3", 10)
+	require.NoError(t, err)
+	require.Len(t, before, 1)
+	one, ok, err := j.Run(ctx, "r3")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, log, one.Log)
+	require.Equal(t, "failed", one.Status)
+	_, ok, err = j.Run(ctx, "r9")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
