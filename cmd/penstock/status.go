@@ -172,30 +172,3 @@ func newestCertificates(ctx context.Context, d load.Destination, columns []strin
 	})
 	return newest, err
 }
-
-func (a *app) stateCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "state",
-		Short: "the cursors",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	var to string
-	show := &cobra.Command{
-		Use:   "show",
-		Short: "the cursor of every stream, as the destination holds it",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.read(cmd.Context(), to, func(d *reader) error {
-				out, err := project(cmd.Context(), d, load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
-				if err != nil {
-					return err
-				}
-				return a.print(printer{form: a.form()}, out.sort("pipeline", "stream"))
-			})
-		},
-	}
-	addDestinationFlag(show, &to)
-	cmd.AddCommand(show)
-	return cmd
-}

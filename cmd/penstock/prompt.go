@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// asker asks a person at a terminal. stdout is for data, and stays out of it.
+type asker struct {
+	in  *bufio.Reader
+	fd  int
+	out io.Writer
+}
+
+// asker is nil where nobody can be asked: stdin is no terminal, or the questions
+// would not be seen.
+func (a *app) asker() *asker {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return nil
+	}
+	// The terminal itself, whatever stderr leads to.
+	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
+		return &asker{in: bufio.NewReader(tty), fd: int(tty.Fd()), out: tty}
+	}
+	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return &asker{in: bufio.NewReader(os.Stdin), fd: int(os.Stdin.Fd()), out: f}
+	}
+	return nil
+}
+
+// errNoAnswer ends a conversation whose other side has gone.
+var errNoAnswer = errors.New("no answer")
+
+// line asks for one; an empty one stands for preset.
+func (p *asker) line(ctx context.Context, question, preset string) (string, error) {
+	if preset != "" {
+		question += " [" + preset + "]"
+	}
+	fmt.Fprintf(p.out, "%s: ", question)
+	text, err := p.await(ctx, func() (string, error) { return p.in.ReadString('\n') })
+	if text = strings.TrimSpace(text); text == "" {
+		text = preset
+	}
+	return text, err
+}
+
+// secret asks for a line that the terminal does not show. // Invariant 5
+func (p *asker) secret(ctx context.Context, question string) (string, error) {
+	fmt.Fprintf(p.out, "%s (not shown): ", question)
+	before, err := term.GetState(p.fd)
+	if err != nil {
+		return "", fmt.Errorf("ask for a secret: %w", err)
+	}
+	text, err := p.await(ctx, func() (string, error) {
+		secret, err := term.ReadPassword(p.fd)
+		return string(secret), err
+	})
+	// An interrupted question has left the terminal without its echo.
+	err = errors.Join(err, term.Restore(p.fd, before))
+	fmt.Fprintln(p.out)
+	return strings.TrimSpace(text), err
+}
+
+// yes asks whether to; anything but yes is no.
+func (p *asker) yes(ctx context.Context, question string) (bool, error) {
+	text, err := p.line(ctx, question+" (yes/no)", "no")
+	return strings.EqualFold(text, "yes") || strings.EqualFold(text, "y"), err
+}
+
+// await waits for an answer or the end of ctx. A read from a terminal cannot be
+// given up: it ends with the process.
+func (p *asker) await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answered struct {
+		text string
+		err  error
+	}
+	got := make(chan answered, 1)
+	go func() {
+		text, err := read()
+		if errors.Is(err, io.EOF) {
+			err = errNoAnswer
+		}
+		got <- answered{text, err}
+	}()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// sure asks whether to do what was just told, unless the command line says so.
+func (a *app) sure(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	p := a.asker()
+	if p == nil {
+		return usage("say --yes", "%s nobody is here to ask", question)
+	}
+	agreed, err := p.yes(ctx, question)
+	if err == nil && !agreed {
+		return usage("", "nothing was changed")
+	}
+	return err
+}

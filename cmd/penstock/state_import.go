@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// What an import may hold.
+const (
+	maxCursorLine  = 4 << 20 // a stream's cursor keeps those of its backfills
+	maxCursorLines = 100_000
+)
+
+func (a *app) stateImportCmd() *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "move cursors to where an export, or a backup, has them",
+		Long: `Moves cursors to where an export, or a backup, has them; those that are not in
+the file stay. FILE - is standard input. Either the whole file makes sense, or
+nothing is changed.`,
+		Example: `  penstock state import cursors.jsonl
+  penstock state import .penstock/backups/cursors-warehouse-20261121T020000.000000Z.jsonl --stream crm.leads`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.read(cmd.Context(), f.to, func(d *reader) error {
+				moves, err := readMoves(args[0], d.conf, f.streams)
+				if err != nil {
+					return err
+				}
+				return a.moveCursors(cmd.Context(), d, moves, f.yes)
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "only these `streams`; may be repeated")
+	return cmd
+}
+
+// readMoves reads an export, with all that is wrong with it.
+func readMoves(path string, c *config.Config, only []string) ([]move, error) {
+	in := io.Reader(os.Stdin)
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, usage("", "read cursors: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	wanted := map[string]bool{}
+	for _, s := range only {
+		wanted[s] = true
+	}
+	var moves []move
+	var faults []error
+	seen := map[state.Key]bool{}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxCursorLine)
+	for n := 1; lines.Scan(); n++ {
+		if n > maxCursorLines {
+			faults = append(faults, fmt.Errorf("%s: more than %d lines", path, maxCursorLines))
+			break
+		}
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		m, err := readMove(lines.Bytes(), c)
+		if err == nil && seen[m.Key] {
+			err = fmt.Errorf("%s %s for the second time", m.Pipeline, m.Stream)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s:%d: %w", path, n, err))
+			continue
+		}
+		seen[m.Key] = true
+		if len(only) == 0 || wanted[m.Stream] {
+			moves = append(moves, m)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		faults = append(faults, fmt.Errorf("%s: %w", path, err))
+	}
+	if len(faults) > 0 {
+		return nil, usage("`penstock state export` writes what can be imported; nothing was changed", "%w", errors.Join(faults...))
+	}
+	if len(moves) == 0 {
+		return nil, usage("", "%s has no such cursors", path)
+	}
+	return moves, nil
+}
+
+func readMove(line []byte, c *config.Config) (move, error) {
+	var l cursorLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return move{}, fmt.Errorf("no line of an export: %w", err)
+	}
+	m := move{Key: state.Key{Pipeline: l.Pipeline, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
+	if _, ok := c.Pipeline(l.Pipeline); !ok {
+		return m, fmt.Errorf("no pipeline %q in %s", l.Pipeline, c.File)
+	}
+	if l.Stream == "" || pipeline.OwnCursor(l.Stream) {
+		return m, fmt.Errorf("%q is no stream", l.Stream)
+	}
+	return m, pipeline.CheckCursor(m.next)
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// move is a cursor that somebody wants elsewhere.
+type move struct {
+	state.Key
+	was, next state.Cursor
+}
+
+// moved is what is told of one.
+type moved struct {
+	Pipeline string `json:"pipeline"`
+	Stream   string `json:"stream"`
+	Was      string `json:"was"`
+	Cursor   string `json:"cursor"`
+	Backup   string `json:"backup"`
+}
+
+// moveCursors asks, backs all cursors of the destination up, and moves those
+// that are elsewhere, each in a commit of its own. No run of the pipelines can
+// be under way meanwhile, here or elsewhere. // Invariants 2, 13
+func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool) error {
+	var todo []move
+	for _, m := range moves {
+		var err error
+		if m.was, err = d.Cursor(ctx, m.Key); err != nil {
+			return err
+		}
+		if m.was != m.next {
+			todo = append(todo, m)
+		}
+	}
+	if len(todo) == 0 {
+		return a.say("nothing to change: the cursors are there already\n")
+	}
+	if !yes {
+		for _, m := range todo {
+			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, m.Stream, shownCursor(m.was), shownCursor(m.next))
+		}
+	}
+	if err := a.sure(ctx, yes, fmt.Sprintf("move %s in %s?", plural(len(todo), "cursor"), d.name)); err != nil {
+		return err
+	}
+	unlock, err := a.lockAll(ctx, d, todo)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	backup, err := a.backUp(ctx, d)
+	if err != nil {
+		return fmt.Errorf("back up cursors: %w", err)
+	}
+	if err := a.say("backup %s\n", backup); err != nil {
+		return err
+	}
+	for _, m := range todo {
+		if err := a.commitMove(ctx, d, m, backup); err != nil {
+			return hinted(err, "those told above have moved; `penstock state import "+backup+"` puts them back")
+		}
+	}
+	return nil
+}
+
+// lockAll takes the lock of every pipeline that is to be moved.
+func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
+	held := map[string]func(){}
+	unlock = func() {
+		for _, release := range held {
+			release()
+		}
+	}
+	for _, m := range moves {
+		if held[m.Pipeline] != nil {
+			continue
+		}
+		release, err := lockPipeline(ctx, d.conf.State, m.Pipeline)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		held[m.Pipeline] = release
+	}
+	return unlock, nil
+}
+
+// commitMove moves one cursor, if nobody else has since it was read.
+func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
+	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(time.Now())})
+	if err != nil {
+		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
+	}
+	defer tx.Rollback()
+	if err := tx.Commit(ctx, m.next); err != nil {
+		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(moved{m.Pipeline, m.Stream, string(m.was), string(m.next), backup})
+	}
+	return a.say("%s %s: %s\n", m.Pipeline, m.Stream, shownCursor(m.next))
+}
+
+// shownCursor is a cursor for people.
+func shownCursor(c state.Cursor) string {
+	if c == "" {
+		return "the beginning"
+	}
+	return printable(string(c), false)
+}
+
+// say tells people something; scripts have their own lines.
+func (a *app) say(format string, args ...any) error {
+	if a.json {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, format, args...)
+	return err
+}
+
+// backUp writes all cursors of the destination to a new file of the state folder
+// and returns its path once it is durable.
+func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
+	all, err := cursorsOf(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	if err := writeCursors(&text, all); err != nil {
+		return "", err
+	}
+	folder := filepath.Join(d.conf.State.Dir, "backups")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "cursors-"+d.name+"-"+time.Now().UTC().Format("20060102T150405.000000Z")+".jsonl")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text.Bytes())
+	return path, errors.Join(err, f.Sync(), f.Close())
+}
