@@ -1,0 +1,258 @@
+package board
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// endpoint is one question that the API answers, or one thing it has done. The
+// table of them makes the routes as well as their description.
+type endpoint struct {
+	method, path string
+	does         string // for the description
+	query        []param
+	shape        any // of the answer, nil for none
+	answer       func(*Board, *http.Request) (any, error)
+}
+
+// param is a parameter of an endpoint.
+type param struct {
+	name, kind, tells string
+	in                string // "" for the query
+}
+
+// Parameters of lists.
+var (
+	paging     = []param{{name: "offset", kind: "integer", tells: "How many items to leave out."}, {name: "limit", kind: "integer", tells: "How many to list at most, 1 to 200."}}
+	byPipeline = param{name: "pipeline", kind: "string", tells: "Only of this pipeline."}
+	byStream   = param{name: "stream", kind: "string", tells: "Only of this stream."}
+	byTable    = param{name: "table", kind: "string", tells: "Only of this table."}
+	byStatus   = param{name: "status", kind: "string", tells: "Only with this status."}
+	allRejects = param{name: "all", kind: "boolean", tells: "Those too that were put in their place since."}
+)
+
+func with(more ...param) []param { return append(more, paging...) }
+
+// items is a part of a list as the API tells it.
+type items[T any] struct {
+	Items []T    `json:"items"`
+	Total int    `json:"total" jsonschema:"description=Of the whole list."`
+	Next  string `json:"next,omitempty" jsonschema:"description=Path of the part after this; absent at the end."`
+}
+
+// noted is the answer to what was asked to be done.
+type noted struct {
+	Done string `json:"done"`
+}
+
+// endpoints is what the API has, below the listed paths.
+func endpoints() []endpoint {
+	const in = "/api/v1/pipelines/{pipeline}"
+	get := http.MethodGet
+	return append([]endpoint{
+		{get, "/api/v1/status", "How everything stands, and what is under way.", nil, Overview{}, func(b *Board, r *http.Request) (any, error) { return b.status(r.Context()) }},
+		{get, "/api/v1/pipelines", "The pipelines, their schedules and slots.", with(), items[Pipeline]{}, func(b *Board, r *http.Request) (any, error) {
+			all, err := b.Facts.Pipelines(r.Context())
+			return part(r, all), err
+		}},
+		{get, "/api/v1/streams", "How every stream stands in each destination.", with(byPipeline, byStream, byStatus), items[Stream]{}, func(b *Board, r *http.Request) (any, error) {
+			all, err := b.streams(r)
+			return part(r, all), err
+		}},
+		{get, "/api/v1/runs", "The runs, the newest first.", with(byPipeline, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
+			return listed(r, b.Facts.Runs)
+		}},
+		{get, "/api/v1/runs/{run}", "One run: its passes and what they proved, its rejects, what it changed about tables, its log.", nil, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
+			d, err := b.Facts.Run(r.Context(), r.PathValue("run"))
+			return d.whole(), err
+		}},
+		{get, "/api/v1/rejects", "Records and values that are not in the tables, and why.", with(byPipeline, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
+			return listed(r, b.Facts.Rejects)
+		}},
+		{get, "/api/v1/schema", "Every change made to a table, the newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
+			return listed(r, b.Facts.Schema)
+		}},
+		{get, "/api/v1/webhooks", "How the deliveries of each source fare.", with(), items[Webhook]{}, func(b *Board, r *http.Request) (any, error) {
+			all, err := b.webhooks(r.Context())
+			return part(r, all), err
+		}},
+		{get, "/api/v1/rate", "What each credential may ask and has asked over time.", with(), items[Budget]{}, func(b *Board, r *http.Request) (any, error) {
+			all, err := b.Facts.Rate(r.Context())
+			return part(r, all), err
+		}},
+	}, doing(in)...)
+}
+
+// doing are the endpoints that have something done.
+func doing(in string) (all []endpoint) {
+	for _, a := range actions() {
+		all = append(all, endpoint{http.MethodPost, "/api/v1" + a.path, a.does, nil, noted{}, func(b *Board, r *http.Request) (any, error) {
+			return noted{a.name}, b.do(a, r)
+		}})
+	}
+	return all
+}
+
+// answer serves one endpoint.
+func (b *Board) answer(e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := understood(r, e.query); err != nil {
+			b.problem(w, r, http.StatusBadRequest, err.Error())
+			return
+		}
+		v, err := e.answer(b, r)
+		if err != nil {
+			b.fail(w, r, err)
+			return
+		}
+		status := http.StatusOK
+		if e.method == http.MethodPost {
+			status = http.StatusAccepted
+		}
+		writeJSON(w, status, "application/json", v)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		kind, status = "application/problem+json", http.StatusInternalServerError
+		text = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500}`)
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the reader may have gone
+}
+
+// understood says what is wrong with a query: a slip in a parameter's name would
+// otherwise answer another question.
+func understood(r *http.Request, known []param) error {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return errors.New("the query cannot be read")
+	}
+	left := len(values)
+	for _, p := range known {
+		if !values.Has(p.name) {
+			continue
+		}
+		left--
+		v := values.Get(p.name)
+		n, err := strconv.Atoi(v)
+		_, not := strconv.ParseBool(v)
+		switch {
+		case p.kind == "integer" && (err != nil || n < 0 || p.name == "limit" && (n < 1 || n > maxLimit)):
+			return fmt.Errorf("%s: %q is not a number it takes", p.name, v)
+		case p.kind == "boolean" && not != nil:
+			return fmt.Errorf("%s: want true or false", p.name)
+		}
+	}
+	if left > 0 {
+		return errors.New("there is a parameter that this does not take")
+	}
+	return nil
+}
+
+// How long a part of a list is, unless the query says so, and at most.
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+// queryOf reads what of a list is wanted. What cannot be read counts as absent.
+func queryOf(r *http.Request) Query {
+	v := r.URL.Query()
+	q := Query{Pipeline: v.Get("pipeline"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
+	q.All, _ = strconv.ParseBool(v.Get("all"))
+	if n, err := strconv.Atoi(v.Get("offset")); err == nil && n > 0 {
+		q.Offset = n
+	}
+	q.Limit = defaultLimit
+	if n, err := strconv.Atoi(v.Get("limit")); err == nil && n > 0 {
+		q.Limit = min(n, maxLimit)
+	}
+	return q
+}
+
+// part is what a request wants of a list that is at hand.
+func part[T any](r *http.Request, all []T) items[T] {
+	q := queryOf(r)
+	from := min(q.Offset, len(all))
+	return itemsOf(r, q, List[T]{all[from:min(from+q.Limit, len(all))], len(all)})
+}
+
+func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
+	out := items[T]{Items: l.Items, Total: l.Total, Next: beside(r, q.Offset+len(l.Items), l.Total)}
+	if out.Items == nil {
+		out.Items = []T{}
+	}
+	if len(l.Items) == 0 {
+		out.Next = ""
+	}
+	return out
+}
+
+// beside is the path of the part of a request's list that begins at offset; ""
+// where there is none.
+func beside(r *http.Request, offset, total int) string {
+	if offset < 0 || offset >= total {
+		return ""
+	}
+	v := r.URL.Query()
+	v.Del("said")
+	v.Set("offset", strconv.Itoa(offset))
+	if offset == 0 {
+		v.Del("offset")
+	}
+	u := url.URL{Path: r.URL.Path, RawQuery: v.Encode()}
+	return u.String()
+}
+
+// listed asks for the part of a list that a request wants.
+func listed[T any](r *http.Request, ask func(context.Context, Query) (List[T], error)) (any, error) {
+	q := queryOf(r)
+	l, err := ask(r.Context(), q)
+	return itemsOf(r, q, l), err
+}
+
+// problem is an error as RFC 9457 tells it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// problem answers with an error: a program as JSON, a person as a page.
+func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if isAPI(r) {
+		writeJSON(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail})
+		return
+	}
+	b.render(w, status, "problem", page{Title: http.StatusText(status), Fault: detail, Open: b.Token == "" || b.sessions.has(r)})
+}
+
+// fail answers with the error that a question or an action ended in.
+func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		b.problem(w, r, http.StatusNotFound, err.Error())
+	case errors.Is(err, ErrBusy):
+		b.problem(w, r, http.StatusConflict, err.Error())
+	case r.Context().Err() != nil: // the visitor has left
+	default:
+		b.Log.Error("answer at the dashboard", "path", r.URL.Path, "error", err)
+		b.problem(w, r, http.StatusInternalServerError, err.Error())
+	}
+}
+
+// description serves the OpenAPI document.
+func (b *Board) description(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b.openapi) // the reader may have gone
+}

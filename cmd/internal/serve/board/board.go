@@ -1,0 +1,118 @@
+// Package board is the dashboard of the daemon: pages that are made on the
+// server and work without scripts, the same facts as a JSON API that OpenAPI
+// describes, and live updates as server-sent events.
+//
+// It shows what [Facts] tells and has [Control] do what a visitor may do. It
+// knows no destination, no schedule and no inbox. Who may see it, and from which
+// pages its forms may be sent, is decided here as well: see [New].
+package board
+
+import (
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Config is what a Board shows, and to whom.
+type Config struct {
+	Facts   Facts
+	Control Control
+	Feed    *Feed // of what changes; nil: nothing is told
+
+	Token   wire.Secret  // that opens the board; "" leaves it open, see [Exposed]
+	Version string       // of penstock
+	Log     *slog.Logger // told of sign-ins and of what visitors have done; nil: nobody is
+}
+
+// Board is an http.Handler that serves the dashboard, the API below /api/v1/ and
+// the live updates at /events.
+type Board struct {
+	Config
+	mux      *http.ServeMux
+	guarded  http.Handler
+	pages    map[string]*template.Template
+	openapi  []byte
+	feed     *Feed
+	sessions *sessions
+	tries    tries
+
+	followers atomic.Int64
+	closing   sync.Once
+	closed    chan struct{}
+}
+
+// New makes a board. With a token its pages want a sign-in, and its API the token
+// as a bearer or a signed-in visitor; without one they are open to whoever can
+// reach them, which is for loopback alone. Either way it takes forms only from its
+// own pages. That a request was made to a name of ours, its server sees to.
+func New(c Config) (*Board, error) {
+	if c.Facts == nil || c.Control == nil {
+		return nil, errors.New("make board: no facts, or no control")
+	}
+	b := &Board{Config: c, mux: http.NewServeMux(), feed: c.Feed, closed: make(chan struct{}), sessions: newSessions(time.Now)}
+	if b.feed == nil {
+		b.feed = &Feed{}
+	}
+	if b.Log == nil {
+		b.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if b.pages, err = parsePages(); err != nil {
+		return nil, err
+	}
+	if b.openapi, err = describe(c.Version); err != nil {
+		return nil, err
+	}
+	b.routes()
+	b.guarded = b.ownPages(b.mux)
+	return b, nil
+}
+
+// Close ends the live updates, so that a server which shuts down does not wait for
+// their readers.
+func (b *Board) Close() { b.closing.Do(func() { close(b.closed) }) }
+
+// ServeHTTP implements http.Handler.
+func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	b.guarded.ServeHTTP(w, r)
+}
+
+// maxForm is more than any form or body that the board reads. // Invariant 6
+const maxForm = 64 << 10
+
+// routes says what is where. Everything but signing in and the parts that pages
+// are made of is for those who may see the board.
+func (b *Board) routes() {
+	for _, v := range views() {
+		b.mux.Handle("GET "+v.path, b.seen(b.show(v)))
+	}
+	for _, e := range endpoints() {
+		b.mux.Handle(e.method+" "+e.path, b.seen(b.answer(e)))
+	}
+	for _, a := range actions() {
+		b.mux.Handle("POST "+a.path, b.seen(b.act(a)))
+	}
+	b.mux.Handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(b.description)))
+	b.mux.Handle("GET /events", b.seen(http.HandlerFunc(b.events)))
+	b.mux.HandleFunc("GET /assets/{name}", asset)
+	b.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, assetURL("icon.svg"), http.StatusMovedPermanently)
+	})
+	b.mux.HandleFunc("GET /signin", b.signInPage)
+	b.mux.HandleFunc("POST /signin", b.signIn)
+	b.mux.HandleFunc("POST /signout", b.signOut)
+	b.mux.Handle("/", b.seen(http.HandlerFunc(b.nowhere)))
+}
+
+// nowhere answers for a path that nothing is at.
+func (b *Board) nowhere(w http.ResponseWriter, r *http.Request) {
+	b.fail(w, r, ErrUnknown)
+}

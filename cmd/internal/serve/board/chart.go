@@ -1,0 +1,175 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// chart is a picture that is made on the server: lines and areas in a box of
+// Width by Height, which the page stretches to its room, and what it shows in
+// words.
+type chart struct {
+	Width, Height int
+	Title, Desc   string
+	Paths         []stroke
+	Top           string // what the upper edge stands for
+	From, To      time.Time
+}
+
+// stroke is a line or an area of a chart. Class says how it looks.
+type stroke struct{ Class, D string }
+
+// Sizes of the bars in a sparkline.
+const (
+	barStep   = 5
+	barHeight = 22
+)
+
+// spark draws the last passes of a stream as bars: the higher, the more rows have
+// changed.
+func spark(s Stream) chart {
+	c := chart{Width: max(1, len(s.Recent)) * barStep, Height: barHeight + 2, Title: "Rows changed by the last passes of " + s.Name}
+	most := int64(0)
+	for _, b := range s.Recent {
+		most = max(most, b.Changed)
+	}
+	bars := map[string]*strings.Builder{}
+	for i, b := range s.Recent {
+		class := "bar-" + verdictTone(b.Verdict)
+		if bars[class] == nil {
+			bars[class] = &strings.Builder{}
+		}
+		h := 1.5
+		if b.Changed > 0 {
+			h = 3 + (barHeight-3)*math.Log1p(float64(b.Changed))/math.Log1p(float64(most))
+		}
+		fmt.Fprintf(bars[class], "M%d %dv%.1f", i*barStep+2, c.Height-1, -h)
+	}
+	for _, class := range []string{"bar-ok", "bar-busy", "bar-new", "bar-attention"} {
+		if bars[class] != nil {
+			c.Paths = append(c.Paths, stroke{class, bars[class].String()})
+		}
+	}
+	c.Desc = fmt.Sprintf("%s; at most %s in one", fmt.Sprintf("%d passes", len(s.Recent)), counted(most, "row"))
+	return c
+}
+
+// Size of the charts over time.
+const (
+	chartWidth  = 600
+	chartHeight = 120
+)
+
+// rateChart draws what a credential has asked, below what it was allowed.
+func rateChart(b Budget) chart {
+	c := chart{Width: chartWidth, Height: chartHeight, Title: "Requests a second of " + b.Source + " " + b.Name}
+	if len(b.Points) < 2 {
+		c.Desc = "nothing to show yet"
+		return c
+	}
+	most := 1.0
+	for _, p := range b.Points {
+		most = max(most, p.Used, p.Allowed)
+	}
+	c.From, c.To = b.Points[0].At, b.Points[len(b.Points)-1].At
+	c.Top = perSecond(most) + "/s"
+	whole := max(1, c.To.Sub(c.From).Seconds())
+	x := func(p Point) float64 { return chartWidth * p.At.Sub(c.From).Seconds() / whole }
+	y := func(v float64) float64 { return chartHeight - (chartHeight-4)*v/most }
+	var used, allowed, refused strings.Builder
+	for i, p := range b.Points {
+		join := "L"
+		if i == 0 {
+			join = "M"
+		}
+		fmt.Fprintf(&used, "%s%.1f %.1f", join, x(p), y(p.Used))
+		fmt.Fprintf(&allowed, "%s%.1f %.1f", join, x(p), y(p.Allowed))
+		if p.Refused > 0 {
+			fmt.Fprintf(&refused, "M%.1f %dv-10", x(p), chartHeight)
+		}
+	}
+	area := used.String() + fmt.Sprintf("L%d %dL0 %dZ", chartWidth, chartHeight, chartHeight)
+	c.Paths = []stroke{{"area", area}, {"line", used.String()}, {"limit", allowed.String()}, {"mark", refused.String()}}
+	peak := slices.MaxFunc(b.Points, func(a, b Point) int { return cmp.Compare(a.Used, b.Used) })
+	c.Desc = fmt.Sprintf("from %s to %s; at most %s/s used, %s/s allowed at the end", stamp(c.From), stamp(c.To), perSecond(peak.Used), perSecond(b.Points[len(b.Points)-1].Allowed))
+	return c
+}
+
+// minuteChart draws the deliveries of the last minutes as bars.
+func minuteChart(w Webhook) chart {
+	n := len(w.PerMin)
+	c := chart{Width: max(1, n) * 10, Height: chartHeight, Title: "Deliveries a minute from " + w.Source}
+	most := int64(1)
+	var d strings.Builder
+	for _, v := range w.PerMin {
+		most = max(most, v)
+	}
+	for i, v := range w.PerMin {
+		if v > 0 {
+			fmt.Fprintf(&d, "M%d %dv%.1f", i*10+5, chartHeight, -max(1.5, float64(chartHeight-4)*float64(v)/float64(most)))
+		}
+	}
+	c.Paths, c.Top = []stroke{{"bar-wide", d.String()}}, grouped(most)+"/min"
+	c.Desc = fmt.Sprintf("of the last %s; at most %s in one", counted(int64(n), "minute"), grouped(most))
+	return c
+}
+
+// timeline is when each stream of a run was read, on one scale.
+type timeline struct {
+	Rows  []timelineRow
+	Ticks []string
+	Whole time.Duration
+}
+
+// timelineRow is a pass and its bar: X and Width are thousandths of the whole.
+type timelineRow struct {
+	Pass
+	X, Width int
+	Known    bool
+}
+
+// timelineOf puts the passes of a run in the order in which they began.
+func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
+	end := d.Ended
+	if end.IsZero() {
+		end = now
+	}
+	passes := slices.Clone(d.Passes)
+	if live != nil {
+		for _, r := range live.Reading {
+			passes = append(passes, Pass{Stream: r.Stream, Status: pipeline.StatusRunning, Started: r.Since, Ended: now, Counts: pipeline.Counts{Fetched: r.Records}})
+		}
+	}
+	t := timeline{Whole: max(time.Millisecond, end.Sub(d.Started))}
+	for _, p := range passes {
+		row := timelineRow{Pass: p, Known: !p.Started.IsZero() && !p.Ended.IsZero()}
+		if row.Known {
+			row.X = thousandths(p.Started.Sub(d.Started), t.Whole)
+			row.Width = max(4, thousandths(p.Ended.Sub(d.Started), t.Whole)-row.X)
+			row.X = min(row.X, 1000-row.Width)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	slices.SortStableFunc(t.Rows, func(a, b timelineRow) int {
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Destination, b.Destination))
+	})
+	for i := range 4 {
+		t.Ticks = append(t.Ticks, took(t.Whole*time.Duration(i+1)/4))
+	}
+	return t
+}
+
+func thousandths(d, whole time.Duration) int {
+	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
+}
+
+// Tells is the bar in words.
+func (r timelineRow) Tells() string {
+	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
+}

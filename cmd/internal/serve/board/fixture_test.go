@@ -1,0 +1,158 @@
+package board_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+)
+
+// facts are told as they stand; what a visitor asks for is noted.
+type facts struct {
+	now       board.Now
+	rate      []board.Budget
+	webhooks  []board.Webhook
+	pipelines []board.Pipeline
+	streams   []board.Stream
+	runs      []board.RunDetail
+	rejects   []board.Reject
+	changes   []board.Change
+
+	mu    sync.Mutex
+	asked []string
+	err   error // of controls
+}
+
+func (f *facts) Now(context.Context) (board.Now, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now, nil
+}
+func (f *facts) Rate(context.Context) ([]board.Budget, error) { return f.rate, nil }
+func (f *facts) Webhooks(context.Context) ([]board.Webhook, error) {
+	return slices.Clone(f.webhooks), nil
+}
+func (f *facts) Pipelines(context.Context) ([]board.Pipeline, error) { return f.pipelines, nil }
+func (f *facts) Streams(context.Context) ([]board.Stream, error)     { return f.streams, nil }
+func (f *facts) Run(_ context.Context, id string) (board.RunDetail, error) {
+	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id })
+	if i < 0 {
+		return board.RunDetail{}, board.ErrUnknown
+	}
+	return f.runs[i], nil
+}
+
+func (f *facts) Runs(_ context.Context, q board.Query) (board.List[board.Run], error) {
+	var all []board.Run
+	for _, r := range f.runs {
+		if (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status)) {
+			all = append(all, r.Run)
+		}
+	}
+	return cut(all, q), nil
+}
+
+func (f *facts) Rejects(_ context.Context, q board.Query) (board.List[board.Reject], error) {
+	return cut(f.rejects, q), nil
+}
+
+func (f *facts) Schema(_ context.Context, q board.Query) (board.List[board.Change], error) {
+	return cut(f.changes, q), nil
+}
+
+func cut[T any](all []T, q board.Query) board.List[T] {
+	from := min(q.Offset, len(all))
+	to := len(all)
+	if q.Limit > 0 {
+		to = min(to, from+q.Limit)
+	}
+	return board.List[T]{Items: all[from:to], Total: len(all)}
+}
+
+func (f *facts) did(format string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, args...))
+	return f.err
+}
+
+func (f *facts) noted() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
+// control notes what is asked for.
+var errBusy = fmt.Errorf("pipeline nightly: %w", board.ErrBusy)
+
+type control struct{ *facts }
+
+func (c control) Run(_ context.Context, name string, streams ...string) error {
+	return c.did("run %s %v", name, streams)
+}
+func (c control) Pause(_ context.Context, name string) error  { return c.did("pause %s", name) }
+func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
+
+// telling makes facts of every kind, n of each where there are lists. Every text
+// in them is what say makes of it.
+func telling(n int, say func(string) string) *facts {
+	at := time.Now().UTC().Truncate(time.Second)
+	f := &facts{}
+	gauge := board.Gauge{Source: say("main"), Name: say("v2"), Limit: say("100/s"), Allowed: 80, Used: 61.5, InFlight: 8, Sent: 184_220, Refused: 3,
+		Waiting: say("the source asked to wait: too many requests"), Until: at.Add(40 * time.Second)}
+	f.now = board.Now{Since: at.Add(-76 * time.Hour), Budgets: []board.Gauge{gauge}}
+	for i := range n {
+		f.add(i, at, say)
+	}
+	f.rate = []board.Budget{{Gauge: gauge}}
+	for i := range 180 {
+		used := 60 + 18*float64(i%20)/20
+		f.rate[0].Points = append(f.rate[0].Points, board.Point{At: at.Add(time.Duration(i-180) * 20 * time.Second), Used: used, Allowed: 80, Refused: uint64(max(0, i%57-55))})
+	}
+	return f
+}
+
+// add adds one of each kind.
+func (f *facts) add(i int, at time.Time, say func(string) string) {
+	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
+	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
+	status, verdict := statuses[i%len(statuses)], verdicts[i%len(verdicts)]
+	stream, name, run := say("crm.leads"), say("nightly"), say(fmt.Sprintf("r%011d", i))
+	counts := pipeline.Counts{Fetched: 1210, Written: 12, Unchanged: 1195, Deduplicated: 2, Rejected: 1, Deleted: 3}
+	began := at.Add(-time.Duration(i) * time.Hour)
+	s := board.Stream{Pipeline: name, Name: stream, Table: say("crm_leads"), Destination: say("warehouse"), Status: status, Verdict: verdict,
+		Why: say("total 1,210 = distinct keys"), Synced: began, Rows: 1209, Run: run, Counts: counts}
+	if status == pipeline.StatusFailed {
+		s.Error = say("get /v2/contacts page 17: 500 internal server error")
+	}
+	for b := range 24 {
+		s.Recent = append(s.Recent, board.Beat{Run: run, At: at.Add(-time.Duration(b) * time.Hour), Verdict: verdicts[b%2], Fetched: 1200, Changed: int64(b * b % 97)})
+	}
+	f.streams = append(f.streams, s)
+	d := board.RunDetail{Run: board.Run{ID: run, Pipeline: name, Destinations: []string{say("warehouse")}, Status: pipeline.StatusPartial, Started: began,
+		Ended: began.Add(95 * time.Second), Counts: counts, Requests: 77, Streams: 3, Open: 1, Error: say("surface v2: 401 unauthorized")}}
+	witnesses, _ := json.Marshal(map[string]any{say("rule"): say("last page"), "distinct": 1209, "reread": true, "others": map[string]any{"examples": []string{say("17")}}})
+	d.Passes = []board.Pass{{Stream: stream, Destination: say("warehouse"), Status: pipeline.StatusFailed, Verdict: verdict, Why: say("a page was missing"), Error: say("commit crm.leads: disk full"),
+		Counts: counts, Pages: 13, Requests: 14, Started: began.Add(time.Second), Ended: began.Add(40 * time.Second), Witnesses: witnesses}}
+	reject := board.Reject{Run: run, Pipeline: name, Stream: stream, Destination: say("warehouse"), At: at, Ordinal: 7, Key: say("4711"), Pointer: say("/amount"), Wanted: say("int64"), Raw: say(`"12,5"`), Reason: say("no number")}
+	change := board.Change{At: at, Run: run, Destination: say("warehouse"), Table: say("crm_leads"), Column: say("amount"), Source: say("amount"), Action: say("add column"), From: say("int64"), To: say("text"), Reason: say("a value came that is no number")}
+	d.Rejects, d.Changes = []board.Reject{reject}, []board.Change{change}
+	d.Log = []board.Line{{At: began, Level: "info", Text: say("run began")}, {At: began.Add(time.Minute), Level: "error", Stream: stream, Text: say("panic: index out of range")}}
+	f.runs, f.rejects, f.changes = append(f.runs, d), append(f.rejects, reject), append(f.changes, change)
+	p := board.Pipeline{Name: name, From: []string{say("main")}, To: []string{say("warehouse")}, Schedule: say("0 2 * * *"), Zone: "Europe/Berlin", Paused: i%3 == 2,
+		Next: []time.Time{at.Add(3 * time.Hour), at.Add(27 * time.Hour)}}
+	p.Slots = []board.Slot{{Due: began, State: "ran", Run: run, Started: began, Ended: began.Add(time.Minute), Status: status},
+		{Due: began.Add(-time.Hour), State: "skipped", Why: say("the run before was still under way")}}
+	f.pipelines = append(f.pipelines, p)
+	f.now.Running = append(f.now.Running, board.Running{Run: run, Pipeline: name, Trigger: say("schedule"), Started: began, Streams: 12, Ended: 4, Pages: 80, Requests: 84, Records: 7000,
+		Reading: []board.Reading{{Stream: stream, Since: began, Records: 400, Total: 1210}, {Stream: stream, Since: began, Records: 90}}})
+	event := board.Event{Ordinal: int64(i + 1), ID: say("evt_1"), Type: say("contact.updated"), Received: at, State: say("dead"), Why: say("after 3 tries: 500"), Body: say(`{"id":1}`)}
+	f.webhooks = append(f.webhooks, board.Webhook{Source: say("main"), Path: say("/webhooks/main"), Scheme: say("stripe"), Last: at, Received: 9000, Refused: []board.Count{{Name: say("signature"), N: 2}},
+		PerMin: []int64{0, 4, 9, 2, 0, 1, 7, 30, 12, 11}, Waiting: 12, Lag: 3.5, Bytes: 4 << 20, Quota: 1 << 30, DeadSum: 1,
+		Coverage: []board.Coverage{{Stream: stream, Announced: 97, Missed: 3}}, Dead: []board.Event{event}, Recent: []board.Event{event}})
+}

@@ -1,0 +1,197 @@
+package board_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+)
+
+const token = "tok_correct-horse-battery"
+
+var markOf = regexp.MustCompile(`name="mark" value="([^"]+)"`)
+
+// page loads a page and gives its form's mark and the cookies it came with.
+func (s *served) page(t *testing.T, path, cookies string) (body, mark, got string) {
+	t.Helper()
+	resp := s.do(t, "GET", path, "", "Cookie", cookies)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode, "%s: %s", path, text)
+	if m := markOf.FindSubmatch(text); m != nil {
+		mark = string(m[1])
+	}
+	return string(text), mark, cookiesOf(resp, cookies)
+}
+
+// cookiesOf are the cookies a browser has after an answer.
+func cookiesOf(resp *http.Response, before string) string {
+	all := []string{}
+	if before != "" {
+		all = append(all, before)
+	}
+	for _, c := range resp.Cookies() {
+		all = append(all, c.Name+"="+c.Value)
+	}
+	return strings.Join(all, "; ")
+}
+
+const form = "application/x-www-form-urlencoded"
+
+// signIn goes through the form and gives the cookies of a session.
+func (s *served) signIn(t *testing.T) string {
+	t.Helper()
+	_, mark, cookies := s.page(t, "/signin", "")
+	resp := s.do(t, "POST", "/signin", "mark="+mark+"&token="+token+"&next=/runs", "Cookie", cookies, "Content-Type", form)
+	require.Equal(t, 303, resp.StatusCode)
+	require.Equal(t, "/runs", resp.Header.Get("Location"))
+	for _, c := range resp.Cookies() {
+		require.True(t, c.HttpOnly)
+		require.Equal(t, http.SameSiteStrictMode, c.SameSite)
+	}
+	return cookiesOf(resp, "")
+}
+
+func TestSignIn(t *testing.T) {
+	s := serve(t, telling(1, plain), token)
+	for _, path := range pages(s.facts) {
+		resp := s.do(t, "GET", path, "")
+		require.Equal(t, 303, resp.StatusCode, path)
+		require.Contains(t, resp.Header.Get("Location"), "/signin?next=")
+	}
+	for _, path := range []string{"/api/v1/status", "/events", "/api/v1/openapi.json"} {
+		resp := s.do(t, "GET", path, "")
+		require.Equal(t, 401, resp.StatusCode, path)
+		require.Contains(t, resp.Header.Get("WWW-Authenticate"), "Bearer")
+		require.Equal(t, 200, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+token).StatusCode)
+		require.Equal(t, 401, s.do(t, "GET", path, "", "Authorization", "Bearer "+token+"x").StatusCode)
+	}
+	cookies := s.signIn(t)
+	body, mark, _ := s.page(t, "/", cookies)
+	require.Contains(t, body, "Sign out")
+	require.NotContains(t, body, token)
+
+	require.Equal(t, 403, s.do(t, "POST", "/signout", "", "Cookie", cookies, "Content-Type", form).StatusCode)
+	require.Equal(t, 303, s.do(t, "POST", "/signout", "mark="+mark, "Cookie", cookies, "Content-Type", form).StatusCode)
+	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", cookies).StatusCode, "the session has ended")
+}
+
+// TestSignInIsHeldBack: whoever guesses gets ten tries, then not even the right
+// token opens for a while.
+func TestSignInIsHeldBack(t *testing.T) {
+	s := serve(t, telling(1, plain), token)
+	_, mark, cookies := s.page(t, "/signin", "")
+	wrong := 0
+	for i := range 12 {
+		code := s.do(t, "POST", "/signin", fmt.Sprintf("mark=%s&token=guess%d", mark, i), "Cookie", cookies, "Content-Type", form).StatusCode
+		if code == 401 {
+			wrong++
+			continue
+		}
+		require.Equal(t, 429, code)
+	}
+	require.Equal(t, 10, wrong)
+	require.Equal(t, 429, s.do(t, "POST", "/signin", "mark="+mark+"&token="+token, "Cookie", cookies, "Content-Type", form).StatusCode)
+	require.Equal(t, 429, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+token).StatusCode)
+}
+
+// TestOnlyOwnPages: what changes something is done for our own forms and for
+// programs alone, with a token and without one, whatever another site sends.
+func TestOnlyOwnPages(t *testing.T) {
+	for _, with := range []string{"", token} {
+		s := serve(t, telling(1, plain), with)
+		cookies := ""
+		if with != "" {
+			cookies = s.signIn(t)
+		}
+		_, mark, cookies := s.page(t, "/pipelines", cookies)
+		_, other, _ := s.page(t, map[string]string{"": "/pipelines", token: "/signin"}[with], "")
+		cross := [][]string{
+			{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			{"Origin", "http://127.0.0.1:1"}, {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"},
+		}
+		for _, path := range []string{"/pipelines/nightly/run", "/pipelines/nightly/pause", "/pipelines/nightly/resume", "/pipelines/nightly/streams/crm.leads/retry"} {
+			for _, h := range cross {
+				h = append(h, "Cookie", cookies, "Content-Type", form)
+				require.Equal(t, 403, s.do(t, "POST", path, "mark="+mark, h...).StatusCode, "%s %s", path, h)
+				require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", append(h, "X-CSRF-Token", mark)...).StatusCode, "%s %s", path, h)
+			}
+			for _, m := range []string{"", "mark=", "mark=x", "mark=" + other} {
+				require.Equal(t, 403, s.do(t, "POST", path, m, "Cookie", cookies, "Content-Type", form).StatusCode, "%s %s", path, m)
+			}
+			require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Cookie", cookies).StatusCode, "a cookie alone")
+			require.NotEqual(t, 303, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode, "GET %s", path)
+			require.Contains(t, []int{404, 405}, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode)
+		}
+		require.Empty(t, s.facts.noted(), "something was done")
+
+		require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark+"&back=/pipelines", "Cookie", cookies, "Content-Type", form, "Sec-Fetch-Site", "same-origin", "Origin", s.URL).StatusCode)
+		require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Cookie", cookies, "X-CSRF-Token", mark, "Sec-Fetch-Site", "same-origin").StatusCode)
+		program := []string{}
+		if with != "" {
+			program = []string{"Authorization", "Bearer " + with}
+		}
+		require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/resume", "", program...).StatusCode)
+		require.Equal(t, []string{"run nightly []", "pause nightly", "resume nightly"}, s.facts.noted())
+	}
+}
+
+// TestLeadsNowhereElse: no form and no sign-in leads to another site.
+func TestLeadsNowhereElse(t *testing.T) {
+	s := serve(t, telling(1, plain), token)
+	_, mark, cookies := s.page(t, "/signin", "")
+	for _, next := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "javascript:alert(1)", "/%09/evil.example\t", "evil", "/a\r\nb"} {
+		resp := s.do(t, "POST", "/signin", "mark="+mark+"&token="+token+"&next="+escape(next), "Cookie", cookies, "Content-Type", form)
+		require.Equal(t, "/", resp.Header.Get("Location"), next)
+		session := cookiesOf(resp, "")
+		_, m, _ := s.page(t, "/", session)
+		resp = s.do(t, "POST", "/pipelines/nightly/run", "mark="+m+"&back="+escape(next), "Cookie", session, "Content-Type", form)
+		require.Equal(t, "/?said=run", resp.Header.Get("Location"), next)
+	}
+}
+
+// TestLinkFromElsewhere: a browser leaves a strict cookie out where a link on
+// another site is followed. The visitor is signed in all the same, and stays so.
+func TestLinkFromElsewhere(t *testing.T) {
+	s := serve(t, telling(1, plain), token)
+	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Contains(t, string(text), `http-equiv="refresh" content="0; url=/runs?pipeline=nightly"`)
+	require.Empty(t, resp.Cookies())
+	require.NotContains(t, string(text), "nightly</a>")
+}
+
+func TestHeaders(t *testing.T) {
+	s := serve(t, telling(1, plain), "")
+	for _, path := range append(pages(s.facts), "/api/v1/status", "/nothing", "/api/v1/runs/none", "/assets/board.css", "/signin") {
+		h := s.do(t, "GET", path, "").Header
+		require.True(t, strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; "), path)
+		require.NotContains(t, h.Get("Content-Security-Policy"), "unsafe", path)
+		require.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'", path)
+		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"), path)
+		require.Equal(t, "same-origin", h.Get("Referrer-Policy"), path)
+		require.Equal(t, "no-store", h.Get("Cache-Control"), path)
+	}
+	body, _, _ := s.page(t, "/", "")
+	for _, m := range regexp.MustCompile(`/assets/[^"]+`).FindAllString(body, -1) {
+		require.Contains(t, s.do(t, "GET", m, "").Header.Get("Cache-Control"), "immutable", m)
+	}
+	require.Equal(t, 404, s.do(t, "GET", "/assets/..%2fboard.go", "").StatusCode)
+}
+
+func TestExposed(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, "127.9.9.9:1": false,
+		"0.0.0.0:8080": true, ":8080": true, "[::]:8080": true, "10.0.0.3:80": true, "penstock.example:80": true, "localhost.evil.example:80": true, "bad": true,
+	} {
+		require.Equal(t, want, board.Exposed(address), address)
+	}
+}

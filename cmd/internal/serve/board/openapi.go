@@ -1,0 +1,156 @@
+package board
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// describe makes the OpenAPI document from the table of endpoints and the types of
+// their answers, so that it says what they do.
+func describe(version string) ([]byte, error) {
+	d := describer{schemas: map[string]any{}, paths: map[string]map[string]any{}}
+	fault, err := d.content("application/problem+json", problem{})
+	if err != nil {
+		return nil, err
+	}
+	d.fault = map[string]any{"description": "What went wrong.", "content": fault}
+	for _, e := range endpoints() {
+		if err := d.add(e); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.addEvents(); err != nil {
+		return nil, err
+	}
+	doc := map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{
+			"title":       "penstock serve",
+			"version":     max(version, "0"),
+			"description": "What the dashboard shows, for programs. With a token configured every request carries it as a bearer.",
+		},
+		"security": []any{map[string]any{"token": []string{}}, map[string]any{}},
+		"paths":    d.paths,
+		"components": map[string]any{
+			"schemas":         d.schemas,
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
+		},
+	}
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("describe the API: %w", err)
+	}
+	return bytes.ReplaceAll(text, []byte("#/$defs/"), []byte("#/components/schemas/")), nil
+}
+
+// describer gathers the parts of the document.
+type describer struct {
+	schemas map[string]any
+	paths   map[string]map[string]any
+	fault   map[string]any
+}
+
+// placeholder is a value that stands in a path.
+var placeholder = regexp.MustCompile(`\{(\w+)\}`)
+
+func (d *describer) add(e endpoint) error {
+	content, err := d.content("application/json", e.shape)
+	if err != nil {
+		return err
+	}
+	params := []any{}
+	for _, m := range placeholder.FindAllStringSubmatch(e.path, -1) {
+		params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+	}
+	for _, p := range e.query {
+		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.tells, "schema": map[string]any{"type": p.kind}})
+	}
+	status, done := "200", "The answer."
+	if e.method != "GET" {
+		status, done = "202", "It is noted, and done soon."
+	}
+	d.put(e.method, e.path, map[string]any{
+		"summary": e.does, "operationId": operation(e), "parameters": params,
+		"responses": map[string]any{status: map[string]any{"description": done, "content": content}, "default": d.fault},
+	})
+	return nil
+}
+
+func (d *describer) put(method, path string, operation map[string]any) {
+	if d.paths[path] == nil {
+		d.paths[path] = map[string]any{}
+	}
+	d.paths[path][strings.ToLower(method)] = operation
+}
+
+// operation is the name of what an endpoint does: listRuns, getRun, runPipeline.
+func operation(e endpoint) string {
+	parts := strings.Split(strings.TrimPrefix(e.path, "/api/v1/"), "/")
+	last := parts[len(parts)-1]
+	switch {
+	case e.method != "GET":
+		return last + "Pipeline" + strings.Repeat("Stream", len(parts)/4)
+	case strings.HasPrefix(last, "{"):
+		last = strings.Trim(last, "{}")
+	case e.query != nil:
+		return "list" + strings.ToUpper(last[:1]) + last[1:]
+	}
+	return "get" + strings.ToUpper(last[:1]) + last[1:]
+}
+
+// addEvents describes the live updates, which are no JSON.
+func (d *describer) addEvents() error {
+	content, err := d.content("text/event-stream", Note{})
+	if err != nil {
+		return err
+	}
+	d.put("GET", "/events", map[string]any{
+		"summary":     "What changes, while it does: server-sent events named change, each a Note as JSON. An event named reset says that some were missed. Last-Event-ID goes on where a reader was.",
+		"operationId": "followEvents",
+		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "schema": map[string]any{"type": "string"}}},
+		"responses":   map[string]any{"200": map[string]any{"description": "Events, without end.", "content": content}, "default": d.fault},
+	})
+	return nil
+}
+
+// content describes an answer of a type, whose parts become schemas by name.
+func (d *describer) content(kind string, v any) (map[string]any, error) {
+	r := jsonschema.Reflector{Anonymous: true, Namer: nameOf}
+	text, err := json.Marshal(r.Reflect(v))
+	if err != nil {
+		return nil, fmt.Errorf("describe %T: %w", v, err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return nil, fmt.Errorf("describe %T: %w", v, err)
+	}
+	defs, _ := schema["$defs"].(map[string]any)
+	for name, s := range defs {
+		if was, ok := d.schemas[name]; ok && !reflect.DeepEqual(was, s) {
+			return nil, fmt.Errorf("describe %T: two types are called %s", v, name)
+		}
+		d.schemas[name] = s
+	}
+	delete(schema, "$defs")
+	delete(schema, "$schema")
+	return map[string]any{kind: map[string]any{"schema": schema}}, nil
+}
+
+// nameOf is what a type is called in the document: of a list, what it lists.
+func nameOf(t reflect.Type) string {
+	name, of, generic := strings.Cut(t.Name(), "[")
+	switch {
+	case name == "":
+		return "" // a list or the like has none
+	case !generic:
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+	of = strings.TrimSuffix(of, "]")
+	return of[strings.LastIndexByte(of, '.')+1:] + "List"
+}

@@ -1,0 +1,198 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// Overview is how everything stands, at a glance.
+type Overview struct {
+	State     string    `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something did not work. attention: a person should look. ok: neither."`
+	Summary   string    `json:"summary"`
+	At        time.Time `json:"at"`
+	Since     time.Time `json:"since" jsonschema:"description=That the daemon runs."`
+	Version   string    `json:"version"`
+	Streams   Tally     `json:"streams"`
+	Running   []Running `json:"running"`
+	Budgets   []Gauge   `json:"rate"`
+	Attention []Concern `json:"attention" jsonschema:"description=The gravest first."`
+	Next      []Due     `json:"next" jsonschema:"description=The next slot of each pipeline\\, the nearest first."`
+}
+
+// Tally counts streams, in each of their destinations, by how they stand.
+type Tally struct {
+	All       int `json:"all"`
+	OK        int `json:"ok"`
+	Attention int `json:"attention"`
+	Failing   int `json:"failing"`
+	New       int `json:"new" jsonschema:"description=That no run has tried yet."`
+}
+
+// Concern is something that a person should look at.
+type Concern struct {
+	Tone     string          `json:"state" jsonschema:"enum=attention,enum=failing"`
+	Pipeline string          `json:"pipeline,omitempty"`
+	Stream   string          `json:"stream,omitempty"`
+	Source   string          `json:"source,omitempty"`
+	Status   pipeline.Status `json:"status,omitempty"`
+	Text     string          `json:"text"`
+}
+
+// Due is when a pipeline runs next.
+type Due struct {
+	Pipeline string    `json:"pipeline"`
+	At       time.Time `json:"at"`
+}
+
+// Tones, from calm to grave. They are what colours and marks stand for.
+const (
+	toneNew  = "new"
+	toneOK   = "ok"
+	toneBusy = "busy"
+	toneWarn = "attention"
+	toneBad  = "failing"
+)
+
+// tone is how grave a status is.
+func tone(s pipeline.Status) string {
+	switch s {
+	case "":
+		return toneNew
+	case pipeline.StatusComplete:
+		return toneOK
+	case pipeline.StatusRunning:
+		return toneBusy
+	case pipeline.StatusFailed:
+		return toneBad
+	}
+	return toneWarn
+}
+
+// maxConcerns is how many are told one by one.
+const maxConcerns = 100
+
+// status puts together how everything stands.
+func (b *Board) status(ctx context.Context) (Overview, error) {
+	var s Overview
+	now, err := b.Facts.Now(ctx)
+	if err != nil {
+		return s, err
+	}
+	pipelines, err := b.Facts.Pipelines(ctx)
+	if err != nil {
+		return s, err
+	}
+	streams, err := b.Facts.Streams(ctx)
+	if err != nil {
+		return s, err
+	}
+	webhooks, err := b.Facts.Webhooks(ctx)
+	if err != nil {
+		return s, err
+	}
+	s = Overview{At: time.Now().UTC(), Since: now.Since, Version: b.Version, Running: list(now.Running), Budgets: list(now.Budgets), Streams: tally(streams)}
+	for i := range s.Running {
+		s.Running[i].Reading = list(s.Running[i].Reading)
+	}
+	s.Next = nextOf(pipelines)
+	s.Attention = list(concerns(pipelines, streams, webhooks))
+	s.State, s.Summary = verdictOf(s)
+	s.Attention = s.Attention[:min(len(s.Attention), maxConcerns)]
+	return s, nil
+}
+
+// list is a list that is told as empty where there is none.
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+func tally(streams []Stream) Tally {
+	t := Tally{All: len(streams)}
+	for _, s := range streams {
+		switch s.Tone() {
+		case toneOK:
+			t.OK++
+		case toneBad:
+			t.Failing++
+		case toneNew:
+			t.New++
+		default:
+			t.Attention++
+		}
+	}
+	return t
+}
+
+func nextOf(all []Pipeline) []Due {
+	next := []Due{}
+	for _, p := range all {
+		if !p.Paused && len(p.Next) > 0 {
+			next = append(next, Due{p.Name, p.Next[0]})
+		}
+	}
+	slices.SortStableFunc(next, func(a, b Due) int { return a.At.Compare(b.At) })
+	return next
+}
+
+// concerns is what a person should look at, the gravest first.
+func concerns(pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Concern {
+	var all []Concern
+	for _, p := range pipelines {
+		if p.Paused {
+			all = append(all, Concern{Tone: toneWarn, Pipeline: p.Name, Text: "The schedule is paused."})
+		}
+		if len(p.Slots) > 0 && p.Slots[0].State == "missed" {
+			all = append(all, Concern{Tone: toneWarn, Pipeline: p.Name, Text: sentence("The last slot was missed", p.Slots[0].Why)})
+		}
+	}
+	for _, s := range streams {
+		if t := s.Tone(); t == toneWarn || t == toneBad {
+			all = append(all, Concern{Tone: t, Pipeline: s.Pipeline, Stream: s.Name, Status: s.Status, Text: cmp.Or(s.Error, s.Why, string(s.Status))})
+		}
+	}
+	for _, w := range webhooks {
+		if w.DeadSum > 0 {
+			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: counted(w.DeadSum, "event") + " could not be applied."})
+		}
+		if w.Quota > 0 && w.Bytes > w.Quota/10*9 {
+			all = append(all, Concern{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; deliveries are about to be put off."})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Concern) int { return cmp.Compare(gravity(b.Tone), gravity(a.Tone)) })
+	return all
+}
+
+func gravity(tone string) int {
+	return slices.Index([]string{toneNew, toneOK, toneBusy, toneWarn, toneBad}, tone)
+}
+
+// verdictOf says how everything stands in a word and in a sentence.
+func verdictOf(s Overview) (string, string) {
+	t := s.Streams
+	of := fmt.Sprintf("%d of %s", t.Failing, counted(int64(t.All), "stream"))
+	switch {
+	case t.Failing > 0 && t.Attention > 0:
+		return toneBad, fmt.Sprintf("%s failed, %d more to look at", of, t.Attention)
+	case t.Failing > 0:
+		return toneBad, of + " failed"
+	case len(s.Attention) > 0 && s.Attention[0].Tone == toneBad:
+		return toneBad, s.Attention[0].Text
+	case t.Attention > 0:
+		return toneWarn, fmt.Sprintf("%d of %s to look at", t.Attention, counted(int64(t.All), "stream"))
+	case len(s.Attention) > 0:
+		return toneWarn, counted(int64(len(s.Attention)), "thing") + " to look at"
+	case t.OK == 0:
+		return toneOK, "Nothing has run yet"
+	case t.New > 0:
+		return toneOK, fmt.Sprintf("All is well; %s still to be read for the first time", counted(int64(t.New), "stream"))
+	}
+	return toneOK, fmt.Sprintf("All %s are well", counted(int64(t.All), "stream"))
+}

@@ -1,0 +1,157 @@
+package board
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// page is what every page is made of.
+type page struct {
+	Title, Nav string
+	Here       string // its own path
+	Mark       string // of its forms
+	Said       string // of the action that led here
+	Fault      string
+	Version    string
+	Open       bool // whoever sees it may see the rest
+	Signed     bool // by a sign-in, which can be ended
+	Live       bool
+	Data       any
+}
+
+// parsePages reads the templates, each with the parts that they share.
+func parsePages() (map[string]*template.Template, error) {
+	shared, err := template.New("").Funcs(functions()).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
+	if err != nil {
+		return nil, fmt.Errorf("read pages: %w", err)
+	}
+	entries, err := pageFiles.ReadDir("pages")
+	if err != nil {
+		return nil, fmt.Errorf("read pages: %w", err)
+	}
+	pages := map[string]*template.Template{}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		t, err := shared.Clone()
+		if err == nil {
+			t, err = t.ParseFS(pageFiles, "pages/"+e.Name())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read page %s: %w", name, err)
+		}
+		pages[name] = t
+	}
+	return pages, nil
+}
+
+// functions are what templates can call.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"age":    func(t time.Time) string { return ageOf(t, time.Now()) },
+		"stamp":  stamp,
+		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"zoned":  zoned,
+		"since":  func(t time.Time) string { return span(time.Since(t)) },
+		"took":   took,
+		"num":    number,
+		"size":   bytesOf,
+		"rate":   perSecond,
+		"pct":    percent,
+		"wide":   func(f float64) string { return strconv.Itoa(int(1000 * max(0, min(1, f)))) },
+		"brief":  brief,
+		"join":   strings.Join,
+		"tone":   tone,
+		"word":   statusWord,
+		"hint":   statusHint,
+		"vtone":  verdictTone,
+		"vhint":  verdictHint,
+		"facts":  evidence,
+		"spark":  spark,
+		"rates":  rateChart,
+		"minute": minuteChart,
+		"seconds": func(f float64) string {
+			return span(time.Duration(f * float64(time.Second)))
+		},
+		"pipelineURL": pipelinePath,
+		"streamURL":   streamPath,
+		"runURL":      runPath,
+		"query":       queryPath,
+		"statuses":    func() []string { return []string{"complete", "partial", "failed", "stopped", "running"} },
+		"asset":       assetURL,
+		"nav":         navItems,
+		"pair":        func(a, b any) []any { return []any{a, b} },
+		"plus":        func(a, b int) int { return a + b },
+	}
+}
+
+// navItem is a part of the board.
+type navItem struct{ Path, Name string }
+
+func navItems() []navItem {
+	return []navItem{
+		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/streams", "Streams"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
+		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"},
+	}
+}
+
+// render answers with a page, whole or not at all.
+func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
+	var text bytes.Buffer
+	if err := b.pages[name].ExecuteTemplate(&text, "layout", p); err != nil {
+		b.Log.Error("make a page of the dashboard", "page", name, "error", err)
+		http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // the visitor may have left
+}
+
+// asset serves a part that pages are made of. Its address changes with it, so that
+// browsers may keep it for good.
+func asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	text, err := assetFiles.ReadFile("assets/" + path.Base(name))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	if r.URL.Query().Get("v") == printOf(text) {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	w.Header().Set("Content-Type", kinds[path.Ext(name)])
+	_, _ = w.Write(text) // the visitor may have left
+}
+
+// assetURL is the address of a part as it is now.
+func assetURL(name string) string {
+	text, err := assetFiles.ReadFile("assets/" + name)
+	if err != nil {
+		return "/assets/" + name
+	}
+	return "/assets/" + name + "?v=" + printOf(text)
+}
+
+func printOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}

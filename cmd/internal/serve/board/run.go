@@ -1,0 +1,128 @@
+package board
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// whole is d with its lists told as empty where they are.
+func (d RunDetail) whole() RunDetail {
+	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
+	return d
+}
+
+// runView is one run.
+type runView struct {
+	RunDetail
+	Timeline timeline
+	Live     *Running // while it is under way
+}
+
+func (v runView) title() string { return "Run " + v.ID }
+
+func (b *Board) runPage(r *http.Request) (any, error) {
+	d, err := b.Facts.Run(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return nil, err
+	}
+	v := runView{RunDetail: d}
+	now, err := b.Facts.Now(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, running := range now.Running {
+		if running.Run == d.ID {
+			v.Live = &running
+		}
+	}
+	v.Timeline = timelineOf(d, v.Live, time.Now())
+	return v, nil
+}
+
+// Tone is how grave the run's outcome is.
+func (r Run) Tone() string { return tone(r.Status) }
+
+// Took is how long the run took, 0 where it has not ended.
+func (r Run) Took() time.Duration {
+	if r.Ended.IsZero() {
+		return 0
+	}
+	return r.Ended.Sub(r.Started)
+}
+
+// Tone is how grave the pass's outcome is.
+func (p Pass) Tone() string { return tone(p.Status) }
+
+// Took is how long the pass took, 0 where that is not known.
+func (p Pass) Took() time.Duration {
+	if p.Started.IsZero() || p.Ended.IsZero() {
+		return 0
+	}
+	return p.Ended.Sub(p.Started)
+}
+
+// Sum is what a run has fetched, and what became of it.
+type Sum struct {
+	pipeline.Counts
+	AddsUp bool // Invariant 14
+}
+
+// Sum checks that the run's counts add up.
+func (r Run) Sum() Sum {
+	c := r.Counts
+	return Sum{c, c.Fetched == c.Written+c.Unchanged+c.Deduplicated+c.Rejected}
+}
+
+// Tone is how grave it is that the stream stands as it does. A pass that was
+// contradicted is looked at although the run took it for complete.
+func (s Stream) Tone() string {
+	if t := tone(s.Status); t != toneOK || s.Verdict != pipeline.Contradicted {
+		return t
+	}
+	return toneWarn
+}
+
+// Tone is how grave it is what became of a slot.
+func (s Slot) Tone() string {
+	switch s.State {
+	case "ran":
+		return tone(s.Status)
+	case "running":
+		return toneBusy
+	case "missed":
+		return toneWarn
+	}
+	return toneNew
+}
+
+// Share is how far a run is, from 0 to 1.
+func (r Running) Share() float64 {
+	done := float64(r.Ended)
+	for _, s := range r.Reading {
+		done += s.Share()
+	}
+	return min(1, done/float64(max(1, r.Streams)))
+}
+
+// Share is how far a stream is, from 0 to 1; 0 where its length is not known.
+func (r Reading) Share() float64 {
+	if r.Total <= 0 {
+		return 0
+	}
+	return min(1, float64(r.Records)/float64(r.Total))
+}
+
+// Share is how much of the allowed rate is used, from 0 to 1.
+func (g Gauge) Share() float64 {
+	if g.Allowed <= 0 {
+		return 0
+	}
+	return min(1, g.Used/g.Allowed)
+}
+
+// Share is how many of a stream's changes were announced, from 0 to 1.
+func (c Coverage) Share() float64 {
+	return float64(c.Announced) / float64(max(1, c.Announced+c.Missed))
+}

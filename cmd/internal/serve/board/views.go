@@ -1,0 +1,229 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// view is a page and what it shows.
+type view struct {
+	path, template, title string
+	nav                   string // the part of the board it belongs to
+	live                  bool   // it follows what happens
+	data                  func(*Board, *http.Request) (any, error)
+}
+
+// views is the table of pages.
+func views() []view {
+	return []view{
+		{"/{$}", "now", "Now", "/", true, (*Board).nowPage},
+		{"/pipelines", "pipelines", "Pipelines", "/pipelines", true, func(b *Board, r *http.Request) (any, error) { return b.Facts.Pipelines(r.Context()) }},
+		{"/pipelines/{pipeline}", "pipeline", "Pipeline", "/pipelines", true, (*Board).pipelinePage},
+		{"/pipelines/{pipeline}/streams/{stream}", "stream", "Stream", "/streams", true, (*Board).streamPage},
+		{"/streams", "streams", "Streams", "/streams", true, (*Board).streamsPage},
+		{"/runs", "runs", "Runs", "/runs", true, listPage(func(b *Board) asking[Run] { return b.Facts.Runs })},
+		{"/runs/{run}", "run", "Run", "/runs", true, (*Board).runPage},
+		{"/rejects", "rejects", "Rejects", "/rejects", false, listPage(func(b *Board) asking[Reject] { return b.Facts.Rejects })},
+		{"/schema", "schema", "Schema", "/schema", false, listPage(func(b *Board) asking[Change] { return b.Facts.Schema })},
+		{"/webhooks", "webhooks", "Webhooks", "/webhooks", true, func(b *Board, r *http.Request) (any, error) { return b.webhooks(r.Context()) }},
+		{"/rate", "rate", "Rate", "/rate", true, func(b *Board, r *http.Request) (any, error) { return b.Facts.Rate(r.Context()) }},
+	}
+}
+
+// show serves a view.
+func (b *Board) show(v view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := v.data(b, r)
+		if err != nil {
+			b.fail(w, r, err)
+			return
+		}
+		p := page{Title: v.title, Nav: v.nav, Live: v.live, Data: data, Said: said(r), Open: true, Signed: b.Token != "",
+			Here: here(r), Mark: b.mark(w, r), Version: b.Version}
+		if t, ok := data.(interface{ title() string }); ok {
+			p.Title = t.title()
+		}
+		b.render(w, http.StatusOK, v.template, p)
+	})
+}
+
+// here is the path of the page itself, without what an action has left there.
+func here(r *http.Request) string {
+	u, v := *r.URL, r.URL.Query()
+	v.Del("said")
+	u.RawQuery = v.Encode()
+	return local(u.RequestURI())
+}
+
+// nowView is the first page.
+type nowView struct {
+	Overview
+	Runs []Run
+}
+
+func (b *Board) nowPage(r *http.Request) (any, error) {
+	s, err := b.status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	last, err := b.Facts.Runs(r.Context(), Query{Limit: 8})
+	return nowView{s, last.Items}, err
+}
+
+// pipelineView is one pipeline.
+type pipelineView struct {
+	Pipeline
+	Streams []Stream
+	Runs    []Run
+}
+
+func (v pipelineView) title() string { return v.Name }
+
+func (b *Board) pipelinePage(r *http.Request) (any, error) {
+	p, err := b.pipeline(r)
+	if err != nil {
+		return nil, err
+	}
+	streams, err := b.Facts.Streams(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	streams = slices.DeleteFunc(slices.Clone(streams), func(s Stream) bool { return s.Pipeline != p.Name })
+	last, err := b.Facts.Runs(r.Context(), Query{Pipeline: p.Name, Limit: 10})
+	return pipelineView{p, streams, last.Items}, err
+}
+
+// pipeline is the one that a request's path names.
+func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
+	all, err := b.Facts.Pipelines(r.Context())
+	if err != nil {
+		return Pipeline{}, err
+	}
+	i := slices.IndexFunc(all, func(p Pipeline) bool { return p.Name == r.PathValue("pipeline") })
+	if i < 0 {
+		return Pipeline{}, ErrUnknown
+	}
+	return all[i], nil
+}
+
+// streamView is one stream, in each of its destinations.
+type streamView struct {
+	Pipeline, Name string
+	In             []Stream
+	Rejects        List[Reject]
+	Changes        List[Change]
+}
+
+func (v streamView) title() string { return v.Name }
+
+func (b *Board) streamPage(r *http.Request) (any, error) {
+	v := streamView{Pipeline: r.PathValue("pipeline"), Name: r.PathValue("stream")}
+	all, err := b.Facts.Streams(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		if s.Pipeline == v.Pipeline && s.Name == v.Name {
+			v.In = append(v.In, s)
+		}
+	}
+	if v.In == nil {
+		return nil, ErrUnknown
+	}
+	if v.Rejects, err = b.Facts.Rejects(r.Context(), Query{Pipeline: v.Pipeline, Stream: v.Name, Limit: 10}); err != nil {
+		return nil, err
+	}
+	v.Changes, err = b.Facts.Schema(r.Context(), Query{Table: v.In[0].Table, Limit: 10})
+	return v, err
+}
+
+// listView is a part of a list, and the way to the parts beside it.
+type listView[T any] struct {
+	Items         []T
+	From, Total   int
+	Before, After string
+	Query         Query
+}
+
+// asking is a question for a part of a list.
+type asking[T any] func(context.Context, Query) (List[T], error)
+
+func listPage[T any](of func(*Board) asking[T]) func(*Board, *http.Request) (any, error) {
+	return func(b *Board, r *http.Request) (any, error) {
+		q := queryOf(r)
+		l, err := of(b)(r.Context(), q)
+		return viewOf(r, q, l), err
+	}
+}
+
+func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
+	v := listView[T]{Items: l.Items, From: q.Offset, Total: l.Total, Query: q, After: beside(r, q.Offset+q.Limit, l.Total)}
+	if q.Offset > 0 {
+		v.Before = beside(r, max(0, q.Offset-q.Limit), max(1, l.Total))
+	}
+	return v
+}
+
+// streamsView is the list of streams.
+type streamsView struct {
+	listView[Stream]
+	Tally Tally
+	Names []string // of pipelines
+}
+
+func (b *Board) streamsPage(r *http.Request) (any, error) {
+	all, err := b.Facts.Streams(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	v := streamsView{Tally: tally(all)}
+	for _, s := range all {
+		v.Names = append(v.Names, s.Pipeline)
+	}
+	slices.Sort(v.Names)
+	v.Names = slices.Compact(v.Names)
+	q := queryOf(r)
+	if !r.URL.Query().Has("limit") {
+		q.Limit = maxLimit
+	}
+	kept := wanted(all, q)
+	from := min(q.Offset, len(kept))
+	v.listView = viewOf(r, q, List[Stream]{kept[from:min(from+q.Limit, len(kept))], len(kept)})
+	return v, nil
+}
+
+// streams are those that a request's query asks for.
+func (b *Board) streams(r *http.Request) ([]Stream, error) {
+	all, err := b.Facts.Streams(r.Context())
+	return wanted(all, queryOf(r)), err
+}
+
+// wanted are the streams that q leaves, the gravest first where it asks for none
+// in particular. A status may be a tone as well.
+func wanted(all []Stream, q Query) []Stream {
+	var kept []Stream
+	for _, s := range all {
+		if (q.Pipeline == "" || q.Pipeline == s.Pipeline) && strings.Contains(s.Name, q.Stream) &&
+			(q.Status == "" || q.Status == string(s.Status) || q.Status == s.Tone()) {
+			s.Recent = list(s.Recent)
+			kept = append(kept, s)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b Stream) int {
+		return cmp.Or(cmp.Compare(gravity(b.Tone()), gravity(a.Tone())), strings.Compare(a.Name, b.Name), strings.Compare(a.Pipeline, b.Pipeline))
+	})
+	return kept
+}
+
+// webhooks are those of every source, their lists told as empty where they are.
+func (b *Board) webhooks(ctx context.Context) ([]Webhook, error) {
+	all, err := b.Facts.Webhooks(ctx)
+	for i := range all {
+		w := &all[i]
+		w.Refused, w.PerMin, w.Coverage, w.Dead, w.Recent = list(w.Refused), list(w.PerMin), list(w.Coverage), list(w.Dead), list(w.Recent)
+	}
+	return all, err
+}

@@ -1,0 +1,250 @@
+package board
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// grouped is n with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	from := 0
+	if n < 0 {
+		from = 1
+	}
+	for i := len(s) - 3; i > from; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// number is any whole number, grouped.
+func number(v any) string {
+	switch n := v.(type) {
+	case int:
+		return grouped(int64(n))
+	case int64:
+		return grouped(n)
+	case uint64:
+		return grouped(int64(min(n, math.MaxInt64)))
+	}
+	return fmt.Sprint(v)
+}
+
+// counted is a number of things, in words.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(n) + " " + thing + "s"
+}
+
+// sentence joins what happened and why.
+func sentence(what, why string) string {
+	if why == "" {
+		return what + "."
+	}
+	return what + ": " + why
+}
+
+// ageOf is how long ago t was or how far off it is, in its largest unit.
+func ageOf(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	if d := t.Sub(now); d > 0 {
+		return "in " + span(d)
+	}
+	return span(now.Sub(t)) + " ago"
+}
+
+// span is a duration in its largest unit.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// took is a duration as exactly as it is of use.
+func took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "–"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// bytesOf is a size in its largest unit.
+func bytesOf(n int64) string {
+	f, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
+	for f >= 1000 && len(units) > 1 {
+		f, units = f/1000, units[1:]
+	}
+	if f < 10 && units[0] != "B" {
+		return fmt.Sprintf("%.1f %s", f, units[0])
+	}
+	return fmt.Sprintf("%.0f %s", f, units[0])
+}
+
+// perSecond is a rate of requests.
+func perSecond(f float64) string {
+	if f > 0 && f < 10 {
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return grouped(int64(math.Round(f)))
+}
+
+// percent is a share in hundredths.
+func percent(f float64) string { return strconv.FormatFloat(math.Floor(f*100), 'f', 0, 64) + " %" }
+
+// stamp is a time as people read it.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2 Jan 2006 15:04:05") + " UTC"
+}
+
+// zoned is a time where the schedule lives.
+func zoned(t time.Time, zone string) string {
+	if at, err := time.LoadLocation(zone); err == nil && zone != "" {
+		return t.In(at).Format("Mon 2 Jan 15:04 MST")
+	}
+	return t.UTC().Format("Mon 2 Jan 15:04 MST")
+}
+
+// brief is the beginning of a long text.
+func brief(s string, runes int) string {
+	if len(s) <= runes {
+		return s
+	}
+	r := []rune(s)
+	if len(r) <= runes {
+		return s
+	}
+	return strings.TrimRight(string(r[:runes-1]), " ") + "…"
+}
+
+// fact is a line of a verdict's evidence.
+type fact struct{ Name, Value string }
+
+// evidence is a verdict's witnesses as lines of name and value. What is false,
+// nothing or empty says nothing.
+func evidence(raw json.RawMessage) []fact {
+	var all map[string]any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if d.Decode(&all) != nil {
+		return nil
+	}
+	var out []fact
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		switch v := all[k].(type) {
+		case nil:
+		case bool:
+			if v {
+				out = append(out, fact{words(k), "yes"})
+			}
+		case string:
+			if v != "" && k != "why" {
+				out = append(out, fact{words(k), v})
+			}
+		case json.Number:
+			if n, err := v.Int64(); err == nil && n != 0 {
+				out = append(out, fact{words(k), grouped(n)})
+			}
+		default:
+			text, _ := json.Marshal(v)
+			out = append(out, fact{words(k), brief(string(text), 300)})
+		}
+	}
+	return out
+}
+
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// statusWord is how a status is called on a page.
+func statusWord(s pipeline.Status) string {
+	if s == "" {
+		return "not read yet"
+	}
+	return string(s)
+}
+
+// statusHint is what a status means, for those who see it for the first time.
+func statusHint(s pipeline.Status) string {
+	return map[pipeline.Status]string{
+		"":                         "no run has tried it yet",
+		pipeline.StatusComplete:    "read to its end, everything is committed",
+		pipeline.StatusHeld:        "waits for a person: missing rows were kept, or a table was not changed",
+		pipeline.StatusUnavailable: "the source does not give it: not entitled, switched off, or gone",
+		pipeline.StatusParked:      "put off; a later run goes on",
+		pipeline.StatusLagging:     "this destination did not take what others have; a later run catches up",
+		pipeline.StatusFailed:      "it did not work; what was committed stays",
+		pipeline.StatusStopped:     "stopped by a signal before its end; a later run goes on",
+		pipeline.StatusRunning:     "under way",
+		pipeline.StatusPartial:     "safe progress, and something left to do",
+	}[s]
+}
+
+// verdictTone is how much a verdict says.
+func verdictTone(v pipeline.Verdict) string {
+	switch v {
+	case pipeline.Proven:
+		return toneOK
+	case pipeline.Contradicted:
+		return toneWarn
+	case pipeline.Consistent:
+		return toneBusy
+	}
+	return toneNew
+}
+
+// verdictHint is what a verdict means.
+func verdictHint(v pipeline.Verdict) string {
+	return map[pipeline.Verdict]string{
+		pipeline.Proven:       "the pass has shown that it carried every record",
+		pipeline.Consistent:   "nothing speaks against it, and not everything was shown",
+		pipeline.Unproven:     "it cannot be told whether every record came",
+		pipeline.Contradicted: "something speaks against it",
+	}[v]
+}
+
+// Paths of pages. What stands between slashes is escaped whole.
+func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
+func streamPath(pipeline, s string) string {
+	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
+}
+func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+func queryPath(path string, pairs ...string) string {
+	v := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return path + "?" + v.Encode()
+}
