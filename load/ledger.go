@@ -65,11 +65,19 @@ var (
 	// to be asked again in any case.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
+
+	// Events holds every verified webhook event of a source once, as it came.
+	// State says what became of it: mapped to the streams that are named, a JSON
+	// array, unmapped, or conflict where another with its id has another body.
+	// A body that is no text is kept in base64, as encoding says.
+	Events = own("events", nil,
+		text("source"), integer("ordinal"), text("id"), text("type"), instant("received_at"), text("scheme"),
+		text("state"), document("streams"), text("body"), text("encoding"))
 )
 
 // OwnTables are penstock's own tables as their first row finds them.
 func OwnTables() []schemas.Table {
-	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents}
+	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents, Events}
 }
 
 func own(name string, key []string, columns ...arrow.Field) schemas.Table {

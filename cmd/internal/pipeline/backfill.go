@@ -119,7 +119,10 @@ func (k *sink) place(stored state.Cursor) (pos position, err error) {
 // beside is pos as it is stored: with the places of backfills, or among them.
 func (k *sink) beside(p *pass, pos position) (position, error) {
 	if k.report.Backfill == "" {
-		pos.backfills = k.main.backfills
+		pos.backfills, pos.events = k.main.backfills, k.main.events
+		if pos.end {
+			pos = k.announced(pos)
+		}
 		return pos, nil
 	}
 	if pos.end {

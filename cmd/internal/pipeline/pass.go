@@ -61,9 +61,11 @@ type pass struct {
 	unasked int      // pages since the destinations were asked what they know
 	heard   int64    // what they had not known by then: see news
 	read0   int64    // records up to the page before
-	total   tally    // of the source's side, up to the group at hand
-	group   *group
-	spills  bool // every group is applied at once: see reserve
+
+	familiar int64 // records up to those since which the destinations have known all
+	total    tally // of the source's side, up to the group at hand
+	group    *group
+	spills   bool // every group is applied at once: see reserve
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
 	kept int64          // share in the budget of what an open transaction was given

@@ -74,6 +74,10 @@ type Config struct {
 	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
 	GroupBytes int64 // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
 
+	// Turns are shared with the Deltas of the pipeline in this process; nil where
+	// it has none.
+	Turns *Turns
+
 	Options  Options
 	Forecast *Forecast   // what the run is expected to take; nil: nothing is
 	Progress func(Event) // told what happens, from many goroutines; may be nil

@@ -23,7 +23,8 @@ import (
 //
 // A position may have been touched since, by a run that did not read: "by" is its
 // id. It is the same place, but not the same cursor. "backfills" are the positions
-// of readings of their own: see Backfill.
+// of readings of their own: see Backfill. "events" is how far the stream's webhook
+// events are applied: see applied.
 type position struct {
 	pass string
 	at   state.Cursor
@@ -44,6 +45,7 @@ type position struct {
 
 	done      string // of a backfill: when it has ended
 	backfills string // the positions of backfills by their names, as JSON
+	events    string // an applied, as JSON
 }
 
 // encode writes p down. A source's cursor that is a JSON object stands as it
@@ -85,6 +87,9 @@ func (p position) encode() state.Cursor {
 	if p.backfills != "" {
 		b.WriteString(`,"backfills":` + p.backfills)
 	}
+	if p.events != "" {
+		b.WriteString(`,"events":` + p.events)
+	}
 	b.WriteString("}")
 	return state.Cursor(b.String())
 }
@@ -115,6 +120,7 @@ func decodePosition(c state.Cursor) (position, error) {
 
 		Done      string          `json:"done"`
 		Backfills json.RawMessage `json:"backfills"`
+		Events    json.RawMessage `json:"events"`
 	}
 	if err := json.Unmarshal([]byte(c), &stored); err != nil {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, err)
@@ -124,7 +130,7 @@ func decodePosition(c state.Cursor) (position, error) {
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
 		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole, rules: stored.Rules, all: stored.All,
-		done: stored.Done, backfills: string(stored.Backfills)}
+		done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

@@ -53,6 +53,8 @@ type sink struct {
 	trouble  error     // why; until it goes on alone
 	lagged   error     // why it had to go on alone; once
 	broken   bool      // ended by its destination
+	begun    string    // what the cursor said of events when the pass at hand began
+	resumed  bool      // the pass at hand was begun by an earlier process
 	finished bool      // wants no further pass
 	report   StreamReport
 }
@@ -187,6 +189,7 @@ func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
 	k.parentage, k.left = nil, nil
+	k.begun, k.resumed = k.main.events, p.resumes
 	if !p.resumes {
 		k.whole++
 	}

@@ -63,7 +63,14 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	r.tell(Event{Kind: EventStart, Stream: s.Name, Total: -1})
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, sinks: newSinks(r, s)}
-	err := guard(s.Name, func() error { return st.protest(ctx, st.sync(ctx)) })
+	err := guard(s.Name, func() error {
+		release, err := r.Turns.take(ctx, s.Name)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return st.protest(ctx, st.sync(ctx))
+	})
 	reports := make([]StreamReport, len(st.sinks))
 	for i, k := range st.sinks {
 		reports[i] = k.close(ctx, err, time.Since(started))

@@ -1,0 +1,359 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// mapped is what a delta's records make.
+type mapped struct {
+	batches []transform.TableBatch
+	rejects []transform.Reject
+}
+
+func (m *mapped) release() {
+	for _, b := range m.batches {
+		b.Batch.Release()
+	}
+}
+
+// placed is where one destination stands with a stream.
+type placed struct {
+	dest   Destination
+	stored state.Cursor
+	pos    position
+	events applied
+}
+
+// commit maps what was heard and commits it to each destination that is awake. What
+// one did not take waits for it.
+func (x *delta) commit(ctx context.Context) error {
+	places := x.places(ctx)
+	if len(places) == 0 {
+		return nil
+	}
+	stamp := x.stamp(places)
+	m, err := x.mapAll(ctx, stamp, places)
+	if err != nil {
+		return err
+	}
+	defer m.release()
+	x.notBefore()
+	var mu sync.Mutex
+	done := map[string]applied{}
+	err = x.each(ctx, func(ctx context.Context, dest Destination) error {
+		i := slices.IndexFunc(places, func(p *placed) bool { return p.dest.Name == dest.Name })
+		if i < 0 {
+			return nil
+		}
+		out, err := x.write(ctx, places[i], stamp, m)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done[dest.Name] = places[i].events
+		if dest.Name == x.Destinations[0].Name {
+			x.rep.Written += out.Written
+			x.rep.Deleted += out.Deleted
+		}
+		return nil
+	})
+	x.trouble(err)
+	for name, a := range done {
+		x.q.state[name] = a
+	}
+	if len(done) > 0 {
+		x.finish(ctx)
+	}
+	return nil
+}
+
+// places are where the destinations stand that are awake.
+func (x *delta) places(ctx context.Context) []*placed {
+	var all []*placed
+	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
+		p := &placed{dest: dest}
+		if err := x.stands(ctx, x.q, p); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		all = append(all, p)
+		return nil
+	}))
+	slices.SortFunc(all, func(a, b *placed) int { return cmp.Compare(a.dest.Name, b.dest.Name) })
+	return all
+}
+
+// stamp is what the rows bear as their run: later than any pass before, one that
+// was interrupted included, which then takes them for carried. // Invariants 8, 12
+func (x *delta) stamp(places []*placed) string {
+	id := NewRunID(time.Now())
+	for _, p := range places {
+		for _, last := range []string{p.pos.pass, p.pos.by, p.events.Run} {
+			id = laterRunID(id, last[:min(len(last), len(id))])
+		}
+	}
+	return id
+}
+
+// mapAll maps the records. One that cannot be mapped is tried by itself, so that
+// the others go on without it.
+func (x *delta) mapAll(ctx context.Context, stamp string, places []*placed) (*mapped, error) {
+	var known [][]schemas.Table
+	for _, p := range places {
+		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)
+		if err != nil {
+			return nil, err
+		}
+		known = append(known, tables)
+	}
+	tables := schemas.JoinTables(known...)
+	m, err := x.mapSome(stamp, tables, x.records)
+	if frozen, ok := errors.AsType[*transform.ContractError](err); ok {
+		return nil, frozen
+	}
+	if err == nil {
+		return m, nil
+	}
+	var records [][]byte
+	var whose []*entity
+	for i, r := range x.records {
+		one, err := x.mapSome(stamp, tables, [][]byte{r})
+		if err != nil {
+			x.failed(x.whose[i], err)
+			continue
+		}
+		one.release()
+		records, whose = append(records, r), append(whose, x.whose[i])
+	}
+	x.records, x.whose = records, whose
+	return x.mapSome(stamp, tables, records)
+}
+
+// mapSome maps records in the types that the tables have.
+func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (out *mapped, err error) {
+	if len(records) == 0 {
+		return &mapped{}, nil
+	}
+	err = guard(x.q.stream.Name, func() error {
+		m := transform.NewMapper(x.q.stream, transform.Stamp{Run: stamp, SyncedAt: x.began, Via: "webhook"}, known)
+		defer m.Close()
+		shaper, err := transform.NewShaper(m, len(known) > 0)
+		if err != nil {
+			return err
+		}
+		page := []byte{'['}
+		for i, r := range records {
+			if i > 0 {
+				page = append(page, ',')
+			}
+			page = append(page, r...)
+		}
+		if err := m.Append(append(page, ']')); err != nil {
+			return err
+		}
+		batches, rejects := m.Flush()
+		batches, kept, err := shaper.Shape(batches)
+		if err != nil {
+			return err
+		}
+		out = &mapped{batches: batches, rejects: append(rejects, kept...)}
+		for _, b := range batches {
+			share(b.Batch)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// write commits to one destination: rows, rejects, tombstones and the ordinal of
+// the events, in one step. // Invariants 1, 2
+func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (load.Outcome, error) {
+	s := x.q.stream
+	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, load.Pass{Run: stamp, Whole: true, Log: x.Log[s.Name]})
+	if err != nil {
+		return load.Outcome{}, err
+	}
+	defer tx.Rollback()
+	for _, b := range m.batches {
+		if err := tx.Write(ctx, b.Table, b.Batch); err != nil {
+			return load.Outcome{}, err
+		}
+	}
+	if rows := x.rejects(stamp, m); len(rows) > 0 {
+		if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
+			return load.Outcome{}, err
+		}
+	}
+	out, err := tx.Apply(ctx, load.Sweep{})
+	if err != nil {
+		return out, err
+	}
+	if err := x.bury(ctx, tx, m, &out); err != nil {
+		return out, err
+	}
+	x.note(p, stamp, out)
+	pos := p.pos
+	if pos.pass == "" && pos.by == "" {
+		pos.by = stamp // nothing was read as scheduled yet
+	}
+	return out, tx.Commit(ctx, pos.withEvents(p.events).encode())
+}
+
+// note says in the stream's cursor what the commit has applied.
+func (x *delta) note(p *placed, stamp string, out load.Outcome) {
+	a := &p.events
+	a.Run, a.At = stamp, x.began
+	if x.q.state[p.dest.Name].recounted {
+		a.Through = 0
+	}
+	a.Through = max(a.Through, x.through)
+	a.Fresh += out.Written + out.Deleted
+	a.Dead += int64(len(x.dead))
+	a.Refresh = max(a.Refresh, x.refresh)
+	a.Open = slices.Clone(a.Open)
+	if x.refresh > 0 && len(x.asked) == 0 {
+		a.Open = nil // the reading finds them
+	}
+	for _, e := range x.asked {
+		a.drop(e.key)
+	}
+	for _, e := range x.again {
+		a.put(open{Key: e.key, At: e.last, Tries: e.tries, Gone: e.gone})
+	}
+}
+
+// bury puts tombstones on the records that are gone.
+func (x *delta) bury(ctx context.Context, tx load.Tx, m *mapped, out *load.Outcome) error {
+	gone := slices.Concat(x.gone, x.leftOut(m))
+	if len(gone) == 0 {
+		return nil
+	}
+	for _, keys := range keyBatches(x.q.stream.Key[0], gone) {
+		defer keys.Release()
+		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, At: time.Now().UTC(), Keys: []arrow.RecordBatch{keys}})
+		if err != nil {
+			return err
+		}
+		out.Deleted += swept.Deleted
+	}
+	return nil
+}
+
+// leftOut are the records that the stream's filter leaves out by now: a row that
+// stands for one is gone from what the stream shows.
+func (x *delta) leftOut(m *mapped) []*entity {
+	if len(x.q.stream.Rules.Filter) == 0 {
+		return nil
+	}
+	kept := map[string]bool{}
+	for _, b := range m.batches {
+		if b.Table.Name != x.q.stream.Table.Name {
+			continue
+		}
+		if key, err := cellsOf(b.Batch, x.q.stream.Key); err == nil {
+			for row := range int(b.Batch.NumRows()) {
+				kept[keyText(key, row)] = true
+			}
+		}
+	}
+	for _, r := range m.rejects {
+		if key, ok := plainKey(r.Key); ok {
+			kept[key] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(x.whose), func(e *entity) bool {
+		key, ok := plainKey(e.key)
+		return !ok || kept[key]
+	})
+}
+
+// keyBatches are the keys of records, integers apart from texts.
+func keyBatches(column string, all []*entity) []arrow.RecordBatch {
+	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
+	defer numbers.Release()
+	defer texts.Release()
+	for _, e := range all {
+		if n, err := strconv.ParseInt(e.key, 10, 64); err == nil {
+			numbers.Append(n)
+		} else if text, ok := plainKey(e.key); ok {
+			texts.Append(text)
+		}
+	}
+	var out []arrow.RecordBatch
+	for _, b := range []array.Builder{numbers, texts} {
+		if b.Len() == 0 {
+			continue
+		}
+		a := b.NewArray()
+		defer a.Release()
+		schema := arrow.NewSchema([]arrow.Field{{Name: column, Type: a.DataType()}}, nil)
+		out = append(out, array.NewRecordBatch(schema, []arrow.Array{a}, int64(a.Len())))
+	}
+	return out
+}
+
+// rejects are the rows for what the table cannot hold, and for the records that
+// were given up. // Invariant 11
+func (x *delta) rejects(stamp string, m *mapped) [][]any {
+	var rows [][]any
+	now := time.Now()
+	row := func(j transform.Reject) {
+		rows = append(rows, []any{stamp, x.Name, x.q.stream.Name, 1, j.Ordinal, j.Pointer, now, j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil})
+	}
+	for _, j := range m.rejects {
+		row(j)
+	}
+	for _, g := range x.dead {
+		row(transform.Reject{Ordinal: -g.e.last, Key: g.e.key, Wanted: "the record that an event is about", Raw: string(g.e.data),
+			Reason: fmt.Sprintf("event %d was given up after %d tries: %v", g.e.last, g.e.tries, g.why)})
+	}
+	return rows
+}
+
+// notBefore says when records are asked for again.
+func (x *delta) notBefore() {
+	for _, e := range x.again {
+		e.due = x.now().Add(x.pace.again[min(e.tries, len(x.pace.again))-1])
+	}
+}
+
+// finish takes what was committed everywhere out of the queue.
+func (x *delta) finish(ctx context.Context) {
+	q := x.q
+	q.fails, q.pause = 0, time.Time{}
+	x.rep.Applied += len(x.asked) - len(x.again)
+	x.rep.Dead += len(x.dead)
+	for _, e := range x.asked {
+		if !slices.Contains(x.again, e) {
+			e.due = time.Time{}
+			if !q.lacked(e, x.Destinations) {
+				delete(q.waiting, e.key)
+			}
+		}
+	}
+	for _, g := range x.dead {
+		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
+	}
+	if q.whole != nil && !q.lacked(q.whole, x.Destinations) {
+		q.whole = nil
+		x.rep.Applied++
+	}
+}

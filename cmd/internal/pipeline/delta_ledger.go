@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// eventStream is the name under which the events of a source are committed, as if
+// they were a stream, by whichever pipeline comes first: each stands once in the
+// table of events.
+const eventStream = "_events"
+
+// eventChunks is how many commits one Apply makes of them in one destination.
+const eventChunks = 40
+
+// keep puts the events that have come into each destination's table of events.
+func (d *Deltas) keep(ctx context.Context) {
+	for _, dest := range d.Destinations {
+		if _, begun := d.ledgers[dest.Name]; !begun {
+			d.ledgers[dest.Name] = 0
+		}
+	}
+	counts := map[string]int{}
+	err := d.each(ctx, func(ctx context.Context, dest Destination) error {
+		for range eventChunks {
+			n, more, err := d.keepSome(ctx, dest)
+			d.mu.Lock()
+			counts[dest.Name] += n
+			d.mu.Unlock()
+			if err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	})
+	d.rep.Events = counts[d.Destinations[0].Name]
+	d.trouble(err)
+}
+
+// keepSome puts some events into a destination's table, with the ordinal of the
+// last as the cursor. // Invariants 2, 3
+func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bool, err error) {
+	d.mu.Lock()
+	after := d.ledgers[dest.Name]
+	d.mu.Unlock()
+	if after >= d.read {
+		return 0, false, nil
+	}
+	key := state.Key{Pipeline: d.inbox.Source(), Stream: eventStream}
+	stored, err := dest.Cursor(ctx, key)
+	if err != nil {
+		return 0, false, err
+	}
+	pos, err := decodePosition(stored)
+	if err != nil {
+		return 0, false, err
+	}
+	a, err := pos.applied()
+	if err != nil {
+		return 0, false, err
+	}
+	events, err := d.inbox.After(ctx, after, d.pace.chunk)
+	if err != nil || len(events) == 0 {
+		return 0, false, err
+	}
+	last := events[len(events)-1]
+	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.knows(e.Ordinal, e.Received) })
+	if len(events) > 0 {
+		stamp := NewRunID(time.Now())
+		a.Through, a.At, a.Run, pos.by = last.Ordinal, d.now().UTC(), stamp, stamp
+		if err := d.commitEvents(ctx, dest, key, stored, pos.withEvents(a), events); err != nil {
+			return 0, false, err
+		}
+	}
+	d.mu.Lock()
+	d.ledgers[dest.Name] = last.Ordinal
+	d.mu.Unlock()
+	return len(events), true, nil
+}
+
+func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next position, events []extract.Delivery) error {
+	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.by, Whole: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	rows := make([][]any, len(events))
+	for i, e := range events {
+		rows[i] = eventRow(e)
+	}
+	if err := writeOwn(ctx, tx, load.Events, rows...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx, next.encode())
+}
+
+// eventRow is an event as the table of events has it.
+func eventRow(e extract.Delivery) []any {
+	what, streams := "mapped", []string{}
+	for _, h := range e.Hints {
+		streams = append(streams, h.Stream)
+	}
+	switch {
+	case e.Unparsed:
+		what = "unparsed"
+	case e.Unmapped:
+		what = "unmapped"
+	case e.Conflict:
+		what = "conflict"
+	}
+	list, _ := json.Marshal(slices.Compact(streams)) // texts always marshal
+	body, encoding := bodyText(e.Body)
+	return []any{e.Source, e.Ordinal, wellFormed(e.ID), wellFormed(e.Type), e.Received, e.Scheme, what, string(list), body, encoding}
+}
+
+// bodyText is a body as every destination can hold it, without losing a bit.
+// Invariant 11
+func bodyText(body []byte) (text string, encoding any) {
+	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
+		return string(body), nil
+	}
+	return base64.StdEncoding.EncodeToString(body), "base64"
+}
+
+// wellFormed is a text that stands in the body as well; null for none.
+func wellFormed(text string) any {
+	if text == "" {
+		return nil
+	}
+	return string(bytes.ReplaceAll(bytes.ToValidUTF8([]byte(text), []byte("\uFFFD")), []byte{0}, []byte("\uFFFD")))
+}

@@ -1,0 +1,48 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// scan hands over the rows of a table as texts.
+func scan(t *testing.T, d load.Destination, table string, columns []string, each func(row []string)) {
+	t.Helper()
+	err := d.Scan(t.Context(), table, columns, func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			row := make([]string, len(columns))
+			for c := range columns {
+				if row[c] = cellText(b.Column(c), i); row[c] == "" && !b.Column(c).IsNull(i) {
+					row[c] = b.Column(c).ValueStr(i)
+				}
+			}
+			each(row)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+func TestDeltasBringWhatAnEventAnnounces(t *testing.T) {
+	m := newModel(6)
+	r := newDeltaRig(t, m)
+	r.sync()
+	m.records[2] = 5
+	m.send(m.event("updated", 2))
+	delete(m.records, 3)
+	m.send(m.event("deleted", 3))
+	m.records[9] = 1
+	m.send(m.event("created", 9))
+	rep := r.apply()
+	r.equal()
+	require.Equal(t, 3, rep.Events)
+	require.EqualValues(t, 2, rep.Written)
+	require.EqualValues(t, 1, rep.Deleted)
+	require.Equal(t, 3, rep.Refetches)
+	require.EqualValues(t, 3, rep.Through)
+	require.Zero(t, r.sync().Totals().Counts.Written, "rows that events have brought are those of the list")
+}

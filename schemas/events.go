@@ -1,0 +1,118 @@
+package schemas
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed events/streams.yaml
+var eventFiles embed.FS
+
+// Events knows which streams a webhook event is about. It is safe for use from
+// any number of goroutines.
+type Events struct {
+	gone  []string
+	words map[string][]EventStream
+}
+
+// EventStream is a stream that events of some types are about.
+type EventStream struct {
+	Name string
+	Word string // with which such a type begins
+	ID   string // shape of its records' ids: a prefix, EventText or EventNumber
+}
+
+// Shapes of an id.
+const (
+	EventNumber = "number"
+	EventText   = "text"
+)
+
+// LoadEvents reads what is compiled in.
+func LoadEvents() (*Events, error) { return loadEvents(eventFiles, "events/streams.yaml") }
+
+func loadEvents(fsys fs.FS, name string) (*Events, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	var file struct {
+		Gone    []string
+		Streams map[string]struct {
+			Words []string
+			ID    string
+		}
+	}
+	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
+		return nil, positioned(name, err)
+	}
+	e := &Events{gone: file.Gone, words: map[string][]EventStream{}}
+	for _, stream := range slices.Sorted(maps.Keys(file.Streams)) {
+		s := file.Streams[stream]
+		if len(s.Words) == 0 {
+			return nil, fmt.Errorf("%s: %s: no words", name, stream)
+		}
+		for _, w := range s.Words {
+			e.words[w] = append(e.words[w], EventStream{Name: stream, Word: w, ID: s.ID})
+		}
+	}
+	return e, nil
+}
+
+// maxEventType is as much of a type as is looked at: no known one comes near.
+const maxEventType = 200
+
+// Of are the streams that events of this type are about; none for a type that is
+// not known.
+func (e *Events) Of(eventType string) []EventStream {
+	if len(eventType) > maxEventType {
+		return nil
+	}
+	t := strings.ToLower(strings.TrimSpace(eventType))
+	for t != "" {
+		if of := e.words[t]; of != nil {
+			return of
+		}
+		cut := strings.LastIndexAny(t, "._-: ")
+		if cut < 0 {
+			return nil
+		}
+		t = t[:cut]
+	}
+	return nil
+}
+
+// Announces reports whether events of some type are about the stream.
+func (e *Events) Announces(stream string) bool {
+	for _, of := range e.words {
+		if slices.ContainsFunc(of, func(s EventStream) bool { return s.Name == stream }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Gone reports whether a type announces that a record is gone.
+func (e *Events) Gone(eventType string) bool {
+	last := strings.ToLower(eventType[strings.LastIndexAny(eventType, ".:-")+1:])
+	return slices.ContainsFunc(e.gone, func(w string) bool { return last == w || strings.HasSuffix(last, "_"+w) })
+}
+
+// Fits reports whether id, a JSON scalar, may be that of one of s's records.
+func (s EventStream) Fits(id string) bool {
+	switch s.ID {
+	case EventText:
+		return strings.HasPrefix(id, `"`)
+	case EventNumber:
+		n, err := strconv.ParseInt(id, 10, 64)
+		return err == nil && n >= 0
+	}
+	return strings.HasPrefix(id, `"`+s.ID)
+}
