@@ -64,7 +64,7 @@ func (b *Inbox) trim(ctx context.Context, source string, through int64) (more bo
 // What a flood has left behind is given back to the disk a little at a time, and
 // some kept for the next.
 const (
-	sparePages  = 16 << 10 // of 4 KiB
+	sparePages  = 4 << 10 // of 4 KiB
 	shrinkPages = 1 << 10
 )
 

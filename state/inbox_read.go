@@ -12,7 +12,7 @@ import (
 // eventsBytes is how much of events one call returns before it stops.
 const eventsBytes = 16 << 20
 
-const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict, coalesce(reason, '')
+const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
 // Events returns the events of a source after an ordinal, in order, as long as

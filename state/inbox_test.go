@@ -1,9 +1,13 @@
 package state
 
 import (
+	"database/sql"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +89,274 @@ func TestInboxManyAtOnce(t *testing.T) {
 	for i, e := range all {
 		require.Equal(t, int64(i+1), e.Ordinal)
 	}
+}
+
+func TestInboxRepetitions(t *testing.T) {
+	dir := t.TempDir()
+	b := openInbox(t, dir, InboxOptions{})
+	appended(t, b, event(1))
+	changed := event(1)
+	changed.Body = []byte("another body")
+	elsewhere := event(1)
+	elsewhere.Source = "other"
+	nameless := event(0)
+	nameless.ID = ""
+	check := func(when string) {
+		t.Helper()
+		require.Equal(t, Duplicate, appended(t, b, event(1)), when)
+		require.Equal(t, Duplicate, appended(t, b, changed), when)
+		require.Equal(t, Duplicate, appended(t, b, elsewhere), when)
+		require.Equal(t, Stored, appended(t, b, nameless), "%s: what has no id is always new", when)
+	}
+	require.Equal(t, Conflicting, appended(t, b, changed))
+	require.Equal(t, Stored, appended(t, b, elsewhere), "another source")
+	check("at once")
+	var conflicts []bool
+	for _, e := range events(t, b, "main", 0, 3) {
+		conflicts = append(conflicts, e.Conflict)
+	}
+	require.Equal(t, []bool{true, true, false}, conflicts, "both are marked")
+
+	require.NoError(t, b.Close())
+	b = openInbox(t, dir, InboxOptions{})
+	check("after a restart")
+	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
+	require.NoError(t, b.Trim(t.Context(), "other", 1e9))
+	require.Empty(t, events(t, b, "main", 0, 10))
+	check("after trimming")
+	require.NoError(t, b.Close())
+	b = openInbox(t, dir, InboxOptions{})
+	check("after trimming and a restart")
+}
+
+// A conflict whose first delivery came in the same group, before it was written.
+func TestInboxConflictWithinAGroup(t *testing.T) {
+	b := openInbox(t, t.TempDir(), InboxOptions{})
+	var group []*delivery
+	for _, body := range []string{"a", "b", "a", "b", "c"} {
+		d, err := newDelivery(Event{Source: "main", ID: "evt", Body: []byte(body)})
+		require.NoError(t, err)
+		group = append(group, d)
+	}
+	b.commit(group)
+	var was []Appended
+	for _, d := range group {
+		require.NoError(t, d.err)
+		was = append(was, d.was)
+	}
+	require.Equal(t, []Appended{Stored, Conflicting, Duplicate, Duplicate, Conflicting}, was)
+	for _, e := range events(t, b, "main", 0, 10) {
+		require.True(t, e.Conflict)
+	}
+}
+
+func TestInboxQuota(t *testing.T) {
+	dir := t.TempDir()
+	b := openInbox(t, dir, InboxOptions{Quota: 1000})
+	appended(t, b, event(1))
+	for n := 2; ; n++ {
+		_, err := b.Append(t.Context(), event(n))
+		if err != nil {
+			require.ErrorIs(t, err, ErrInboxFull)
+			break
+		}
+		require.Less(t, n, 10, "1000 bytes hold no ten events")
+	}
+	require.Equal(t, Duplicate, appended(t, b, event(1)), "what is kept can be acknowledged again")
+	require.NoError(t, b.Close())
+	b = openInbox(t, dir, InboxOptions{Quota: 1000})
+	_, err := b.Append(t.Context(), event(100))
+	require.ErrorIs(t, err, ErrInboxFull, "after a restart, too")
+	require.NoError(t, b.Trim(t.Context(), "main", 1))
+	require.Equal(t, Stored, appended(t, b, event(100)), "there is room again")
+	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
+	all, err := b.Standings(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, all[0].Bytes, "nothing is counted that is not kept")
+}
+
+func TestInboxDeadLetters(t *testing.T) {
+	ctx, b := t.Context(), openInbox(t, t.TempDir(), InboxOptions{})
+	for n := 1; n <= 3; n++ {
+		appended(t, b, event(n))
+	}
+	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
+	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), ErrNoEvent)
+	require.Len(t, events(t, b, "main", 0, 10), 2)
+	require.NoError(t, b.Trim(ctx, "main", 3))
+	dead, err := b.DeadLetters(ctx, "main", 0, 10)
+	require.NoError(t, err)
+	require.Len(t, dead, 1, "trimming leaves it")
+	require.Equal(t, "no JSON", dead[0].Reason)
+	require.Equal(t, "evt_2", dead[0].ID)
+	require.Equal(t, Duplicate, appended(t, b, event(2)))
+
+	arrived := b.Arrived()
+	next, err := b.Again(ctx, 2)
+	require.NoError(t, err)
+	require.Equal(t, int64(4), next)
+	<-arrived
+	require.Equal(t, int64(4), events(t, b, "main", 3, 10)[0].Ordinal)
+	next, err = b.Again(ctx, 4)
+	require.NoError(t, err)
+	require.Len(t, events(t, b, "main", 3, 10), 2, "one that is queued is applied once more")
+	require.Equal(t, int64(5), next)
+	_, err = b.Again(ctx, 1)
+	require.ErrorIs(t, err, ErrNoEvent, "it was trimmed")
+	require.Equal(t, Stored, appended(t, b, event(9)))
+	require.NoError(t, b.Trim(ctx, "main", 1e9))
+	all, err := b.Standings(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []Standing{{Source: "main", Head: 6, Trimmed: 6}}, all)
+}
+
+// An inbox that was lost must not give ordinals that destinations have passed.
+func TestInboxAdvance(t *testing.T) {
+	dir := t.TempDir()
+	b := openInbox(t, dir, InboxOptions{})
+	require.NoError(t, b.Advance(t.Context(), 1000))
+	require.NoError(t, b.Advance(t.Context(), 10), "never back")
+	require.NoError(t, b.Close())
+	b = openInbox(t, dir, InboxOptions{})
+	appended(t, b, event(1))
+	require.Equal(t, int64(1001), events(t, b, "main", 0, 1)[0].Ordinal)
+}
+
+func TestInboxCaptures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, dir := t.Context(), t.TempDir()
+		b, err := OpenInbox(ctx, dir, InboxOptions{})
+		require.NoError(t, err)
+		defer b.Close()
+		e := event(1)
+		for n := range captureLimit {
+			e.Received = time.Now()
+			e.Body = fmt.Appendf(nil, "%d", n)
+			require.NoError(t, b.Capture(ctx, e))
+		}
+		require.ErrorIs(t, b.Capture(ctx, e), ErrInboxFull)
+		other := Event{Source: "other", Received: time.Now(), Body: make([]byte, captureBytes)}
+		require.ErrorIs(t, b.Capture(ctx, other), ErrInboxFull, "too many bytes")
+		all, err := b.Captures(ctx, "main")
+		require.NoError(t, err)
+		require.Len(t, all, captureLimit)
+		require.Equal(t, "0", string(all[0].Body))
+		require.Equal(t, e.Header, all[0].Header)
+		require.Empty(t, all[0].Scheme)
+		require.Empty(t, events(t, b, "main", 0, 10), "a capture is no event")
+
+		require.NoError(t, b.Forget(ctx, "main", all[9].Ordinal))
+		all, err = b.Captures(ctx, "main")
+		require.NoError(t, err)
+		require.Len(t, all, captureLimit-10)
+
+		time.Sleep(captureAge)
+		all, err = b.Captures(ctx, "main")
+		require.NoError(t, err)
+		require.Empty(t, all, "a day later")
+		e.Received = time.Now()
+		for range captureLimit {
+			require.NoError(t, b.Capture(ctx, e))
+		}
+	})
+}
+
+func TestReadInbox(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	_, err := ReadInbox(ctx, dir)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	b := openInbox(t, dir, InboxOptions{})
+	_, err = OpenInbox(ctx, dir, InboxOptions{})
+	require.ErrorIs(t, err, ErrLocked)
+	r, err := ReadInbox(ctx, dir)
+	require.NoError(t, err)
+	appended(t, b, event(1))
+	require.Len(t, events(t, r, "main", 0, 10), 1)
+	_, err = r.Append(ctx, event(2))
+	require.ErrorIs(t, err, ErrInboxClosed)
+	require.ErrorContains(t, r.Quarantine(ctx, 1, "x"), "opened for reading")
+	require.NoError(t, r.Close())
+}
+
+func TestInboxClosed(t *testing.T) {
+	b := openInbox(t, t.TempDir(), InboxOptions{})
+	require.NoError(t, b.Close())
+	_, err := b.Append(t.Context(), event(1))
+	require.ErrorIs(t, err, ErrInboxClosed)
+}
+
+// Ids are filed in bulk, and those that are old are forgotten then.
+func TestInboxForgetsOldIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		b, err := OpenInbox(ctx, t.TempDir(), InboxOptions{})
+		require.NoError(t, err)
+		defer b.Close()
+		const n = 2000
+		fill := func(from int) {
+			var group []*delivery
+			for i := range n {
+				d, err := newDelivery(event(from + i))
+				require.NoError(t, err)
+				group = append(group, d)
+			}
+			b.commit(group)
+			require.NoError(t, b.Trim(ctx, "main", 1e9))
+		}
+		ids := func() (n int) {
+			require.NoError(t, b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM ids").Scan(&n))
+			return n
+		}
+		fill(0)
+		require.Equal(t, n, ids())
+		time.Sleep(keepIDs - 24*time.Hour)
+		for range 256 / sweeps {
+			require.NoError(t, b.file.change(ctx, func(tx *sql.Tx) error { return b.account.file(ctx, inboxTx{tx, b.compiled}) }))
+		}
+		require.Equal(t, n, ids(), "not a day too early")
+		time.Sleep(3 * 24 * time.Hour)
+		fill(n)
+		for range 256 / sweeps {
+			require.NoError(t, b.file.change(ctx, func(tx *sql.Tx) error { return b.account.file(ctx, inboxTx{tx, b.compiled}) }))
+		}
+		require.Equal(t, n, ids())
+		require.Equal(t, Stored, appended(t, b, event(0)), "nobody remembers")
+		require.Equal(t, Duplicate, appended(t, b, event(n)))
+	})
+}
+
+// The file gets smaller after a flood.
+func TestInboxShrinks(t *testing.T) {
+	dir := t.TempDir()
+	b := openInbox(t, dir, InboxOptions{})
+	var group []*delivery
+	for n := range 40 {
+		e := event(n)
+		e.Body = make([]byte, 1<<20)
+		d, err := newDelivery(e)
+		require.NoError(t, err)
+		group = append(group, d)
+	}
+	b.commit(group)
+	require.NoError(t, group[0].err)
+	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "a call returns so many bytes")
+	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
+	require.NoError(t, b.Close()) // takes the journal into the file
+	info, err := os.Stat(inboxPath(dir))
+	require.NoError(t, err)
+	require.LessOrEqual(t, info.Size(), int64(sparePages+100)*4096)
+}
+
+// Whoever takes the file away is told, instead of losing what comes.
+func TestInboxTakenAway(t *testing.T) {
+	dir := t.TempDir()
+	b := openInbox(t, dir, InboxOptions{})
+	appended(t, b, event(1))
+	require.NoError(t, os.Rename(inboxPath(dir), inboxPath(dir)+".away"))
+	b.file.looked = time.Time{}
+	_, err := b.Append(t.Context(), event(2))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, os.WriteFile(inboxPath(dir), nil, 0o600))
+	_, err = b.Append(t.Context(), event(2))
+	require.ErrorContains(t, err, "was replaced")
 }
