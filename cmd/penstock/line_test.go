@@ -41,6 +41,7 @@ var line = map[string][]string{
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "extract/wire"},
+	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/signature", "state"},
 }
 
 // foreign says which imports from outside a package must do without.
@@ -58,6 +59,7 @@ var foreign = map[string][]string{
 	"cmd/internal/serve":          {"arrow-go", "go-yaml", "database/sql"},
 	"cmd/internal/serve/schedule": {"net/http"},
 	"cmd/internal/serve/board":    {"arrow-go", "go-yaml", "database/sql"},
+	"cmd/internal/serve/receive":  {"arrow-go", "go-yaml", "database/sql"},
 }
 
 func TestImportLine(t *testing.T) {

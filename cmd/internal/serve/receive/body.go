@@ -1,0 +1,85 @@
+package receive
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// bodyTime is how long a body may take to arrive.
+const bodyTime = 10 * time.Second
+
+// firstRead is how much memory a body begins with: most fit.
+const firstRead = 4 << 10
+
+// read reads the body, once, as it was sent. Its memory is taken from the budget
+// as bytes arrive, not as they are announced: nobody holds any by promises.
+// release gives it back.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), a answer) {
+	taken := h.budget.account(address(r.RemoteAddr))
+	// A server that knows no deadlines is one of a test.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	limited := http.MaxBytesReader(w, r.Body, MaxBody)
+	for {
+		if len(body) == cap(body) {
+			if !taken.take(grown(body, r.ContentLength) - cap(body)) {
+				return nil, taken.release, answer{status: http.StatusServiceUnavailable, verdict: busy, closing: true}
+			}
+			body = append(make([]byte, 0, grown(body, r.ContentLength)), body...)
+		}
+		n, err := limited.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		var large *http.MaxBytesError
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, taken.release, answer{}
+		case errors.As(err, &large):
+			return nil, taken.release, answer{status: http.StatusRequestEntityTooLarge, verdict: tooLarge, closing: true}
+		case err != nil:
+			return nil, taken.release, answer{status: http.StatusServiceUnavailable, verdict: incomplete, err: err, closing: true}
+		}
+	}
+}
+
+// grown is how much memory a body takes that fills what it has. A length that
+// was announced honestly makes it fit, with a byte to find the end by.
+func grown(body []byte, announced int64) int {
+	switch {
+	case cap(body) > 0:
+		return min(2*cap(body), MaxBody+1)
+	case announced >= 0 && announced < firstRead:
+		return int(announced) + 1
+	}
+	return firstRead
+}
+
+// identity reports whether a body is sent as it is. What is compressed is not
+// what most senders sign, and can be a bomb.
+func identity(encodings []string) bool {
+	for _, e := range encodings {
+		if e = strings.TrimSpace(e); e != "" && !strings.EqualFold(e, "identity") {
+			return false
+		}
+	}
+	return true
+}
+
+// readable reports whether a body is of a kind that can be an event: JSON and
+// what senders call it. A charset means nothing: the bytes are what was signed.
+func readable(types []string) bool {
+	if len(types) == 0 {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(types[0])
+	if len(types) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return false
+	}
+	switch kind {
+	case "application/json", "text/json", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded":
+		return true
+	}
+	return strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
+}

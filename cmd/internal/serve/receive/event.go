@@ -1,0 +1,118 @@
+package receive
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/cmd/internal/signature"
+	"github.com/penstock-data/penstock/state"
+)
+
+// kept are the header fields that an event keeps; the others have done what they
+// were for. A field's value is cut at keptBytes.
+var kept = []string{"Content-Type", "User-Agent"}
+
+const keptBytes = 256
+
+// event is a verified delivery as it goes into the inbox.
+func event(source string, now time.Time, d signature.Delivery, v signature.Verdict) state.Event {
+	header := map[string]string{}
+	for _, name := range kept {
+		if values := d.Header[name]; len(values) > 0 {
+			header[name] = values[0][:min(len(values[0]), keptBytes)]
+		}
+	}
+	return state.Event{
+		Source: source, ID: v.EventID, Type: typeOf(d.Body), Received: now, Scheme: v.Scheme, Header: header, Body: d.Body,
+	}
+}
+
+// typeOf is the type of an event: the text at type, or else at event, of its
+// body. "" where the body is no JSON object or has neither: it is kept all the
+// same. // Invariant 11
+func typeOf(body []byte) string {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return ""
+	}
+	other := ""
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return ""
+		}
+		field := name.String()
+		if field != "type" && field != "event" || d.PeekKind() != '"' {
+			if d.SkipValue() != nil {
+				return other
+			}
+			continue
+		}
+		value, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return other
+		case field == "type":
+			return value.String()
+		case other == "":
+			other = value.String()
+		}
+	}
+	return other
+}
+
+// Of a capture everything may matter that a signature can be made of, but
+// credentials, which are nobody's business. // Invariant 5
+const (
+	captureFields = 64
+	captureBytes  = 32 << 10
+)
+
+// secretFields are header fields that are never kept.
+var secretFields = map[string]bool{"Authorization": true, "Proxy-Authorization": true, "Cookie": true}
+
+// The parts of a request that are no header field, as a capture keeps them.
+const (
+	methodField = ":method"
+	pathField   = ":path"
+	queryField  = ":query"
+)
+
+// captureHeader is the head of a delivery as a capture keeps it. Values of one
+// field that came more than once stand on lines of their own.
+func captureHeader(d signature.Delivery) map[string]string {
+	header := map[string]string{methodField: d.Method, pathField: d.Path, queryField: d.Query}
+	size := 0
+	for name, values := range d.Header {
+		if secretFields[name] {
+			continue
+		}
+		value := strings.Join(values, "\n")
+		if size += len(name) + len(value); size > captureBytes || len(header) == captureFields {
+			break
+		}
+		header[name] = value
+	}
+	return header
+}
+
+// captureDelivery is the delivery of a capture.
+func captureDelivery(e state.Event) signature.Delivery {
+	d := signature.Delivery{Header: map[string][]string{}, Body: e.Body}
+	for name, value := range e.Header {
+		switch name {
+		case methodField:
+			d.Method = value
+		case pathField:
+			d.Path = value
+		case queryField:
+			d.Query = value
+		default:
+			d.Header[name] = strings.Split(value, "\n")
+		}
+	}
+	return d
+}

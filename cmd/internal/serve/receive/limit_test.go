@@ -1,0 +1,259 @@
+package receive
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// exchange sends text as it is, and returns what comes back until the server
+// closes the connection.
+func exchange(t *testing.T, r *rig, send func(c net.Conn)) string {
+	t.Helper()
+	c, err := net.Dial("tcp", r.Listener.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	send(c)
+	back, err := io.ReadAll(c)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server closes, or resets where it has not read all")
+	return string(back)
+}
+
+const head = "POST /webhooks/main HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+func TestTooLarge(t *testing.T) {
+	r := newRig(t)
+	for name, send := range map[string]func(net.Conn){
+		"said so": func(c net.Conn) { // and nothing of it is read
+			fmt.Fprintf(c, head+"Content-Length: %d\r\n\r\n", MaxBody+1)
+		},
+		"said so, expecting": func(c net.Conn) {
+			fmt.Fprintf(c, head+"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", MaxBody+1)
+		},
+		"without end": func(c net.Conn) {
+			fmt.Fprint(c, head+"Transfer-Encoding: chunked\r\n\r\n")
+			chunk := fmt.Sprintf("10000\r\n%s\r\n", strings.Repeat("x", 0x10000))
+			for range 1024 { // 64 MiB, if it took them
+				if _, err := io.WriteString(c, chunk); err != nil {
+					return
+				}
+			}
+			t.Error("it took everything")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back := exchange(t, r, send)
+			if back != "" || name != "without end" { // a reset may take the answer along
+				require.True(t, strings.HasPrefix(back, "HTTP/1.1 413 "), back)
+				require.Contains(t, back, "Connection: close")
+			}
+		})
+	}
+	require.Equal(t, 3, r.verdicts()["main too large"])
+	body := fmt.Sprintf(`{"id":"evt_1","x":%q}`, strings.Repeat("x", MaxBody-21))
+	require.Equal(t, MaxBody, len(body))
+	require.Equal(t, 200, r.deliver(t, body).status, "what just fits")
+	require.Equal(t, 413, r.deliver(t, body+" ").status)
+	require.EqualValues(t, defaultBudget, r.budget.left, "all memory was given back")
+}
+
+// Lengths that are ambiguous, lied about or cut never become an event.
+func TestAmbiguous(t *testing.T) {
+	r := newRig(t)
+	signed := "Service-Signature: " + sign([]byte("hello")) + "\r\n"
+	for name, tt := range map[string]struct{ text, want string }{
+		"two lengths":        {head + signed + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		"length and chunks":  {head + signed + "Connection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "200"},
+		"unknown transfer":   {head + signed + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501"},
+		"bad chunk":          {head + signed + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello", "503"},
+		"absolute form":      {strings.Replace(head, "/webhooks", "http://x/webhooks", 1) + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "200"},
+		"two signatures":     {head + signed + signed + "Connection: close\r\nContent-Length: 5\r\n\r\nhello", "401"},
+		"expects to be told": {head + signed + "Connection: close\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello", "100"},
+		"no length":          {head + signed + "Connection: close\r\n\r\nhello", "401"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back := exchange(t, r, func(c net.Conn) { fmt.Fprint(c, tt.text) })
+			require.True(t, strings.HasPrefix(back, "HTTP/1.1 "+tt.want+" "), back)
+		})
+	}
+	back := exchange(t, r, func(c net.Conn) {
+		fmt.Fprint(c, head+signed+"Content-Length: 50\r\n\r\nhello")
+		require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	})
+	require.True(t, strings.HasPrefix(back, "HTTP/1.1 503 ") || back == "", "cut: %s", back)
+	for _, e := range r.events(t) {
+		require.Equal(t, "hello", string(e.Body))
+	}
+}
+
+// pipes are connections within a bubble of time.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A body that trickles in is given up after ten seconds, however it goes on.
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
+		require.NoError(t, err)
+		defer inbox.Close()
+		h := New(Options{Inbox: inbox})
+		h.Define(Sources{"main": verifier(t)})
+		l := make(pipes)
+		s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+		done := make(chan error)
+		go func() { done <- s.Serve(l) }()
+
+		client, server := net.Pipe()
+		l <- server
+		start := time.Now()
+		var sender sync.WaitGroup
+		defer sender.Wait()
+		sender.Go(func() {
+			fmt.Fprint(client, head+"Content-Length: 1000\r\n\r\n")
+			for {
+				if _, err := client.Write([]byte("x")); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		})
+		a, err := http.ReadResponse(bufio.NewReader(client), nil)
+		require.NoError(t, err)
+		require.Equal(t, 503, a.StatusCode)
+		require.Equal(t, bodyTime, time.Since(start))
+		require.True(t, a.Close)
+		require.NoError(t, client.Close())
+		require.NoError(t, s.Shutdown(t.Context()))
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+		require.EqualValues(t, defaultBudget, h.budget.left)
+	})
+}
+
+// Who announces much and sends little holds little; who sends much meets his
+// share, and others still get through.
+func TestBudget(t *testing.T) {
+	b := newBudget(1000)
+	greedy, other := b.account(address("10.0.0.1:1")), b.account(address("10.0.0.2:1"))
+	second := b.account(address("10.0.0.1:2"))
+	require.True(t, greedy.take(200))
+	require.False(t, greedy.take(100), "beyond a quarter")
+	require.False(t, second.take(100), "on another connection, too")
+	require.True(t, second.take(50))
+	require.True(t, other.take(250))
+	greedy.release()
+	greedy.release()
+	require.True(t, second.take(200))
+	second.release()
+	other.release()
+	require.EqualValues(t, 1000, b.left)
+	require.Empty(t, b.by)
+}
+
+func TestBusy(t *testing.T) {
+	r := newRig(t)
+	r.budget = newBudget(4 * 8 << 10)
+	large := fmt.Sprintf(`{"id":"evt_1","x":%q}`, strings.Repeat("x", 10<<10))
+	a := r.deliver(t, large)
+	require.Equal(t, 503, a.status)
+	require.Equal(t, 200, r.deliver(t, `{"id":"evt_2"}`).status)
+	require.Equal(t, 1, r.verdicts()["main too many at once"])
+}
+
+func TestAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.1.2.3:99": "10.1.2.3", "[::ffff:10.1.2.3]:99": "10.1.2.3", "[2001:db8:1:2:3:4:5:6]:99": "2001:db8:1:2::",
+		"[fe80::1%eth0]:99": "fe80::",
+	} {
+		require.Equal(t, netip.MustParseAddr(want), address(remote), remote)
+	}
+	require.Equal(t, netip.Addr{}, address("@"))
+}
+
+// One address has so many connections and no more, and gets them back.
+func TestListener(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := Listener(inner, 3)
+	s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	done := make(chan error)
+	go func() { done <- s.Serve(l) }()
+	alive := func(c net.Conn) bool {
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err := http.ReadResponse(bufio.NewReader(c), nil)
+		return err == nil
+	}
+	for range 3 { // times over
+		var all []net.Conn
+		for range 3 {
+			c, err := net.Dial("tcp", inner.Addr().String())
+			require.NoError(t, err)
+			require.True(t, alive(c))
+			all = append(all, c)
+		}
+		surplus, err := net.Dial("tcp", inner.Addr().String())
+		require.NoError(t, err)
+		require.False(t, alive(surplus))
+		require.NoError(t, surplus.Close())
+		for _, c := range all {
+			require.NoError(t, c.Close())
+		}
+		require.Eventually(t, func() bool {
+			l := l.(*listener)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.by) == 0
+		}, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, <-done, http.ErrServerClosed)
+}
+
+func FuzzDelivery(f *testing.F) {
+	f.Add("application/json", "identity", "t=1,v1=00", []byte(`{"type":"x"}`))
+	f.Add("text/plain; charset", "gzip", "", []byte("\xff"))
+	f.Fuzz(func(t *testing.T, kind, encoding, signature string, body []byte) {
+		_ = typeOf(body)
+		_ = readable([]string{kind})
+		_ = identity([]string{encoding})
+		r, err := http.NewRequest(http.MethodPost, "/webhooks/main", strings.NewReader(string(body)))
+		require.NoError(t, err)
+		r.Header.Set("Service-Signature", signature)
+		h := New(Options{Inbox: failing{err: state.ErrInboxClosed}})
+		h.Define(Sources{"main": verifier(t)})
+		w := &recorder{header: http.Header{}}
+		h.ServeHTTP(w, r)
+		require.Contains(t, []int{401, 413}, w.status, "nobody can sign by chance")
+	})
+}
+
+type recorder struct {
+	header http.Header
+	status int
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(p []byte) (int, error) { return len(p), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
