@@ -87,12 +87,31 @@ func newPair(private crypto.Signer, err error) pair {
 	return pair{private, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))}
 }
 
-var pairs = sync.OnceValue(func() map[Algorithm]pair {
+var (
+	pairs      = sync.OnceValue(newPairs)
+	otherPairs = sync.OnceValue(newPairs)
+)
+
+func newPairs() map[Algorithm]pair {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	ec, ecErr := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	rs, rsErr := rsa.GenerateKey(rand.Reader, 2048)
 	return map[Algorithm]pair{Ed25519: newPair(ed, err), ECDSAP256: newPair(ec, ecErr), RSASHA256: newPair(rs, rsErr)}
-})
+}
+
+// otherPublic is a key that did not sign, in the encoding of a scheme.
+func otherPublic(s Scheme) Key {
+	s = s.filled()
+	p := otherPairs()[s.Algorithm]
+	ed, _ := p.private.Public().(ed25519.PublicKey)
+	switch s.KeyEncoding {
+	case KeyHex:
+		return Key{PublicKey: hex.EncodeToString(ed)}
+	case WhsecBase64:
+		return Key{PublicKey: "whpk_" + base64.StdEncoding.EncodeToString(ed)}
+	}
+	return Key{PublicKey: p.pem}
+}
 
 // signed is a signature by a private key over a text.
 func signed(a Algorithm, text string) []byte {
