@@ -3,7 +3,6 @@ package signature
 import (
 	"errors"
 	"fmt"
-	"net/textproto"
 )
 
 // Compile makes a verifier of schemes, tried in their order, and keys. Each
@@ -52,9 +51,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 		return nil, faults[0]
 	}
 	s = s.filled()
-	c := &compiled{Scheme: s, header: textproto.CanonicalMIMEHeaderKey(s.Header)}
-	c.ts, c.id = newSource(s.Timestamp.From), newSource(s.EventID)
-	c.content, c.signsTS, c.signsID = segments(s.Content), uses(s.Content, TS), uses(s.Content, ID)
+	var usables []usable
 	for _, k := range keys {
 		if !k.Serves(s) {
 			continue
@@ -63,12 +60,20 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 		if err != nil {
 			return nil, fmt.Errorf("secret %s %w", k.Label, err)
 		}
-		c.keys = append(c.keys, usable{k, newChecker(s, material)})
+		usables = append(usables, usable{k, newChecker(s, material)})
 	}
-	if len(c.keys) == 0 {
+	if len(usables) == 0 {
 		return nil, fmt.Errorf("no key for %s", s.Algorithm)
 	}
-	return c, nil
+	return s.build(usables), nil
+}
+
+// build is a sound scheme in the form in which it is used.
+func (s Scheme) build(keys []usable) *compiled {
+	return &compiled{
+		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
+		content: segments(s.Content), signsTS: uses(s.Content, TS), signsID: uses(s.Content, ID),
+	}
 }
 
 // source is a [From], taken apart.
@@ -84,7 +89,7 @@ func newSource(f From) source {
 	}
 	s := source{from: f}
 	if name, ok := f.header(); ok {
-		s.header = textproto.CanonicalMIMEHeaderKey(name)
+		s.header = canonical(name)
 	}
 	if p, ok := f.pointer(); ok {
 		s.pointer, _ = pointerOf(p) // Faults has read it
@@ -125,7 +130,7 @@ func segments(ts []Token) []segment {
 	var all []segment
 	for _, t := range ts {
 		all = append(all, segment{
-			kind: t.Kind, fixed: []byte(t.Text), header: textproto.CanonicalMIMEHeaderKey(t.Text), of: segments(t.Of),
+			kind: t.Kind, fixed: []byte(t.Text), header: canonical(t.Text), of: segments(t.Of),
 		})
 	}
 	return all

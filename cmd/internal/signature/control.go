@@ -1,0 +1,135 @@
+package signature
+
+import (
+	"bytes"
+	"maps"
+	"time"
+)
+
+// controlled reports whether a candidate refuses each sample as soon as anything
+// of it is another: a scheme that verified more than it should would verify a
+// forgery as well.
+func (l *learner) controlled(c candidate) bool {
+	for i := range l.samples {
+		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {
+			if _, _, matches := l.open(c.compiled, &spoiled); matches {
+				return false
+			}
+		}
+		if l.signsAnything(c.compiled, &l.samples[i].Delivery) {
+			return false
+		}
+	}
+	return !l.otherKey(c)
+}
+
+// spoil gives a sample with one bit of everything that is signed flipped, each
+// by itself.
+func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
+	var all []Delivery
+	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
+		s := *d
+		s.Body = bytes.Clone(d.Body)
+		if len(s.Body) > 0 {
+			s.Body[bit/8] ^= 1 << (bit % 8)
+		} else {
+			s.Body = []byte{0}
+		}
+		all = append(all, s)
+	}
+	for _, name := range c.signedHeaders() {
+		s := *d
+		s.Header = maps.Clone(d.Header)
+		s.Header[name] = []string{flipped(d.Header[name][0])}
+		all = append(all, s)
+	}
+	for kind, change := range map[Kind]func(*Delivery){
+		Method: func(d *Delivery) { d.Method = flipped(d.Method) },
+		Path:   func(d *Delivery) { d.Path = flipped(d.Path) },
+		URL:    func(d *Delivery) { d.Query = flipped(d.Query) },
+		Query:  func(d *Delivery) { d.Query = flipped(d.Query) },
+	} {
+		if uses(c.Content, kind) {
+			s := *d
+			change(&s)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// signedHeaders are the headers beside the signature's that are signed.
+func (c *compiled) signedHeaders() []string {
+	var all []string
+	if c.signsTS && c.ts.header != "" {
+		all = append(all, c.ts.header)
+	}
+	if c.signsID && c.id.header != "" {
+		all = append(all, c.id.header)
+	}
+	walk(c.Content, func(t Token) {
+		if t.Kind == HeaderOf {
+			all = append(all, canonical(t.Text))
+		}
+	})
+	return all
+}
+
+// signsAnything reports whether a sample verifies with other signatures, or with
+// another time or id out of the signature header.
+func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
+	again := func(change func(*reading)) bool {
+		_, r, _ := l.open(c, d)
+		change(&r)
+		l.scratch.segments = l.scratch.segments[:0]
+		_ = c.assemble(c.content, d, &l.scratch, &r) // it could be, a moment ago
+		_, reason := c.authentic(time.Time{}, &l.scratch, &r)
+		return reason == ""
+	}
+	if again(func(r *reading) {
+		for _, sig := range r.decoded[:r.n] {
+			sig[0] ^= 1
+		}
+	}) {
+		return true
+	}
+	return c.signsTS && again(func(r *reading) { r.ts = flipped(r.ts) }) ||
+		c.signsID && again(func(r *reading) { r.id = flipped(r.id) }) ||
+		uses(c.Content, KeyID) && again(func(r *reading) { r.keyID = flipped(r.keyID) })
+}
+
+// flipped is a text with the lowest bit of its last byte flipped.
+func flipped(text string) string {
+	if text == "" {
+		return "0"
+	}
+	b := []byte(text)
+	b[len(b)-1] ^= 1
+	return string(b)
+}
+
+// otherKey reports whether a sample verifies with a key that differs from each
+// of ours in one bit. A public key with a bit flipped mostly is none: what its
+// signatures are held against is in the other controls.
+func (l *learner) otherKey(c candidate) bool {
+	if c.Algorithm.public() {
+		return false
+	}
+	var others []usable
+	for _, k := range l.Hints.Keys {
+		raw, err := secretBytes(k.Secret.Reveal(), c.KeyEncoding)
+		if err != nil || k.PublicKey != "" {
+			continue
+		}
+		raw[0] ^= 1
+		others = append(others, usable{Key{Label: k.Label}, newChecker(c.Scheme, raw)})
+	}
+	spoiled := *c.compiled
+	spoiled.keys = others
+	for i := range l.samples {
+		if _, _, matches := l.open(&spoiled, &l.samples[i].Delivery); matches {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package signature
+
+import (
+	"slices"
+	"strings"
+)
+
+// grammar is a way in which a header could be read, and what it holds then.
+type grammar struct {
+	Parse
+	header string
+	sig    string // the first signature
+	ts     string // "" for none
+	word   string // that stands before a signature, such as v0: some senders sign it, too
+}
+
+// grammars are the ways in which a header of the first sample could be read, of
+// two that come to the same the likelier first.
+func (l *learner) grammars(header, value string) []grammar {
+	all := l.pairs(header, value)
+	prefixes := prefixesOf(value)
+	for _, p := range prefixes {
+		if strings.HasSuffix(p, ",") || strings.Contains(value, " ") {
+			all = append(all, Parse{Style: List, ItemPrefix: p})
+		}
+	}
+	if t := templateOf(value); t != "" {
+		all = append(all, Parse{Style: Template, Template: t, Sep: ","})
+	}
+	for _, p := range prefixes {
+		all = append(all, Parse{Style: Prefixed, Prefix: p})
+	}
+	all = append(all, Parse{Style: Bare}, Parse{Style: List}, Parse{Style: List, Sep: ","})
+	var good []grammar
+	for _, p := range all {
+		var f fields
+		if p = p.filled(); p.parse(value, &f) && len(proofs(f.sigs[0])) > 0 {
+			good = append(good, grammar{p, header, f.sigs[0], f.ts, strings.TrimRight(p.Prefix, "=:,/. ")})
+		}
+	}
+	return good
+}
+
+// prefixesOf are the fixed texts that may stand before a signature.
+func prefixesOf(value string) []string {
+	var all []string
+	for i, c := range []byte(value[:min(len(value), 64)]) {
+		if strings.IndexByte("=:,/. ", c) >= 0 && i+1 < len(value) {
+			all = append(all, value[:i+1])
+		}
+	}
+	return all
+}
+
+// templateOf reads a header of steps, such as KEY/SHA256/SIGNATURE, as one.
+func templateOf(value string) string {
+	item, _, _ := strings.Cut(value, ",")
+	steps := strings.Split(item, "/")
+	if len(steps) < 2 || len(steps) > 6 {
+		return ""
+	}
+	last := len(steps) - 1
+	for i, step := range steps[:last] {
+		switch {
+		case unitOf(step) != "" && !slices.Contains(steps[:i], "{ts}"):
+			steps[i] = "{ts}"
+		case i == 0:
+			steps[i] = "{key_id}"
+		case step == "" || strings.ContainsAny(step, "{}"):
+			return ""
+		}
+	}
+	steps[last] = "{sig}"
+	return strings.Join(steps, "/")
+}
+
+// pairs are the ways to read a header as pairs of keys and values. What is
+// neither a signature nor a time is passed over, in any of the samples.
+func (l *learner) pairs(header, value string) []Parse {
+	var all []Parse
+	for _, sep := range []string{",", ", ", ";", "; ", "&", " "} {
+		for _, kv := range []string{"=", ":"} {
+			var sigs, times, others []string
+			ok := eachPair(value, sep, kv, func(key, value string) {
+				switch {
+				case unitOf(value) != "":
+					times = append(times, key)
+				case len(proofs(value)) > 0:
+					sigs = append(sigs, key)
+				}
+			})
+			if !ok || !strings.Contains(value, sep) {
+				continue
+			}
+			for i := range l.samples {
+				v, _ := single(l.samples[i].Header, header)
+				eachPair(v, sep, kv, func(key, _ string) { others = append(others, key) })
+			}
+			slices.Sort(others)
+			all = append(all, pairsOf(Parse{Style: KV, PairSep: sep, KVSep: kv}, distinct(sigs), distinct(times), distinct(others))...)
+		}
+	}
+	return all
+}
+
+// pairsOf gives one way for each key that may be the signature's, the time's and
+// the id's.
+func pairsOf(p Parse, sigs, times, keys []string) []Parse {
+	var all []Parse
+	for _, sig := range sigs {
+		for _, ts := range append(slices.Clone(times), "") {
+			if ts == "" && len(times) > 0 {
+				break // the key is passed over where no time is signed
+			}
+			p.Sig, p.TS, p.ID, p.Ignore = []string{sig}, ts, "", nil
+			for _, k := range keys {
+				switch {
+				case k == sig || k == ts:
+				case p.ID == "" && strings.Contains(strings.ToLower(k), "id"):
+					p.ID = k
+				default:
+					p.Ignore = append(p.Ignore, k)
+				}
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// distinct are the texts of a list, each once, in their order.
+func distinct(all []string) []string {
+	var once []string
+	for _, s := range all {
+		if !slices.Contains(once, s) {
+			once = append(once, s)
+		}
+	}
+	return once[:min(len(once), maxSignatures)]
+}
+
+// eachPair hands out what a header holds if it is of pairs.
+func eachPair(value, sep, kv string, take func(key, value string)) bool {
+	return eachItem(value, sep, func(item string) bool {
+		key, value, ok := strings.Cut(item, kv)
+		if !ok || key == "" || value == "" || strings.ContainsAny(key, " ,;&") {
+			return false
+		}
+		take(key, value)
+		return true
+	})
+}
