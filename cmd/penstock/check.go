@@ -55,6 +55,7 @@ type finding struct {
 // check looks at every part in turn and goes on after one that is broken.
 func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pipeline) error {
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
+	findings = append(findings, checkAlerts(c)...)
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
 		findings = append(findings, checkPipeline(c, p))

@@ -42,6 +42,7 @@ var line = map[string][]string{
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "extract/wire"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/signature", "state"},
+	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state"},
 }
 
 // foreign says which imports from outside a package must do without.
@@ -60,6 +61,7 @@ var foreign = map[string][]string{
 	"cmd/internal/serve/schedule": {"net/http"},
 	"cmd/internal/serve/board":    {"arrow-go", "go-yaml", "database/sql"},
 	"cmd/internal/serve/receive":  {"arrow-go", "go-yaml", "database/sql"},
+	"cmd/internal/serve/signal":   {"arrow-go", "go-yaml", "database/sql"},
 }
 
 func TestImportLine(t *testing.T) {

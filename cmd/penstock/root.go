@@ -29,6 +29,8 @@ type app struct {
 	log      *slog.Logger
 	started  bool // the command line was understood
 
+	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
+
 	byteBudget int64              // of a run, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	step       func(string) error // told each step of a commit, so that tests can end the process there

@@ -48,15 +48,22 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	hangup, unhang := hangups()
 	defer unhang()
+	signals, err := a.openSignals(c, pipelines)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	d := serve.New(serve.Config{
+		Observers:  signals.observers(),
 		Listener:   l,
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
 		Log:        a.log,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
-		Reload:     a.reload,
+		Reload:     func(context.Context) ([]serve.Pipeline, error) { return a.reload(signals) },
 	})
+	signals.mount(d, c)
+	defer signals.run(ctx)()
 	if err := d.Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -90,12 +97,16 @@ func supervisor() serve.Supervisor {
 }
 
 // reload reads the configuration again.
-func (a *app) reload(context.Context) ([]serve.Pipeline, error) {
+func (a *app) reload(s *signals) ([]serve.Pipeline, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	return a.served(c)
+	pipelines, err := a.served(c)
+	if err == nil {
+		s.configure(c, pipelines)
+	}
+	return pipelines, err
 }
 
 // served are the pipelines of a configuration as the daemon takes them.

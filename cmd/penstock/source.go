@@ -37,6 +37,9 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 	redactor := wire.NewRedactor(c.Secrets...)
 	for _, cl := range clients {
 		cl.Redactor, cl.UserAgent = redactor, "penstock/"+versionNow().Version
+		if tell := a.attempted; tell != nil {
+			cl.Attempted = func(t wire.Attempt) { tell(p.From[0].Text, cl.Name, t.Status, t.Elapsed) }
+		}
 		if adjust != nil {
 			adjust(&cl.Options)
 		}

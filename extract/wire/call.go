@@ -269,6 +269,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 
 	started := time.Now()
 	resp, err := k.c.transport.RoundTrip(k.request(w, target, slot))
+	defer func() { k.attempted(started, resp) }()
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
 		// The server is not to blame for a caller that gave up, nor is it an outage

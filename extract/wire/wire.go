@@ -51,6 +51,10 @@ type Options struct {
 	// request with an [Error] that says when to come back. Default 15 minutes.
 	MaxWait time.Duration
 
+	// Attempted is told of every request that went out; it must not block. It is
+	// called from many goroutines, and may be nil.
+	Attempted func(Attempt)
+
 	AllowPlaintext bool        // http:// to hosts other than this machine
 	Identity       bool        // ask for bodies without compression
 	TLS            *tls.Config // for RootCAs of a private authority

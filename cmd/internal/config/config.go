@@ -34,6 +34,7 @@ type Config struct {
 	Pipelines    []Pipeline    // ditto
 	Streams      []Stream      // the catalogue, overridden, then the file's own
 	Serve        Serve
+	Alerts       Alerts
 	State        State
 	Secrets      []wire.Secret // every credential of the file: none may be seen
 
@@ -61,6 +62,9 @@ type Serve struct {
 	Listen string
 	Hosts  []string    // names that browsers know it by, besides those of this machine
 	Token  wire.Secret // of the dashboard
+
+	OTLP        *Collector // where traces go; nil: as the environment says, or nowhere
+	OpenLineage *Collector // where run events go; nil: nowhere
 }
 
 // Parse reads a whole configuration. Its error is [Faults], unless the program
@@ -95,6 +99,7 @@ func (r *reader) root(c *Config, root ast.Node) {
 		"streams":      keep("streams"),
 		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
 		"state":        func(n ast.Node) { c.State = r.state(n) },
+		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
 	c.Streams = r.streams(later["streams"], c.Sources)
 	if n := later["pipelines"]; n != nil {

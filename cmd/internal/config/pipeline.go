@@ -25,6 +25,7 @@ type Pipeline struct {
 	Mask     []Mask
 	MaskKey  wire.Secret // of masks with a key
 	Changes  bool        // what becomes of each row is kept in a log
+	Alerts   *Alerts     // nil: those of the whole file
 }
 
 // Ref is a word of the file and where it stands.
@@ -62,6 +63,7 @@ func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
 			"mask":     func(n ast.Node) { p.Mask = r.masks(n, what+" mask", c.Streams) },
 			"mask_key": func(n ast.Node) { p.MaskKey = r.maskKey(n, what+" mask_key") },
 			"changes":  func(n ast.Node) { p.Changes = r.flagged(n, what+" changes") },
+			"alerts":   func(n ast.Node) { p.Alerts = r.pipelineAlerts(n, what+" alerts", c.Alerts) },
 		})
 		if ok {
 			r.require(e.value, what, "from", "to")

@@ -92,8 +92,10 @@ func (r *reader) serve(n ast.Node) Serve {
 				s.Listen, at = v.value, v.at
 			}
 		},
-		"hosts": func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
-		"auth":  func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
+		"hosts":       func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
+		"auth":        func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
+		"otlp":        func(n ast.Node) { s.OTLP = r.collector(n, "serve otlp") },
+		"openlineage": func(n ast.Node) { s.OpenLineage = r.collector(n, "serve openlineage") },
 	})
 	host, port, err := net.SplitHostPort(s.Listen)
 	p, perr := strconv.Atoi(port)

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Alerts is who is told when something needs a person, and of what.
+type Alerts struct {
+	At     Pos
+	To     []wire.Secret // shoutrrr URLs; their form is the sender's to judge
+	ToAt   []Pos         // where each of them stands
+	On     []string      // some of AlertKinds
+	Digest time.Duration // how long what follows may join a message; 0: the default. Of all pipelines
+}
+
+// AlertKinds are what there are alerts of; each is told unless `on` is given.
+func AlertKinds() []string {
+	return []string{"failed", "late", "held", "drift", "signature", "contradicted"}
+}
+
+// alerts reads the block of the whole file.
+func (r *reader) alerts(n ast.Node) Alerts {
+	a := Alerts{At: posOf(n), On: AlertKinds()}
+	f := r.alertFields(&a, "alerts")
+	f["digest"] = func(n ast.Node) { a.Digest = r.digestWindow(n, "alerts digest") }
+	r.mapping(n, "alerts", f)
+	return a
+}
+
+// pipelineAlerts reads the block of a pipeline, which takes from the file's what
+// it leaves out.
+func (r *reader) pipelineAlerts(n ast.Node, what string, general Alerts) *Alerts {
+	a := general
+	a.At = posOf(n)
+	if a.On == nil {
+		a.On = AlertKinds() // the file has no block of its own
+	}
+	if r.mapping(n, what, r.alertFields(&a, what)) && len(a.To) == 0 && len(a.On) > 0 {
+		r.fault(a.At, "%s tells nobody: it has no `to`, and neither has `alerts` of the file", what)
+	}
+	return &a
+}
+
+func (r *reader) alertFields(a *Alerts, what string) fields {
+	return fields{
+		"to": func(n ast.Node) { a.To, a.ToAt = r.targets(n, what+" to") },
+		"on": func(n ast.Node) { a.On = r.kinds(n, what+" on") },
+	}
+}
+
+func (r *reader) targets(n ast.Node, what string) (all []wire.Secret, at []Pos) {
+	for _, v := range r.list(n, what) {
+		if s := r.secret(v, what); s != "" {
+			all, at = append(all, s), append(at, posOf(v))
+		}
+	}
+	return all, at
+}
+
+func (r *reader) kinds(n ast.Node, what string) []string {
+	var all []string
+	for _, v := range r.list(n, what) {
+		k := r.choice(v, what, AlertKinds()...)
+		if k != "" && !slices.Contains(all, k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// digestWindow reads a duration of up to a day.
+func (r *reader) digestWindow(n ast.Node, what string) time.Duration {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(s.value)
+	if err != nil || d <= 0 || d > 24*time.Hour {
+		r.fault(s.at, "%s %q: want a duration of up to a day, such as 30s or 5m", what, s.raw)
+		return 0
+	}
+	return d
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Collector is where the daemon sends what others gather: traces, run events.
+type Collector struct {
+	At    Pos
+	URL   string      // http or https, with the path where it has one
+	Token wire.Secret // sent as a bearer token; "" for none
+}
+
+// collector reads a URL, or a block with one and a token.
+func (r *reader) collector(n ast.Node, what string) *Collector {
+	c := &Collector{At: posOf(n)}
+	if _, block := r.resolve(n).(ast.MapNode); !block {
+		c.URL = r.collectorURL(n, what)
+		return c
+	}
+	ok := r.mapping(n, what, fields{
+		"url":   func(n ast.Node) { c.URL = r.collectorURL(n, what+" url") },
+		"token": func(n ast.Node) { c.Token = r.secret(n, what+" token") },
+	})
+	if ok {
+		r.require(n, what, "url")
+	}
+	if u, err := url.Parse(c.URL); err == nil && u.Scheme == "http" && c.Token != "" && !isLoopback(u.Hostname()) {
+		r.fault(c.At, "%s is http; its token would travel in clear text, only localhost may use it", what)
+	}
+	return c
+}
+
+// collectorURL reads an address to which no credential of the source goes, so
+// that http is as good as https within a network of one's own.
+func (r *reader) collectorURL(n ast.Node, what string) string {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	u, err := url.Parse(strings.TrimSpace(s.value))
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		r.fault(s.at, "%s is no URL; want such as http://127.0.0.1:4318", what)
+		return ""
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		r.fault(s.at, "%s holds a user, a password or a query; put a credential under token", what)
+		return ""
+	}
+	return strings.TrimRight(u.String(), "/")
+}

@@ -1,0 +1,168 @@
+package signal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/state"
+)
+
+var _ serve.Observer = (*Alerts)(nil)
+
+// Items of a pipeline that are no streams.
+const (
+	itemRun    = ""
+	itemDeltas = "webhooks"
+)
+
+// Observe notes what needs a person, and what does no more.
+func (a *Alerts) Observe(n serve.Notice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch n := n.(type) {
+	case serve.RunEnded:
+		a.runEnded(n)
+	case serve.RunLate:
+		a.raise(ofPipeline(n.Pipeline, Late), itemRun, n.Why)
+	case serve.DeltasApplied:
+		a.note(ofPipeline(n.Pipeline, Failed), itemDeltas, trueFailure(n.Err))
+	case serve.WebhookSeen:
+		a.webhook(n)
+	}
+}
+
+// note raises an item of a topic where why is not nil, else it clears it.
+func (a *Alerts) note(tp topic, item string, why error) {
+	if why == nil {
+		a.clear(tp, item)
+		return
+	}
+	a.raise(tp, item, why.Error())
+}
+
+// trueFailure is err but for what is no failure: somebody else has the lock, or
+// the daemon stops.
+func trueFailure(err error) error {
+	if errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (a *Alerts) runEnded(n serve.RunEnded) {
+	r := n.Report
+	if r.Status == pipeline.StatusStopped {
+		return // it has found out nothing
+	}
+	if n.Err == nil && (n.Trigger == serve.TriggerSchedule || n.Trigger == serve.TriggerCatchUp) {
+		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
+	}
+	a.note(ofPipeline(n.Pipeline, Failed), itemRun, runFailure(n))
+	for _, s := range r.Streams {
+		a.streamEnded(n.Pipeline, s)
+	}
+}
+
+// runFailure is what the run itself has failed of, beyond its streams.
+func runFailure(n serve.RunEnded) error {
+	if err := trueFailure(errors.Join(n.Err, n.Report.Err)); err != nil {
+		return err
+	}
+	failed := func(s pipeline.StreamReport) bool { return s.Status == pipeline.StatusFailed }
+	if n.Report.Status == pipeline.StatusFailed && !slices.ContainsFunc(n.Report.Streams, failed) {
+		return fmt.Errorf("run %s has failed", n.Run)
+	}
+	return nil
+}
+
+// streamEnded goes by what the stream's report establishes: one that was parked
+// or stopped says nothing about a failure of the run before.
+func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
+	item := s.Stream
+	if s.Destination != "" {
+		item += " in " + s.Destination
+	}
+	failed, held := ofPipeline(name, Failed), ofPipeline(name, Held)
+	switch s.Status {
+	case pipeline.StatusFailed:
+		a.raise(failed, item, reason(s))
+	case pipeline.StatusHeld:
+		a.clear(failed, item)
+		a.raise(held, item, reason(s))
+	case pipeline.StatusComplete, pipeline.StatusUnavailable:
+		a.clear(failed, item)
+		a.clear(held, item)
+	}
+	switch s.Verdict {
+	case "":
+	case pipeline.Contradicted:
+		a.raise(ofPipeline(name, Contradicted), item, s.Why)
+	default:
+		a.clear(ofPipeline(name, Contradicted), item)
+	}
+	var drifts []string
+	for _, d := range s.Notices {
+		if d.Severity != pipeline.Noted {
+			drifts = append(drifts, d.Reason)
+		}
+	}
+	if len(drifts) > 0 {
+		a.raise(ofPipeline(name, Drift), s.Stream, strings.Join(drifts, "; "))
+	}
+}
+
+func reason(s pipeline.StreamReport) string {
+	if s.Err != nil {
+		return s.Err.Error()
+	}
+	return s.Why
+}
+
+// A few refused deliveries are somebody who tries doors; many in a short time
+// are a secret that was changed on one side.
+const (
+	refusedMany = 10
+	refusedIn   = 10 * time.Minute
+	refusedOver = time.Hour // without one, and it is over
+)
+
+// refusals are the deliveries of one source that were refused of late.
+type refusals struct {
+	since, last time.Time
+	raised      bool
+	reasons     map[string]int // bounded: reasons are words of the receiver's
+}
+
+func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
+
+func (a *Alerts) webhook(n serve.WebhookSeen) {
+	if n.Status != http.StatusUnauthorized || !slices.Contains(a.routing.Sources, n.Source) {
+		return
+	}
+	now := time.Now()
+	r := a.refusals[n.Source]
+	if r == nil || !r.raised && now.Sub(r.since) > refusedIn {
+		r = &refusals{since: now, reasons: map[string]int{}}
+		a.refusals[n.Source] = r
+	}
+	r.last = now
+	r.reasons[n.Verdict]++
+	total := 0
+	for _, n := range r.reasons {
+		total += n
+	}
+	if total < refusedMany || r.raised {
+		return
+	}
+	r.raised = true
+	a.raise(ofSource(n.Source, Signature), itemRun, fmt.Sprintf("deliveries are refused: %s; are the secret and the scheme still those of the platform?",
+		strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")))
+}

@@ -1,0 +1,415 @@
+package signal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Alerts tells people when something needs them. It keeps what is the matter
+// now, and what each target has been told of it: a message goes out where these
+// two differ, so that a failure that lasts is told once, when it changes again,
+// and once when it is over. Both stand in a file and outlive the process. What
+// comes together, within the digest window, is one message; about one topic
+// there is no more than one in a quiet time. What has passed before a target
+// could be reached is not told.
+//
+// Telling it something never waits for a target. It is safe for concurrent use.
+type Alerts struct {
+	path   string
+	log    *slog.Logger
+	redact func(string) string
+	count  func(k Kind, outcome string)
+	send   func(url wire.Secret, text string) error // blocks; it may be given up
+
+	wake chan struct{}
+
+	mu       sync.Mutex
+	routing  Routing
+	matter   map[topic]troubles
+	targets  map[string]*target
+	refusals map[string]*refusals // by source
+	unsaved  bool
+}
+
+// AlertOptions say how alerts are sent.
+type AlertOptions struct {
+	Path   string              // of the file that keeps what was told
+	Log    *slog.Logger        // told what could not be sent
+	Redact func(string) string // takes the secrets out of what is told
+	Count  func(Kind, string)  // counts: sent, failed; may be nil
+
+	send func(wire.Secret, string) error // of tests
+}
+
+// Times between messages.
+const (
+	// DefaultDigest is how long what comes after an alert may join its message.
+	DefaultDigest = 30 * time.Second
+
+	quiet        = 15 * time.Minute // between two messages to one target about one topic
+	firstRetry   = 15 * time.Second
+	lastRetry    = 30 * time.Minute
+	sendTimeout  = 30 * time.Second
+	stopPatience = 3 * time.Second
+)
+
+// target is one place that is told.
+type target struct {
+	url wire.Secret
+
+	told      map[topic]told
+	pending   time.Time // since when there has been something to tell; zero: nothing
+	failures  int
+	notBefore time.Time
+	busy      bool // a message is on its way
+}
+
+// told is the last that a target was told about a topic.
+type told struct {
+	Signature string    `json:"signature"` // of its troubles; "" that it is over
+	At        time.Time `json:"at"`
+}
+
+// OpenAlerts reads what was the matter, and what was told of it, when the
+// process before ended. A file that cannot be understood is begun anew, and that
+// is logged: better to tell twice than not at all.
+func OpenAlerts(o AlertOptions) (*Alerts, error) {
+	a := &Alerts{
+		path: o.Path, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
+		wake: make(chan struct{}, 1), matter: map[topic]troubles{}, targets: map[string]*target{}, refusals: map[string]*refusals{},
+	}
+	if a.send == nil {
+		a.send = deliver
+	}
+	if a.count == nil {
+		a.count = func(Kind, string) {}
+	}
+	if err := a.load(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Run sends alerts until ctx ends. What could not be sent by then is, by the
+// next process.
+func (a *Alerts) Run(ctx context.Context) {
+	done := make(chan delivery)
+	left := make(chan struct{})
+	defer close(left)
+	onWay := 0
+	for {
+		a.save()
+		wait := a.dispatch(func(d delivery) {
+			onWay++
+			go func() { // send takes no context, see stop
+				d.err = a.send(d.url, d.text)
+				select {
+				case done <- d:
+				case <-left:
+				}
+			}()
+		})
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			a.stop(done, onWay)
+			return
+		case d := <-done:
+			onWay--
+			a.delivered(d)
+		case <-a.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// stop waits a little for messages on their way. One that hangs longer is left
+// behind: it holds a connection until the process ends, and nothing else.
+func (a *Alerts) stop(done chan delivery, onWay int) {
+	defer a.save()
+	patience := time.NewTimer(stopPatience)
+	defer patience.Stop()
+	for left := onWay; left > 0; left-- {
+		select {
+		case d := <-done:
+			a.delivered(d)
+		case <-patience.C:
+			return
+		}
+	}
+}
+
+// delivery is a message on its way.
+type delivery struct {
+	target string
+	url    wire.Secret
+	text   string
+	tells  map[topic]string // the signatures that it tells
+	err    error
+}
+
+// idle is how long the loop sleeps when there is nothing to tell.
+const idle = time.Hour
+
+// dispatch sends whatever is due, and says when to look again.
+func (a *Alerts) dispatch(send func(delivery)) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.expire(now)
+	wait := idle
+	for _, id := range slices.Sorted(maps.Keys(a.targets)) {
+		t := a.targets[id]
+		if t.busy {
+			continue
+		}
+		topics, next := a.news(id, t, now)
+		if len(topics) == 0 {
+			t.pending = time.Time{}
+			wait = min(wait, next)
+			continue
+		}
+		if t.pending.IsZero() {
+			t.pending = now
+		}
+		due := t.pending.Add(a.routing.digest())
+		if t.notBefore.After(due) {
+			due = t.notBefore
+		}
+		if d := due.Sub(now); d > 0 {
+			wait = min(wait, d)
+			continue
+		}
+		t.busy = true
+		send(a.compose(id, t, topics))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// news are the topics about which a target was last told something else than is
+// the matter, in their order. Where a quiet time keeps one back, next says how
+// long.
+func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
+	next = idle
+	look := func(tp topic) {
+		last, known := t.told[tp]
+		sig := a.matter[tp].signature()
+		switch {
+		case sig == last.Signature || !a.routing.reaches(tp, id):
+		case known && now.Sub(last.At) < quiet:
+			next = min(next, quiet-now.Sub(last.At))
+		default:
+			all = append(all, tp)
+		}
+	}
+	for tp := range a.matter {
+		look(tp)
+	}
+	for tp := range t.told {
+		if _, also := a.matter[tp]; !also {
+			look(tp)
+		}
+	}
+	slices.SortFunc(all, func(x, y topic) int {
+		return cmp.Or(cmp.Compare(x.Subject, y.Subject), cmp.Compare(x.Kind, y.Kind))
+	})
+	return all, next
+}
+
+func (a *Alerts) compose(id string, t *target, topics []topic) delivery {
+	d := delivery{target: id, url: t.url, tells: map[topic]string{}}
+	var texts []string
+	for _, tp := range topics {
+		d.tells[tp] = a.matter[tp].signature()
+		texts = append(texts, tp.text(a.matter[tp]))
+	}
+	d.text = "penstock\n" + a.redact(message(texts)) // Invariant 5
+	return d
+}
+
+// delivered notes what became of a message.
+func (a *Alerts) delivered(d delivery) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	outcome := "sent"
+	if d.err != nil {
+		outcome = "failed"
+	}
+	for tp := range d.tells {
+		a.count(tp.Kind, outcome)
+	}
+	t := a.targets[d.target]
+	if t == nil {
+		return // the configuration does not have it any more
+	}
+	t.busy, t.pending = false, time.Time{}
+	now := time.Now()
+	if d.err != nil {
+		t.failures++
+		t.pending = now
+		t.notBefore = now.Add(min(lastRetry, firstRetry<<min(t.failures-1, 10)))
+		a.log.Warn("send alert", "target", d.target, "tries", t.failures, "again", t.notBefore.UTC().Format(time.RFC3339), "error", a.redact(clip(d.err.Error(), mostWhy)))
+		return
+	}
+	t.failures, t.notBefore = 0, time.Time{}
+	for tp, sig := range d.tells {
+		t.told[tp] = told{Signature: sig, At: now}
+	}
+	a.unsaved = true
+}
+
+// expire forgets what is no news any more. Nobody is told that a drift is over.
+func (a *Alerts) expire(now time.Time) {
+	for tp, ts := range a.matter {
+		if tp.Kind != Drift {
+			continue
+		}
+		for item, t := range ts {
+			if now.Sub(t.At) > driftLasts {
+				delete(ts, item)
+				a.unsaved = true
+			}
+		}
+		a.settle(tp)
+	}
+	for _, t := range a.targets {
+		maps.DeleteFunc(t.told, func(_ topic, last told) bool { return last.Signature == "" && now.Sub(last.At) >= quiet })
+	}
+	for source, r := range a.refusals {
+		if r.over(now) {
+			delete(a.refusals, source)
+			a.clear(ofSource(source, Signature), "")
+		}
+	}
+}
+
+// settle drops a topic about which nothing is the matter; of drift, whatever was
+// told of it too.
+func (a *Alerts) settle(tp topic) {
+	if len(a.matter[tp]) > 0 {
+		return
+	}
+	delete(a.matter, tp)
+	if tp.Kind == Drift {
+		for _, t := range a.targets {
+			delete(t.told, tp)
+		}
+	}
+}
+
+// raise says what is the matter with an item of a topic. The caller has a.mu.
+func (a *Alerts) raise(tp topic, item, why string) {
+	ts := a.matter[tp]
+	if ts == nil {
+		ts = troubles{}
+		a.matter[tp] = ts
+	}
+	at, why := time.Now(), clip(a.redact(why), mostWhy)
+	if was, ok := ts[item]; ok && tp.Kind != Drift {
+		if withoutDigits(was.Why) == withoutDigits(why) {
+			return // a failure that repeats costs no write
+		}
+		at = was.At
+	}
+	ts[item] = trouble{Why: why, At: at}
+	a.changed()
+}
+
+// clear says that nothing is the matter with an item of a topic. The caller has
+// a.mu.
+func (a *Alerts) clear(tp topic, item string) {
+	if _, ok := a.matter[tp][item]; !ok {
+		return
+	}
+	delete(a.matter[tp], item)
+	a.settle(tp)
+	a.changed()
+}
+
+func (a *Alerts) changed() {
+	a.unsaved = true
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// saved is the file.
+type saved struct {
+	Matter []savedTopic            `json:"matter"`
+	Told   map[string][]savedTopic `json:"told"` // by target
+}
+
+type savedTopic struct {
+	topic
+	Troubles troubles `json:"troubles,omitempty"`
+	Told     *told    `json:"told,omitempty"`
+}
+
+func (a *Alerts) load() error {
+	text, err := state.ReadNote(a.path)
+	if err != nil || text == nil {
+		return err
+	}
+	var s saved
+	if err := json.Unmarshal(text, &s); err != nil {
+		a.log.Warn("alerts begin anew: their file cannot be read", "file", a.path, "error", err)
+		return nil
+	}
+	for _, m := range s.Matter {
+		if len(m.Troubles) > 0 {
+			a.matter[m.topic] = m.Troubles
+		}
+		if source, ok := strings.CutPrefix(m.Subject, "source "); ok && m.Kind == Signature {
+			a.refusals[source] = &refusals{raised: true, last: time.Now(), reasons: map[string]int{}}
+		}
+	}
+	for id, topics := range s.Told {
+		t := &target{told: map[topic]told{}}
+		for _, m := range topics {
+			if m.Told != nil {
+				t.told[m.topic] = *m.Told
+			}
+		}
+		a.targets[id] = t
+	}
+	return nil
+}
+
+// save writes the file if anything has changed since it was written last. That
+// it cannot be costs a message told twice after the next start.
+func (a *Alerts) save() {
+	a.mu.Lock()
+	if !a.unsaved {
+		a.mu.Unlock()
+		return
+	}
+	s := saved{Told: map[string][]savedTopic{}}
+	for tp, ts := range a.matter {
+		s.Matter = append(s.Matter, savedTopic{topic: tp, Troubles: maps.Clone(ts)})
+	}
+	for id, t := range a.targets {
+		for tp, last := range t.told {
+			s.Told[id] = append(s.Told[id], savedTopic{topic: tp, Told: &last})
+		}
+	}
+	a.unsaved = false
+	a.mu.Unlock()
+	text, err := json.Marshal(s)
+	if err := errors.Join(err, state.WriteNote(a.path, text)); err != nil {
+		a.log.Warn("keep what was alerted", "error", err)
+	}
+}

@@ -1,0 +1,85 @@
+package signal
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// namespace begins the name of every metric.
+const namespace = "penstock"
+
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func buildInfo(b Build) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "What is running; always 1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
+	})
+	g.Set(1)
+	return g
+}
+
+// books collects a [Reading] at each scrape.
+type books func() Reading
+
+// The descriptions of what a Reading holds.
+var (
+	rateLimit   = describe("rate_limit_requests_per_second", "Requests a second that the credential may make; 0 while unknown.", "source", "surface")
+	rateUsed    = describe("rate_used_requests_per_second", "Requests a second that the credential has made of late.", "source", "surface")
+	rateFlying  = describe("source_requests_in_flight", "Requests under way.", "source", "surface")
+	rateWaits   = describe("rate_wait_seconds", "Until a request may go; 0 while they go.", "source", "surface")
+	inboxEvents = describe("inbox_events", "Events that are not applied everywhere yet.", "source")
+	inboxBytes  = describe("inbox_bytes", "Bytes of events that are not applied everywhere yet.", "source")
+	inboxAge    = describe("inbox_oldest_event_age_seconds", "Since the oldest event that is not applied everywhere yet was delivered.", "source")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+// Describe tells of every metric that a Reading can hold.
+func (books) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxEvents, inboxBytes, inboxAge} {
+		to <- d
+	}
+}
+
+// Collect takes a reading.
+func (b books) Collect(to chan<- prometheus.Metric) {
+	tell := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	r := b()
+	for _, c := range r.Rates {
+		tell(rateLimit, c.Limit, c.Source, c.Surface)
+		tell(rateUsed, c.Used, c.Source, c.Surface)
+		tell(rateFlying, float64(c.InFlight), c.Source, c.Surface)
+		tell(rateWaits, max(0, c.Waits.Seconds()), c.Source, c.Surface)
+	}
+	for _, i := range r.Inbox {
+		age := 0.0
+		if !i.Oldest.IsZero() {
+			age = max(0, time.Since(i.Oldest).Seconds())
+		}
+		tell(inboxEvents, float64(i.Events), i.Source)
+		tell(inboxBytes, float64(i.Bytes), i.Source)
+		tell(inboxAge, age, i.Source)
+	}
+}

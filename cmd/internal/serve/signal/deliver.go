@@ -1,0 +1,91 @@
+package signal
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nicholas-fedor/shoutrrr/pkg/router"
+	"github.com/nicholas-fedor/shoutrrr/pkg/types"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Service is the service that a shoutrrr URL names.
+func Service(u wire.Secret) string {
+	service, _, _ := strings.Cut(u.Reveal(), ":")
+	return strings.ToLower(service)
+}
+
+// CheckTarget says what is wrong with the form of a shoutrrr URL. It sends
+// nothing. The error names the service at most: the URL is a secret.
+func CheckTarget(u wire.Secret) error {
+	service := Service(u)
+	_, rest, ok := strings.Cut(u.Reveal(), ":")
+	base, _, _ := strings.Cut(service, "+")
+	switch _, err := (&router.ServiceRouter{}).NewService(base); {
+	case !ok || !strings.HasPrefix(rest, "//"):
+		return errors.New("is no URL; want such as slack://…, smtp://… or generic+https://host/path")
+	case base == "logger":
+		return errors.New("logger tells nobody")
+	case err != nil:
+		return fmt.Errorf("no service %q", base)
+	}
+	if _, err := url.Parse(u.Reveal()); err != nil {
+		return fmt.Errorf("%s: is no URL", service)
+	}
+	if base == "matrix" {
+		return nil // it would sign in
+	}
+	if _, err := (&router.ServiceRouter{}).Locate(u.Reveal()); err != nil {
+		return fmt.Errorf("%s: the URL is not as the service wants it", service)
+	}
+	return nil
+}
+
+var errSlow = fmt.Errorf("no answer in %s", sendTimeout)
+
+// deliver sends one message. Where no answer comes in time it returns, and
+// leaves what it has begun behind.
+func deliver(u wire.Secret, text string) error {
+	sent := make(chan error, 1)
+	go func() {
+		service, err := (&router.ServiceRouter{}).Locate(u.Reveal())
+		if err == nil {
+			err = service.Send(text, &types.Params{})
+		}
+		sent <- err
+	}()
+	timeout := time.NewTimer(sendTimeout)
+	defer timeout.Stop()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return concealed(err, u)
+		}
+		return nil
+	case <-timeout.C:
+		return errSlow
+	}
+}
+
+// concealed is err without any part of the URL: services quote it, and each has
+// its secret in another place. // Invariant 5
+func concealed(err error, u wire.Secret) error {
+	secrets := []wire.Secret{u}
+	if p, bad := url.Parse(u.Reveal()); bad == nil {
+		password, _ := p.User.Password()
+		secrets = append(secrets, wire.Secret(p.User.Username()), wire.Secret(password), wire.Secret(p.Host))
+		for _, part := range strings.FieldsFunc(p.Path+"/"+p.Fragment, func(r rune) bool { return r == '/' || r == ':' }) {
+			secrets = append(secrets, wire.Secret(part))
+		}
+		for _, values := range p.Query() {
+			for _, v := range values {
+				secrets = append(secrets, wire.Secret(v))
+			}
+		}
+	}
+	return errors.New(wire.NewRedactor(secrets...).Redact(err.Error()))
+}

@@ -1,0 +1,75 @@
+package signal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+func ask(t *testing.T, h http.Handler, path string) (int, health) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	var a health
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	return w.Code, a
+}
+
+func TestHealthLive(t *testing.T) {
+	var stuck error
+	h := NewHealth(func() error { return stuck }, nil)
+	code, _ := ask(t, h, "/healthz")
+	require.Equal(t, http.StatusOK, code)
+
+	stuck = errors.New("pipeline nightly: no sign of life for 3m")
+	code, a := ask(t, h, "/healthz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, health{Status: "failing", Checks: map[string]string{"alive": stuck.Error()}}, a)
+}
+
+func TestHealthReadiness(t *testing.T) {
+	h := NewHealth(func() error { return nil }, wire.NewRedactor("hunter22").Redact)
+	code, a := ask(t, h, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, map[string]string{"started": "not started yet"}, a.Checks)
+
+	full := errors.New("open inbox with hunter22: " + strings.Repeat("x", 300) + "\nmore")
+	h.Ready(
+		Check{Name: "configuration", Ask: func(context.Context) error { return nil }},
+		Check{Name: "inbox", Ask: func(context.Context) error { return full }},
+	)
+	code, a = ask(t, h, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, "ok", a.Checks["configuration"])
+	require.Less(t, len(a.Checks["inbox"]), 210)
+	require.NotContains(t, a.Checks["inbox"], "hunter22")
+
+	full = nil
+	h.Ready(Check{Name: "inbox", Ask: func(context.Context) error { return full }})
+	code, a = ask(t, h, "/readyz")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, health{Status: "ok", Checks: map[string]string{"inbox": "ok"}}, a)
+}
+
+// TestHealthReadinessIsBounded has a check that waits for as long as it may.
+func TestHealthReadinessIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHealth(func() error { return nil }, nil)
+		h.Ready(Check{Name: "inbox", Ask: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+		start := time.Now()
+		code, _ := ask(t, h, "/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Equal(t, checkTimeout, time.Since(start))
+	})
+}

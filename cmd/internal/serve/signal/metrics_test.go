@@ -1,0 +1,202 @@
+package signal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/state"
+)
+
+// scrape asks a real server for the metrics, as Prometheus does.
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	srv := httptest.NewServer(m.Handler(slog.New(slog.DiscardHandler)))
+	defer srv.Close()
+	resp, err := srv.Client().Get(srv.URL)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// newTestMetrics has one source, main, and one pipeline, nightly, of two streams.
+func newTestMetrics(read func() Reading) *Metrics {
+	m := NewMetrics(Build{Version: "v1.2.3", Commit: "abc", Go: "go1.26"}, read)
+	m.Configure([]string{"main"}, map[string][]string{"nightly": {"crm.leads", "crm.deals"}})
+	return m
+}
+
+var ended = time.Date(2026, 3, 1, 2, 10, 0, 0, time.UTC)
+
+func testReport() pipeline.Report {
+	return pipeline.Report{
+		Run: "r1", Pipeline: "nightly", Status: pipeline.StatusComplete, Started: ended.Add(-90 * time.Second), Ended: ended,
+		Streams: []pipeline.StreamReport{{
+			Stream: "crm.leads", Destination: "warehouse", Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Duration: 2 * time.Second,
+			Counts:  pipeline.Counts{Fetched: 10, Written: 3, Unchanged: 5, Deduplicated: 1, Rejected: 1, Deleted: 2},
+			Notices: []pipeline.Notice{{Severity: pipeline.Warned, About: pipeline.NoticeNulls}},
+		}},
+	}
+}
+
+// fill has every metric that there is.
+func fill(m *Metrics) {
+	at := ended.Add(-90 * time.Second)
+	for _, n := range []serve.Notice{
+		serve.RunStarted{Pipeline: "nightly", Due: at.Add(-2 * time.Second), At: at},
+		serve.RunProgress{Pipeline: "nightly", Event: pipeline.Event{Kind: pipeline.EventPage, Records: 10, Bytes: 2048}},
+		serve.RunProgress{Pipeline: "nightly", Event: pipeline.Event{Kind: pipeline.EventCommit, Records: 10, Bytes: 2048}},
+		serve.RunEnded{Pipeline: "nightly", Report: testReport()},
+		serve.RunStarted{Pipeline: "nightly", Due: at.Add(-2 * time.Hour), At: at},
+		serve.RunEnded{Pipeline: "nightly", Err: errors.New("open destination")},
+		serve.RunStarted{Pipeline: "nightly"},
+		serve.RunEnded{Pipeline: "nightly", Err: state.ErrLocked},
+		serve.SlotSkipped{Pipeline: "nightly", Count: 3},
+		serve.RunLate{Pipeline: "nightly"},
+		serve.WebhookSeen{Source: "main", Verdict: "stored", Took: time.Millisecond},
+		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Behind: 2, Oldest: ended, Unmapped: 1, Dead: 1}},
+		serve.Reloaded{},
+		serve.Reloaded{Err: errors.New("line 3")},
+	} {
+		m.Observe(n)
+	}
+	m.appliedLag.WithLabelValues("nightly").Observe(3)
+	m.Alert(Failed, "sent")
+	m.Request("main", "v2", 200, time.Second)
+	m.Request("main", "v2", 429, time.Second)
+	m.Request("main", "v2", 0, time.Second)
+}
+
+func TestMetrics(t *testing.T) {
+	m := newTestMetrics(func() Reading {
+		return Reading{
+			Rates: []Rate{{Source: "main", Surface: "v2", Limit: 100, Used: 42, InFlight: 3, Waits: -time.Second}},
+			Inbox: []Inbox{{Source: "main", Events: 7, Bytes: 700, Oldest: time.Now().Add(-time.Minute)}, {Source: "other"}},
+		}
+	})
+	fill(m)
+	text := scrape(t, m)
+	for _, line := range []string{
+		`penstock_build_info{commit="abc",go="go1.26",version="v1.2.3"} 1`,
+		`penstock_runs_total{pipeline="nightly",status="complete"} 1`,
+		`penstock_runs_running{pipeline="nightly"} 0`,
+		`penstock_run_duration_seconds_sum{pipeline="nightly"} 90`,
+		`penstock_run_last_success_timestamp_seconds{pipeline="nightly"} 1.7723310e+09`,
+		`penstock_stream_last_success_timestamp_seconds{destination="warehouse",pipeline="nightly",stream="crm.leads"} 1.7723310e+09`,
+		`penstock_rows_total{destination="warehouse",outcome="written",pipeline="nightly",stream="crm.leads"} 3`,
+		`penstock_rows_total{destination="warehouse",outcome="deleted",pipeline="nightly",stream="crm.leads"} 2`,
+		`penstock_records_read_total{pipeline="nightly"} 10`,
+		`penstock_read_bytes_total{pipeline="nightly"} 2048`,
+		`penstock_certificates_total{destination="warehouse",pipeline="nightly",verdict="proven"} 1`,
+		`penstock_drift_notices_total{about="null_rate",pipeline="nightly",severity="warned"} 1`,
+		`penstock_slots_total{outcome="ran",pipeline="nightly"} 1`,
+		`penstock_slots_total{outcome="late",pipeline="nightly"} 1`,
+		`penstock_slots_total{outcome="skipped",pipeline="nightly"} 3`,
+		`penstock_slot_delay_seconds_sum{pipeline="nightly"} 7202`,
+		`penstock_runs_late_total{pipeline="nightly"} 1`,
+		`penstock_runs_total{pipeline="nightly",status="failed"} 1`,
+		`penstock_runs_total{pipeline="nightly",status="partial"} 1`,
+		`penstock_events_total{outcome="applied",pipeline="nightly"} 5`,
+		`penstock_events_total{outcome="dead",pipeline="nightly"} 1`,
+		`penstock_events_waiting{pipeline="nightly"} 2`,
+		`penstock_event_oldest_waiting_timestamp_seconds{pipeline="nightly"} 1.7723310e+09`,
+		`penstock_configuration_reloads_total{outcome="failed"} 1`,
+		`penstock_alerts_total{kind="failed",outcome="sent"} 1`,
+		`penstock_webhook_deliveries_total{source="main",verdict="stored"} 1`,
+		`penstock_event_applied_lag_seconds_sum{pipeline="nightly"} 3`,
+		`penstock_source_requests_total{class="2xx",source="main",surface="v2"} 1`,
+		`penstock_source_requests_total{class="none",source="main",surface="v2"} 1`,
+		`penstock_source_throttled_total{source="main",surface="v2"} 1`,
+		`penstock_rate_limit_requests_per_second{source="main",surface="v2"} 100`,
+		`penstock_rate_used_requests_per_second{source="main",surface="v2"} 42`,
+		`penstock_rate_wait_seconds{source="main",surface="v2"} 0`,
+		`penstock_inbox_events{source="main"} 7`,
+		`penstock_inbox_oldest_event_age_seconds{source="other"} 0`,
+		`go_goroutines `, `process_open_fds `,
+	} {
+		require.Contains(t, text, "\n"+strings.ReplaceAll(line, "1.7723310e+09", "1.772331e+09"))
+	}
+}
+
+// TestMetricsAreNamedWell holds every name, unit and help against the
+// conventions of Prometheus.
+func TestMetricsAreNamedWell(t *testing.T) {
+	m := newTestMetrics(func() Reading {
+		return Reading{Rates: []Rate{{Source: "main", Surface: "v2"}}, Inbox: []Inbox{{Source: "main"}}}
+	})
+	fill(m)
+	problems, err := testutil.GatherAndLint(m.registry)
+	require.NoError(t, err)
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, namespace) { // those of Go and of the process are not ours
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// TestMetricsStayBounded has ten thousand names that no configuration knows, as
+// a hostile source of words might.
+func TestMetricsStayBounded(t *testing.T) {
+	m := newTestMetrics(nil)
+	fill(m)
+	odd := func(name string) {
+		r := testReport()
+		r.Status, r.Streams[0].Stream, r.Streams[0].Verdict = pipeline.Status(name), name, pipeline.Verdict(name)
+		r.Streams[0].Notices[0] = pipeline.Notice{About: name, Severity: pipeline.Severity(name)}
+		for _, n := range []serve.Notice{
+			serve.RunStarted{Pipeline: name, Due: ended, At: ended}, serve.RunEnded{Pipeline: name, Report: r}, serve.RunEnded{Pipeline: "nightly", Report: r},
+			serve.RunProgress{Pipeline: name, Event: pipeline.Event{Kind: pipeline.EventPage}},
+			serve.SlotSkipped{Pipeline: name}, serve.RunLate{Pipeline: name}, serve.WebhookSeen{Source: name, Verdict: "stored"},
+			serve.DeltasApplied{Pipeline: name, Deltas: serve.Deltas{Applied: 1}},
+		} {
+			m.Observe(n)
+		}
+	}
+	odd("odd") // other is seen once
+	for status := range 600 {
+		m.Request("odd", "v2", status, 0)
+	}
+	before := series(t, m)
+	for i := range 10_000 {
+		odd(fmt.Sprintf("odd%d", i))
+		m.Request(fmt.Sprintf("odd%d", i), "v2", i, 0)
+	}
+	require.Equal(t, before, series(t, m))
+}
+
+func series(t *testing.T, m *Metrics) int {
+	t.Helper()
+	n, err := testutil.GatherAndCount(m.registry)
+	require.NoError(t, err)
+	return n
+}
+
+func TestMetricsForgetPipelinesThatAreGone(t *testing.T) {
+	m := newTestMetrics(nil)
+	fill(m)
+	require.Contains(t, scrape(t, m), `pipeline="nightly"`)
+	m.Configure([]string{"main"}, map[string][]string{"hourly": {"crm.leads"}})
+	text := scrape(t, m)
+	require.NotContains(t, text, `pipeline="nightly"`)
+	require.Contains(t, text, `penstock_runs_running{pipeline="hourly"} 0`)
+}
+
+func TestClass(t *testing.T) {
+	for status, want := range map[int]string{0: "none", 99: "none", 100: "1xx", 204: "2xx", 302: "3xx", 429: "4xx", 599: "5xx", 600: "none", -1: "none"} {
+		require.Equal(t, want, class(status), status)
+	}
+}

@@ -1,0 +1,118 @@
+package signal
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Routing says who is told of what.
+type Routing struct {
+	Route                        // of sources, and of pipelines without one of their own
+	Pipelines map[string]Carried // the pipelines there are
+	Sources   []string
+	Digest    time.Duration // 0: DefaultDigest
+}
+
+// Route is whom to tell, and of which kinds.
+type Route struct {
+	To []wire.Secret // URLs as of shoutrrr
+	On []Kind
+}
+
+// Carried is what alerts know of a pipeline.
+type Carried struct {
+	Streams []string
+	Route   *Route // nil: the Routing's
+}
+
+func (r Routing) digest() time.Duration { return cmp.Or(r.Digest, DefaultDigest) }
+
+// of is the route of a topic; false for one about what there is no more.
+func (r Routing) of(tp topic) (Route, bool) {
+	if name, ok := strings.CutPrefix(tp.Subject, "pipeline "); ok {
+		p, known := r.Pipelines[name]
+		if known && p.Route != nil {
+			return *p.Route, true
+		}
+		return r.Route, known
+	}
+	name, _ := strings.CutPrefix(tp.Subject, "source ")
+	return r.Route, slices.Contains(r.Sources, name)
+}
+
+// reaches reports whether the target with this id is told of a topic.
+func (r Routing) reaches(tp topic, id string) bool {
+	route, ok := r.of(tp)
+	return ok && slices.Contains(route.On, tp.Kind) &&
+		slices.ContainsFunc(route.To, func(u wire.Secret) bool { return targetID(u) == id })
+}
+
+// targetID names a target where its URL, which is a secret, cannot stand: by its
+// service and 16 bits of a digest, from which nobody guesses a token.
+func targetID(u wire.Secret) string {
+	sum := sha256.Sum256([]byte(u.Reveal()))
+	return Service(u) + "-" + hex.EncodeToString(sum[:2])
+}
+
+// Route replaces the routing. Targets, and what is known of pipelines, streams
+// and sources that the new one does not have, are forgotten.
+func (a *Alerts) Route(r Routing) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.routing = r
+	before := a.targets
+	a.targets = map[string]*target{}
+	add := func(to []wire.Secret) {
+		for _, u := range to {
+			id := targetID(u)
+			t := before[id]
+			if t == nil {
+				t = &target{told: map[topic]told{}}
+			}
+			t.url = u
+			a.targets[id] = t
+		}
+	}
+	add(r.To)
+	for _, p := range r.Pipelines {
+		if p.Route != nil {
+			add(p.Route.To)
+		}
+	}
+	a.prune()
+	a.changed()
+}
+
+// prune forgets what is about pipelines, streams and sources that are gone.
+func (a *Alerts) prune() {
+	for tp, ts := range a.matter {
+		if _, known := a.routing.of(tp); !known {
+			delete(a.matter, tp)
+			continue
+		}
+		name, ok := strings.CutPrefix(tp.Subject, "pipeline ")
+		if !ok {
+			continue
+		}
+		for item := range ts {
+			stream, _, _ := strings.Cut(item, " ")
+			if item != "" && item != itemDeltas && !slices.Contains(a.routing.Pipelines[name].Streams, stream) {
+				delete(ts, item)
+			}
+		}
+		a.settle(tp)
+	}
+	for _, t := range a.targets {
+		for tp := range t.told {
+			if _, known := a.routing.of(tp); !known {
+				delete(t.told, tp)
+			}
+		}
+	}
+}

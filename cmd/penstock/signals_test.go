@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
+	"github.com/penstock-data/penstock/extract/sandbox"
+)
+
+// lines are the records of a JSON log, which grows while it is read.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) all(t *testing.T) []map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []map[string]any
+	for line := range strings.Lines(l.text.String()) {
+		var m map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &m), "every line is JSON: %q", line)
+		all = append(all, m)
+	}
+	return all
+}
+
+// daemon is a `penstock serve` of this process.
+type daemon struct {
+	url  string
+	log  *lines
+	stop func() (code int)
+}
+
+// serveIn starts the daemon of a configuration in a folder of its own, and waits
+// until it listens.
+func serveIn(t *testing.T, dir, conf string) *daemon {
+	t.Helper()
+	path := filepath.Join(dir, "pipelines.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(conf), 0o600))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	d := &daemon{log: &lines{}}
+	code := make(chan int, 1)
+	go func() {
+		code <- (&app{out: io.Discard, err: d.log}).execute(ctx, []string{"serve", "-c", path, "--log-format", "json", "--no-progress"})
+	}()
+	d.stop = sync.OnceValue(func() int {
+		cancel(&stopped{signal: syscall.SIGTERM, cause: pipeline.Stop(syscall.SIGTERM)})
+		return <-code
+	})
+	t.Cleanup(func() { d.stop() })
+	require.Eventually(t, func() bool {
+		for _, m := range d.log.all(t) {
+			if m["msg"] == "serving" {
+				d.url = fmt.Sprint("http://", m["address"])
+			}
+		}
+		return d.url != ""
+	}, time.Minute, 10*time.Millisecond, "it does not listen")
+	return d
+}
+
+func (d *daemon) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(d.url + path)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// TestServeSignals is a daemon whose pipeline runs every second against a platform
+// that breaks: its metrics, its health and the one alert.
+func TestServeSignals(t *testing.T) {
+	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
+	require.NoError(t, err)
+	source := httptest.NewServer(platform)
+	defer source.Close()
+	alerts := make(chan string, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		alerts <- string(text)
+	}))
+	defer hook.Close()
+	dir := t.TempDir()
+	d := serveIn(t, dir, fmt.Sprintf(`version: 1
+sources: {main: {app: {base_url: %q, auth: {token: pat_sandbox_readonly}}}}
+destinations: {lake: "parquet:%s"}
+pipelines:
+  often: {from: main, to: lake, streams: [crm.leads], schedule: {cron: "@every 1s"}}
+serve: {listen: "127.0.0.1:0"}
+alerts: {to: ["generic://%s/?disabletls=yes"], digest: 10ms}
+state: %s
+`, source.URL, filepath.Join(dir, "lake"), strings.TrimPrefix(hook.URL, "http://"), filepath.Join(dir, "state")))
+
+	metric := func(line string) func() bool {
+		return func() bool {
+			_, text := d.get(t, "/metrics")
+			return strings.Contains(text, "\n"+line)
+		}
+	}
+	require.Eventually(t, metric(`penstock_runs_total{pipeline="often",status="complete"} 1`), time.Minute, 20*time.Millisecond)
+	_, text := d.get(t, "/metrics")
+	require.Contains(t, text, `penstock_source_requests_total{class="2xx",source="main",surface="app"}`)
+	require.Contains(t, text, `penstock_rows_total{destination="lake",outcome="written",pipeline="often",stream="crm.leads"}`)
+	require.Contains(t, text, `penstock_slots_total{outcome="ran",pipeline="often"}`)
+	require.NotContains(t, text, "pat_sandbox_readonly") // Invariant 5
+	code, text := d.get(t, "/healthz")
+	require.Equal(t, http.StatusOK, code, text)
+	code, text = d.get(t, "/readyz")
+	require.Equal(t, http.StatusOK, code, text)
+	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","state":"ok"}}`, text)
+
+	fault, err := sandbox.ParseFault("crm.leads=malformed")
+	require.NoError(t, err)
+	require.NoError(t, platform.SetFaults(fault))
+	select {
+	case text := <-alerts:
+		require.Contains(t, text, "pipeline often: failed\n  crm.leads in lake: ")
+	case <-time.After(time.Minute):
+		_, text := d.get(t, "/metrics")
+		t.Fatalf("no alert came; the metrics say:\n%s", text)
+	}
+	require.Eventually(t, metric(`penstock_alerts_total{kind="failed",outcome="sent"} 1`), time.Minute, 20*time.Millisecond)
+	require.Equal(t, 143, d.stop())
+	require.Empty(t, alerts, "one message, however many runs have failed")
+}
+
+// TestAlertKindsAgree holds the words of the configuration against those of the
+// alerts.
+func TestAlertKindsAgree(t *testing.T) {
+	var kinds []string
+	for _, k := range signal.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	require.True(t, slices.Equal(config.AlertKinds(), kinds))
+}

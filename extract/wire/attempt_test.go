@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAttempted is told of every request that goes out, tries included: no
+// answer, 503, and 200.
+func TestAttempted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []Attempt
+		n := 0
+		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n++
+			switch n {
+			case 1:
+				panic(http.ErrAbortHandler)
+			case 2:
+				time.Sleep(time.Second)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				good(w, r)
+			}
+		}), func(o *Options) {
+			o.Attempted = func(a Attempt) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen = append(seen, a)
+			}
+		})
+		_, err := c.Read(t.Context(), Request{Path: "/v2/contacts/{id}", Params: map[string]string{"id": "secret"}})
+		require.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, seen, 3)
+		for i, status := range []int{0, 503, 200} {
+			require.Equal(t, status, seen[i].Status)
+			require.Equal(t, "/v2/contacts/{id}", seen[i].Path)
+			require.Equal(t, "GET", seen[i].Method)
+		}
+		require.Equal(t, time.Second, seen[1].Elapsed)
+	})
+}
