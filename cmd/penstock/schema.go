@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -13,7 +14,7 @@ import (
 func (a *app) schemaCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "what was made of a table, and taking it as somebody has changed it",
+		Short: "what was made of a table, taking it as somebody has changed it, and the configuration's own schema",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,7 +37,29 @@ keeps it.`, a.acceptSchema},
 		addDestinationFlag(sub, &to)
 		cmd.AddCommand(sub)
 	}
+	cmd.AddCommand(a.schemaConfigCmd())
 	return cmd
+}
+
+func (a *app) schemaConfigCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "the JSON Schema of pipelines.yaml, for editors",
+		Long: `The JSON Schema of pipelines.yaml, for editors: they complete its keys and tell
+slips while you type. A first line of the file says where it is:
+
+  # yaml-language-server: $schema=` + config.SchemaURL,
+		Example: `  penstock schema config > pipelines.schema.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := config.Describe()
+			if err != nil {
+				return err
+			}
+			_, err = a.out.Write(text)
+			return err
+		},
+	}
 }
 
 // showSchema prints a table's columns and the log of its changes; with --json

@@ -141,8 +141,8 @@ func (r *reader) selects(n ast.Node, what string) []string {
 // filter reads the conditions that records must meet.
 func (r *reader) filter(n ast.Node, what string) []schemas.Condition {
 	nodes := []ast.Node{n}
-	if l, ok := r.resolve(n).(*ast.SequenceNode); ok {
-		nodes = l.Values
+	if _, list := r.resolve(n).(*ast.SequenceNode); list {
+		nodes = r.list(n, what)
 	}
 	var all []schemas.Condition
 	for _, v := range nodes {

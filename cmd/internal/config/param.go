@@ -33,8 +33,8 @@ func (r *reader) params(n ast.Node, s *Stream, what string) []schemas.Param {
 		}
 		all[i] = p
 	}
-	if list, ok := r.resolve(n).(*ast.SequenceNode); ok {
-		for _, v := range list.Values {
+	if _, list := r.resolve(n).(*ast.SequenceNode); list {
+		for _, v := range r.list(n, what) {
 			if p, ok := r.param(v, schemas.Param{}, what); ok {
 				set(p, posOf(v))
 			}

@@ -33,6 +33,7 @@ type reader struct {
 	visited int
 	faults  Faults
 	secrets []wire.Secret
+	seen    func(ast.Node, sighting) // told how values are read; nil but for Describe
 }
 
 // entry is one key of a mapping with its value.
@@ -175,6 +176,7 @@ func (r *reader) entries(n ast.Node, what string) ([]entry, bool) {
 		r.wrong(n, what, "a mapping")
 		return nil, false
 	}
+	r.saw(n, sighting{mapping: true})
 	var own, merged []entry
 	seen := map[string]Pos{}
 	for it := m.MapRange(); it.Next(); {
@@ -233,6 +235,7 @@ func (r *reader) mapping(n ast.Node, what string, f fields) bool {
 		known = append(known, k)
 	}
 	slices.Sort(known)
+	r.saw(n, sighting{keys: known})
 	complete := true
 	for _, e := range es {
 		read, ok := f[e.key]
@@ -268,6 +271,7 @@ func oneOf(words []string) string {
 func (r *reader) list(n ast.Node, what string) []ast.Node {
 	switch v := r.resolve(n).(type) {
 	case *ast.SequenceNode:
+		r.saw(n, sighting{list: true})
 		return v.Values
 	case nil:
 		return nil
@@ -284,6 +288,7 @@ func (r *reader) list(n ast.Node, what string) []ast.Node {
 // already a fault of whoever resolved it.
 func (r *reader) wrong(n ast.Node, what, wanted string) {
 	if v := r.resolve(n); v != nil {
+		r.saw(n, sighting{refused: true})
 		r.fault(posOf(n), "%s is %s; want %s", what, kindOf(v), wanted)
 	}
 }
@@ -325,6 +330,7 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 		r.wrong(n, what, "a single value")
 		return s, false
 	}
+	r.saw(n, sighting{single: true})
 	var ok bool
 	s.value, ok = r.expand(s.raw, s.at)
 	return s, ok
@@ -346,6 +352,7 @@ func (r *reader) choice(n ast.Node, what string, words ...string) string {
 	if !ok {
 		return ""
 	}
+	r.saw(n, sighting{words: words})
 	if slices.Contains(words, s.value) {
 		return s.value
 	}
@@ -370,6 +377,7 @@ func (r *reader) number(n ast.Node, what string, low, high int) int {
 	if !ok {
 		return 0
 	}
+	r.saw(n, sighting{number: true, low: low, high: high})
 	i, err := strconv.Atoi(strings.ReplaceAll(s.value, "_", ""))
 	if err != nil || i < low || i > high {
 		r.fault(s.at, "%s %q: want a whole number from %d to %d", what, s.raw, low, high)

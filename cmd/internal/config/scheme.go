@@ -76,6 +76,9 @@ func (r *reader) block(n ast.Node, w *Webhooks, what string, place int) signatur
 // unset reports whether a value is ~, which says what leaving the key out does.
 func (r *reader) unset(n ast.Node) bool {
 	_, null := r.resolve(n).(*ast.NullNode)
+	if null {
+		r.saw(n, sighting{null: true})
+	}
 	return null
 }
 

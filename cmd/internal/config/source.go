@@ -96,6 +96,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 // require faults keys that a mapping does not have.
 func (r *reader) require(n ast.Node, what string, keys ...string) {
 	es, _ := r.entries(n, what)
+	r.saw(n, sighting{needs: keys})
 	for _, k := range keys {
 		if _, ok := find(es, func(e entry) bool { return e.key == k }); !ok {
 			r.fault(posOf(n), "%s has no %s", what, k)

@@ -1,0 +1,183 @@
+package config
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// SchemaURL is where the JSON Schema of a configuration can be had.
+const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
+
+// Describe gives the JSON Schema of configurations, for editors. It is found out
+// by asking the reader itself, value by value, what it does to one; the words
+// that go with a key stand in keys.yaml.
+func Describe() ([]byte, error) {
+	d, err := newDescriber()
+	if err != nil {
+		return nil, fmt.Errorf("describe configuration: %w", err)
+	}
+	root, err := d.describe(nil)
+	if err != nil {
+		return nil, fmt.Errorf("describe configuration: %w", err)
+	}
+	root.Dialect, root.ID, root.Title = "https://json-schema.org/draft/2020-12/schema", SchemaURL, "pipelines.yaml of penstock"
+	text, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("describe configuration: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// jsonSchema is the part of JSON Schema that configurations take.
+type jsonSchema struct {
+	Dialect     string                 `json:"$schema,omitempty"`
+	ID          string                 `json:"$id,omitempty"`
+	Title       string                 `json:"title,omitempty"`
+	Description string                 `json:"description,omitempty"`
+	AnyOf       []*jsonSchema          `json:"anyOf,omitempty"`
+	Type        any                    `json:"type,omitempty"`
+	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
+	Required    []string               `json:"required,omitempty"`
+	Additional  any                    `json:"additionalProperties,omitempty"` // a schema, or false
+	Items       *jsonSchema            `json:"items,omitempty"`
+	Enum        []any                  `json:"enum,omitempty"`
+	Minimum     *int                   `json:"minimum,omitempty"`
+	Maximum     *int                   `json:"maximum,omitempty"`
+	Pattern     string                 `json:"pattern,omitempty"`
+}
+
+// describer asks the reader.
+type describer struct {
+	config *Config
+	words  map[string]string // about the value at a place, or at all that end so
+	used   map[string]bool   // of words
+	mute   []string          // keys that nothing is said of
+	above  [][]string        // the keys of the mappings around
+}
+
+//go:embed keys.yaml
+var keyWords []byte
+
+func newDescriber() (*describer, error) {
+	presets, err := schemas.LoadPresets()
+	if err != nil {
+		return nil, err
+	}
+	d := &describer{config: &Config{presets: presets}, used: map[string]bool{}}
+	return d, yaml.Unmarshal(keyWords, &d.words)
+}
+
+// probes are values of each kind.
+var probes = []string{"{}", "[]", "probe", "~"}
+
+// describe gives what may stand at a place: one kind of value, or several.
+func (d *describer) describe(p place) (*jsonSchema, error) {
+	out := &jsonSchema{}
+	in := Input{
+		File: "describe", Env: func(string) (string, bool) { return "", false },
+		Read: func(string) (string, error) { return "", errors.New("none") },
+	}
+	for _, probe := range probes {
+		s, err := look(d.config, in, p, probe)
+		if err != nil {
+			return nil, err
+		}
+		if s.refused {
+			continue
+		}
+		kinds, err := d.kinds(p, s)
+		if err != nil {
+			return nil, err
+		}
+		out.AnyOf = append(out.AnyOf, kinds...)
+	}
+	if len(out.AnyOf) == 1 {
+		out = out.AnyOf[0]
+	}
+	out.Description = d.wordsFor(p)
+	if last := len(p) - 1; last >= 0 && out.Description == "" && p[last] != anyEntry && p[last] != anyKey {
+		d.mute = append(d.mute, p.String())
+	}
+	return out, nil
+}
+
+// wordsFor are those about the longest end of a place that has any.
+func (d *describer) wordsFor(p place) string {
+	for i := range p {
+		end := p[i:].String()
+		if words, ok := d.words[end]; ok {
+			d.used[end] = true
+			return words
+		}
+	}
+	return ""
+}
+
+// kinds are what a sighting stands for.
+func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
+	switch {
+	case s.mapping:
+		m, err := d.mapping(p, s)
+		return []*jsonSchema{m}, err
+	case s.list:
+		items, err := d.describe(append(slices.Clone(p), anyEntry))
+		return []*jsonSchema{{Type: "array", Items: items}}, err
+	case s.number:
+		return []*jsonSchema{{Type: "integer", Minimum: &s.low, Maximum: &s.high}, {Type: "string", Pattern: `^[0-9_]+$|\$\{`}}, nil
+	case s.words != nil:
+		return []*jsonSchema{{Enum: enum(s.words)}, reference()}, nil
+	case s.single:
+		return []*jsonSchema{{Type: []string{"string", "number", "boolean"}}}, nil
+	case s.null:
+		return []*jsonSchema{{Type: "null"}}, nil
+	}
+	return nil, nil
+}
+
+func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
+	m := &jsonSchema{Type: "object", Additional: false}
+	if s.keys == nil {
+		of, err := d.describe(append(slices.Clone(p), anyKey))
+		m.Additional = of
+		return m, err
+	}
+	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
+		return &jsonSchema{Type: "object"}, nil // it has been described, around this
+	}
+	d.above = append(d.above, s.keys)
+	defer func() { d.above = d.above[:len(d.above)-1] }()
+	slices.Sort(s.needs)
+	m.Required, m.Properties = slices.Compact(s.needs), map[string]*jsonSchema{}
+	for _, key := range s.keys {
+		of, err := d.describe(append(slices.Clone(p), key))
+		if err != nil {
+			return nil, err
+		}
+		m.Properties[key] = of
+	}
+	return m, nil
+}
+
+// reference is a value that is filled in from elsewhere, so that only the reader
+// can say whether it fits.
+func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\$\{`} }
+
+// enum are words as YAML has them: true is no text there.
+func enum(words []string) []any {
+	var all []any
+	for _, w := range words {
+		all = append(all, w)
+		if v, err := strconv.ParseBool(w); err == nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
