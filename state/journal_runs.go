@@ -54,6 +54,15 @@ func (j *Journal) KeepRun(ctx context.Context, r RunRecord) error {
 	})
 }
 
+// BreakRuns says of the runs that are under way that they are not any more: the
+// process which made them has ended.
+func (j *Journal) BreakRuns(ctx context.Context, why string) error {
+	return j.change(ctx, "runs", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, why)
+		return err
+	})
+}
+
 // Runs are the last runs, the newest first, without their logs: of one pipeline,
 // or of all where it is "". Those before a run follow with its id; "" begins.
 func (j *Journal) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {

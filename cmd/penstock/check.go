@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -118,7 +119,19 @@ func checkPipeline(c *config.Config, p config.Pipeline) finding {
 	if err != nil {
 		return failed(context.Background(), part, err, "")
 	}
-	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream")}
+	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, time.Now())}
+}
+
+// upcoming tells the next times at which `serve` runs a pipeline.
+func upcoming(s *config.Schedule, now time.Time) string {
+	if s == nil {
+		return ""
+	}
+	var times []string
+	for _, at := range s.Slots.Upcoming(now, 5) {
+		times = append(times, at.Format("2006-01-02 15:04:05 MST"))
+	}
+	return fmt.Sprintf("; %s: %s", s.Slots, strings.Join(times, ", "))
 }
 
 // checkSource makes one cheap read for each surface.

@@ -33,7 +33,7 @@ var line = map[string][]string{
 	"load/postgres":          {"load", "schemas", "state"},
 	"load/postgres/pgtest":   nil,
 	"cmd/internal/signature": {"extract/wire"},
-	"cmd/internal/config":    {"cmd/internal/signature", "extract/wire", "schemas", "state"},
+	"cmd/internal/config":    {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
 	"cmd/internal/imports":   {"schemas"},
 	"cmd/internal/pipeline":  {"extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/penstock":           {"*"},

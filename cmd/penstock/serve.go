@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
-	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
+	"github.com/penstock-data/penstock/state"
 )
 
 func (a *app) serveCmd() *cobra.Command {
@@ -42,6 +44,11 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	j, err := openJournal(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
 	l, err := listen(c)
 	if err != nil {
 		return err
@@ -57,6 +64,8 @@ func (a *app) serve(ctx context.Context) error {
 		Listener:   l,
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
+		Journal:    j,
+		Encode:     encodeReport,
 		Log:        a.log,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
@@ -76,6 +85,26 @@ func stoppedBy(ctx context.Context) error {
 		return exit(signalCode(s.signal))
 	}
 	return nil
+}
+
+// openJournal opens the journal of the state folder, which one daemon has at a
+// time.
+func openJournal(ctx context.Context, c *config.Config) (*state.Journal, error) {
+	j, err := state.OpenJournal(ctx, c.State.Dir)
+	switch {
+	case err == nil, errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
+		return j, err
+	}
+	return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+}
+
+// encodeReport is a report as `sync --json` prints it.
+func encodeReport(r pipeline.Report) json.RawMessage {
+	text, err := json.Marshal(jsonOf(r))
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // listen opens the address of the configuration.
@@ -120,25 +149,20 @@ func (a *app) served(c *config.Config) ([]serve.Pipeline, error) {
 		if err != nil {
 			return nil, err
 		}
-		plan, err := planOf(p)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a.servedPipeline(c, p, streams, plan))
+		all = append(all, a.servedPipeline(c, p, streams))
 	}
 	return all, nil
 }
 
-func planOf(p config.Pipeline) (serve.Plan, error) {
-	if p.Schedule == nil {
-		return serve.Plan{}, nil
+func planOf(s *config.Schedule) serve.Plan {
+	if s == nil {
+		return serve.Plan{}
 	}
-	s, err := schedule.Parse(p.Schedule.Cron, p.Schedule.Zone)
-	return serve.Plan{Schedule: s, CatchUp: serve.CatchUp(p.Schedule.CatchUp)}, err
+	return serve.Plan{Schedule: s.Slots, CatchUp: serve.CatchUp(s.CatchUp), Jitter: s.Jitter, Deadline: s.Deadline}
 }
 
-func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []config.Stream, plan serve.Plan) serve.Pipeline {
-	sp := serve.Pipeline{Name: p.Name, Plan: plan}
+func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []config.Stream) serve.Pipeline {
+	sp := serve.Pipeline{Name: p.Name, Plan: planOf(p.Schedule)}
 	for _, from := range p.From {
 		sp.Sources = append(sp.Sources, from.Text)
 	}

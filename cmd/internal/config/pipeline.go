@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -32,14 +31,6 @@ type Pipeline struct {
 type Ref struct {
 	At   Pos
 	Text string
-}
-
-// Schedule is when the daemon runs a pipeline.
-type Schedule struct {
-	At      Pos
-	Cron    string
-	Zone    *time.Location
-	CatchUp string // once: a missed slot is run when possible; skip: it is not
 }
 
 // Contract is what may happen to a table's schema. A part that is not set is
@@ -122,51 +113,6 @@ func (r *reader) patterns(n ast.Node, what string, all []Stream) []Ref {
 		refs = append(refs, Ref{s.at, s.value})
 	}
 	return refs
-}
-
-func (r *reader) schedule(n ast.Node, what string) *Schedule {
-	s := &Schedule{At: posOf(n), Zone: time.UTC, CatchUp: "once"}
-	ok := r.mapping(n, what, fields{
-		"cron": func(n ast.Node) { s.Cron = r.cron(n, what+" cron") },
-		"zone": func(n ast.Node) {
-			v, ok := r.text(n, what+" zone")
-			if !ok {
-				return
-			}
-			z, err := time.LoadLocation(v.value)
-			if err != nil {
-				r.fault(v.at, "%s zone %q is unknown; want such as Europe/Berlin or UTC", what, v.raw)
-				return
-			}
-			s.Zone = z
-		},
-		"catch_up": func(n ast.Node) { s.CatchUp = r.choice(n, what+" catch_up", "once", "skip") },
-	})
-	if ok {
-		r.require(n, what, "cron")
-	}
-	return s
-}
-
-// cron checks the form alone: five fields or six, or a word that begins with @.
-func (r *reader) cron(n ast.Node, what string) string {
-	s, ok := r.text(n, what)
-	if !ok {
-		return ""
-	}
-	f := strings.Fields(s.value)
-	words := []string{"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
-	switch {
-	case f[0] == "@every" && len(f) == 2:
-		if d, err := time.ParseDuration(f[1]); err != nil || d < time.Second {
-			r.fault(s.at, "%s %q: want a duration of a second or more after @every, such as 15m", what, s.raw)
-		}
-	case f[0][0] == '@' && (len(f) > 1 || !slices.Contains(words, f[0])):
-		r.fault(s.at, "%s %q is unknown%s", what, s.raw, meantOr(f[0], append(words, "@every")))
-	case f[0][0] != '@' && len(f) != 5 && len(f) != 6:
-		r.fault(s.at, "%s %q has %d fields; want five, or six with seconds first", what, s.raw, len(f))
-	}
-	return s.value
 }
 
 func (r *reader) contract(n ast.Node, what string) Contract {

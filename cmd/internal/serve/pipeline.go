@@ -79,5 +79,6 @@ type Pipeline struct {
 	// event came, one call at a time, and never while Run is under way unless
 	// Beside is set.
 	Deltas func(ctx context.Context) (Deltas, error)
-	Beside bool // Deltas and Run can be under way together: they agree about each commit
+	Beside bool   // Deltas and Run can be under way together: they agree about each commit
+	Close  func() // called once Deltas is not called any more; may be nil
 }

@@ -8,6 +8,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Config is what a daemon is made of.
@@ -27,7 +29,11 @@ type Config struct {
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
+	Journal   *state.Journal // of slots and runs; the caller closes it once Run has returned
 	Log       *slog.Logger
+
+	// Encode makes of a report what the journal keeps of it for those who look.
+	Encode func(pipeline.Report) json.RawMessage
 
 	Supervisor Supervisor
 
@@ -53,7 +59,7 @@ type Daemon struct {
 
 // Errors of orders.
 var (
-	ErrUnknown  = errors.New("no such pipeline")
+	ErrUnknown  = errors.New("no such thing")
 	ErrBusy     = errors.New("a run of this pipeline is under way")
 	ErrStopping = errors.New("the daemon is stopping")
 )
@@ -86,7 +92,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.ctx = ctx
-	if err := d.define(d.Pipelines); err != nil {
+	err := d.Journal.BreakRuns(ctx, "the process ended in the middle of it")
+	if err == nil {
+		err = d.define(d.Pipelines)
+	}
+	if err != nil {
 		return errors.Join(err, d.Listener.Close())
 	}
 	served := make(chan error, 1)
@@ -94,7 +104,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	sd := d.Supervisor.connect()
 	sd.tell("READY=1")
 	d.Log.Info("serving", "address", d.Listener.Addr().String(), "pipelines", len(d.Pipelines))
-	err := d.attend(ctx, sd, served)
+	err = d.attend(ctx, sd, served)
 	sd.tell("STOPPING=1")
 	cancel(context.Cause(ctx))
 	if !d.settle(served, err != nil) {
@@ -179,7 +189,7 @@ func (d *Daemon) define(all []Pipeline) error {
 		}
 		w := newWorker(d, p)
 		d.workers[p.Name] = w
-		d.all.Go(func() { w.work(d.ctx) })
+		d.all.Go(func() { w.live(d.ctx) })
 	}
 	for name, w := range maps.Clone(d.workers) {
 		if !kept[name] {
@@ -213,6 +223,55 @@ func (d *Daemon) RunNow(name string, o Order) (string, error) {
 	return o.Run, w.order(o)
 }
 
+// Retry has the streams of a run read again that did not reach their goal, and
+// gives the id of the run that does. Where all have, it is like [Daemon.RunNow].
+func (d *Daemon) Retry(ctx context.Context, run string) (string, error) {
+	r, ok, err := d.Journal.Run(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", fmt.Errorf("run %s: %w", run, ErrUnknown)
+	}
+	var report struct {
+		Streams []struct {
+			Stream string          `json:"stream"`
+			Status pipeline.Status `json:"status"`
+		} `json:"streams"`
+	}
+	if len(r.Report) > 0 {
+		if err := json.Unmarshal(r.Report, &report); err != nil {
+			return "", fmt.Errorf("read report of run %s: %w", run, err)
+		}
+	}
+	o := Order{Trigger: TriggerRetry}
+	for _, s := range report.Streams {
+		if s.Status != pipeline.StatusComplete {
+			o.Streams = merged(o.Streams, []string{s.Stream})
+		}
+	}
+	return d.RunNow(r.Pipeline, o)
+}
+
+// Pause has the slots of a pipeline be skipped, and recorded as such, until
+// Resume. A run under way goes on.
+func (d *Daemon) Pause(ctx context.Context, name string) error {
+	w, err := d.worker(name)
+	if err != nil {
+		return err
+	}
+	return w.pause(ctx, time.Now())
+}
+
+// Resume lets the slots of a pipeline be run again, from the next one on.
+func (d *Daemon) Resume(ctx context.Context, name string) error {
+	w, err := d.worker(name)
+	if err != nil {
+		return err
+	}
+	return w.pause(ctx, time.Time{})
+}
+
 // Received tells the daemon that an event of a source is in the inbox.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
@@ -220,7 +279,7 @@ func (d *Daemon) Received(source string) {
 	defer d.mu.Unlock()
 	for _, w := range d.workers {
 		if slices.Contains(w.pipeline().Sources, source) {
-			w.received()
+			wake(w.events)
 		}
 	}
 }
@@ -234,7 +293,7 @@ func (d *Daemon) Alive() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, w := range d.workers {
-		if since := time.Since(w.seen()); since > stuck {
+		if since := time.Since(*w.alive.Load()); since > stuck {
 			return fmt.Errorf("pipeline %s: no sign of life for %s", name, since.Round(time.Second))
 		}
 	}

@@ -3,31 +3,42 @@ package serve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
 )
 
-// worker looks after one pipeline: it waits for its slots, makes its runs, one
-// at a time, and has webhook events applied in between.
+// worker looks after one pipeline: it records its slots, makes its runs, one at
+// a time, and has webhook events applied.
 type worker struct {
 	d       *Daemon
-	changed chan struct{} // the definition is another, or an event has come
+	changed chan struct{} // something is to be looked at before the next slot
+	events  chan struct{} // an event has come
 
 	mu      sync.Mutex
 	p       Pipeline
-	after   time.Time // the last slot that has been dealt with
-	running bool
-	retired bool
-	alive   time.Time
+	defined int       // how often p was defined
+	fresh   bool      // p was defined anew, and where its schedule stands is to be asked for
+	seen    time.Time // slots up to there are recorded
+	waiting []state.SlotRecord
+	run     string // under way; "" for none
 	paused  bool
+	retired bool
+	orders  []Order // that begin when nothing else is under way
+	trouble string  // with the journal, as it was last told
 
-	runs sync.WaitGroup
+	alive atomic.Pointer[time.Time] // when it last looked
+	work  sync.WaitGroup            // runs
 }
 
 func newWorker(d *Daemon, p Pipeline) *worker {
-	w := &worker{d: d, changed: make(chan struct{}, 1), after: time.Now(), alive: time.Now()}
+	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1)}
+	now := time.Now()
+	w.alive.Store(&now)
 	w.define(p)
 	return w
 }
@@ -35,14 +46,16 @@ func newWorker(d *Daemon, p Pipeline) *worker {
 // define makes p what is run from now on; a run under way is not touched.
 func (w *worker) define(p Pipeline) {
 	w.mu.Lock()
-	w.p = p
+	w.p, w.fresh = p, true
+	w.defined++
 	w.mu.Unlock()
 	w.d.hub.update(p.Name, func(s *Status) {
 		s.Sources, s.Destinations, s.Streams = p.Sources, p.Destinations, p.Streams
 		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil
 		s.Next = p.Plan.Upcoming(time.Now(), shownSlots)
 	})
-	w.wake()
+	wake(w.changed)
+	wake(w.events)
 }
 
 // shownSlots is how many of the next slots are told.
@@ -54,40 +67,51 @@ func (w *worker) pipeline() Pipeline {
 	return w.p
 }
 
-func (w *worker) wake() {
+// definition is the pipeline as it is now, and which one this is.
+func (w *worker) definition() (Pipeline, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.p, w.defined
+}
+
+// wake has whoever waits at c look; while it has not looked, once is enough.
+func wake(c chan struct{}) {
 	select {
-	case w.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// retire ends the worker once its run, if one is under way, has ended.
+// retire ends the worker once what is under way has ended.
 func (w *worker) retire() {
 	w.mu.Lock()
 	w.retired = true
 	w.mu.Unlock()
-	w.wake()
+	wake(w.changed)
+	wake(w.events)
 }
 
-func (w *worker) seen() time.Time {
+func (w *worker) left() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.alive
+	return w.retired
 }
 
 // lookAgain is how long a worker sleeps at most: timers do not notice that the
 // machine's clock was set, or that it was asleep.
 const lookAgain = 15 * time.Second
 
-// work waits for slots until ctx ends or the pipeline is there no more.
-func (w *worker) work(ctx context.Context) {
-	defer w.runs.Wait()
+// live works until ctx ends or the pipeline is there no more, and returns when
+// nothing of it is under way.
+func (w *worker) live(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { w.applyEvents(ctx) })
 	for {
-		next, stop := w.look(ctx, time.Now())
-		if stop {
-			return
+		sleep := w.look(ctx, time.Now())
+		if ctx.Err() != nil || w.left() {
+			break
 		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(sleep)
 		select {
 		case <-timer.C:
 		case <-w.changed:
@@ -95,86 +119,212 @@ func (w *worker) work(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+	w.work.Wait()
+	both.Wait()
+	if w.left() && ctx.Err() == nil {
+		w.d.hub.drop(w.pipeline().Name)
+	}
 }
 
-// look deals with the slots that are due at now, and says how long to sleep.
-func (w *worker) look(ctx context.Context, now time.Time) (sleep time.Duration, stop bool) {
-	w.mu.Lock()
-	w.alive = now
-	p, after, retired := w.p, w.after, w.retired
-	w.mu.Unlock()
-	if retired || ctx.Err() != nil {
-		if retired {
-			w.d.hub.drop(p.Name)
-		}
-		return 0, true
-	}
-	due := p.Plan.Next(after)
-	if !due.IsZero() && !due.After(now) {
-		w.mu.Lock()
-		w.after = due
-		w.mu.Unlock()
-		_ = w.begin(ctx, p, Order{Run: pipeline.NewRunID(now), Trigger: TriggerSchedule}, due)
-		return 0, false
-	}
-	if due.IsZero() {
-		return lookAgain, false
-	}
-	return min(lookAgain, due.Sub(now)), false
-}
-
-// order begins a run that somebody asks for.
-func (w *worker) order(o Order) error {
-	ctx := w.d.ctx
-	if ctx.Err() != nil {
-		return ErrStopping
-	}
-	return w.begin(ctx, w.pipeline(), o, time.Time{})
-}
-
-func (w *worker) received() {}
-
-// begin starts a run, unless one is under way.
-func (w *worker) begin(ctx context.Context, p Pipeline, o Order, due time.Time) error {
+// look records what is due at now, begins what is to begin, and says how long to
+// sleep.
+func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
+	w.alive.Store(&now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running {
-		return fmt.Errorf("pipeline %s: %w", p.Name, ErrBusy) // Invariant 18
+	if w.retired || ctx.Err() != nil {
+		return 0
 	}
-	w.running = true
-	w.runs.Go(func() {
-		w.run(ctx, p, o, due)
-		w.mu.Lock()
-		w.running = false
-		w.mu.Unlock()
-		w.wake()
-	})
+	next, err := w.step(ctx, now)
+	w.tell(err)
+	if err != nil || next.IsZero() {
+		return lookAgain
+	}
+	return max(0, min(lookAgain, next.Sub(now)))
+}
+
+// tell logs what the journal has met, once: the next look tries again.
+func (w *worker) tell(err error) {
+	text := ""
+	if err != nil && w.d.ctx.Err() == nil {
+		text = err.Error()
+	}
+	if text != "" && text != w.trouble {
+		w.d.Log.Error("schedule cannot be kept; tried again soon", "pipeline", w.p.Name, "error", err)
+	}
+	w.trouble = text
+}
+
+func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err error) {
+	if w.fresh {
+		if err := w.recall(ctx, now); err != nil {
+			return next, err
+		}
+	}
+	if now.Before(w.seen) {
+		w.seen = now // the clock was set back: what is recorded is not run again
+	}
+	d := w.p.Plan.due(w.p.Name, w.seen, now, standing{paused: w.paused, run: w.run})
+	if len(d.slots) > 0 {
+		if err := w.record(ctx, d, now); err != nil {
+			return next, err
+		}
+	}
+	switch {
+	case w.run != "":
+	case len(w.orders) > 0:
+		o := w.orders[0]
+		w.orders = w.orders[1:]
+		w.begin(ctx, o, state.SlotRecord{})
+	case len(w.waiting) > 0 && !w.paused:
+		err = w.beginSlot(ctx, now)
+	}
+	return d.next, err
+}
+
+// recall asks the journal where the pipeline's schedule stands.
+func (w *worker) recall(ctx context.Context, now time.Time) error {
+	j, name := w.d.Journal, w.p.Name
+	seen, err := j.Seen(ctx, name, w.p.Plan.String(), now)
+	if err != nil {
+		return err
+	}
+	paused, err := j.Paused(ctx, name)
+	if err != nil {
+		return err
+	}
+	if w.seen.IsZero() { // and not a new definition of a pipeline that is known
+		open, err := j.OpenSlots(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, r := range open {
+			r = w.p.Plan.recovered(r)
+			if err := j.SetSlot(ctx, r); err != nil {
+				return err
+			}
+			if r.State == state.SlotWaiting {
+				w.waiting = append(w.waiting, r)
+			}
+		}
+	}
+	w.seen, w.paused, w.fresh = seen, !paused.IsZero(), false
+	w.d.hub.update(name, func(s *Status) { s.Paused = w.paused })
 	return nil
 }
 
-// run makes one run and tells of it.
-func (w *worker) run(ctx context.Context, p Pipeline, o Order, due time.Time) {
-	started := time.Now()
-	if p.Plan.Deadline > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Plan.Deadline, fmt.Errorf("its deadline of %s", p.Plan.Deadline))
-		defer cancel()
+// record puts what is due into the journal, and tells of it.
+func (w *worker) record(ctx context.Context, d due, now time.Time) error {
+	added, err := w.d.Journal.AddSlots(ctx, w.p.Name, d.slots[len(d.slots)-1].Due, d.slots)
+	if err != nil {
+		return err
 	}
-	w.d.hub.update(p.Name, func(s *Status) {
-		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: due, Started: started}
+	w.seen = d.slots[len(d.slots)-1].Due
+	for _, r := range added {
+		if r.State == state.SlotWaiting {
+			w.waiting = append(w.waiting, r)
+			continue
+		}
+		w.d.Log.Warn("slot skipped", "pipeline", r.Pipeline, "due", r.Due, "why", r.Why)
+		w.d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Why: r.Why, Count: r.Count})
+	}
+	if last := len(added) - 1; last >= 0 && d.late != "" {
+		w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.late})
+	}
+	w.d.hub.update(w.p.Name, func(s *Status) { s.Next = w.p.Plan.Upcoming(now, shownSlots) })
+	return nil
+}
+
+// beginSlot begins the run of a slot that waits. That it begins is in the journal
+// before it does: a slot is never run unrecorded. // Invariant 18
+func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
+	r, over, rest := w.p.Plan.pick(w.waiting)
+	for _, o := range over {
+		if err := w.d.Journal.SetSlot(ctx, o); err != nil {
+			return err
+		}
+	}
+	o := Order{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
+	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, now, ""
+	r.Attempts++
+	if err := w.d.Journal.SetSlot(ctx, r); err != nil {
+		return err
+	}
+	w.waiting = rest
+	w.begin(ctx, o, r)
+	return nil
+}
+
+// order has a run begin that somebody asks for. It waits for nothing but the
+// journal.
+func (w *worker) order(o Order) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.d.ctx.Err() != nil || w.retired:
+		return ErrStopping
+	case w.run != "" || len(w.orders) > 0:
+		return fmt.Errorf("pipeline %s: %w", w.p.Name, ErrBusy)
+	}
+	w.begin(w.d.ctx, o, state.SlotRecord{})
+	return nil
+}
+
+// refresh has streams be read soon, once what is under way has ended.
+func (w *worker) refresh(streams []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.orders {
+		if w.orders[i].Trigger == TriggerRefresh {
+			w.orders[i].Streams = merged(w.orders[i].Streams, streams)
+			return
+		}
+	}
+	w.orders = append(w.orders, Order{Run: pipeline.NewRunID(time.Now()), Trigger: TriggerRefresh, Streams: streams})
+	wake(w.changed)
+}
+
+// merged are the words of both, each once, in their order.
+func merged(a, b []string) []string {
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			a = append(a, s)
+		}
+	}
+	return a
+}
+
+// begin starts a run in the background; w.mu is held and no other is under way.
+func (w *worker) begin(ctx context.Context, o Order, r state.SlotRecord) {
+	w.run = o.Run
+	x := &execution{worker: w, p: w.p, order: o, slot: r, started: time.Now()}
+	w.work.Go(func() {
+		x.run(ctx)
+		w.mu.Lock()
+		w.run = ""
+		if s := x.slot; s.State == state.SlotWaiting {
+			w.waiting = append([]state.SlotRecord{s}, w.waiting...)
+		}
+		w.mu.Unlock()
+		wake(w.changed)
+		wake(w.events)
 	})
-	w.d.observe.Observe(RunStarted{Pipeline: p.Name, Run: o.Run, Trigger: o.Trigger, Due: due, At: started})
-	o.Progress = func(e pipeline.Event) {
-		w.d.hub.progress(p.Name, o.Run, e)
-		w.d.observe.Observe(RunProgress{Pipeline: p.Name, Run: o.Run, Event: e})
+}
+
+// pause has slots be skipped, or no longer.
+func (w *worker) pause(ctx context.Context, at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fresh {
+		if err := w.recall(ctx, time.Now()); err != nil {
+			return err
+		}
 	}
-	o.Rates = func(rates func() []Rate) {
-		w.d.hub.update(p.Name, func(s *Status) { s.Running.rates = rates })
+	if err := w.d.Journal.Pause(ctx, w.p.Name, at); err != nil {
+		return err
 	}
-	report, err := p.Run(ctx, o)
-	w.d.hub.update(p.Name, func(s *Status) {
-		s.Running, s.Last, s.LastErr = nil, &report, err
-		s.Next = w.pipeline().Plan.Upcoming(time.Now(), shownSlots)
-	})
-	w.d.observe.Observe(RunEnded{Pipeline: p.Name, Run: o.Run, Trigger: o.Trigger, Due: due, At: time.Now(), Report: report, Err: err})
+	w.paused = !at.IsZero()
+	w.d.hub.update(w.p.Name, func(s *Status) { s.Paused = w.paused })
+	wake(w.changed)
+	return nil
 }

@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
+	"github.com/penstock-data/penstock/state"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a daemon whose runs are made by a test, with a real journal.
+type rig struct {
+	t   *testing.T
+	dir string
+
+	d      *Daemon
+	j      *state.Journal
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	notices []Notice
+	most    int // runs that were under way at once
+	now     int
+	dues    []time.Time // slots that runs began for
+	run     func(ctx context.Context, o Order) (pipeline.Report, error)
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{t: t, dir: t.TempDir(), run: func(context.Context, Order) (pipeline.Report, error) {
+		return pipeline.Report{Status: pipeline.StatusComplete}, nil
+	}}
+}
+
+func (r *rig) Observe(n Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notices = append(r.notices, n)
+	if s, ok := n.(RunStarted); ok && !s.Due.IsZero() {
+		r.dues = append(r.dues, s.Due)
+	}
+}
+
+// plan is a pipeline's plan in the words of a configuration.
+func plan(t testing.TB, cron string, c CatchUp) Plan {
+	t.Helper()
+	s, err := schedule.Parse(cron, time.UTC)
+	require.NoError(t, err)
+	return Plan{Schedule: s, CatchUp: c}
+}
+
+// pipeline is one whose runs are the rig's.
+func (r *rig) pipeline(name string, p Plan) Pipeline {
+	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
+		r.mu.Lock()
+		r.now++
+		r.most = max(r.most, r.now)
+		run := r.run
+		r.mu.Unlock()
+		defer func() {
+			r.mu.Lock()
+			r.now--
+			r.mu.Unlock()
+		}()
+		rep, err := run(ctx, o)
+		rep.Run, rep.Pipeline = o.Run, name
+		return rep, err
+	}}
+}
+
+// start begins a process of the daemon, without its listener.
+func (r *rig) start(all ...Pipeline) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	j, err := state.OpenJournal(ctx, r.dir)
+	require.NoError(r.t, err)
+	r.j, r.cancel = j, cancel
+	r.d = New(Config{Journal: j, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
+		text, err := json.Marshal(rep)
+		require.NoError(r.t, err)
+		return text
+	}})
+	r.d.ctx = ctx
+	require.NoError(r.t, j.BreakRuns(ctx, "killed"))
+	require.NoError(r.t, r.d.define(all))
+}
+
+// stop ends it, as a signal would.
+func (r *rig) stop() {
+	r.t.Helper()
+	r.cancel()
+	r.d.all.Wait()
+	require.NoError(r.t, r.j.Close())
+}
+
+// slots are the records of a pipeline, the oldest first.
+func (r *rig) slots(name string) []state.SlotRecord {
+	r.t.Helper()
+	all, err := r.j.Slots(context.Background(), name, 10_000)
+	require.NoError(r.t, err)
+	slices.Reverse(all)
+	return all
+}
+
+// told are the slots as a test writes them: hour, state and the beginning of why.
+func told(all []state.SlotRecord) []string {
+	var words []string
+	for _, s := range all {
+		words = append(words, fmt.Sprintf("%s %s %s%s", s.Due.Format("15:04"), s.State, s.Status, s.Why))
+	}
+	return words
+}
+
+func seen[T Notice](r *rig) []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []T
+	for _, n := range r.notices {
+		if one, ok := n.(T); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}

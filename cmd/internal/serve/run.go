@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// errDeadline is the cause of a run's end that its schedule has set.
+var errDeadline = errors.New("deadline")
+
+// execution is one run: what the daemon tells of it, and what it writes down.
+type execution struct {
+	*worker
+	p       Pipeline // as it was when the run began
+	order   Order
+	slot    state.SlotRecord // zero: the run has none
+	started time.Time
+
+	mu  sync.Mutex
+	log []state.LogLine
+}
+
+// run makes the run and returns when nothing of it is under way.
+func (x *execution) run(ctx context.Context) {
+	x.begun(ctx)
+	limited := ctx
+	if x.p.Plan.Deadline > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, x.p.Plan.Deadline, fmt.Errorf("%w of %s", errDeadline, x.p.Plan.Deadline))
+		defer cancel()
+	}
+	report, err := x.guarded(limited)
+	if err == nil && report.Status == pipeline.StatusStopped && errors.Is(context.Cause(limited), errDeadline) {
+		x.note("warn", "", "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
+	}
+	x.ended(ctx, report, err)
+}
+
+// guarded is the run; a panic of it ends it alone, not the daemon.
+func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			x.d.Log.Error("run panicked", "pipeline", x.p.Name, "run", x.order.Run, "stack", string(debug.Stack()))
+			err = fmt.Errorf("run %s: panic: %v", x.p.Name, v)
+		}
+	}()
+	o := x.order
+	o.Progress = x.progress
+	o.Rates = func(rates func() []Rate) {
+		x.d.hub.update(x.p.Name, func(s *Status) {
+			if s.Running != nil {
+				s.Running.rates = rates
+			}
+		})
+	}
+	return x.p.Run(ctx, o)
+}
+
+// begun tells that the run begins.
+func (x *execution) begun(ctx context.Context) {
+	o := x.order
+	x.d.hub.update(x.p.Name, func(s *Status) {
+		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
+	})
+	x.note("info", "", "begun: "+string(o.Trigger))
+	x.keep(ctx, state.RunRecord{Run: o.Run, Status: string(pipeline.StatusRunning)})
+	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
+	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
+}
+
+// progress takes one step of the run.
+func (x *execution) progress(e pipeline.Event) {
+	x.d.hub.progress(x.p.Name, x.order.Run, e)
+	x.d.observe.Observe(RunProgress{Pipeline: x.p.Name, Run: x.order.Run, Event: e})
+	if e.Kind == pipeline.EventStart {
+		x.note("info", e.Stream, "begun")
+	}
+	if e.Kind != pipeline.EventEnd || e.Report == nil {
+		return
+	}
+	switch r := e.Report; {
+	case r.Err != nil:
+		x.note("error", e.Stream, fmt.Sprintf("%s: %s: %v", r.Destination, r.Status, r.Err))
+	case r.Status != pipeline.StatusComplete:
+		x.note("warn", e.Stream, fmt.Sprintf("%s: %s: %s", r.Destination, r.Status, r.Why))
+	default:
+		x.note("info", e.Stream, fmt.Sprintf("%s: %s, %d written, %d deleted", r.Destination, r.Verdict, r.Counts.Written, r.Counts.Deleted))
+	}
+}
+
+// What is kept of what is told about one run. // Invariant 6
+const (
+	mostLines = 2000
+	mostText  = 4 << 10
+)
+
+// note keeps a line of the run's log.
+func (x *execution) note(level, stream, text string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(text) > mostText {
+		text = text[:mostText] + "…"
+	}
+	line := state.LogLine{At: time.Now().UTC(), Level: level, Stream: stream, Text: text}
+	if len(x.log) == mostLines {
+		x.log[mostLines-1] = line // the last word counts
+		return
+	}
+	x.log = append(x.log, line)
+}
+
+// ended tells and writes down what came of the run.
+func (x *execution) ended(ctx context.Context, report pipeline.Report, err error) {
+	x.slot = x.settle(ctx, report, err)
+	rec := state.RunRecord{Run: x.order.Run, Status: string(pipeline.StatusFailed), Ended: time.Now()}
+	if report.Run != "" {
+		rec.Status = string(report.Status)
+		if x.d.Encode != nil {
+			rec.Report = x.d.Encode(report)
+		}
+	}
+	if err = errors.Join(err, report.Err); err != nil {
+		rec.Error = err.Error()
+		x.note("error", "", rec.Error)
+	}
+	x.keep(ctx, rec)
+	if x.slot.State == state.SlotSkipped {
+		x.d.observe.Observe(SlotSkipped{Pipeline: x.p.Name, Due: x.slot.Due, Why: x.slot.Why, Count: 1})
+	}
+	x.d.hub.update(x.p.Name, func(s *Status) {
+		s.Running, s.Last, s.LastErr = nil, &report, err
+		s.Next = x.pipeline().Plan.Upcoming(time.Now(), shownSlots)
+	})
+	x.d.Log.Info("run ended", "pipeline", x.p.Name, "run", x.order.Run, "status", rec.Status,
+		"took", time.Since(x.started).Round(time.Millisecond), "requests", report.Requests, "written", report.Totals().Counts.Written)
+	if err != nil && ctx.Err() == nil {
+		x.d.Log.Error("run not complete", "pipeline", x.p.Name, "run", x.order.Run, "error", err)
+	}
+	x.d.observe.Observe(RunEnded{
+		Pipeline: x.p.Name, Run: x.order.Run, Trigger: x.order.Trigger, Due: x.slot.Due, At: rec.Ended, Report: report, Err: err,
+	})
+}
+
+// settle says and records what has become of the run's slot.
+func (x *execution) settle(ctx context.Context, report pipeline.Report, err error) state.SlotRecord {
+	r := x.slot
+	if r.Due.IsZero() {
+		return r
+	}
+	r.State, r.Ended, r.Status = state.SlotRan, time.Now(), string(report.Status)
+	if err != nil {
+		r.Why = err.Error()
+	}
+	switch {
+	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
+		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; resumed at its next start"
+	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
+		r.State = state.SlotSkipped // another process has the pipeline: no two at once
+	case r.Status == "":
+		r.Status = string(pipeline.StatusFailed)
+	}
+	late, cancel := outlive(ctx)
+	defer cancel()
+	if err := x.d.Journal.SetSlot(late, r); err != nil {
+		x.d.Log.Error("slot not recorded", "pipeline", x.p.Name, "due", r.Due, "error", err)
+	}
+	return r
+}
+
+// recordGrace is what is left of the ten seconds when a run has come to its
+// end. // Invariant 15
+const recordGrace = time.Second
+
+// outlive is for what has to be written down although the daemon is being
+// stopped.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+}
+
+// keep writes down what is known of the run. Nothing but the dashboard goes by
+// it.
+func (x *execution) keep(ctx context.Context, r state.RunRecord) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r.Pipeline, r.Cause, r.Due, r.Started, r.Log = x.p.Name, string(x.order.Trigger), x.slot.Due, x.started, x.log
+	late, cancel := outlive(ctx)
+	defer cancel()
+	if err := x.d.Journal.KeepRun(late, r); err != nil {
+		x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
+	}
+}

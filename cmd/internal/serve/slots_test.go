@@ -1,0 +1,358 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
+	"github.com/penstock-data/penstock/state"
+)
+
+// The daemon is restarted every 30 seconds, and each run takes longer than that:
+// every slot has one record and begins in time, and every run comes to its end.
+// // Invariant 18
+func TestRestarts(t *testing.T) {
+	hours := 24
+	if testing.Short() {
+		hours = 3
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		begun := time.Now()
+		left := map[int]time.Duration{} // of the work of each hour
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			for hour := time.Now().Hour(); ; {
+				if _, ok := left[hour]; !ok {
+					left[hour] = 70 * time.Second
+				}
+				if left[hour] <= 0 {
+					return pipeline.Report{Status: pipeline.StatusComplete}, nil
+				}
+				if !pause(ctx, time.Second) {
+					return pipeline.Report{Status: pipeline.StatusStopped}, nil
+				}
+				left[hour] -= time.Second
+			}
+		}
+		for time.Since(begun) < time.Duration(hours)*time.Hour+10*time.Minute {
+			r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
+			time.Sleep(30 * time.Second)
+			r.stop()
+		}
+		r.start()
+		defer r.stop()
+		all := r.slots("p")
+		require.Len(t, all, hours)
+		for i, s := range all {
+			require.True(t, s.Due.Equal(begun.Add(time.Duration(i+1)*time.Hour)), "%s", s.Due)
+			require.Equal(t, "ran complete", string(s.State)+" "+s.Status, "%+v", s)
+			require.LessOrEqual(t, s.Attempts, 4)
+		}
+		for _, s := range seen[RunStarted](r) {
+			if s.Trigger == TriggerSchedule {
+				require.LessOrEqual(t, s.At.Sub(s.Due), time.Minute)
+			}
+		}
+		require.Equal(t, 1, r.most)
+		require.Empty(t, seen[RunLate](r))
+	})
+}
+
+// After five hours in which nobody was there, each slot has its record.
+func TestCatchUp(t *testing.T) {
+	for policy, want := range map[CatchUp][]string{
+		CatchUpOnce: {"skipped", "skipped", "skipped", "skipped", "ran"},
+		CatchUpAll:  {"ran", "ran", "ran", "ran", "ran"},
+		CatchUpNone: {"skipped", "skipped", "skipped", "skipped", "skipped"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				p := r.pipeline("p", plan(t, "@hourly", policy))
+				r.start(p)
+				time.Sleep(10 * time.Minute)
+				r.stop()
+				time.Sleep(5 * time.Hour)
+				r.start(p)
+				time.Sleep(time.Minute)
+				var got []string
+				for _, s := range r.slots("p") {
+					got = append(got, string(s.State))
+					require.True(t, s.State == state.SlotRan || s.Why != "", "%+v", s)
+				}
+				require.Equal(t, want, got)
+				require.NotEmpty(t, seen[RunLate](r))
+				time.Sleep(time.Hour)
+				require.Len(t, r.slots("p"), 6, "and then it goes on")
+				r.stop()
+			})
+		})
+	}
+}
+
+// A run that takes longer than the time to the next slot is never run beside
+// itself.
+func TestOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			pause(ctx, 150*time.Minute)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
+		time.Sleep(4*time.Hour + 50*time.Minute)
+		all := r.slots("p")
+		require.Equal(t, []state.SlotState{state.SlotRan, state.SlotSkipped, state.SlotSkipped, state.SlotRunning},
+			[]state.SlotState{all[0].State, all[1].State, all[2].State, all[3].State})
+		require.Contains(t, all[1].Why, "run "+all[0].Run+" was still under way")
+		require.Len(t, seen[RunLate](r), 2)
+		_, err := r.d.RunNow("p", Order{})
+		require.ErrorIs(t, err, ErrBusy)
+		r.stop()
+		require.Equal(t, 1, r.most)
+	})
+}
+
+// The clock jumps to and fro, and the daemon is restarted now and then: of every
+// slot up to the latest time there is one record, and no slot runs twice.
+func TestClockJumps(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		policy := rapid.SampledFrom([]CatchUp{CatchUpOnce, CatchUpAll, CatchUpNone}).Draw(rt, "policy")
+		cron := rapid.SampledFrom([]string{"@hourly", "*/20 * * * *", "@daily"}).Draw(rt, "cron")
+		p := plan(t, cron, policy)
+		start := time.Date(2026, 3, 28, 20, 7, 0, 0, time.UTC)
+		recorded, ran := map[time.Time]int{}, map[time.Time]int{}
+		sofar, now, latest := start, start, start
+		for range rapid.IntRange(1, 40).Draw(rt, "looks") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{
+				15 * time.Second, time.Minute, 20 * time.Minute, time.Hour, 8 * time.Hour, 24 * time.Hour, -time.Hour, -24 * time.Hour,
+			}).Draw(rt, "jump"))
+			if now.Before(start) {
+				now = start
+			}
+			if now.After(latest) {
+				latest = now
+			}
+			if now.Before(sofar) { // as worker.step does
+				sofar = now
+			}
+			d := p.due("p", sofar, now, standing{})
+			for _, s := range d.slots {
+				if recorded[s.Due] == 0 { // as the journal's key does
+					recorded[s.Due] = 1
+					if s.State == state.SlotWaiting {
+						ran[s.Due]++
+					}
+				}
+				sofar = s.Due
+			}
+			require.True(rt, d.next.After(now))
+		}
+		want := p.Upcoming(start, 10_000)
+		want = want[:slices.IndexFunc(want, latest.Before)]
+		require.Len(rt, recorded, len(want))
+		for _, at := range want {
+			require.Equal(rt, 1, recorded[at], "%s", at)
+			require.LessOrEqual(rt, ran[at], 1)
+			if policy == CatchUpAll {
+				require.Equal(rt, 1, ran[at])
+			}
+		}
+	})
+}
+
+// The same with a journal and a worker: what was recorded is not run again when
+// the clock is set back.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpAll)))
+		synctest.Wait()
+		w, err := r.d.worker("p")
+		require.NoError(t, err)
+		base := time.Now()
+		for _, after := range []time.Duration{61 * time.Minute, 2*time.Hour + time.Minute, 10 * time.Minute, 62 * time.Minute, 125 * time.Minute, 3*time.Hour + time.Second, 26 * time.Hour} {
+			for range 30 { // what waits is run one after the other
+				w.look(r.d.ctx, base.Add(after))
+				synctest.Wait()
+			}
+		}
+		all := r.slots("p")
+		require.Len(t, all, 26)
+		for _, s := range all {
+			require.Equal(t, 1, s.Attempts, "%+v", s)
+		}
+		slices.SortFunc(r.dues, time.Time.Compare)
+		require.Len(t, slices.CompactFunc(slices.Clone(r.dues), time.Time.Equal), len(r.dues), "no slot is run twice")
+		r.stop()
+	})
+}
+
+// A process is killed before a slot's run begins, or in its middle: the next one
+// makes the run, and the record stays one. A run that ends every process is given
+// up.
+func TestKilled(t *testing.T) {
+	for _, tt := range []struct {
+		left state.SlotRecord
+		want string
+		runs int
+	}{
+		{state.SlotRecord{State: state.SlotWaiting, Cause: "schedule"}, "ran complete", 1},
+		{state.SlotRecord{State: state.SlotRunning, Run: "r1", Attempts: 1}, "ran complete", 1},
+		{state.SlotRecord{State: state.SlotRunning, Run: "r3", Attempts: 3, Broken: mostBroken - 1}, "ran failed", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			p := r.pipeline("p", plan(t, "@daily", CatchUpOnce))
+			r.start(p)
+			synctest.Wait()
+			tt.left.Due = time.Now()
+			_, err := r.j.AddSlots(t.Context(), "p", tt.left.Due, []state.SlotRecord{tt.left})
+			require.NoError(t, err)
+			r.stop()
+			time.Sleep(10 * time.Minute)
+			r.start(p)
+			time.Sleep(time.Second)
+			all := r.slots("p")
+			require.Len(t, all, 1)
+			require.Equal(t, tt.want, string(all[0].State)+" "+all[0].Status, "%+v", all[0])
+			require.Len(t, r.dues, tt.runs)
+			r.stop()
+		})
+	}
+}
+
+// While a pipeline is paused its slots are recorded as skipped, across restarts,
+// and are not made up for.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.pipeline("p", plan(t, "@hourly", CatchUpOnce))
+		r.start(p)
+		require.NoError(t, r.d.Pause(t.Context(), "p"))
+		require.ErrorIs(t, r.d.Pause(t.Context(), "other"), ErrUnknown)
+		time.Sleep(90 * time.Minute)
+		r.stop()
+		r.start(p)
+		time.Sleep(time.Hour)
+		s, ok := r.d.Hub().Status("p")
+		require.True(t, ok && s.Paused)
+		require.NoError(t, r.d.Resume(t.Context(), "p"))
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"01:00 skipped paused", "02:00 skipped paused", "03:00 ran complete"}, told(r.slots("p")))
+		r.stop()
+	})
+}
+
+// A run begins up to its jitter after the slot, at the same moment whatever is
+// restarted, and ends at its deadline.
+func TestJitterAndDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			<-ctx.Done()
+			return pipeline.Report{Status: pipeline.StatusStopped}, nil
+		}
+		pl := plan(t, "@daily", CatchUpOnce)
+		pl.Jitter, pl.Deadline = 2*time.Hour, 2*time.Hour
+		p, begun := r.pipeline("p", pl), time.Now()
+		for time.Since(begun) < 30*time.Hour {
+			r.start(p)
+			time.Sleep(time.Hour + 5*time.Minute)
+			r.stop()
+		}
+		r.start(p)
+		defer r.stop()
+		due := begun.Add(24 * time.Hour)
+		started := seen[RunStarted](r)[0]
+		require.True(t, started.Due.Equal(due))
+		require.Equal(t, schedule.Jitter("p", due, pl.Jitter), started.At.Sub(due))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var cause error
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return pipeline.Report{Status: pipeline.StatusStopped}, nil
+		}
+		pl := plan(t, "@daily", CatchUpOnce)
+		pl.Deadline = 2 * time.Hour
+		r.start(r.pipeline("p", pl))
+		time.Sleep(27 * time.Hour)
+		all := r.slots("p")
+		require.Equal(t, []string{"00:00 ran stopped"}, told(all))
+		require.Equal(t, 2*time.Hour, all[0].Ended.Sub(all[0].Started))
+		require.ErrorContains(t, cause, "deadline of 2h0m0s")
+		run, ok, err := r.j.Run(t.Context(), all[0].Run)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Contains(t, fmt.Sprint(run.Log), "stopped by its deadline of 2h0m0s")
+		r.stop()
+	})
+}
+
+// A pipeline that another process runs is not run: the slot says who has it.
+func TestLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(context.Context, Order) (pipeline.Report, error) {
+			return pipeline.Report{}, fmt.Errorf("lock p: %w: held by penstock (pid 7)", state.ErrLocked)
+		}
+		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
+		time.Sleep(61 * time.Minute)
+		all := r.slots("p")
+		require.Len(t, all, 1)
+		require.Equal(t, state.SlotSkipped, all[0].State)
+		require.Contains(t, all[0].Why, "held by penstock (pid 7)")
+		require.Len(t, seen[SlotSkipped](r), 1)
+		r.stop()
+	})
+}
+
+// A configuration that cannot be read changes nothing; one that can takes effect
+// at once, and a run under way ends as it began.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			pause(ctx, 30*time.Minute)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		r.start(r.pipeline("old", plan(t, "@hourly", CatchUpOnce)), r.pipeline("same", plan(t, "@daily", CatchUpOnce)))
+		time.Sleep(61 * time.Minute)
+		broken := errors.New("pipelines.yaml:7:3: unknown key")
+		r.d.Reload = func(context.Context) ([]Pipeline, error) { return nil, broken }
+		require.ErrorIs(t, r.d.ReloadNow(t.Context()), broken)
+		require.Len(t, r.d.Hub().Statuses(), 2)
+
+		r.d.Reload = func(context.Context) ([]Pipeline, error) {
+			return []Pipeline{r.pipeline("same", plan(t, "*/10 * * * *", CatchUpOnce)), r.pipeline("new", Plan{})}, nil
+		}
+		require.NoError(t, r.d.ReloadNow(t.Context()))
+		require.Equal(t, []string{"old"}, r.d.Hub().Busy(), "the run goes on")
+		time.Sleep(35 * time.Minute)
+		require.Equal(t, []string{"01:00 ran complete"}, told(r.slots("old")))
+		names := []string{}
+		for _, s := range r.d.Hub().Statuses() {
+			names = append(names, s.Name)
+		}
+		require.Equal(t, []string{"new", "same"}, names)
+		require.Equal(t, "01:10", r.slots("same")[0].Due.Format("15:04"), "nothing was missed by the new schedule")
+		_, err := r.d.RunNow("old", Order{})
+		require.ErrorIs(t, err, ErrUnknown)
+		_, err = r.d.RunNow("new", Order{})
+		require.NoError(t, err)
+		r.stop()
+		require.Len(t, seen[Reloaded](r), 2)
+	})
+}
