@@ -25,6 +25,9 @@ func spans(b []byte) ([]node, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(all) > 0 && len(open) == 0 {
+			return nil, fmt.Errorf("a second value")
+		}
 		switch end := uint32(d.InputOffset()); t.Kind() {
 		case '{', '[':
 			open = append(open, len(all))
@@ -139,6 +142,7 @@ func FuzzScan(f *testing.F) {
 	for _, b := range bodies {
 		f.Add([]byte(b))
 	}
+	f.Add([]byte("{}{}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := new(doc)
 		err := d.scan(b)

@@ -129,13 +129,13 @@ func fitsSlowly(doc []byte, binary bool) bool {
 	if !binary && !storable(doc) {
 		return false
 	}
-	for n := 0; ; n++ {
+	for whole := false; ; whole = d.StackDepth() == 0 {
 		v, err := d.ReadToken()
 		if err != nil {
-			return n > 0 && d.StackDepth() == 0 && blank(doc[d.InputOffset():])
+			return whole && blank(doc[d.InputOffset():])
 		}
 		switch {
-		case d.StackDepth() > mostDepth, n > 0 && d.StackDepth() == 0 && v.Kind() != '}' && v.Kind() != ']':
+		case whole, d.StackDepth() > mostDepth: // a second value, or one that is too deep
 			return false
 		case binary && v.Kind() == '"' && strings.IndexByte(v.String(), 0) >= 0:
 			return false

@@ -27,6 +27,7 @@ func TestFits(t *testing.T) {
 		{"{\"a\":\"x\x00\"}", false, false},
 		{"\"\xff\"", false, false},
 		{`{"a":1} 2`, false, false},
+		{`-0[]`, false, false},
 		{`{"a":`, false, false},
 		{`nope`, false, false},
 		{``, false, false},
@@ -45,7 +46,7 @@ func TestVisible(t *testing.T) {
 
 // FuzzFits holds the short way of judging a document against the long one.
 func FuzzFits(f *testing.F) {
-	for _, doc := range []string{`{"a":[1,2.5e3,null,"\u0000"]}`, `-0`, `"\ud800"`, `{"a":1,"\u0061":2}`, ` [] `, `[1] 2`, "\"\xff\"", ``} {
+	for _, doc := range []string{`{"a":[1,2.5e3,null,"\u0000"]}`, `-0`, `"\ud800"`, `{"a":1,"\u0061":2}`, ` [] `, `[1] 2`, `5[]`, "\"\xff\"", ``} {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
