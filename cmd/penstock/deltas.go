@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// applier applies the webhook events of a source to one pipeline. It takes the
+// pipeline's lock for each application, as a run does, so that a sync by hand
+// gets its turn, and keeps what it has opened for the next. It belongs to one
+// goroutine.
+type applier struct {
+	*app
+	conf     *config.Config
+	pipeline config.Pipeline
+	inbox    *state.Inbox
+	trims    *trims
+
+	open   *openedRun
+	deltas *pipeline.Deltas
+}
+
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox *state.Inbox, t *trims) *applier {
+	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trims: t}
+}
+
+// lockedAgain is when an application is tried again while another process has the
+// pipeline.
+const lockedAgain = 5 * time.Second
+
+// apply applies what has come to rest. What cannot be applied for now is said in
+// the log, and waits.
+func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
+	rep, err := x.once(ctx)
+	switch {
+	case errors.Is(err, state.ErrLocked):
+		return serve.Deltas{Again: lockedAgain}, nil
+	case err != nil:
+		return serve.Deltas{}, err
+	}
+	if rep.Trouble != nil {
+		x.log.Warn("some webhook events wait", "pipeline", x.pipeline.Name, "error", rep.Trouble)
+	}
+	return serve.Deltas{
+		Applied: rep.Applied, Behind: rep.Behind, Oldest: rep.Oldest, Refresh: rep.Refresh,
+		Again: rep.Again, Unmapped: rep.Unmapped, Dead: rep.Dead,
+	}, nil
+}
+
+// once is one application, with the pipeline's lock.
+func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
+	unlock, err := lockPipeline(ctx, x.conf.State, x.pipeline.Name)
+	if err != nil {
+		return none, err
+	}
+	defer unlock()
+	if err := x.ready(ctx); err != nil {
+		return none, err
+	}
+	rep, err := x.deltas.Apply(ctx)
+	if err != nil {
+		return none, fmt.Errorf("apply events to %s: %w", x.pipeline.Name, err)
+	}
+	return rep, x.trims.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through)
+}
+
+func (x *applier) source() string { return x.pipeline.From[0].Text }
+
+// ready opens the pipeline.
+func (x *applier) ready(ctx context.Context) error {
+	if x.deltas != nil {
+		return nil
+	}
+	known, err := schemas.LoadEvents()
+	if err != nil {
+		return err
+	}
+	r, err := x.openRun(ctx, x.conf, x.pipeline, nil, false)
+	if err != nil {
+		return err
+	}
+	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
+		Config:     r.config(),
+		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),
+		Quarantine: x.inbox.Quarantine,
+	})
+	if err != nil {
+		r.close(x.app)
+		return err
+	}
+	x.open, x.deltas = r, d
+	return nil
+}
+
+// close gives up what is open; what was committed stays.
+func (x *applier) close() {
+	if x.open != nil {
+		x.open.close(x.app)
+	}
+	x.open, x.deltas = nil, nil
+}
+
+// trims takes events out of the inbox once every pipeline of their source has
+// them in every destination. // Invariant 3
+type trims struct {
+	mu      sync.Mutex
+	through map[string]map[string]int64 // by source and pipeline
+}
+
+// newTrims knows which pipelines read which source.
+func newTrims(c *config.Config) *trims {
+	t := &trims{through: map[string]map[string]int64{}}
+	for _, p := range c.Pipelines {
+		from := p.From[0].Text
+		if t.through[from] == nil {
+			t.through[from] = map[string]int64{}
+		}
+		t.through[from][p.Name] = 0
+	}
+	return t
+}
+
+// applied notes how far a pipeline is.
+func (t *trims) applied(ctx context.Context, inbox *state.Inbox, source, pipeline string, through int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.through[source]
+	before := slices.Min(slices.Collect(maps.Values(all)))
+	all[pipeline] = max(all[pipeline], through)
+	now := slices.Min(slices.Collect(maps.Values(all)))
+	if now <= before {
+		return nil
+	}
+	return inbox.Trim(ctx, source, now)
+}

@@ -1,0 +1,91 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/state"
+)
+
+// announce puts an event into the inbox, as the receiver does.
+func (p *platform) announce(t *testing.T, b *state.Inbox, kind, id string) {
+	t.Helper()
+	e := state.Event{Source: "main", ID: "evt_" + kind + "_" + id, Type: kind, Received: time.Now().Add(-time.Minute), Scheme: "hex"}
+	if !strings.Contains(id, "_") {
+		e.Body = fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"id":%s}}`, e.ID, kind, id)
+	} else {
+		e.Body = fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"id":%q}}`, e.ID, kind, id)
+	}
+	was, err := b.Append(t.Context(), e)
+	require.NoError(t, err)
+	require.Equal(t, state.Stored, was)
+}
+
+// TestWebhooksLand: what events announce is so in the tables without a run, or
+// after one of the streams whose records have no address of their own.
+func TestWebhooksLand(t *testing.T) { onEach(t, testWebhooksLand) }
+
+func testWebhooksLand(t *testing.T, to target) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.tickets", "crm.deals", "sales.quotes"]`, to)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	contacts, deals, tickets := p.ids(t, "v2.contacts"), p.ids(t, "crm.deals"), p.ids(t, "v2.tickets")
+	p.write(t, "PUT", "/v2/contacts/"+contacts[0], `{"name":"Renamed 🦤"}`)
+	p.announce(t, b, "contact.updated", contacts[0])
+	p.write(t, "DELETE", "/v2/contacts/"+contacts[1], "")
+	p.announce(t, b, "contact.deleted", contacts[1])
+	p.write(t, "POST", "/v2/contacts", `{"name":"New","email":"new@example.test"}`)
+	for _, id := range p.ids(t, "v2.contacts") {
+		if !slices.Contains(contacts, id) {
+			p.announce(t, b, "contact.created", id)
+		}
+	}
+	p.write(t, "DELETE", "/api/deal/delete/"+deals[0], "")
+	p.announce(t, b, "deal.deleted", deals[0])
+	p.write(t, "PUT", "/v2/tickets/"+tickets[0], `{"status":"solved"}`)
+	p.announce(t, b, "ticket.updated", tickets[0])
+	p.announce(t, b, "gadget.updated", "7")
+
+	var said bytes.Buffer
+	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
+	c, err := a.load()
+	require.NoError(t, err)
+	x := a.newApplier(c, c.Pipelines[0], b, newTrims(c))
+	waits, err := a.applyOne(t.Context(), x)
+	require.NoError(t, err)
+	require.True(t, waits, "tickets have no address of their own: %s", said.String())
+	require.Contains(t, said.String(), "--stream v2.tickets")
+
+	w := to.open(t)
+	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_via = 'webhook'"))
+	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
+	require.EqualValues(t, 6, w.count(t, "SELECT count(*) FROM _penstock_events"))
+	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM _penstock_events WHERE state = 'unmapped'"))
+	require.NoError(t, w.db.Close())
+	left, err := b.Events(t.Context(), "main", 0, 10)
+	require.NoError(t, err)
+	require.Empty(t, left, "applied events leave the inbox")
+
+	code, out, errs = p.penstock(t, "sync", "--stream", "v2.tickets", "--stream", "crm.deals")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	if d := p.compare(t); len(d) > 0 {
+		t.Fatal(strings.Join(d, "\n"))
+	}
+	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "what an event has brought is what the list shows")
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// kept says which events of the inbox are meant.
+type kept struct {
+	source   string
+	from, to int64
+	id       string
+	dead     bool // only those that were given up
+	most     int
+}
+
+func (a *app) webhooksListCmd() *cobra.Command {
+	k := kept{}
+	cmd := &cobra.Command{
+		Use:   "list [SOURCE]",
+		Short: "events in the inbox: those that wait, and those that were given up",
+		Long: `Events in the inbox, the oldest first: those that some destination does not have
+yet, and those that were given up after three tries, with the reason. Events that
+are applied everywhere have left it; the table _penstock_events has all of them.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				k.source = args[0]
+			}
+			return a.listWebhooks(cmd.Context(), k)
+		},
+	}
+	f := cmd.Flags()
+	f.Int64Var(&k.from, "from", 0, "from this ordinal on")
+	f.IntVarP(&k.most, "number", "n", 100, "so many at most")
+	f.BoolVar(&k.dead, "dead", false, "only those that were given up")
+	return cmd
+}
+
+// sources are those whose events are meant.
+func (k kept) sources(c *config.Config) ([]string, error) {
+	var all []string
+	for _, s := range c.Sources {
+		if k.source == "" || k.source == s.Name {
+			all = append(all, s.Name)
+		}
+	}
+	if len(all) == 0 {
+		return nil, usage("`penstock check` tells the sources", "no source %q in %s", k.source, c.File)
+	}
+	return all, nil
+}
+
+// shownEvent is an event as it is told.
+type shownEvent struct {
+	Source   string    `json:"source"`
+	Ordinal  int64     `json:"ordinal"`
+	Received time.Time `json:"received_at"`
+	Type     string    `json:"type"`
+	ID       string    `json:"id"`
+	State    string    `json:"state"`
+	Streams  []string  `json:"streams"`
+	Key      string    `json:"key,omitempty"`
+	Scheme   string    `json:"scheme"`
+	Bytes    int       `json:"bytes"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+func (a *app) listWebhooks(ctx context.Context, k kept) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	b, err := state.ReadInbox(ctx, c.State.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.printEvents(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("list webhooks: %w", err)
+	}
+	defer b.Close()
+	letters, err := a.keptEvents(ctx, c, b, k)
+	if err != nil {
+		return fmt.Errorf("list webhooks: %w", err)
+	}
+	read, err := readersOf(c, b)
+	if err != nil {
+		return err
+	}
+	var all []shownEvent
+	for _, l := range letters {
+		all = append(all, shownAs(read[l.Source].Read(l.Event), l.Reason))
+	}
+	return a.printEvents(all)
+}
+
+// keptEvents are the events that are meant, in their order.
+func (a *app) keptEvents(ctx context.Context, c *config.Config, b *state.Inbox, k kept) ([]state.DeadLetter, error) {
+	sources, err := k.sources(c)
+	if err != nil {
+		return nil, err
+	}
+	var all []state.DeadLetter
+	for _, source := range sources {
+		dead, err := b.DeadLetters(ctx, source, k.from-1, k.most)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, dead...)
+		if k.dead {
+			continue
+		}
+		events, err := b.Events(ctx, source, k.from-1, k.most)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			all = append(all, state.DeadLetter{Event: e})
+		}
+	}
+	slices.SortFunc(all, func(a, b state.DeadLetter) int { return int(a.Ordinal - b.Ordinal) })
+	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
+		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
+	})
+	return all[:min(len(all), k.most)], nil
+}
+
+// readersOf are what tells the streams that an event is about, by source.
+func readersOf(c *config.Config, b *state.Inbox) (map[string]*extract.Inbox, error) {
+	known, err := schemas.LoadEvents()
+	if err != nil {
+		return nil, err
+	}
+	read := map[string]*extract.Inbox{}
+	for _, s := range c.Sources {
+		var streams []schemas.Stream
+		for _, p := range c.Pipelines {
+			if p.From[0].Text != s.Name {
+				continue
+			}
+			chosen, err := c.Select(p, nil)
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, plain(chosen)...)
+		}
+		read[s.Name] = extract.NewInbox(b, s.Name, known, streams)
+	}
+	return read, nil
+}
+
+func shownAs(d extract.Delivery, reason string) shownEvent {
+	e := shownEvent{
+		Source: d.Source, Ordinal: d.Ordinal, Received: d.Received, Type: d.Type, ID: d.ID,
+		State: "waiting", Streams: []string{}, Scheme: d.Scheme, Bytes: len(d.Body), Reason: reason,
+	}
+	for _, h := range d.Hints {
+		e.Streams, e.Key = append(e.Streams, h.Stream), h.Key
+	}
+	switch {
+	case reason != "":
+		e.State = "given up"
+	case d.Unparsed:
+		e.State = "unparsed"
+	case d.Unmapped:
+		e.State = "unmapped"
+	case d.Conflict:
+		e.State = "conflict"
+	}
+	return e
+}
+
+func (a *app) printEvents(all []shownEvent) error {
+	if a.json {
+		out := lineWriter(a.out)
+		for _, e := range all {
+			if err := out.Encode(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.out, "no event waits")
+		return nil
+	}
+	g := newGrid("#ordinal", "received", "type", "id", "state", "streams", "record", "reason")
+	for _, e := range all {
+		g.add(e.Ordinal, e.Received, e.Type, e.ID, e.State, strings.Join(e.Streams, ", "), e.Key, e.Reason)
+	}
+	g.render(a.out)
+	return nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/state"
+)
+
+func (a *app) webhooksReplayCmd() *cobra.Command {
+	k := kept{most: maxReplay}
+	cmd := &cobra.Command{
+		Use:   "replay [ORDINAL]…",
+		Short: "apply events again that are in the inbox",
+		Long: `Puts events of the inbox at its end once more, and applies them: by ordinal, by
+id, by a range of ordinals, or all that were given up. What they name is asked
+for again at the source, so doing so twice changes nothing.
+
+While penstock serve runs, it has the inbox; its page does the same.
+
+Exit codes: 0 applied, 75 some wait, as serve or a sync will have to go on.`,
+		Example: `  penstock webhooks replay 17 18
+  penstock webhooks replay --dead
+  penstock webhooks replay --from 100 --to 200`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), k, args) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&k.source, "source", "", "of this source")
+	f.StringVar(&k.id, "id", "", "those with this `id`")
+	f.Int64Var(&k.from, "from", 0, "from this ordinal on")
+	f.Int64Var(&k.to, "to", 0, "up to this ordinal")
+	f.BoolVar(&k.dead, "dead", false, "those that were given up")
+	return cmd
+}
+
+// maxReplay is how many events one replay takes.
+const maxReplay = 10_000
+
+func (a *app) replay(ctx context.Context, k kept, args []string) error {
+	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
+		return usage("name ordinals, --id, --from and --to, or --dead; `penstock webhooks list` tells them", "which events?")
+	}
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	b, err := state.OpenInbox(ctx, c.State.Dir, state.InboxOptions{})
+	if errors.Is(err, state.ErrLocked) {
+		return hinted(err, "`penstock serve` has the inbox; apply again on its page, or stop it first")
+	}
+	if err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	defer b.Close()
+	ordinals, err := a.meant(ctx, c, b, k, args)
+	if err != nil {
+		return err
+	}
+	sources := map[string]bool{}
+	for _, n := range ordinals {
+		l, err := b.Event(ctx, n)
+		if errors.Is(err, state.ErrNoEvent) {
+			return hinted(err, "it is applied everywhere, or never came; _penstock_events has those that were applied")
+		}
+		if err == nil {
+			_, err = b.Again(ctx, n)
+		}
+		if err != nil {
+			return fmt.Errorf("replay: %w", err)
+		}
+		sources[l.Source] = true
+	}
+	fmt.Fprintf(a.out, "%s at the end of the inbox again\n", plural(len(ordinals), "event"))
+	return a.applyAll(ctx, c, b, sources)
+}
+
+// meant are the ordinals of the events that are to be applied again.
+func (a *app) meant(ctx context.Context, c *config.Config, b *state.Inbox, k kept, args []string) (all []int64, err error) {
+	for _, arg := range args {
+		n, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || n < 1 {
+			return nil, usage("`penstock webhooks list` tells the ordinals", "%q is no ordinal", arg)
+		}
+		all = append(all, n)
+	}
+	if len(args) > 0 {
+		return all, nil
+	}
+	letters, err := a.keptEvents(ctx, c, b, k)
+	for _, l := range letters {
+		all = append(all, l.Ordinal)
+	}
+	return all, err
+}
+
+// applyAll applies what waits of these sources, to each of their pipelines.
+func (a *app) applyAll(ctx context.Context, c *config.Config, b *state.Inbox, sources map[string]bool) error {
+	t, waits := newTrims(c), false
+	for _, p := range c.Pipelines {
+		if !sources[p.From[0].Text] {
+			continue
+		}
+		left, err := a.applyOne(ctx, a.newApplier(c, p, b, t))
+		if err != nil {
+			return err
+		}
+		waits = waits || left
+	}
+	if waits {
+		return exit(exitPartial)
+	}
+	return nil
+}
+
+// applyOne applies until nothing more can be, and reports whether something waits.
+func (a *app) applyOne(ctx context.Context, x *applier) (waits bool, err error) {
+	defer x.close()
+	applied := 0
+	for {
+		rep, err := x.once(ctx)
+		if err != nil {
+			return false, err
+		}
+		applied += rep.Applied
+		if rep.Applied > 0 && rep.Behind > 0 {
+			continue
+		}
+		fmt.Fprintf(a.out, "%s: %d applied, %d wait\n", x.pipeline.Name, applied, rep.Behind)
+		if len(rep.Refresh) > 0 {
+			fmt.Fprintf(a.out, "%s: has to be read: penstock sync %[1]s --stream %s\n", x.pipeline.Name, strings.Join(rep.Refresh, " --stream "))
+		}
+		return rep.Behind > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
+	}
+}
