@@ -55,7 +55,7 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	hangup, unhang := hangups()
 	defer unhang()
-	signals, err := a.openSignals(c, pipelines)
+	signals, err := a.openSignals(ctx, c, pipelines)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -71,7 +71,7 @@ func (a *app) serve(ctx context.Context) error {
 		Hangup:     hangup,
 		Reload:     func(context.Context) ([]serve.Pipeline, error) { return a.reload(signals) },
 	})
-	signals.mount(d, c)
+	signals.mount(d, c, j)
 	defer signals.run(ctx)()
 	if err := d.Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)

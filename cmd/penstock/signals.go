@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
 )
 
 // signals are what operators see of the daemon besides the dashboard.
@@ -20,12 +23,14 @@ type signals struct {
 	redactor *wire.Redactor
 	metrics  *signal.Metrics
 	alerts   *signal.Alerts
+	lineage  *signal.Lineage // nil: not configured
+	traces   *signal.Traces  // ditto
 
 	statuses func() []serve.Status // of the daemon, once there is one
 }
 
 // openSignals opens the signals of a configuration.
-func (a *app) openSignals(c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
+func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
 	s := &signals{redactor: wire.NewRedactor(), statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
@@ -36,9 +41,30 @@ func (a *app) openSignals(c *config.Config, pipelines []serve.Pipeline) (*signal
 	if err != nil {
 		return nil, hinted(fmt.Errorf("open alerts: %w", err), "`state:` in the configuration names the folder; let penstock write to it")
 	}
+	if err := a.openCollectors(ctx, c, s); err != nil {
+		return nil, err
+	}
 	s.configure(c, pipelines)
 	a.attempted = s.metrics.Request
 	return s, nil
+}
+
+// openCollectors makes traces and run events, where these go somewhere: else they
+// cost nothing.
+func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) (err error) {
+	if to := c.Serve.OpenLineage; to != nil {
+		s.lineage = signal.NewLineage(signal.LineageOptions{
+			URL: to.URL, Token: to.Token, Producer: "https://github.com/penstock-data/penstock/tree/" + versionNow().Version, Log: a.log, Redact: s.redactor.Redact,
+		})
+	}
+	to := c.Serve.OTLP
+	if to == nil && (os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "") {
+		to = &config.Collector{}
+	}
+	if to != nil {
+		s.traces, err = signal.NewTraces(ctx, signal.TraceOptions{URL: to.URL, Token: to.Token, Version: versionNow().Version, Log: a.log, Redact: s.redactor.Redact})
+	}
+	return err
 }
 
 // configure goes by another configuration from now on. Secrets that were known
@@ -61,6 +87,46 @@ func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
 	}
 	s.metrics.Configure(r.Sources, streams)
 	s.alerts.Route(r)
+	if s.lineage != nil {
+		s.lineage.Configure(lineageOf(c))
+	}
+}
+
+// lineageOf says how OpenLineage names what pipelines read and write.
+func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
+	all := map[string]signal.LineagePipeline{}
+	for _, p := range c.Pipelines {
+		l := signal.LineagePipeline{Destinations: map[string]signal.LineagePlace{}}
+		src, _ := c.Source(p.From[0].Text)
+		for _, surface := range []*config.Surface{src.App, src.V2} {
+			if surface != nil {
+				l.Source = surface.BaseURL
+			}
+		}
+		for _, to := range p.To {
+			d, _ := c.Destination(to.Text)
+			l.Destinations[d.Name] = lineagePlace(d)
+		}
+		all[p.Name] = l
+	}
+	return all
+}
+
+// lineagePlace is scheme://host and the path with dots for a server, the scheme
+// and the path for a file.
+func lineagePlace(d config.Destination) signal.LineagePlace {
+	u, err := url.Parse(d.Shown)
+	if err != nil || u.Host == "" {
+		_, path, _ := strings.Cut(d.Shown, ":")
+		return signal.LineagePlace{Namespace: d.Scheme, Prefix: strings.TrimRight(path, "/") + "/"}
+	}
+	p := signal.LineagePlace{Namespace: u.Scheme + "://" + u.Host}
+	for _, part := range []string{strings.Trim(u.Path, "/"), d.Schema} {
+		if part != "" {
+			p.Prefix += part + "."
+		}
+	}
+	return p
 }
 
 func routeOf(a config.Alerts) signal.Route {
@@ -71,26 +137,51 @@ func routeOf(a config.Alerts) signal.Route {
 	return r
 }
 
-func (s *signals) observers() []serve.Observer { return []serve.Observer{s.metrics, s.alerts} }
+func (s *signals) observers() []serve.Observer {
+	all := []serve.Observer{s.metrics, s.alerts}
+	if s.lineage != nil {
+		all = append(all, s.lineage)
+	}
+	if s.traces != nil {
+		all = append(all, s.traces)
+	}
+	return all
+}
 
 // mount puts the answers to operators' questions into d.
-func (s *signals) mount(d *serve.Daemon, c *config.Config) {
+func (s *signals) mount(d *serve.Daemon, c *config.Config, j *state.Journal) {
 	s.statuses = d.Hub().Statuses
 	health := signal.NewHealth(d.Alive, s.redactor.Redact)
 	health.Ready(
 		signal.Check{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
+		signal.Check{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
 		signal.Check{Name: "state", Ask: func(context.Context) error { return writable(c.State.Dir) }},
 	)
 	d.Handlers.Health = health
 	d.Handlers.Metrics = s.metrics.Handler(d.Log)
 }
 
-// run sends what there is to send, until ctx ends.
+// lastSignals is how long the last spans may take at the end of the daemon.
+const lastSignals = 800 * time.Millisecond
+
+// run sends what there is to send until wait is called, which is after the last
+// run has ended: that is told, too.
 func (s *signals) run(ctx context.Context) (wait func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.alerts.Run(ctx) })
-	return func() { cancel(); all.Wait() }
+	if s.lineage != nil {
+		all.Go(func() { s.lineage.Run(ctx) })
+	}
+	return func() {
+		cancel()
+		if s.traces != nil {
+			last, end := context.WithTimeout(context.WithoutCancel(ctx), lastSignals)
+			defer end()
+			_ = s.traces.Close(last) // what is not sent by then is lost
+		}
+		all.Wait()
+	}
 }
 
 // read is where the budgets of requests stand. Runs that share a credential share

@@ -114,7 +114,7 @@ destinations: {lake: "parquet:%s"}
 pipelines:
   often: {from: main, to: lake, streams: [crm.leads], schedule: {cron: "@every 1s"}}
 serve: {listen: "127.0.0.1:0"}
-alerts: {to: ["generic://%s/?disabletls=yes"], digest: 10ms}
+alerts: {to: ["generic://%s/?disabletls=yes"], on: [failed], digest: 10ms}
 state: %s
 `, source.URL, filepath.Join(dir, "lake"), strings.TrimPrefix(hook.URL, "http://"), filepath.Join(dir, "state")))
 
@@ -134,7 +134,7 @@ state: %s
 	require.Equal(t, http.StatusOK, code, text)
 	code, text = d.get(t, "/readyz")
 	require.Equal(t, http.StatusOK, code, text)
-	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","state":"ok"}}`, text)
+	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","journal":"ok","state":"ok"}}`, text)
 
 	fault, err := sandbox.ParseFault("crm.leads=malformed")
 	require.NoError(t, err)
@@ -149,6 +149,17 @@ state: %s
 	require.Eventually(t, metric(`penstock_alerts_total{kind="failed",outcome="sent"} 1`), time.Minute, 20*time.Millisecond)
 	require.Equal(t, 143, d.stop())
 	require.Empty(t, alerts, "one message, however many runs have failed")
+}
+
+func TestLineagePlace(t *testing.T) {
+	for shown, want := range map[string]signal.LineagePlace{
+		"postgres://db.example.com:5432/x": {Namespace: "postgres://db.example.com:5432", Prefix: "x.platform."},
+		"duckdb:data/warehouse.duckdb":     {Namespace: "duckdb", Prefix: "data/warehouse.duckdb/"},
+		"parquet:/lake/":                   {Namespace: "parquet", Prefix: "/lake/"},
+	} {
+		scheme, _, _ := strings.Cut(shown, ":")
+		require.Equal(t, want, lineagePlace(config.Destination{Scheme: scheme, Shown: shown, Schema: "platform"}), shown)
+	}
 }
 
 // TestAlertKindsAgree holds the words of the configuration against those of the

@@ -17,14 +17,14 @@ import (
 func (a *app) stateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "the cursors: show, move, back up",
+		Short: "the cursors: show, move, back up; the state folder: back up, restore",
 		Long: `The cursors of the streams, as a destination holds them beside the rows they
 cover. Before any of them is changed, all are written to a file of the folder
 backups below the state folder, which ` + "`penstock state import`" + ` takes back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.stateShowCmd(), a.stateSetCmd(), a.stateResetCmd(), a.stateExportCmd(), a.stateImportCmd())
+	cmd.AddCommand(a.stateShowCmd(), a.stateSetCmd(), a.stateResetCmd(), a.stateExportCmd(), a.stateImportCmd(), a.stateBackupCmd(), a.stateRestoreCmd())
 	return cmd
 }
 

@@ -31,7 +31,9 @@ func (a *Alerts) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		a.runEnded(n)
 	case serve.RunLate:
-		a.raise(ofPipeline(n.Pipeline, Late), itemRun, n.Why)
+		if tp := ofPipeline(n.Pipeline, Late); len(a.matter[tp]) == 0 { // the words name a run, another each time
+			a.raise(tp, itemRun, n.Why)
+		}
 	case serve.DeltasApplied:
 		a.note(ofPipeline(n.Pipeline, Failed), itemDeltas, trueFailure(n.Err))
 	case serve.WebhookSeen:

@@ -61,7 +61,7 @@ const (
 	firstRetry   = 15 * time.Second
 	lastRetry    = 30 * time.Minute
 	sendTimeout  = 30 * time.Second
-	stopPatience = 3 * time.Second
+	stopPatience = 800 * time.Millisecond
 )
 
 // target is one place that is told.

@@ -164,6 +164,18 @@ func TestAlertsKinds(t *testing.T) {
 	}
 }
 
+func TestAlertsLateIsNewsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
+		defer d.stop()
+		for i := range 50 {
+			d.Observe(serve.RunLate{Pipeline: "nightly", Why: fmt.Sprintf("run co%c was still under way", 'a'+rune(i%26))})
+			time.Sleep(time.Hour)
+		}
+		require.Len(t, d.after(0), 1)
+	})
+}
+
 func TestAlertsDriftIsNewsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)

@@ -1,0 +1,268 @@
+package signal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Lineage sends run events of OpenLineage, as of the version in
+// lineageSchema: START when a run begins, and COMPLETE, FAIL or ABORT when it
+// ends, with the streams it has read and the tables it has filled. Events wait
+// in a bounded queue; when that is full, or the collector does not answer, they
+// are lost and that is logged: no run waits. It is safe for concurrent use.
+type Lineage struct {
+	o     LineageOptions
+	url   string
+	queue chan runEvent
+
+	mu     sync.Mutex
+	places map[string]LineagePipeline
+}
+
+// LineageOptions say where run events go.
+type LineageOptions struct {
+	URL      string // of the collector; /api/v1/lineage is added where there is no path
+	Token    wire.Secret
+	Producer string // a URI of this program and its version
+	Log      *slog.Logger
+	Redact   func(string) string
+}
+
+// LineagePipeline says how the datasets of a pipeline are named.
+type LineagePipeline struct {
+	Source       string // namespace of its streams: the address of the source
+	Destinations map[string]LineagePlace
+}
+
+// LineagePlace is the namespace of a destination's tables, and what stands
+// before their names.
+type LineagePlace struct{ Namespace, Prefix string }
+
+const (
+	lineageSchema  = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+	facetSchemas   = "https://openlineage.io/spec/facets/"
+	lineageQueue   = 256
+	lineageTries   = 3
+	lineageTimeout = 10 * time.Second
+	lineageFlush   = 800 * time.Millisecond
+	lineageJobs    = "penstock" // namespace of the pipelines
+)
+
+// NewLineage returns a Lineage that sends once [Lineage.Run] has begun.
+func NewLineage(o LineageOptions) *Lineage {
+	l := &Lineage{o: o, url: strings.TrimRight(o.URL, "/"), queue: make(chan runEvent, lineageQueue)}
+	if u, err := url.Parse(l.url); err == nil && u.Path == "" {
+		l.url += "/api/v1/lineage"
+	}
+	return l
+}
+
+// Configure says how the datasets of each pipeline are named.
+func (l *Lineage) Configure(pipelines map[string]LineagePipeline) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.places = pipelines
+}
+
+// The structures of OpenLineage, as far as they are used.
+type (
+	runEvent struct {
+		EventType string    `json:"eventType"`
+		EventTime time.Time `json:"eventTime"`
+		Run       lineRun   `json:"run"`
+		Job       lineName  `json:"job"`
+		Inputs    []dataset `json:"inputs"`
+		Outputs   []dataset `json:"outputs"`
+		Producer  string    `json:"producer"`
+		SchemaURL string    `json:"schemaURL"`
+	}
+	lineRun struct {
+		RunID  string         `json:"runId"`
+		Facets map[string]any `json:"facets,omitempty"`
+	}
+	lineName struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	}
+	dataset struct {
+		lineName
+		OutputFacets map[string]any `json:"outputFacets,omitempty"`
+	}
+)
+
+var _ serve.Observer = (*Lineage)(nil)
+
+// Observe makes an event of the beginning and of the end of a run.
+func (l *Lineage) Observe(n serve.Notice) {
+	switch n := n.(type) {
+	case serve.RunStarted:
+		e := l.event("START", n.Pipeline, n.Run, n.At)
+		if !n.Due.IsZero() {
+			e.Run.Facets = l.facet("nominalTime", "1-0-1/NominalTimeRunFacet.json", map[string]any{"nominalStartTime": n.Due.UTC()})
+		}
+		l.offer(e)
+	case serve.RunEnded:
+		l.offer(l.ended(n))
+	}
+}
+
+func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
+	return runEvent{
+		EventType: kind, EventTime: at.UTC(), Run: lineRun{RunID: runUUID(name, run)}, Job: lineName{lineageJobs, name},
+		Inputs: []dataset{}, Outputs: []dataset{}, Producer: l.o.Producer, SchemaURL: lineageSchema,
+	}
+}
+
+// ended tells the streams that were read to their end, and the tables that have
+// their rows: those of a run that came only part of the way, too.
+func (l *Lineage) ended(n serve.RunEnded) runEvent {
+	kind, why := lineageOutcome(n)
+	e := l.event(kind, n.Pipeline, n.Run, n.At)
+	if why != "" {
+		e.Run.Facets = l.facet("errorMessage", "1-0-1/ErrorMessageRunFacet.json", map[string]any{
+			"message": clip(l.o.Redact(why), mostWhy), "programmingLanguage": "Go",
+		})
+	}
+	l.mu.Lock()
+	named := l.places[n.Pipeline]
+	l.mu.Unlock()
+	read := map[string]bool{}
+	for _, s := range n.Report.Streams {
+		if s.Status != pipeline.StatusComplete {
+			continue
+		}
+		if !read[s.Stream] {
+			read[s.Stream] = true
+			e.Inputs = append(e.Inputs, dataset{lineName: lineName{named.Source, s.Stream}})
+		}
+		if place, ok := named.Destinations[s.Destination]; ok {
+			e.Outputs = append(e.Outputs, dataset{
+				lineName:     lineName{place.Namespace, place.Prefix + s.Table},
+				OutputFacets: l.facet("outputStatistics", "1-0-2/OutputStatisticsOutputDatasetFacet.json", map[string]any{"rowCount": s.Counts.Written}),
+			})
+		}
+	}
+	return e
+}
+
+// lineageOutcome is the type of a run's last event: a run of which something was
+// put off is complete as far as its outputs say.
+func lineageOutcome(n serve.RunEnded) (kind, why string) {
+	if err := n.Err; err != nil {
+		why = err.Error()
+	}
+	switch {
+	case n.Report.Status == pipeline.StatusStopped:
+		return "ABORT", why
+	case n.Err != nil && len(n.Report.Streams) == 0, n.Report.Status == pipeline.StatusFailed:
+		if n.Report.Err != nil && why == "" {
+			why = n.Report.Err.Error()
+		}
+		return "FAIL", why
+	}
+	return "COMPLETE", why
+}
+
+func (l *Lineage) facet(name, schema string, values map[string]any) map[string]any {
+	values["_producer"], values["_schemaURL"] = l.o.Producer, facetSchemas+schema
+	return map[string]any{name: values}
+}
+
+// runUUID is the run's id in the form that OpenLineage wants: the same for the
+// same run, whoever asks and when.
+func runUUID(name, run string) string {
+	sum := sha256.Sum256([]byte("penstock run\x00" + name + "\x00" + run))
+	u := sum[:16]
+	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80 // version 8, of one's own making
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+func (l *Lineage) offer(e runEvent) {
+	select {
+	case l.queue <- e:
+	default:
+		l.o.Log.Warn("run event of OpenLineage lost: too many wait", "pipeline", e.Job.Name)
+	}
+}
+
+// Run sends events until ctx ends, and then for a short while what waits.
+func (l *Lineage) Run(ctx context.Context) {
+	client := &http.Client{Timeout: lineageTimeout}
+	defer client.CloseIdleConnections()
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lineageFlush, end) })()
+	for {
+		select {
+		case e := <-l.queue:
+			l.send(last, client, e)
+		case <-ctx.Done():
+			select {
+			case e := <-l.queue:
+				l.send(last, client, e)
+			default:
+				return
+			}
+		}
+	}
+}
+
+func (l *Lineage) send(ctx context.Context, client *http.Client, e runEvent) {
+	text, err := json.Marshal(e)
+	for try := 1; err == nil; try++ {
+		if err = l.post(ctx, client, text); err == nil {
+			return
+		}
+		if try == lineageTries || !wait(ctx, time.Duration(try)*time.Second) {
+			break
+		}
+		err = nil
+	}
+	l.o.Log.Warn("run event of OpenLineage lost", "pipeline", e.Job.Name, "error", l.o.Redact(fmt.Sprint(err)))
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *Lineage) post(ctx context.Context, client *http.Client, text []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if l.o.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+l.o.Token.Reveal())
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("post run event: %s", resp.Status)
+	}
+	return nil
+}

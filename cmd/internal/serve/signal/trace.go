@@ -1,0 +1,220 @@
+package signal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Traces are the runs as OpenTelemetry sees them: a span for the run, below it
+// one for each stream, and below that one for each commit and for what became of
+// the stream in each destination. Spans are sent in batches from a bounded
+// queue; what finds no room is dropped, and no run waits. It is safe for
+// concurrent use.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	redact   func(string) string
+
+	mu   sync.Mutex
+	runs map[string]*runTrace // under way, by id
+}
+
+// TraceOptions say where spans go.
+type TraceOptions struct {
+	// URL is of the collector, /v1/traces is added where there is no path. "" goes
+	// by the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+	URL     string
+	Token   wire.Secret
+	Version string
+	Log     *slog.Logger
+	Redact  func(string) string
+}
+
+// runTrace is a run under way.
+type runTrace struct {
+	ctx     context.Context //nolint:containedctx // how OpenTelemetry hands a span on
+	span    trace.Span
+	streams map[string]*streamTrace
+}
+
+type streamTrace struct {
+	ctx          context.Context //nolint:containedctx // ditto
+	span         trace.Span
+	since        time.Time // of the last commit, or of the beginning
+	pages, bytes int64     // since then
+	last         time.Time // something was heard of it
+	began        time.Time
+}
+
+// NewTraces makes traces. Nothing is dialled before there is a span to send.
+func NewTraces(ctx context.Context, o TraceOptions) (*Traces, error) {
+	var opts []otlptracehttp.Option
+	if o.URL != "" {
+		u := strings.TrimRight(o.URL, "/")
+		if !strings.HasSuffix(u, "/v1/traces") {
+			u += "/v1/traces"
+		}
+		opts = append(opts, otlptracehttp.WithEndpointURL(u))
+	}
+	if o.Token != "" {
+		opts = append(opts, otlptracehttp.WithHeaders(map[string]string{"Authorization": "Bearer " + o.Token.Reveal()}))
+	}
+	exporter, err := otlptracehttp.New(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("open traces: %w", err)
+	}
+	p := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: o.Log, redact: o.Redact}),
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "penstock"), attribute.String("service.version", o.Version))),
+	)
+	return &Traces{provider: p, tracer: p.Tracer("github.com/penstock-data/penstock"), redact: o.Redact, runs: map[string]*runTrace{}}, nil
+}
+
+// Close sends what waits, for as long as ctx lasts.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+var _ serve.Observer = (*Traces)(nil)
+
+// Observe makes spans of what happens.
+func (t *Traces) Observe(n serve.Notice) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch n := n.(type) {
+	case serve.RunStarted:
+		r := &runTrace{streams: map[string]*streamTrace{}}
+		r.ctx, r.span = t.tracer.Start(context.Background(), "run", trace.WithTimestamp(n.At), trace.WithAttributes(
+			attribute.String("penstock.pipeline", n.Pipeline), attribute.String("penstock.run", n.Run), attribute.String("penstock.trigger", string(n.Trigger))))
+		t.runs[n.Run] = r
+	case serve.RunProgress:
+		if r := t.runs[n.Run]; r != nil {
+			t.step(r, n.Event)
+		}
+	case serve.RunEnded:
+		if r := t.runs[n.Run]; r != nil {
+			delete(t.runs, n.Run)
+			t.end(r, n)
+		}
+	case serve.DeltasApplied:
+		t.deltas(n)
+	}
+}
+
+func (t *Traces) step(r *runTrace, e pipeline.Event) {
+	now := time.Now()
+	s := r.streams[e.Stream]
+	if s == nil {
+		s = &streamTrace{since: now, began: now}
+		s.ctx, s.span = t.tracer.Start(r.ctx, "stream", trace.WithTimestamp(now), trace.WithAttributes(attribute.String("penstock.stream", e.Stream)))
+		r.streams[e.Stream] = s
+	}
+	s.last = now
+	switch e.Kind {
+	case pipeline.EventPage:
+		s.pages++
+		s.bytes += e.Bytes
+	case pipeline.EventCommit:
+		_, span := t.tracer.Start(s.ctx, "commit", trace.WithTimestamp(s.since), trace.WithAttributes(
+			attribute.Int64("penstock.pages", s.pages), attribute.Int64("penstock.bytes", s.bytes), attribute.Int64("penstock.written", e.Counts.Written)))
+		span.End(trace.WithTimestamp(now))
+		s.since, s.pages, s.bytes = now, 0, 0
+	case pipeline.EventEnd:
+		if e.Report != nil {
+			t.landed(s, *e.Report, now)
+		}
+	}
+}
+
+// landed is what became of a stream in one destination.
+func (t *Traces) landed(s *streamTrace, r pipeline.StreamReport, now time.Time) {
+	_, span := t.tracer.Start(s.ctx, "destination", trace.WithTimestamp(s.began), trace.WithAttributes(
+		attribute.String("penstock.destination", r.Destination), attribute.String("penstock.status", string(r.Status)), attribute.String("penstock.verdict", string(r.Verdict)),
+		attribute.Int64("penstock.fetched", r.Counts.Fetched), attribute.Int64("penstock.written", r.Counts.Written), attribute.Int64("penstock.deleted", r.Counts.Deleted),
+		attribute.Int("penstock.pages", r.Pages), attribute.Int("penstock.requests", r.Requests)))
+	t.fault(span, r.Status == pipeline.StatusFailed, r.Err)
+	if r.Status == pipeline.StatusFailed {
+		s.span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(now))
+}
+
+func (t *Traces) end(r *runTrace, n serve.RunEnded) {
+	for _, s := range r.streams {
+		s.span.End(trace.WithTimestamp(s.last))
+	}
+	err := n.Err
+	if err == nil {
+		err = n.Report.Err
+	}
+	r.span.SetAttributes(attribute.String("penstock.status", string(n.Report.Status)), attribute.Int("penstock.requests", n.Report.Requests))
+	t.fault(r.span, n.Report.Status == pipeline.StatusFailed || n.Err != nil, err)
+	r.span.End(trace.WithTimestamp(n.At))
+}
+
+// deltas is an application of webhook events that came to something.
+func (t *Traces) deltas(n serve.DeltasApplied) {
+	if n.Deltas.Applied == 0 && n.Err == nil {
+		return
+	}
+	now := time.Now()
+	_, span := t.tracer.Start(context.Background(), "deltas", trace.WithTimestamp(now.Add(-n.Took)), trace.WithAttributes(
+		attribute.String("penstock.pipeline", n.Pipeline), attribute.Int("penstock.applied", n.Deltas.Applied), attribute.Int("penstock.waiting", n.Deltas.Behind)))
+	t.fault(span, n.Err != nil, n.Err)
+	span.End(trace.WithTimestamp(now))
+}
+
+func (t *Traces) fault(s trace.Span, failed bool, err error) {
+	if !failed {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = clip(t.redact(err.Error()), mostWhy) // Invariant 5
+	}
+	s.SetStatus(codes.Error, why)
+}
+
+// quietExporter logs what could not be sent, now and then, where OpenTelemetry
+// would write to stderr each time.
+type quietExporter struct {
+	sdktrace.SpanExporter
+	log    *slog.Logger
+	redact func(string) string
+
+	mu   sync.Mutex
+	told time.Time
+	lost int
+}
+
+// ExportSpans sends spans. It never has an error: what could not be sent is lost.
+func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := q.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		return nil
+	}
+	const every = 10 * time.Minute
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lost += len(spans)
+	if now := time.Now(); now.Sub(q.told) >= every {
+		q.log.Warn("spans lost", "spans", q.lost, "error", q.redact(clip(err.Error(), mostWhy)))
+		q.told, q.lost = now, 0
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Backup is a copy of a state folder: what its manifest tells.
+type Backup struct {
+	Made  time.Time      `json:"made_at"`
+	Files []BackedUpFile `json:"files"`
+}
+
+// BackedUpFile is one file of a backup.
+type BackedUpFile struct {
+	Name   string `json:"name"` // below the folder, with slashes
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Errors of backups.
+var (
+	// ErrOccupied is returned where a folder that was to be filled holds something.
+	ErrOccupied = errors.New("the folder is not empty")
+	// ErrDamaged is returned where a backup is not what its manifest says.
+	ErrDamaged = errors.New("the backup is damaged")
+)
+
+const (
+	manifestName = "backup.json"
+	budgetFolder = "budget" // of the moment: see Governor.Share
+)
+
+// MakeBackup copies the state folder dir into the folder to, which must be
+// empty or not there. Whoever works with the state folder may go on: databases
+// are copied as they were at one moment, files that are replaced whole are
+// copied whole. The manifest comes last, so that a copy without one is not
+// finished. When it returns, a power cut cannot take it back.
+//
+// A backup holds secrets as the folder does, and only its owner can read it.
+func MakeBackup(ctx context.Context, dir, to string) (Backup, error) {
+	b := Backup{Made: time.Now().UTC().Truncate(time.Second), Files: []BackedUpFile{}}
+	if err := vacant(to); err != nil {
+		return b, fmt.Errorf("back up to %s: %w", to, err)
+	}
+	names, err := kept(dir)
+	if err != nil {
+		return b, fmt.Errorf("back up %s: %w", dir, err)
+	}
+	for _, name := range names {
+		from, copied := filepath.Join(dir, name), filepath.Join(to, name)
+		err := os.MkdirAll(filepath.Dir(copied), 0o700)
+		if err == nil && filepath.Ext(name) == ".db" {
+			err = copySQLite(ctx, from, copied)
+		} else if err == nil {
+			err = copyFile(from, copied)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return b, fmt.Errorf("back up %s: %w", name, err)
+		}
+		f, err := measure(to, name)
+		if err != nil {
+			return b, fmt.Errorf("back up %s: %w", name, err)
+		}
+		b.Files = append(b.Files, f)
+	}
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err == nil {
+		err = WriteNote(filepath.Join(to, manifestName), append(text, '\n'))
+	}
+	if err != nil {
+		return b, fmt.Errorf("back up %s: %w", dir, err)
+	}
+	return b, syncFolder(filepath.Dir(to))
+}
+
+// CheckBackup reads a backup and holds every file against the manifest. It
+// returns [ErrDamaged], wrapped, where they differ.
+func CheckBackup(from string) (Backup, error) {
+	var b Backup
+	text, err := ReadNote(filepath.Join(from, manifestName))
+	switch {
+	case err != nil:
+		return b, err
+	case text == nil:
+		return b, fmt.Errorf("%w: no %s; it was not finished, or is none", ErrDamaged, manifestName)
+	}
+	if err := json.Unmarshal(text, &b); err != nil {
+		return b, fmt.Errorf("%w: read %s: %w", ErrDamaged, manifestName, err)
+	}
+	for _, f := range b.Files {
+		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+			return b, fmt.Errorf("%w: a file named %q", ErrDamaged, f.Name)
+		}
+		now, err := measure(from, filepath.FromSlash(f.Name))
+		if err != nil {
+			return b, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if now != f {
+			return b, fmt.Errorf("%w: %s is not as it was written", ErrDamaged, f.Name)
+		}
+	}
+	return b, nil
+}
+
+// RestoreBackup makes the state folder dir of a backup, once that was checked.
+// dir must be empty or not there. It is there whole or not at all.
+func RestoreBackup(from, dir string) (Backup, error) {
+	b, err := CheckBackup(from)
+	if err != nil {
+		return b, fmt.Errorf("restore %s: %w", from, err)
+	}
+	if err := vacant(dir); err != nil {
+		return b, fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	fresh := strings.TrimRight(dir, `/\`) + ".restoring" // left behind by a process that was killed, perhaps
+	if err := os.RemoveAll(fresh); err != nil {
+		return b, fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	for _, f := range b.Files {
+		name := filepath.FromSlash(f.Name)
+		err := os.MkdirAll(filepath.Dir(filepath.Join(fresh, name)), 0o700)
+		if err == nil {
+			err = copyFile(filepath.Join(from, name), filepath.Join(fresh, name))
+		}
+		if err != nil {
+			return b, fmt.Errorf("restore %s: %w", f.Name, err)
+		}
+	}
+	err = os.MkdirAll(fresh, 0o700)
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.Rename(fresh, dir)
+	}
+	if err != nil {
+		return b, fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	return b, syncFolder(filepath.Dir(dir))
+}
+
+// vacant returns ErrOccupied unless there is no such folder, or an empty one.
+func vacant(dir string) error {
+	in, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && len(in) > 0:
+		return ErrOccupied
+	}
+	return err
+}
+
+// kept are the files of a state folder that outlive a process, in order.
+func kept(dir string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && e.Name() == budgetFolder && filepath.Dir(path) == filepath.Clean(dir):
+			return filepath.SkipDir
+		case !e.Type().IsRegular() || passing(e.Name()):
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		names = append(names, name)
+		return err
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// passing reports whether a file belongs to a process, not to the state: locks,
+// logs of databases, and what is being written.
+func passing(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return true
+	}
+	for _, ending := range []string{".lock", ".holder", "-wal", "-shm", "-journal", ".new"} {
+		if strings.HasSuffix(name, ending) {
+			return true
+		}
+	}
+	return false
+}
+
+// copySQLite writes the database at from, as it is at one moment and whoever
+// writes it, to the new file to.
+func copySQLite(ctx context.Context, from, to string) error {
+	if _, err := os.Lstat(from); err != nil {
+		return err
+	}
+	if err := inspectSQLite(from); err != nil {
+		return err
+	}
+	db, err := connect(from, 1, url.Values{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+		return err
+	}
+	return settle(to)
+}
+
+// settle gives a file to its owner alone and has it on the disk.
+func settle(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close(), syncFolder(filepath.Dir(path)))
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), settle(to))
+}
+
+func measure(dir, name string) (BackedUpFile, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return BackedUpFile{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return BackedUpFile{Name: filepath.ToSlash(name), Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
+}
