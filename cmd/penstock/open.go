@@ -26,11 +26,16 @@ func (a *app) load() (*config.Config, error) {
 	data, err := readUpTo(a.config, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("name a file with -c, or copy the worked example pipelines.yaml of penstock's repository; it runs against `penstock sandbox`",
+		return nil, usage("`penstock init` writes one; -c names another file",
 			"no configuration: %s does not exist", a.config)
 	case err != nil:
 		return nil, usage("", "read configuration: %w", err)
 	}
+	return a.parse(data, os.LookupEnv)
+}
+
+// parse reads a configuration with these variables.
+func (a *app) parse(data []byte, env func(string) (string, bool)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
 		return nil, fmt.Errorf("load catalogue: %w", err)
@@ -41,7 +46,7 @@ func (a *app) load() (*config.Config, error) {
 	}
 	return config.Parse(data, config.Input{
 		File:      a.config,
-		Env:       os.LookupEnv,
+		Env:       env,
 		Read:      readSecret,
 		Catalogue: cat.Streams(),
 		Schemes:   schemes,

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// initFlags are the command line's answers to init's questions. Secrets are not
+// among them: everyone on a machine sees its command lines. // Invariant 5
+type initFlags struct {
+	setup
+	force, noCheck bool
+}
+
+func (a *app) initCmd() *cobra.Command {
+	var f initFlags
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "ask a few questions, or take flags, and write a commented pipelines.yaml",
+		Long: `Asks a few questions and writes a commented pipelines.yaml. What a flag answers is
+not asked, and without a terminal nothing is. Each answer is checked as it comes,
+as ` + "`penstock check`" + ` does it: the addresses, the credentials, the destinations.
+
+The file holds no secret, only the names of the variables they come from:
+` + keyVariable + `, ` + tokenVariable + `, and ` + databaseVariable + ` for the URL of a
+database with a password. Those that are typed go to a file of their own, .env,
+which only its owner can read, if that is wanted.`,
+		Example: `  penstock init
+  ` + keyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
+  penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.init(cmd.Context(), f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.V2URL, "v2-url", "", "`address` of the versioned surface, without /v2")
+	fl.StringVar(&f.AppURL, "app-url", "", "`address` of the application surface, without /api")
+	fl.StringVar(&f.Plan, "plan", "", "of the workspace: free, pro, business or agency (default pro)")
+	fl.StringArrayVar(&f.To, "to", nil, "`URL` of a destination (default duckdb:warehouse.duckdb); may be repeated")
+	fl.StringSliceVar(&f.Streams, "streams", nil, "`patterns` of the streams to load (default *)")
+	fl.StringVar(&f.Cron, "schedule", "", "when to run, as `cron` has it: '0 2 * * *'")
+	fl.StringVar(&f.Zone, "zone", "", "of the schedule, such as Europe/Berlin (default UTC)")
+	fl.BoolVar(&f.force, "force", false, "replace the file if there is one")
+	fl.BoolVar(&f.noCheck, "no-check", false, "ask nobody whether it works")
+	return cmd
+}
+
+// init finds the answers, has them checked, and writes.
+func (a *app) init(ctx context.Context, f initFlags) error {
+	if _, err := os.Lstat(a.config); err == nil && !f.force {
+		return usage("--force replaces it; `penstock check` says whether it works", "%s is there already", a.config)
+	}
+	s := f.setup
+	s.typed, s.State = map[string]string{}, defaultState(a.config)
+	if err := s.refuse(); err != nil {
+		return err
+	}
+	p := a.asker()
+	var err error
+	if p != nil {
+		err = a.converse(ctx, p, &s, f.noCheck)
+	} else {
+		err = a.takeFlags(ctx, &s, f.noCheck)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := s.render()
+	if err != nil {
+		return err
+	}
+	if err := writeConfig(a.config, text, f.force); err != nil {
+		return err
+	}
+	return a.farewell(ctx, p, s)
+}
+
+// takeFlags is what there is to do where nobody can be asked.
+func (a *app) takeFlags(ctx context.Context, s *setup, noCheck bool) error {
+	if s.V2URL == "" && s.AppURL == "" {
+		return usage("--v2-url https://…, --app-url https://… or both", "which workspace? nobody is here to ask")
+	}
+	s.fill()
+	c, err := a.judge(*s)
+	if err != nil {
+		return err
+	}
+	if noCheck {
+		return nil
+	}
+	if lacking := s.lacking(); len(lacking) > 0 {
+		return usage("set it, or say --no-check", "%s is not set, so nothing can be checked", strings.Join(lacking, ", "))
+	}
+	if err := a.check(ctx, c, c.Pipelines); err != nil {
+		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it all the same\n", a.config)
+		return err
+	}
+	return nil
+}
+
+// farewell offers to keep what was typed, and tells what comes next.
+func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
+	if err := a.say("wrote %s\n", a.config); err != nil {
+		return err
+	}
+	env, err := a.keepTyped(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	var next []string
+	switch {
+	case env != "":
+		if !filepath.IsAbs(env) {
+			env = "./" + env // which the shell would look for elsewhere
+		}
+		next = append(next, "set -a; . "+shellWord(env)+"; set +a   # in each shell; keep the file out of version control")
+	case len(s.typed) > 0 || len(s.lacking()) > 0:
+		next = append(next, "export "+strings.Join(s.variables(), "=… ")+"=…")
+	}
+	with := ""
+	if a.config != defaultConfig {
+		with = " -c " + shellWord(a.config)
+	}
+	for _, verb := range []string{"check", "plan", "sync"} {
+		next = append(next, "penstock "+verb+with)
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(map[string]any{"config": a.config, "env": env, "next": next})
+	}
+	for _, line := range next {
+		if err := a.say("next: %s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeConfig writes the whole file or nothing, and no other than its own.
+func writeConfig(path string, text []byte, force bool) error {
+	if !force {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return usage("--force replaces it", "%s is there already", path)
+		}
+		if err != nil {
+			return usage("", "write configuration: %w", err)
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(path), ".pipelines-*")
+	if err != nil {
+		return usage("", "write configuration: %w", err)
+	}
+	defer os.Remove(fresh.Name()) // which has gone by then, if all went well
+	_, err = fresh.Write(text)
+	if err := errors.Join(err, fresh.Chmod(0o644), fresh.Close()); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	if err := os.Rename(fresh.Name(), path); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
+}

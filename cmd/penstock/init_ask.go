@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// converse asks for what no flag has answered, and checks each answer before the
+// next question.
+func (a *app) converse(ctx context.Context, p *asker, s *setup, noCheck bool) error {
+	c := &conversation{app: a, asker: p, setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
+	fmt.Fprintln(p.out, "A few questions; an empty answer takes what stands in brackets, or nothing.")
+	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	s.fill()
+	_, err := a.judge(*s)
+	return err
+}
+
+// conversation is one with a person who sets penstock up.
+type conversation struct {
+	*asker
+	*setup
+	app     *app
+	noCheck bool
+	flagged bool // a flag has named a surface
+}
+
+// ask puts a question until the answer makes a configuration without a fault. It
+// is not put at all where there is an answer already.
+func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
+	given := *to
+	for {
+		if given == "" {
+			text, err := c.line(ctx, question, preset)
+			if err != nil {
+				return err
+			}
+			*to = text
+		}
+		faults, err := c.faults()
+		if err != nil || len(faults) == 0 {
+			return err
+		}
+		if given != "" {
+			return faults
+		}
+		for _, f := range faults {
+			fmt.Fprintln(c.out, "  "+f.Message)
+		}
+		*to = ""
+	}
+}
+
+// faults are what is wrong with the answers so far.
+func (c *conversation) faults() (config.Faults, error) {
+	if c.V2URL == "" && c.AppURL == "" {
+		return nil, nil // there is more to come
+	}
+	_, err := c.app.judge(*c.setup)
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		return faults, nil
+	}
+	return nil, err
+}
+
+func (c *conversation) versioned(ctx context.Context) error {
+	if c.V2URL == "" && c.flagged {
+		return nil
+	}
+	if err := c.ask(ctx, "address of the versioned surface, such as https://api.example.com", "", &c.V2URL); err != nil || c.V2URL == "" {
+		return err
+	}
+	if err := c.ask(ctx, "plan of the workspace: free, pro, business or agency", "pro", &c.Plan); err != nil {
+		return err
+	}
+	return c.credential(ctx, schemas.SurfaceV2, "API key, from Settings, Developers, API keys", keyVariable)
+}
+
+func (c *conversation) application(ctx context.Context) error {
+	if c.AppURL == "" && c.flagged {
+		return nil // whoever names one by a flag does not want the other
+	}
+	if err := c.ask(ctx, "address of the application surface, such as https://app.example.com", "", &c.AppURL); err != nil {
+		return err
+	}
+	if c.AppURL == "" {
+		if c.V2URL == "" {
+			return usage("", "there is nothing to read without an address")
+		}
+		return nil
+	}
+	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", tokenVariable)
+}
+
+// credential asks for a secret that is in no variable, and tries it.
+func (c *conversation) credential(ctx context.Context, surface schemas.Surface, question, variable string) error {
+	for {
+		if _, ok := c.lookup(variable); ok {
+			fmt.Fprintf(c.out, "  %s is taken from the environment\n", variable)
+		} else {
+			secret, err := c.secret(ctx, question)
+			if err != nil {
+				return err
+			}
+			if secret == "" {
+				fmt.Fprintf(c.out, "  set %s later; it is not checked now\n", variable)
+				return nil
+			}
+			c.typed[variable] = secret
+		}
+		good, err := c.tries(ctx, func(conf *config.Config) []finding {
+			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
+				src.V2 = nil // which has been tried before
+			}
+			return c.app.checkSource(ctx, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+		})
+		if good || err != nil {
+			return err
+		}
+		delete(c.typed, variable)
+		if _, ok := c.lookup(variable); ok {
+			return usage("", "nothing was written")
+		}
+	}
+}
+
+// tries checks what was answered last, and asks whether to go on where it does
+// not work.
+func (c *conversation) tries(ctx context.Context, look func(*config.Config) []finding) (bool, error) {
+	if c.noCheck {
+		return true, nil
+	}
+	conf, err := c.app.judge(*c.setup)
+	if err != nil {
+		return false, err
+	}
+	bad := false
+	for _, f := range look(conf) {
+		mark := "ok"
+		if !f.OK {
+			bad, mark = true, "FAIL"
+		}
+		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, printable(f.Detail, false))
+		if f.Hint != "" {
+			if err := printHint(c.out, "    ", f.Hint); err != nil {
+				return false, err
+			}
+		}
+	}
+	if !bad || ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	return c.yes(ctx, "keep it all the same?")
+}
+
+func (c *conversation) destination(ctx context.Context) error {
+	for asked := false; ; asked = true {
+		if len(c.To) == 0 || asked {
+			to, err := c.line(ctx, "where tables go: duckdb:FILE, parquet:FOLDER or postgres://…", "duckdb:warehouse.duckdb")
+			if err != nil {
+				return err
+			}
+			if hasPassword(to) {
+				c.typed[databaseVariable], to = to, "${"+databaseVariable+"}"
+			}
+			c.To = []string{to}
+		}
+		faults, err := c.faults()
+		if err != nil {
+			return err
+		}
+		for _, f := range faults {
+			fmt.Fprintln(c.out, "  "+f.Message)
+		}
+		if len(faults) > 0 {
+			continue
+		}
+		good, err := c.tries(ctx, func(conf *config.Config) []finding {
+			var all []finding
+			for _, d := range conf.Destinations {
+				all = append(all, c.app.checkDestination(ctx, conf, d))
+			}
+			return all
+		})
+		if good || err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conversation) choice(ctx context.Context) error {
+	text := strings.Join(c.Streams, ",")
+	for {
+		if len(c.Streams) == 0 {
+			var err error
+			if text, err = c.line(ctx, "which streams, such as * or crm.*, sales.*, !hr.payslips", "*"); err != nil {
+				return err
+			}
+		}
+		c.Streams = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+		faults, err := c.faults()
+		if err != nil || len(faults) == 0 {
+			return err
+		}
+		for _, f := range faults {
+			fmt.Fprintln(c.out, "  "+f.Message)
+		}
+		c.Streams = nil
+	}
+}
+
+func (c *conversation) schedule(ctx context.Context) error {
+	if err := c.ask(ctx, "when `penstock serve` runs it, as cron has it: 0 2 * * * is every night at two; empty: by hand", "", &c.Cron); err != nil || c.Cron == "" {
+		return err
+	}
+	return c.ask(ctx, "in which zone", "UTC", &c.Zone)
+}
+
+// keepTyped offers to keep what was typed in a file for its owner alone, and
+// gives the file's path, "" for none. // Invariant 5
+func (a *app) keepTyped(ctx context.Context, p *asker, s setup) (string, error) {
+	if p == nil || len(s.typed) == 0 {
+		return "", nil
+	}
+	path := filepath.Join(filepath.Dir(a.config), ".env")
+	agreed, err := p.yes(ctx, "keep the secrets in "+path+", which only you can read?")
+	if err != nil || !agreed {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return "", usage("add "+strings.Join(sortedKeys(s.typed), ", ")+" to it yourself", "%s is there already and was left alone", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep secrets: %w", err)
+	}
+	var text strings.Builder
+	text.WriteString("# Made by `penstock init`. Load it with: set -a; . ./.env; set +a\n")
+	for _, name := range sortedKeys(s.typed) {
+		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.typed[name], "'", `'\''`))
+	}
+	_, err = f.WriteString(text.String())
+	return path, errors.Join(err, f.Close())
+}

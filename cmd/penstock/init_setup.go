@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+)
+
+// The variables that a configuration made by init takes its secrets from.
+const (
+	keyVariable      = "PENSTOCK_API_KEY"
+	tokenVariable    = "PENSTOCK_APP_TOKEN"
+	databaseVariable = "DATABASE_URL"
+)
+
+// setup is what a configuration made by init says.
+type setup struct {
+	V2URL, AppURL string
+	Plan          string
+	To            []string // URLs, as they stand in the file
+	Streams       []string
+	Cron, Zone    string
+	State         string
+
+	typed map[string]string // secrets, by their variables
+}
+
+// fill gives what was not asked for its default.
+func (s *setup) fill() {
+	s.Plan, s.Zone = cmp.Or(s.Plan, "pro"), cmp.Or(s.Zone, "UTC")
+	if len(s.To) == 0 {
+		s.To = []string{"duckdb:warehouse.duckdb"}
+	}
+	if len(s.Streams) == 0 {
+		s.Streams = []string{"*"}
+	}
+}
+
+// defaultState is the state folder of a configuration, as that would say it.
+func defaultState(path string) string {
+	return filepath.Join(filepath.Dir(path), config.DefaultState)
+}
+
+// refuse says what no command line may hold. // Invariant 5
+func (s *setup) refuse() error {
+	for _, to := range s.To {
+		if hasPassword(to) {
+			return usage("put it into "+databaseVariable+" and say --to '${"+databaseVariable+"}'",
+				"--to holds a password, and everyone on this machine sees command lines")
+		}
+	}
+	return nil
+}
+
+// hasPassword reports whether the URL of a destination is one to keep quiet.
+func hasPassword(to string) bool {
+	u, err := url.Parse(to)
+	if err != nil {
+		return strings.Contains(to, "@")
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}
+
+// newDestination is a destination as the file names it.
+type newDestination struct{ Name, URL string }
+
+// destinations are named for what they are.
+func (s setup) destinations() []newDestination {
+	words := map[string]string{"duckdb": "warehouse", "parquet": "lake", "postgres": "bi", "postgresql": "bi"}
+	count := map[string]int{}
+	var all []newDestination
+	for _, to := range s.To {
+		scheme, _, _ := strings.Cut(os.Expand(to, func(name string) string { v, _ := s.lookup(name); return v }), ":")
+		name := cmp.Or(words[scheme], "destination")
+		if count[name]++; count[name] > 1 {
+			name = fmt.Sprintf("%s%d", name, count[name])
+		}
+		all = append(all, newDestination{name, to})
+	}
+	return all
+}
+
+// variables are those that the configuration refers to.
+func (s setup) variables() []string {
+	var all []string
+	if s.V2URL != "" {
+		all = append(all, keyVariable)
+	}
+	if s.AppURL != "" {
+		all = append(all, tokenVariable)
+	}
+	for _, text := range append(slices.Clone(s.To), s.V2URL, s.AppURL) {
+		os.Expand(text, func(name string) string { all = append(all, name); return "" })
+	}
+	return all
+}
+
+// lacking are those of the variables that have no value.
+func (s setup) lacking() []string {
+	return slices.DeleteFunc(s.variables(), func(name string) bool { _, ok := s.lookup(name); return ok })
+}
+
+// lookup is a variable's value: typed, or of the environment.
+func (s setup) lookup(name string) (string, bool) {
+	if v := s.typed[name]; v != "" {
+		return v, true
+	}
+	v := os.Getenv(name)
+	return v, v != ""
+}
+
+// render writes the configuration.
+func (s setup) render() ([]byte, error) {
+	t, err := template.New("pipelines.yaml.tmpl").Funcs(template.FuncMap{"quote": config.Quote}).ParseFS(templates, "templates/pipelines.yaml.tmpl")
+	if err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
+	}
+	var text bytes.Buffer
+	err = t.Execute(&text, struct {
+		setup
+		Schema, KeyVariable, TokenVariable string
+		Destinations                       []newDestination
+	}{s, config.SchemaURL, keyVariable, tokenVariable, s.destinations()})
+	if err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// judge reads the configuration as every other verb would; a variable without a
+// value is not its fault.
+func (a *app) judge(s setup) (*config.Config, error) {
+	s.fill()
+	text, err := s.render()
+	if err != nil {
+		return nil, err
+	}
+	return a.parse(text, func(name string) (string, bool) {
+		v, ok := s.lookup(name)
+		switch {
+		case ok:
+			return v, true
+		case name == databaseVariable:
+			return "postgres://localhost/penstock", true
+		}
+		return "not set yet", true
+	})
+}
+
+// shellWord is text as one word of a shell.
+func shellWord(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" && text != "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
