@@ -60,6 +60,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"exits":    scriptExits,
 		"faults":   scriptFaults,
 		"await":    scriptAwait,
+		"awaits":   scriptAwaits,
 		"stats":    scriptStats,
 		"tmpfs":    scriptTmpfs,
 		"platform": scriptPlatform,
@@ -149,6 +150,19 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s did not come", args[0])
+}
+
+// scriptAwaits runs a program until its output is as wanted: awaits REGEXP PROGRAM
+// [ARG...].
+func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		_ = ts.Exec(args[1], args[2:]...) // what it reads may not be there yet
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("%s: no %s", strings.Join(args[1:], " "), args[0])
 }
 
 // scriptStats holds what the sandbox has seen: stats outside 0.

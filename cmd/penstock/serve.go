@@ -40,6 +40,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.holds = newHolds()
 	pipelines, err := a.served(c)
 	if err != nil {
 		return err

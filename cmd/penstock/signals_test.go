@@ -139,12 +139,14 @@ state: %s
 	fault, err := sandbox.ParseFault("crm.leads=malformed")
 	require.NoError(t, err)
 	require.NoError(t, platform.SetFaults(fault))
-	select {
-	case text := <-alerts:
-		require.Contains(t, text, "pipeline often: failed\n  crm.leads in lake: ")
-	case <-time.After(time.Minute):
-		_, text := d.get(t, "/metrics")
-		t.Fatalf("no alert came; the metrics say:\n%s", text)
+	for failed := false; !failed; {
+		select {
+		case text := <-alerts: // on a busy machine, also that runs are late
+			failed = strings.Contains(text, "pipeline often: failed\n  crm.leads in lake: ")
+		case <-time.After(time.Minute):
+			_, text := d.get(t, "/metrics")
+			t.Fatalf("no alert came; the metrics say:\n%s", text)
+		}
 	}
 	require.Eventually(t, metric(`penstock_alerts_total{kind="failed",outcome="sent"} 1`), time.Minute, 20*time.Millisecond)
 	require.Equal(t, 143, d.stop())

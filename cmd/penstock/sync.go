@@ -81,7 +81,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	}
 	defer r.close(a)
 	if !f.options.DryRun {
-		unlock, err := lockPipeline(ctx, c.State, p.Name)
+		unlock, err := a.holds.take(ctx, c.State, p.Name)
 		if err != nil {
 			return none, err
 		}
@@ -97,7 +97,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	if f.options.Backfill == nil {
 		cfg.Forecast = r.expect(ctx)
 	}
-	cfg.Files = a.files(r)
+	cfg.Files, cfg.Turns = a.files(r), a.holds.turnsOf(p.Name)
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	report, err := pipeline.Run(ctx, cfg)
 	hide()

@@ -41,6 +41,9 @@ func (w *worker) applyEvents(ctx context.Context) {
 		if !pause(ctx, applyPause) {
 			return
 		}
+		if again > 0 {
+			again = max(0, again-applyPause)
+		}
 	}
 }
 
@@ -66,8 +69,16 @@ func pause(ctx context.Context, d time.Duration) bool {
 // apply has events applied once and says when to do so again, below zero when
 // something comes.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
-	if p.Deltas == nil || !p.Beside && w.busy() {
-		return -1 // the end of the run wakes us
+	if p.Deltas == nil {
+		return -1
+	}
+	if !p.Beside {
+		select {
+		case w.turn <- struct{}{}:
+			defer func() { <-w.turn }()
+		default:
+			return -1 // the end of the run wakes us
+		}
 	}
 	started := time.Now()
 	got, err := w.guardDeltas(ctx, p)
@@ -89,12 +100,6 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 		return got.Again
 	}
 	return -1
-}
-
-func (w *worker) busy() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.run != ""
 }
 
 // guardDeltas is one application of events; a panic of it ends it alone.

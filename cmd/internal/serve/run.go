@@ -60,6 +60,14 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 			}
 		})
 	}
+	if !x.p.Beside {
+		select {
+		case x.turn <- struct{}{}:
+			defer func() { <-x.turn }()
+		case <-ctx.Done():
+			return pipeline.Report{Status: pipeline.StatusStopped}, nil
+		}
+	}
 	return x.p.Run(ctx, o)
 }
 

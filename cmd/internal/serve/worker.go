@@ -31,20 +31,27 @@ type worker struct {
 	orders  []Order // that begin when nothing else is under way
 	trouble string  // with the journal, as it was last told
 
+	turn  chan struct{}             // of a run or of Deltas, where they cannot be under way together
 	alive atomic.Pointer[time.Time] // when it last looked
 	work  sync.WaitGroup            // runs
 }
 
 func newWorker(d *Daemon, p Pipeline) *worker {
-	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1)}
+	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	now := time.Now()
 	w.alive.Store(&now)
-	w.define(p)
+	w.set(p)
 	return w
 }
 
 // define makes p what is run from now on; a run under way is not touched.
 func (w *worker) define(p Pipeline) {
+	w.set(p)
+	wake(w.changed)
+	wake(w.events)
+}
+
+func (w *worker) set(p Pipeline) {
 	w.mu.Lock()
 	w.p, w.fresh = p, true
 	w.defined++
@@ -54,8 +61,6 @@ func (w *worker) define(p Pipeline) {
 		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil
 		s.Next = p.Plan.Upcoming(time.Now(), shownSlots)
 	})
-	wake(w.changed)
-	wake(w.events)
 }
 
 // shownSlots is how many of the next slots are told.

@@ -1,0 +1,95 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// Events are applied when they come, again when that is asked for, and after an
+// error; streams that only a list can tell about are read in a run of their own.
+func TestDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var at []time.Duration
+		begun := time.Now()
+		answers := []Deltas{{}, {Applied: 3, Again: 5 * time.Second}, {Refresh: []string{"crm.deals"}}, {}}
+		p, closed := r.pipeline("p", Plan{}), 0
+		p.Beside = true
+		p.Deltas = func(context.Context) (Deltas, error) {
+			at = append(at, time.Since(begun))
+			if len(at) > len(answers) {
+				return Deltas{}, errors.New("inbox: disk full")
+			}
+			return answers[len(at)-1], nil
+		}
+		p.Close = func() { closed++ }
+		var orders []Order
+		r.run = func(_ context.Context, o Order) (pipeline.Report, error) {
+			orders = append(orders, o)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		r.start(p)
+		synctest.Wait()
+		require.Len(t, at, 1, "what an earlier process has left")
+		time.Sleep(10 * time.Second)
+		r.d.Received("main")
+		r.d.Received("other")
+		time.Sleep(time.Minute)
+		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at[:4], "its run's end has it look again")
+		require.Equal(t, []string{"crm.deals"}, orders[0].Streams)
+		require.Equal(t, TriggerRefresh, orders[0].Trigger)
+		for range 1000 {
+			r.d.Received("main")
+		}
+		time.Sleep(applyRetry / 2)
+		require.LessOrEqual(t, len(at), 6, "many events are applied together")
+		require.Error(t, seen[DeltasApplied](r)[4].Err)
+		before := len(at)
+		time.Sleep(applyRetry)
+		require.Len(t, at, before+1, "an error is tried again")
+
+		r.d.Reload = func(context.Context) ([]Pipeline, error) { return []Pipeline{p}, nil }
+		require.NoError(t, r.d.ReloadNow(t.Context()))
+		synctest.Wait()
+		require.Equal(t, 1, closed, "what the old definition had open")
+		r.stop()
+		require.Equal(t, 2, closed)
+	})
+}
+
+// Unless both agree about each commit, events are applied between runs alone.
+func TestDeltasBetweenRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		running, applying := false, false
+		p := r.pipeline("p", plan(t, "@hourly", CatchUpOnce))
+		work := func(is *bool, other *bool, d time.Duration) {
+			require.False(t, *other)
+			*is = true
+			time.Sleep(d)
+			*is = false
+		}
+		r.run = func(context.Context, Order) (pipeline.Report, error) {
+			work(&running, &applying, 20*time.Minute)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		applied := 0
+		p.Deltas = func(context.Context) (Deltas, error) {
+			work(&applying, &running, 7*time.Second)
+			applied++
+			return Deltas{Again: time.Second}, nil
+		}
+		r.start(p)
+		time.Sleep(5 * time.Hour)
+		r.stop()
+		require.Greater(t, applied, 1000)
+		require.Len(t, seen[RunEnded](r), 4)
+	})
+}
