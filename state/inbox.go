@@ -66,6 +66,7 @@ type Inbox struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
 	quota    int64
+	room     func(context.Context, []*delivery) error // roomFor
 
 	queue   chan *delivery // unbuffered: who could send is sure of an answer
 	closing chan struct{}
@@ -92,6 +93,7 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*Inbox, error) 
 	if b.quota == 0 {
 		b.quota = defaultQuota
 	}
+	b.room = b.roomFor
 	b.close = sync.OnceValue(func() error {
 		close(b.closing)
 		b.writer.Wait()

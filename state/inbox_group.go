@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -92,10 +93,13 @@ func (b *Inbox) commit(group []*delivery) {
 	defer b.mu.Unlock()
 	ctx := context.Background() // those who wait may leave, their group is written all the same
 	var g *grouping
-	err := b.change(ctx, func(tx inboxTx, a *account) error {
-		g = &grouping{tx: tx, account: a, quota: b.quota, heads: map[string]head{}}
-		return g.put(ctx, group)
-	})
+	err := b.room(ctx, group)
+	if err == nil {
+		err = b.change(ctx, func(tx inboxTx, a *account) error {
+			g = &grouping{tx: tx, account: a, quota: b.quota, heads: map[string]head{}}
+			return g.put(ctx, group)
+		})
+	}
 	if err != nil {
 		for _, d := range group {
 			d.was, d.err = "", err
@@ -105,6 +109,28 @@ func (b *Inbox) commit(group []*delivery) {
 	if g.added {
 		b.tell()
 	}
+}
+
+// spareSpace is what events leave free of a disk, half of a small one: to take
+// out what was applied needs room, too, and a journal without any is stuck.
+const spareSpace = 64 << 20
+
+// roomFor returns [ErrInboxFull], wrapped, if a group would take the last of the
+// disk.
+func (b *Inbox) roomFor(ctx context.Context, group []*delivery) error {
+	free, all, ok := diskSpace(filepath.Dir(b.file.path))
+	for _, d := range group {
+		free -= 2 * d.size // in the journal and in the file
+	}
+	spare := min(spareSpace, all/2)
+	if !ok || free >= spare {
+		return nil
+	}
+	empty, err := b.file.empty(ctx) // of the file, by what was trimmed
+	if err == nil && free+empty < spare {
+		err = fmt.Errorf("%w: the disk has no room", ErrInboxFull)
+	}
+	return err
 }
 
 // change runs do in a transaction, with an account that do may change along with

@@ -64,22 +64,19 @@ func (b *Inbox) trim(ctx context.Context, source string, through int64) (more bo
 // What a flood has left behind is given back to the disk a little at a time, and
 // some kept for the next.
 const (
-	sparePages  = 4 << 10 // of 4 KiB
+	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10
 )
 
 // shrink makes the file smaller while much of it is empty.
 func (b *Inbox) shrink(ctx context.Context) error {
 	for {
-		var free int
-		if err := b.file.read.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
-			return fmt.Errorf("read free pages: %w", err)
-		}
-		if free <= sparePages {
-			return nil
+		empty, err := b.file.empty(ctx)
+		if err != nil || empty <= spareBytes {
+			return err
 		}
 		b.mu.Lock()
-		_, err := b.file.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
+		_, err = b.file.write.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
 		b.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("give pages back: %w", err)

@@ -217,6 +217,15 @@ func (f *sqliteFile) there() error {
 	return nil
 }
 
+// empty returns how many bytes of the file hold nothing.
+func (f *sqliteFile) empty(ctx context.Context) (n int64, err error) {
+	err = f.read.QueryRowContext(ctx, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size").Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("read free pages: %w", err)
+	}
+	return n, nil
+}
+
 // change runs do in a transaction. When it returns nil what do has changed
 // survives a power cut, else nothing of it has happened. // Invariant 3
 func (f *sqliteFile) change(ctx context.Context, do func(*sql.Tx) error) error {

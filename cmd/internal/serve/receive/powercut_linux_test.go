@@ -1,0 +1,330 @@
+package receive
+
+import (
+	"bytes"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// call is one system call of a trace. Its lines tell what it can have been
+// before or after: calls of several threads overlap.
+type call struct {
+	name       string
+	args       string
+	path       string // of its first argument
+	ret        string
+	begin, end int
+}
+
+// readTrace reads what strace -f -y -x has written, in the order the calls ended.
+func readTrace(t *testing.T, path string) []call {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var calls []call
+	open := map[string]call{} // by thread
+	for n, line := range strings.Split(string(text), "\n") {
+		pid, rest, _ := strings.Cut(line, " ")
+		rest = strings.TrimLeft(rest, " ")
+		c, resumed := open[pid], strings.HasPrefix(rest, "<... ")
+		if resumed {
+			_, rest, _ = strings.Cut(rest, " resumed>")
+		} else {
+			c = call{begin: n}
+			var ok bool
+			if c.name, rest, ok = strings.Cut(rest, "("); !ok {
+				continue // a signal, an end
+			}
+		}
+		if begun, ok := strings.CutSuffix(rest, " <unfinished ...>"); ok {
+			c.args = begun
+			open[pid] = c
+			continue
+		}
+		if c.finish(c.args+rest, n) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// finish takes a call apart that has returned: arguments) = result. One that was
+// under way when its process was killed has not.
+func (c *call) finish(text string, line int) bool {
+	at := strings.LastIndex(text, " = ")
+	if at < 0 {
+		return false
+	}
+	c.args, c.end = strings.TrimSuffix(strings.TrimRight(text[:at], " "), ")"), line
+	descriptor := c.args
+	c.ret, _, _ = strings.Cut(text[at+len(" = "):], " ")
+	if c.name == "openat" {
+		descriptor = text[at+len(" = "):]
+	}
+	if _, path, ok := strings.Cut(strings.SplitN(descriptor, ",", 2)[0], "<"); ok {
+		c.path = strings.TrimSuffix(path, ">")
+	}
+	return true
+}
+
+// data is the first text among the arguments.
+func (c *call) data(t *testing.T) []byte {
+	t.Helper()
+	_, rest, _ := strings.Cut(c.args, `"`)
+	end := 0
+	for end < len(rest) && rest[end] != '"' {
+		if rest[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	require.False(t, strings.HasPrefix(rest[end:], `"...`), "strace has cut %s", c.name)
+	text, err := strconv.Unquote(`"` + octal(rest[:end]) + `"`)
+	require.NoError(t, err)
+	return []byte(text)
+}
+
+// octal fills the octal numbers of C up to the three digits of Go.
+func octal(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			continue
+		}
+		digits := 0
+		for digits < 3 && i+1+digits < len(s) && s[i+1+digits] >= '0' && s[i+1+digits] <= '7' {
+			digits++
+		}
+		if digits == 0 {
+			b.WriteString(s[i : i+2])
+			i++
+			continue
+		}
+		b.WriteString(`\` + strings.Repeat("0", 3-digits) + s[i+1:i+1+digits])
+		i += digits
+	}
+	return b.String()
+}
+
+// number is the n-th argument from the end, from 1.
+func (c *call) number(t *testing.T, n int) int {
+	t.Helper()
+	args := strings.Split(c.args, ", ")
+	v, err := strconv.Atoi(args[len(args)-n])
+	require.NoError(t, err)
+	return v
+}
+
+// disk is what a power cut leaves of the files of a folder: what was synced, and
+// of the rest as little as the system may choose to.
+type disk struct {
+	dir   string
+	files map[string]*file
+}
+
+type file struct {
+	synced   []byte
+	pending  []change
+	entered  bool // its name would be there
+	unlinked bool // its name is gone, once the folder is synced
+}
+
+type change struct {
+	at   int // line
+	do   func([]byte) []byte
+	torn func([]byte) []byte
+}
+
+// apply takes the effect of one call.
+func (d *disk) apply(t *testing.T, c call) {
+	t.Helper()
+	if strings.HasPrefix(c.ret, "-") {
+		return
+	}
+	if (c.name == "fsync" || c.name == "fdatasync") && c.path == d.dir {
+		for _, f := range d.files {
+			f.entered = !f.unlinked
+		}
+		return
+	}
+	if c.name == "unlink" || c.name == "unlinkat" {
+		if f := d.files[string(c.data(t))]; f != nil {
+			f.unlinked = true
+		}
+		return
+	}
+	if filepath.Dir(c.path) != d.dir || strings.HasSuffix(c.path, "-shm") {
+		return // the index of the journal is made anew
+	}
+	f := d.files[c.path]
+	if f == nil || f.unlinked {
+		f = &file{}
+		d.files[c.path] = f
+	}
+	switch c.name {
+	case "pwrite64", "write":
+		data, at := c.data(t), -1
+		if c.name == "pwrite64" {
+			at = c.number(t, 1)
+		}
+		f.pending = append(f.pending, change{c.end, put(data, at), put(data[:rand.IntN(len(data)+1)], at)})
+	case "ftruncate":
+		n := c.number(t, 1)
+		cut := func(b []byte) []byte { return append(b, make([]byte, max(0, n-len(b)))...)[:n] }
+		f.pending = append(f.pending, change{c.end, cut, cut})
+	case "fsync", "fdatasync":
+		for len(f.pending) > 0 && f.pending[0].at < c.begin {
+			f.synced, f.pending = f.pending[0].do(f.synced), f.pending[1:]
+		}
+	}
+}
+
+// put writes data at a place, or at the end where that is negative.
+func put(data []byte, at int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		from := at
+		if at < 0 {
+			from = len(b)
+		}
+		b = append(b, make([]byte, max(0, from+len(data)-len(b)))...)
+		copy(b[from:], data)
+		return b
+	}
+}
+
+// cut writes what is left into a folder. With luck some of what was not synced is
+// there, too, in any order and torn.
+func (d *disk) cut(t *testing.T, dir string, luck bool) {
+	t.Helper()
+	for path, f := range d.files {
+		if !f.entered {
+			continue
+		}
+		content := slices.Clone(f.synced)
+		for _, c := range f.pending {
+			switch {
+			case luck && rand.IntN(2) == 0:
+				content = c.do(content)
+			case luck && rand.IntN(2) == 0:
+				content = c.torn(content)
+			}
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)), content, 0o600))
+	}
+}
+
+// traced runs a receiver under strace while n events come from 8 senders, and
+// returns what it did.
+func traced(t *testing.T, dir string, n int) []call {
+	t.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed")
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	p := startReceiver(t, dir, "strace", "-f", "--seccomp-bpf", "-y", "-x", "-s", "1000000", "-o", trace,
+		"-e", "trace=openat,pwrite64,write,ftruncate,fsync,fdatasync,read,unlink,unlinkat")
+	s := newSender(t)
+	s.pad = 160 << 10 // so that the journal is taken into the file meanwhile
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range n / 8 {
+				s.post(p.url, s.id())
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, s.acked, n)
+	stopTraced(t, p)
+	return readTrace(t, trace)
+}
+
+// stopTraced ends strace and the receiver below it.
+func stopTraced(t *testing.T, p *process) {
+	t.Helper()
+	children, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/task/" + strconv.Itoa(p.Process.Pid) + "/children")
+	require.NoError(t, err)
+	for _, pid := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(pid)
+		require.NoError(t, err)
+		child, err := os.FindProcess(n)
+		require.NoError(t, err)
+		require.NoError(t, child.Kill())
+	}
+	_ = p.Wait() // strace says how it went
+}
+
+var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
+
+// Before each 2xx, what it acknowledges was synced: by the order of the system
+// calls, and by what would be left if the power failed at that very moment.
+// // Invariant 3
+func TestPowerCut(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	calls := traced(t, dir, 32)
+	d := &disk{dir: dir, files: map[string]*file{}}
+	asked := map[string][]byte{} // by connection: what was read since its last answer
+	heard := map[string]int{}    // and when its last byte was
+	acked := map[string]bool{}
+	synced, syncs, cuts, taken := -1, 0, 0, 0 // synced: the beginning of the last sync of the journal
+	for _, c := range calls {
+		socket := strings.HasPrefix(c.path, "socket:")
+		switch {
+		case socket && c.name == "read" && !strings.HasPrefix(c.ret, "-"):
+			asked[c.path] = append(asked[c.path], c.data(t)...)
+			heard[c.path] = c.end
+		case socket && c.name == "write" && bytes.HasPrefix(c.data(t), []byte("HTTP/1.1 2")):
+			id := eventID.FindSubmatch(asked[c.path])
+			require.NotNil(t, id, "an answer to nothing: %s", asked[c.path])
+			require.Greater(t, synced, heard[c.path], "%s is acknowledged without a sync since it came", id[1])
+			acked[string(id[1])] = true
+			delete(asked, c.path)
+			requireLeft(t, d, acked, cuts%2 == 1)
+			cuts++
+		case (c.name == "fsync" || c.name == "fdatasync") && strings.HasSuffix(c.path, "inbox.db-wal"):
+			synced, syncs = c.begin, syncs+1
+		case c.name == "fsync" && strings.HasSuffix(c.path, "inbox.db") && cuts > 0:
+			taken++
+		}
+		d.apply(t, c)
+	}
+	require.Equal(t, 32, cuts)
+	require.NotZero(t, taken, "the journal was never taken into the file")
+	t.Logf("%d answers, each after a sync; %d syncs of the journal in all; %d power cuts, nothing acknowledged was missing", cuts, syncs, cuts)
+}
+
+// requireLeft holds that all of ids are there after a power cut.
+func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // to be looked at, not to last
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	d.cut(t, dir, luck)
+	inbox, err := state.OpenInbox(t.Context(), dir, state.InboxOptions{})
+	require.NoError(t, err)
+	es, err := inbox.Events(t.Context(), "main", 0, 1e6)
+	require.NoError(t, err)
+	there := map[string]bool{}
+	for _, e := range es {
+		there[e.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		require.True(t, there[id], "%s was acknowledged", id)
+	}
+	require.NoError(t, inbox.Close())
+}
