@@ -18,7 +18,9 @@ import (
 func postgresPlace(scheme string) place {
 	return place{
 		scheme: scheme, open: openPostgres, check: checkPostgres,
-		room: room{heap: 38 << 20, budget: 16 << 20, group: 8 << 20}, // rows stream through, and a commit costs little
+		// Rows stream through, and a commit costs little: two groups are under way at
+		// a time, so that the server never waits for the next.
+		room: room{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil
 		},

@@ -118,7 +118,7 @@ func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 		return nil
 	}
 	if p.budget.try(cost) {
-		p.group.held += cost
+		p.hold(cost)
 		return nil
 	}
 	p.open.Wait()
@@ -131,8 +131,26 @@ func (p *pass) reserve(ctx context.Context, groups chan<- *group, n int) error {
 			return context.Cause(ctx)
 		}
 	}
-	p.group.held += cost
+	p.hold(cost)
 	return nil
+}
+
+func (p *pass) hold(cost int64) {
+	p.group.held += cost
+	p.group.loose += cost
+}
+
+// settle gives back what the pages of a batch have taken from the budget beyond
+// the bytes that it holds: as JSON, records are often twice as large. Without it
+// a group and the next would not find room beside each other, and one would be
+// gathered only when the other is committed.
+func (p *pass) settle(bytes int64) {
+	g := p.group
+	if spare := g.loose - bytes; spare > 0 {
+		p.budget.release(spare)
+		g.held -= spare
+	}
+	g.loose = 0
 }
 
 func (p *pass) count(page extract.Page) {

@@ -89,6 +89,7 @@ type group struct {
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches
 	held    int64 // from the budget
+	loose   int64 // of held: what pages have taken that are in no batch yet
 	spill   bool  // have it applied, though the transaction stays open
 
 	next    position // after the group's last page

@@ -13,7 +13,9 @@ import (
 // they came: a filter makes no list shorter.
 func (p *pass) flush() error {
 	g := p.group
-	g.bytes += p.mapper.Bytes()
+	bytes := p.mapper.Bytes()
+	g.bytes += bytes
+	defer p.settle(bytes)
 	batches, rejects := p.mapper.Flush()
 	for _, b := range batches {
 		p.profile.add(b.Table, b.Batch)
