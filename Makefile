@@ -63,6 +63,10 @@ servers: ## servers of the public registries, fetched once: their lists are read
 fuzz: ## each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)
 
+.PHONY: man
+man: ## the manual: a page for every verb in bin/man, to be read with man -l
+	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
+
 .PHONY: clean
 clean: ## remove what the targets above made
 	rm -rf bin demo

@@ -22,8 +22,10 @@ func (a *app) demoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "all of it in a minute: sandbox, sync into DuckDB, three queries, a second run that changes nothing",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
+		Long: `All of it in a minute, without an account or a network: a sandbox, a sync of every
+stream into a DuckDB file, three queries, and a second run that changes nothing.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
 	}
 	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; those of an earlier demo are replaced")
 	return cmd

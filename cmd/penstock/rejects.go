@@ -30,7 +30,9 @@ func (a *app) rejectsListCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "records and values that are not in the tables, and why",
-		Args:  cobra.NoArgs,
+		Example: `  penstock rejects list
+  penstock rejects list --stream crm.leads`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.read(cmd.Context(), to, func(d *reader) error { return a.listRejects(cmd.Context(), d, stream, all) })
 		},

@@ -22,7 +22,9 @@ func (a *app) schemaCmd() *cobra.Command {
 		name, short, long string
 		run               func(context.Context, *reader, string) error
 	}{
-		{"show", "a table's columns, and every change that was made to it", "", a.showSchema},
+		{"show", "a table's columns, and every change that was made to it", `A table's columns with their types, the fields of the source that they hold and
+what is known of their meaning; and every change that was made to it, when, by
+which run, and why.`, a.showSchema},
 		{"accept", "take a table that was changed by hand for what it now is", `Take a table that was changed by hand for what it now is, so that its stream goes
 on. A column that is gone is made anew by its next value; one with another type
 keeps it.`, a.acceptSchema},

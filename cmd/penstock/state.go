@@ -33,7 +33,9 @@ func (a *app) stateShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "the cursor of every stream, as the destination holds it",
-		Args:  cobra.NoArgs,
+		Example: `  penstock state show
+  penstock state show --to lake --json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.read(cmd.Context(), to, func(d *reader) error {
 				out, err := project(cmd.Context(), d, load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)

@@ -33,7 +33,9 @@ func (a *app) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "the version of penstock, of the engines in it, and what this build can open",
-		Args:  cobra.NoArgs,
+		Long: `The version of penstock and what it was built from, the versions of the engines in
+it, and the destinations that this build can open.`,
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionNow()
 			if a.json {

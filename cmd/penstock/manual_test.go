@@ -1,0 +1,66 @@
+package main
+
+import (
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+var manual = flag.String("man", "", "folder to write the manual's pages to, as make man does")
+
+// TestEveryVerbIsDescribed: help, completion and the manual come from the verbs
+// themselves, so each must say what it does, how, and what its flags are.
+func TestEveryVerbIsDescribed(t *testing.T) {
+	t.Parallel()
+	a := &app{out: io.Discard, err: io.Discard}
+	eachVerb(a.root(), func(c *cobra.Command) {
+		path := c.CommandPath()
+		require.NotEmpty(t, c.Short, path)
+		require.False(t, strings.HasSuffix(c.Short, "."), "%s: a phrase, not a sentence", path)
+		if !c.HasSubCommands() {
+			require.NotEmpty(t, c.Long+c.Example, "%s wants an example, or more words", path)
+		}
+		for line := range strings.Lines(c.Example) {
+			line = strings.TrimSpace(line)
+			require.True(t, strings.Contains(line, "penstock "), "%s: example %q", path, line)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%s --%s", path, f.Name) })
+	})
+}
+
+// eachVerb goes through the verbs that users see, of all depths.
+func eachVerb(c *cobra.Command, each func(*cobra.Command)) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			each(sub)
+			eachVerb(sub, each)
+		}
+	}
+}
+
+// TestManual writes a page for every verb, to be read with man -l.
+func TestManual(t *testing.T) {
+	dir := *manual
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	a := &app{out: io.Discard, err: io.Discard}
+	root := a.root()
+	root.DisableAutoGenTag = true
+	require.NoError(t, doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "penstock", Manual: "penstock"}, dir))
+	eachVerb(root, func(c *cobra.Command) {
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		require.NoError(t, err)
+		require.Contains(t, string(page), ".SH NAME")
+		require.Contains(t, string(page), ".SH SYNOPSIS")
+	})
+}
