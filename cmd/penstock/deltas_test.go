@@ -57,7 +57,11 @@ func testWebhooksLand(t *testing.T, to target) {
 	p.write(t, "DELETE", "/api/deal/delete/"+deals[0], "")
 	p.announce(t, b, "deal.deleted", deals[0])
 	p.write(t, "PUT", "/v2/tickets/"+tickets[0], `{"status":"solved"}`)
-	p.announce(t, b, "ticket.updated", tickets[0])
+	_, err = b.Append(t.Context(), state.Event{
+		Source: "main", ID: "evt_ticket", Type: "ticket.updated", Received: time.Now().Add(-time.Minute), Scheme: "hex",
+		Body: fmt.Appendf(nil, `{"id":"evt_ticket","type":"ticket.updated","data":{"id":%q,"subject":"By an event"}}`, tickets[0]),
+	})
+	require.NoError(t, err)
 	p.announce(t, b, "gadget.updated", "7")
 
 	var said bytes.Buffer
@@ -73,6 +77,7 @@ func testWebhooksLand(t *testing.T, to target) {
 	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_via = 'webhook'"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
+	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_tickets WHERE subject = 'By an event' AND status IS NOT NULL AND _penstock_via = 'webhook'"))
 	require.EqualValues(t, 6, w.count(t, "SELECT count(*) FROM _penstock_events"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM _penstock_events WHERE state = 'unmapped'"))
 	require.NoError(t, w.db.Close())

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,17 +53,17 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"drift", "state", "why"} {
+	for _, name := range []string{"drift", "state", "why", "webhooks"} {
 		out.columns = append(out.columns, schemas.Field(name, schemas.Text, ""))
 	}
-	add := func(k state.Key, updated any) {
-		out.rows = append(out.rows, statusRow(k, updated, newest[k], changed, open[k]))
+	add := func(k state.Key, updated, webhooks any) {
+		out.rows = append(out.rows, append(statusRow(k, updated, newest[k], changed, open[k]), webhooks))
 		delete(open, k)
 	}
 	err = scan(ctx, d, load.State, func(r row) error {
 		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
 		if !strings.HasPrefix(k.Stream, "_") { // else penstock's own
-			add(k, r.value("updated_at"))
+			add(k, r.value("updated_at"), webhooksOf(r.text("cursor")))
 		}
 		return nil
 	})
@@ -71,11 +72,11 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	for k := range newest {
 		if strings.Contains(k.Stream, " ") { // a backfill, which has no row of its own there
-			add(k, newest[k].at)
+			add(k, newest[k].at, nil)
 		}
 	}
 	for _, k := range slices.Collect(maps.Keys(open)) {
-		add(k, nil)
+		add(k, nil, nil)
 	}
 	out = out.sort("pipeline", "stream")
 	if a.verbose || a.json {
@@ -83,6 +84,29 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	}
 	printStanding(a.out, out, time.Now())
 	return nil
+}
+
+// webhooksOf is what a stream's events have come to, from its cursor; nil where
+// none has come.
+func webhooksOf(cursor string) any {
+	w, ok := pipeline.WebhooksOf(state.Cursor(cursor))
+	if !ok {
+		return nil
+	}
+	words := fmt.Sprintf("applied up to event %d", w.Through)
+	if share, ok := w.Coverage(); ok {
+		words = fmt.Sprintf("%.0f %% of %s announced, %s", 100*share, plural(int(w.Announced+w.Found), "change"), words)
+	}
+	if w.Open > 0 {
+		words += fmt.Sprintf(", %s to be asked for again", plural(w.Open, "record"))
+	}
+	if w.Refresh {
+		words += ", the stream is to be read"
+	}
+	if w.Dead > 0 {
+		words += fmt.Sprintf(", %s given up", plural(int(w.Dead), "record"))
+	}
+	return words
 }
 
 // statusRow is the line of one stream. What it met counts until a later run has

@@ -187,6 +187,13 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 // the events, in one step. // Invariants 1, 2
 func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
+	told, table, err := x.provisional(ctx, p, stamp)
+	if err != nil {
+		return load.Outcome{}, err
+	}
+	if told != nil {
+		defer told.Release()
+	}
 	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, load.Pass{Run: stamp, Whole: true, Log: x.Log[s.Name]})
 	if err != nil {
 		return load.Outcome{}, err
@@ -205,6 +212,11 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	out, err := tx.Apply(ctx, load.Sweep{})
 	if err != nil {
 		return out, err
+	}
+	if told != nil {
+		if err := tx.Write(ctx, table, told); err != nil {
+			return out, err
+		}
 	}
 	if err := x.bury(ctx, tx, m, &out); err != nil {
 		return out, err

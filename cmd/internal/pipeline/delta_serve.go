@@ -73,6 +73,11 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 	}
 	x := &delta{Deltas: d, q: q, began: d.now().UTC()}
 	if byList {
+		for _, e := range q.lacking(d.Destinations) {
+			if e.data != nil && !e.gone {
+				x.told = append(x.told, e)
+			}
+		}
 		q.giveUp()
 		x.refresh, x.through = q.whole.last, q.whole.last
 		return x.commit(ctx)
@@ -159,6 +164,7 @@ type delta struct {
 	gone    []*entity // that are to be buried
 	dead    []given
 	again   []*entity // to be asked for once more
+	told    []*entity // that are not asked for, and of which an event tells
 	through int64
 	refresh int64
 }

@@ -77,6 +77,7 @@ type StreamReport struct {
 	Duration    time.Duration `json:"duration"`
 	NotBefore   time.Time     `json:"not_before,omitzero"` // of a parked stream
 	Notices     []Notice      `json:"notices,omitempty"`   // how the source is not as it was, the gravest first
+	Webhooks    *Webhooks     `json:"webhooks,omitempty"`  // what its events have come to; nil where none has
 	Err         error         `json:"-"`
 }
 

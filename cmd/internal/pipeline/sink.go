@@ -161,6 +161,10 @@ func (k *sink) close(ctx context.Context, err error, d time.Duration) StreamRepo
 	k.rollback()
 	r := k.report
 	r.Duration = d
+	if a, err := k.main.applied(); err == nil && k.main.events != "" {
+		w := a.webhooks()
+		r.Webhooks = &w
+	}
 	if r.Err == nil && !k.finished {
 		r.Err = err
 		if k.lagged != nil {

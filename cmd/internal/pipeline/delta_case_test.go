@@ -1,0 +1,360 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// The same event again, at once and in the next process, has no further effect.
+func TestDeltasApplyAnEventOnce(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.sync()
+	m.records[1] = 7
+	e := m.event("updated", 1)
+	m.send(e)
+	require.EqualValues(t, 1, r.apply().Written)
+	asked := m.asked
+	r.start()
+	require.Zero(t, r.apply().Refetches, "requests for what is applied")
+	require.Equal(t, asked, m.asked)
+	m.send(e) // the sender, under another id maybe
+	require.Zero(t, r.apply().Written)
+	r.equal()
+}
+
+// A process that dies between a commit and the next knows where it was.
+func TestDeltasGoOnWhereACommitWas(t *testing.T) {
+	m := newModel(30)
+	r := newDeltaRig(t, m)
+	r.sync()
+	for id := range 20 {
+		m.records[id+1] = 2
+		m.send(m.event("updated", id+1))
+	}
+	commits := 0
+	memory := r.config.Destinations[0].Destination.(*loadtest.Memory)
+	r.config.Destinations[0].Destination = memory.Reopen(func(step string) error {
+		if step == "precommit" {
+			if commits++; commits == 4 {
+				return errKilled
+			}
+		}
+		return nil
+	})
+	r.start()
+	_, err := r.deltas.Apply(t.Context())
+	require.NoError(t, err)
+	before := m.asked
+	r.config.Destinations[0].Destination = memory.Reopen(nil)
+	r.start()
+	r.apply()
+	r.equal()
+	require.Less(t, m.asked-before, 20, "what was committed is not asked for again")
+}
+
+// Two bodies under one id: neither is believed.
+func TestDeltasConflict(t *testing.T) {
+	m := newModel(4)
+	r := newDeltaRig(t, m)
+	r.sync()
+	m.records[2] = 3
+	e := m.event("updated", 2)
+	m.send(e)
+	e.Conflict, e.Body = true, []byte(`{"id":"`+e.ID+`","type":"contact.updated","data":{"id":2,"name":"forged"}}`)
+	m.send(e)
+	rep := r.apply()
+	require.Equal(t, 1, rep.Conflicts)
+	r.equal()
+}
+
+// Deleted before created, created after deleted, updated though nobody knows it:
+// the source decides.
+func TestDeltasWrongOrders(t *testing.T) {
+	for name, story := range map[string]func(m *model){
+		"deleted before created": func(m *model) {
+			m.records[9] = 1
+			e := m.event("created", 9)
+			delete(m.records, 9)
+			m.send(m.event("deleted", 9))
+			m.send(e)
+		},
+		"created after deleted": func(m *model) {
+			delete(m.records, 2)
+			e := m.event("deleted", 2)
+			m.records[2] = 4
+			m.send(m.event("created", 2))
+			m.send(e)
+		},
+		"update of an unknown record": func(m *model) { m.records[9] = 2; m.send(m.event("updated", 9)) },
+		"update of a record that is gone": func(m *model) {
+			e := m.event("updated", 3)
+			delete(m.records, 3)
+			m.send(e)
+		},
+		"deletion of a record that never was": func(m *model) { m.send(m.event("deleted", 77)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(5)
+			r := newDeltaRig(t, m)
+			r.sync()
+			story(m)
+			require.LessOrEqual(t, r.apply().Refetches, 3*len(m.events))
+			r.equal()
+		})
+	}
+}
+
+// An event before the first run lands its record; the run then takes it for its
+// own.
+func TestDeltasBeforeTheFirstRun(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	m.send(m.event("updated", 2))
+	r.apply()
+	require.Equal(t, map[int]string{2: "n1"}, rows(t, r.config.Destinations[0]))
+	rep := r.sync()
+	require.Positive(t, rep.Streams[0].Counts.Unchanged)
+	r.equal()
+}
+
+// Types that nobody knows, and bodies that are no events, are kept and counted.
+func TestDeltasKeepWhatTheyDoNotKnow(t *testing.T) {
+	m := newModel(3)
+	r := newDeltaRig(t, m)
+	r.sync()
+	bodies := []string{`{"id":"1","type":"gadget.made","data":{"id":1}}`, `{"type":7}`, `{"id":"3","type":"../../x"}`, "not JSON", "\xff\x00\x01", `[]`, `{"id":"e","type":"contact.updated"}`}
+	for i, b := range bodies {
+		m.send(state.Event{Source: "main", ID: strconv.Itoa(i), Type: map[bool]string{true: "contact.updated", false: "gadget.made"}[i == 6], Scheme: "hex", Body: []byte(b)})
+	}
+	rep := r.apply()
+	require.Equal(t, len(bodies), rep.Events)
+	require.Equal(t, len(bodies)-1, rep.Unmapped)
+	require.Equal(t, []string{"v2.contacts"}, rep.Refresh, "an event about no record that can be named")
+	var states, encodings []string
+	scan(t, r.config.Destinations[0], load.Events.Name, []string{"state", "encoding"}, func(row []string) {
+		states, encodings = append(states, row[0]), append(encodings, row[1])
+	})
+	require.Equal(t, []string{"unmapped", "unmapped", "unmapped", "unparsed", "unparsed", "unparsed", "mapped"}, states)
+	require.Equal(t, []string{"", "", "", "", "base64", "", ""}, encodings)
+	r.sync()
+	require.Empty(t, r.apply().Refresh, "it has been read since")
+}
+
+// The source serves what it had before for a while: it is asked again.
+func TestDeltasReadLag(t *testing.T) {
+	m := newModel(6)
+	r := newDeltaRig(t, m)
+	r.sync()
+	was := m.records[1]
+	m.records[1] = 9
+	m.old[1], m.was[1] = 1, &was
+	m.send(m.event("updated", 1))
+	two := m.records[2]
+	delete(m.records, 2)
+	m.old[2], m.was[2] = 2, &two
+	m.send(m.event("deleted", 2))
+	m.records[8] = 1
+	m.old[8], m.was[8] = 1, nil
+	m.send(m.event("created", 8))
+	rep := r.apply()
+	r.equal()
+	require.LessOrEqual(t, rep.Refetches, 9)
+}
+
+// One record that cannot be had, among many: it is set aside, the others are
+// applied.
+func TestDeltasPoison(t *testing.T) {
+	m := newModel(200)
+	r := newDeltaRig(t, m)
+	r.sync()
+	for id := 1; id <= 200; id++ {
+		m.records[id] = 2
+		m.send(m.event("updated", id))
+	}
+	m.served = func(id int) error {
+		if id == 77 {
+			return &wire.Error{Class: wire.Malformed, Status: 200, Message: "half a record"}
+		}
+		return nil
+	}
+	rep := r.apply()
+	require.Equal(t, 1, rep.Dead)
+	require.EqualValues(t, 199, rep.Written)
+	require.Contains(t, r.dead[77], "half a record")
+	require.Contains(t, fmt.Sprint(memoryOf(r).Rows(load.Rejects.Name)), "event 77 was given up after 3 tries")
+	m.served = nil
+	require.Zero(t, r.apply().Refetches, "no more tries")
+	r.sync()
+	r.equal()
+}
+
+func memoryOf(r *deltaRig) *loadtest.Memory {
+	return r.config.Destinations[0].Destination.(*loadtest.Memory)
+}
+
+// An endpoint that fails for every record does not hold events back for ever.
+func TestDeltasEndpointGone(t *testing.T) {
+	m := newModel(6)
+	r := newDeltaRig(t, m)
+	r.sync()
+	m.served = func(int) error { return &wire.Error{Class: wire.NotEntitled, Status: 403} }
+	m.records[3] = 4
+	m.send(m.event("updated", 3))
+	var rep DeltaReport
+	for range 5 {
+		var err error
+		rep, err = r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+	}
+	require.Zero(t, rep.Behind)
+	require.EqualValues(t, 1, rep.Through)
+	require.Equal(t, []string{"v2.contacts"}, rep.Refresh)
+	r.sync()
+	r.equal()
+}
+
+// brittle is a destination that may not be reached.
+type brittle struct {
+	*loadtest.Memory
+	err error
+}
+
+func (b *brittle) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	if b.err != nil {
+		return "", b.err
+	}
+	return b.Memory.Cursor(ctx, k)
+}
+
+// A destination that is down keeps nobody waiting but itself.
+func TestDeltasDestinationDown(t *testing.T) {
+	m := newModel(50)
+	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
+	r := newDeltaRig(t, m, Destination{Name: "up", Destination: up}, Destination{Name: "down", Destination: down})
+	r.sync()
+	down.err = errors.New("no connection")
+	r.deltas.pace.rest = time.Hour
+	for n := range 500 {
+		id := n%50 + 1
+		m.records[id]++
+		m.send(m.event("updated", id))
+	}
+	var rep DeltaReport
+	for range 30 {
+		var err error
+		rep, err = r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, m.truth(), rows(t, up))
+	require.Zero(t, rep.Through, "nothing may be trimmed")
+	require.LessOrEqual(t, m.asked, 3*500)
+	down.err = nil
+	clear(r.deltas.resting)
+	require.EqualValues(t, 500, r.apply().Through)
+	r.equal()
+	for _, d := range r.config.Destinations {
+		n := 0
+		scan(t, d, load.Events.Name, []string{"ordinal"}, func([]string) { n++ })
+		require.Equal(t, 500, n, d.Name)
+	}
+}
+
+// An inbox that was lost begins to count anew: its events are new ones.
+func TestDeltasInboxLost(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.sync()
+	for range 10 {
+		m.send(m.event("updated", 1))
+	}
+	r.apply()
+	m.events = nil
+	time.Sleep(2 * time.Millisecond) // to the microsecond, events come later than commits
+	r.start()
+	m.records[2] = 8
+	m.send(m.event("updated", 2))
+	rep := r.apply()
+	require.Equal(t, 1, rep.Events)
+	r.equal()
+	r.start()
+	require.Zero(t, r.apply().Refetches)
+}
+
+// What polls find and no event has announced is counted.
+func TestDeltasCoverage(t *testing.T) {
+	m := newModel(10)
+	r := newDeltaRig(t, m)
+	r.sync()
+	for id := 1; id <= 3; id++ {
+		m.records[id] = 2
+		m.send(m.event("updated", id))
+	}
+	r.apply()
+	m.records[4] = 2 // its event is lost
+	rep := r.sync()
+	require.EqualValues(t, 1, rep.Streams[0].Webhooks.Found)
+	at, err := memoryOf(r).Cursor(t.Context(), state.Key{Pipeline: "nightly", Stream: "v2.contacts"})
+	require.NoError(t, err)
+	w, ok := WebhooksOf(at)
+	require.True(t, ok)
+	require.EqualValues(t, 3, w.Announced)
+	require.EqualValues(t, 1, w.Found)
+	share, _ := w.Coverage()
+	require.InDelta(t, 0.75, share, 0.001)
+}
+
+// Where records cannot be asked for, what an event tells stands until the stream
+// is read: beside the values that it does not tell.
+func TestDeltasProvisional(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.config.Catalogue = nil
+	r.start()
+	r.sync()
+	m.records[2] = 9
+	e := m.event("updated", 2)
+	e.Body = []byte(`{"data":{"id":2,"name":"n9","size":7,"updated_at":"21-11-2026 10:05"}}`)
+	m.send(e)
+	m.send(state.Event{Source: "main", Type: "contact.deleted", Scheme: "hex", Body: []byte(`{"data":{"id":3}}`)})
+	m.send(m.event("created", 77)) // of which nothing is known yet
+	rep := r.apply()
+	require.Equal(t, []string{"v2.contacts"}, rep.Refresh)
+	var told []string
+	scan(t, memoryOf(r), "v2_contacts", []string{"id", "name", "updated_at", schemas.ColVia, schemas.ColHash}, func(row []string) {
+		if row[3] == "webhook" {
+			told = append(told, row[0], row[1], row[2], row[4])
+		}
+	})
+	require.Equal(t, []string{"2", "n9", "2026-11-21T10:00:00Z", provisionalHash}, told)
+	require.Len(t, rows(t, memoryOf(r)), 5)
+	require.EqualValues(t, 1, r.sync().Totals().Counts.Written)
+	r.equal()
+	require.Empty(t, r.apply().Refresh)
+}
+
+// A filter that leaves a record out by now takes its row away.
+func TestDeltasFilter(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	s := &r.config.Streams[0]
+	s.Rules.Filter = []schemas.Condition{{Column: "name", NotIn: []string{"n9"}}}
+	r.start()
+	r.sync()
+	m.records[2] = 9
+	m.send(m.event("updated", 2))
+	require.EqualValues(t, 1, r.apply().Deleted)
+	require.NotContains(t, rows(t, memoryOf(r)), 2)
+}

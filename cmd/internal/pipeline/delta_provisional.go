@@ -1,0 +1,205 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// provisionalHash is that of a row with values that only an event has told. No
+// record has it, so the next reading writes what the source says in its place.
+const provisionalHash = "provisional"
+
+// provisionalRows is how many rows of a table are looked through for those that
+// events are about; in a larger one their values wait for the reading.
+const provisionalRows = 200_000
+
+// provisional is what events say of records that cannot be asked for: values of
+// columns that are there, in the types that these have. A record's other values
+// stay as they are, and it is nothing where the whole row is not known.
+type provisional struct {
+	x     *delta
+	table schemas.Table
+	told  map[string]int // row of said, by key as cellText has it
+	said  arrow.RecordBatch
+}
+
+// provisional makes the rows for what is told of the entities; nil for none.
+func (x *delta) provisional(ctx context.Context, p *placed, stamp string) (arrow.RecordBatch, schemas.Table, error) {
+	s := x.q.stream
+	var none schemas.Table
+	if len(x.told) == 0 || len(s.Key) != 1 || s.Table.Mode.Or(schemas.Merge) != schemas.Merge || p.pos.rules != "" || len(s.Rules.Filter) > 0 {
+		return nil, none, nil
+	}
+	tables, err := p.dest.Tables(ctx, s.Table.Name)
+	if err != nil || len(tables) != 1 { // what hangs from a row would have to be known as well
+		return nil, none, err
+	}
+	v := &provisional{x: x, table: tables[0], told: map[string]int{}}
+	if err := v.read(stamp); err != nil || v.said == nil {
+		return nil, none, err
+	}
+	defer v.said.Release()
+	b, err := v.find(ctx, p)
+	return b, v.table, err
+}
+
+// plainly keeps of what an event says the scalars of columns that are there.
+func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
+		return nil
+	}
+	for name, value := range all {
+		known := slices.ContainsFunc(v.table.Columns.Fields(), func(f arrow.Field) bool { return schemas.Source(f) == "/"+name })
+		if !known || len(value) == 0 || value[0] == '{' || value[0] == '[' || string(value) == "null" {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// read maps what events say, as the records of the list are mapped. A column whose
+// type would have to change for it is not told: the event says it in another way.
+func (v *provisional) read(stamp string) error {
+	var records [][]byte
+	for _, e := range v.x.told {
+		if plain := v.plainly(e); len(plain) > 1 {
+			text, err := json.Marshal(plain)
+			if err != nil {
+				return err
+			}
+			records = append(records, text)
+		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	m, err := v.x.mapSome(stamp, []schemas.Table{v.table}, records)
+	if err != nil {
+		return nil // nothing of it is worth an error: the reading brings it
+	}
+	defer m.release()
+	i := slices.IndexFunc(m.batches, func(b transform.TableBatch) bool { return b.Table.Name == v.table.Name })
+	if i < 0 || len(m.rejects) > 0 {
+		return nil
+	}
+	v.said = m.batches[i].Batch
+	v.said.Retain()
+	keys, err := cellsOf(v.said, v.x.q.stream.Key)
+	if err != nil {
+		return err
+	}
+	for row := range int(v.said.NumRows()) {
+		v.told[keyText(keys, row)] = row
+	}
+	return nil
+}
+
+// errEnoughRows ends the search in a large table.
+var errEnoughRows = errors.New("enough rows")
+
+// find looks for the rows that events are about, and puts what is told in their
+// place.
+func (v *provisional) find(ctx context.Context, p *placed) (arrow.RecordBatch, error) {
+	columns := v.columns()
+	cells := make([][]arrow.Array, len(columns))
+	defer func() {
+		for _, some := range cells {
+			for _, c := range some {
+				c.Release()
+			}
+		}
+	}()
+	seen, found := 0, int64(0)
+	err := p.dest.Scan(ctx, v.table.Name, columns, func(b arrow.RecordBatch) error {
+		if seen += int(b.NumRows()); seen > provisionalRows {
+			return errEnoughRows
+		}
+		key, err := cellsOf(b, append(slices.Clone(v.x.q.stream.Key), schemas.ColDeletedAt))
+		if err != nil {
+			return err
+		}
+		for row := range int(b.NumRows()) {
+			said, told := v.told[keyText(key[:1], row)]
+			if !told || !key[1].IsNull(row) {
+				continue
+			}
+			for c, name := range columns {
+				a, err := v.cell(b.Column(c), row, name, said)
+				if err != nil {
+					return err
+				}
+				cells[c] = append(cells[c], a)
+			}
+			found++
+		}
+		return nil
+	})
+	if errors.Is(err, errEnoughRows) || err == nil && found == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.batch(columns, cells, found)
+}
+
+// columns are those of the table, which a row is made of.
+func (v *provisional) columns() []string {
+	var names []string
+	for _, f := range v.table.Columns.Fields() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// cell is a copy of the value that stands in a row by then: that which the event
+// tells, if it does, else the one before.
+func (v *provisional) cell(have arrow.Array, row int, name string, said int) (arrow.Array, error) {
+	if name == schemas.ColHash {
+		b := array.NewStringBuilder(memory.DefaultAllocator)
+		defer b.Release()
+		b.Append(provisionalHash)
+		return b.NewArray(), nil
+	}
+	from, at := have, row
+	if i := v.said.Schema().FieldIndices(name); len(i) == 1 {
+		tells := v.said.Column(i[0])
+		if tells.IsValid(said) && arrow.TypeEqual(tells.DataType(), have.DataType()) {
+			from, at = tells, said
+		}
+	}
+	one := array.NewSlice(from, int64(at), int64(at)+1)
+	defer one.Release()
+	return array.Concatenate([]arrow.Array{one}, memory.DefaultAllocator)
+}
+
+func (v *provisional) batch(columns []string, cells [][]arrow.Array, rows int64) (arrow.RecordBatch, error) {
+	var fields []arrow.Field
+	var all []arrow.Array
+	defer func() {
+		for _, a := range all {
+			a.Release()
+		}
+	}()
+	for c, name := range columns {
+		a, err := array.Concatenate(cells[c], memory.DefaultAllocator)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+		fields = append(fields, v.table.Columns.Field(v.table.Columns.FieldIndices(name)[0]))
+	}
+	md := v.table.Columns.Metadata()
+	return array.NewRecordBatch(arrow.NewSchema(fields, &md), all, rows), nil
+}
