@@ -60,8 +60,12 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	dash, err := a.openDashboard(c, j, nil)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	d := serve.New(serve.Config{
-		Observers:  signals.observers(),
+		Observers:  append(signals.observers(), dash.facts),
 		Listener:   l,
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
@@ -70,10 +74,12 @@ func (a *app) serve(ctx context.Context) error {
 		Log:        a.log,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
-		Reload:     func(context.Context) ([]serve.Pipeline, error) { return a.reload(signals) },
+		Reload:     func(context.Context) ([]serve.Pipeline, error) { return a.reload(signals, dash) },
 	})
 	signals.mount(d, c, j)
+	dash.mount(d)
 	defer signals.run(ctx)()
+	defer dash.run(ctx, d)()
 	if err := d.Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -127,7 +133,7 @@ func supervisor() serve.Supervisor {
 }
 
 // reload reads the configuration again.
-func (a *app) reload(s *signals) ([]serve.Pipeline, error) {
+func (a *app) reload(s *signals, dash *dashboard) ([]serve.Pipeline, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, err
@@ -135,6 +141,7 @@ func (a *app) reload(s *signals) ([]serve.Pipeline, error) {
 	pipelines, err := a.served(c)
 	if err == nil {
 		s.configure(c, pipelines)
+		dash.configure(c)
 	}
 	return pipelines, err
 }

@@ -20,7 +20,7 @@ func actions() []action {
 	const in = "/pipelines/{pipeline}"
 	return []action{
 		{"run", in + "/run", "Has the pipeline run now.", "It runs now.", func(ctx context.Context, c Control, r *http.Request) error {
-			return c.Run(ctx, r.PathValue("pipeline"))
+			return c.Start(ctx, r.PathValue("pipeline"))
 		}},
 		{"pause", in + "/pause", "Keeps the pipeline's schedule from running it, until it is resumed.", "Its schedule is paused.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.Pause(ctx, r.PathValue("pipeline"))
@@ -29,7 +29,7 @@ func actions() []action {
 			return c.Resume(ctx, r.PathValue("pipeline"))
 		}},
 		{"retry", in + "/streams/{stream}/retry", "Has one stream of the pipeline run now.", "It runs now.", func(ctx context.Context, c Control, r *http.Request) error {
-			return c.Run(ctx, r.PathValue("pipeline"), r.PathValue("stream"))
+			return c.Start(ctx, r.PathValue("pipeline"), r.PathValue("stream"))
 		}},
 	}
 }

@@ -65,9 +65,9 @@ func valid(t *testing.T, router routers.Router, resp *http.Response) []byte {
 // the OpenAPI document says.
 func TestAPIAnswersAsDescribed(t *testing.T) {
 	full := telling(3, plain)
-	empty := &facts{}
-	for name, f := range map[string]*facts{"full": full, "empty": empty} {
-		s := serve(t, f, "")
+	empty := &told{}
+	for name, f := range map[string]*told{"full": full, "empty": empty} {
+		s := boardOf(t, f, "")
 		doc, router := described(t, s)
 		for path, item := range doc.Paths.Map() {
 			if path == "/events" {
@@ -92,7 +92,7 @@ func TestAPIAnswersAsDescribed(t *testing.T) {
 
 func TestAPIRefuses(t *testing.T) {
 	f := telling(2, plain)
-	s := serve(t, f, "")
+	s := boardOf(t, f, "")
 	_, router := described(t, s)
 	for _, path := range []string{"/api/v1/runs?limit=0", "/api/v1/runs?limit=201", "/api/v1/runs?offset=x", "/api/v1/runs?pipelin=nightly", "/api/v1/rejects?all=maybe", "/api/v1/status?x=1", "/api/v1/runs?a=%zz"} {
 		resp := s.do(t, "GET", path, "")
@@ -109,7 +109,7 @@ func TestAPIRefuses(t *testing.T) {
 
 // TestAPIPages: a list is handed out in parts which together are the whole.
 func TestAPIPages(t *testing.T) {
-	s := serve(t, telling(7, plain), "")
+	s := boardOf(t, telling(7, plain), "")
 	for _, list := range []string{"pipelines", "streams", "runs", "rejects", "schema", "webhooks"} {
 		var sizes []int
 		for next := "/api/v1/" + list + "?limit=3"; next != ""; {

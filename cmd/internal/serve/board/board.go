@@ -25,7 +25,7 @@ type Config struct {
 	Control Control
 	Feed    *Feed // of what changes; nil: nothing is told
 
-	Token   wire.Secret  // that opens the board; "" leaves it open, see [Exposed]
+	Token   wire.Secret  // that opens the board; "" leaves it open
 	Version string       // of penstock
 	Log     *slog.Logger // told of sign-ins and of what visitors have done; nil: nobody is
 }

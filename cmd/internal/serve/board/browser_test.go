@@ -191,11 +191,11 @@ func (v *visitor) picture(t *testing.T, name string) {
 type served struct {
 	*httptest.Server
 	board *board.Board
-	facts *facts
+	facts *told
 	feed  *board.Feed
 }
 
-func serve(t *testing.T, f *facts, token string) *served {
+func boardOf(t *testing.T, f *told, token string) *served {
 	t.Helper()
 	s := &served{facts: f, feed: &board.Feed{}}
 	var err error
@@ -207,7 +207,7 @@ func serve(t *testing.T, f *facts, token string) *served {
 }
 
 // pages are the paths of every view, with something on it.
-func pages(f *facts) []string {
+func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)
 	return []string{"/", "/pipelines", "/pipelines/" + p, "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate"}

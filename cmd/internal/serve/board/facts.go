@@ -42,8 +42,8 @@ type History interface {
 // Control is what a visitor may have the daemon do. Each returns once that is
 // noted, not done; the error is ErrUnknown or ErrBusy, or what went wrong.
 type Control interface {
-	// Run has the pipeline run now, of its streams those that are named, or all.
-	Run(ctx context.Context, name string, streams ...string) error
+	// Start has the pipeline run now, of its streams those that are named, or all.
+	Start(ctx context.Context, name string, streams ...string) error
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
 }
@@ -81,7 +81,7 @@ type Now struct {
 type Running struct {
 	Run      string    `json:"run"`
 	Pipeline string    `json:"pipeline"`
-	Trigger  string    `json:"trigger" jsonschema:"description=What began it: schedule\\, hand\\, webhook or the like."`
+	Trigger  string    `json:"trigger" jsonschema:"description=What began it: schedule\\, manual\\, retry or the like."`
 	Started  time.Time `json:"started_at"`
 	Streams  int       `json:"streams" jsonschema:"description=That the run reads."`
 	Ended    int       `json:"ended" jsonschema:"description=Of these\\, those it has come to the end of."`

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
-// facts are told as they stand; what a visitor asks for is noted.
-type facts struct {
+// told are facts as they stand; what a visitor asks for is noted.
+type told struct {
 	now       board.Now
 	rate      []board.Budget
 	webhooks  []board.Webhook
@@ -28,18 +28,18 @@ type facts struct {
 	err   error // of controls
 }
 
-func (f *facts) Now(context.Context) (board.Now, error) {
+func (f *told) Now(context.Context) (board.Now, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now, nil
 }
-func (f *facts) Rate(context.Context) ([]board.Budget, error) { return f.rate, nil }
-func (f *facts) Webhooks(context.Context) ([]board.Webhook, error) {
+func (f *told) Rate(context.Context) ([]board.Budget, error) { return f.rate, nil }
+func (f *told) Webhooks(context.Context) ([]board.Webhook, error) {
 	return slices.Clone(f.webhooks), nil
 }
-func (f *facts) Pipelines(context.Context) ([]board.Pipeline, error) { return f.pipelines, nil }
-func (f *facts) Streams(context.Context) ([]board.Stream, error)     { return f.streams, nil }
-func (f *facts) Run(_ context.Context, id string) (board.RunDetail, error) {
+func (f *told) Pipelines(context.Context) ([]board.Pipeline, error) { return f.pipelines, nil }
+func (f *told) Streams(context.Context) ([]board.Stream, error)     { return f.streams, nil }
+func (f *told) Run(_ context.Context, id string) (board.RunDetail, error) {
 	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id })
 	if i < 0 {
 		return board.RunDetail{}, board.ErrUnknown
@@ -47,7 +47,7 @@ func (f *facts) Run(_ context.Context, id string) (board.RunDetail, error) {
 	return f.runs[i], nil
 }
 
-func (f *facts) Runs(_ context.Context, q board.Query) (board.List[board.Run], error) {
+func (f *told) Runs(_ context.Context, q board.Query) (board.List[board.Run], error) {
 	var all []board.Run
 	for _, r := range f.runs {
 		if (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status)) {
@@ -57,11 +57,11 @@ func (f *facts) Runs(_ context.Context, q board.Query) (board.List[board.Run], e
 	return cut(all, q), nil
 }
 
-func (f *facts) Rejects(_ context.Context, q board.Query) (board.List[board.Reject], error) {
+func (f *told) Rejects(_ context.Context, q board.Query) (board.List[board.Reject], error) {
 	return cut(f.rejects, q), nil
 }
 
-func (f *facts) Schema(_ context.Context, q board.Query) (board.List[board.Change], error) {
+func (f *told) Schema(_ context.Context, q board.Query) (board.List[board.Change], error) {
 	return cut(f.changes, q), nil
 }
 
@@ -74,14 +74,14 @@ func cut[T any](all []T, q board.Query) board.List[T] {
 	return board.List[T]{Items: all[from:to], Total: len(all)}
 }
 
-func (f *facts) did(format string, args ...any) error {
+func (f *told) did(format string, args ...any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, fmt.Sprintf(format, args...))
 	return f.err
 }
 
-func (f *facts) noted() []string {
+func (f *told) noted() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.asked)
@@ -90,9 +90,9 @@ func (f *facts) noted() []string {
 // control notes what is asked for.
 var errBusy = fmt.Errorf("pipeline nightly: %w", board.ErrBusy)
 
-type control struct{ *facts }
+type control struct{ *told }
 
-func (c control) Run(_ context.Context, name string, streams ...string) error {
+func (c control) Start(_ context.Context, name string, streams ...string) error {
 	return c.did("run %s %v", name, streams)
 }
 func (c control) Pause(_ context.Context, name string) error  { return c.did("pause %s", name) }
@@ -100,9 +100,9 @@ func (c control) Resume(_ context.Context, name string) error { return c.did("re
 
 // telling makes facts of every kind, n of each where there are lists. Every text
 // in them is what say makes of it.
-func telling(n int, say func(string) string) *facts {
+func telling(n int, say func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
-	f := &facts{}
+	f := &told{}
 	gauge := board.Gauge{Source: say("main"), Name: say("v2"), Limit: say("100/s"), Allowed: 80, Used: 61.5, InFlight: 8, Sent: 184_220, Refused: 3,
 		Waiting: say("the source asked to wait: too many requests"), Until: at.Add(40 * time.Second)}
 	f.now = board.Now{Since: at.Add(-76 * time.Hour), Budgets: []board.Gauge{gauge}}
@@ -117,12 +117,20 @@ func telling(n int, say func(string) string) *facts {
 	return f
 }
 
+// nth is a name of its own for each i.
+func nth(i int, names ...string) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s_%d", names[i%len(names)], i)
+}
+
 // add adds one of each kind.
-func (f *facts) add(i int, at time.Time, say func(string) string) {
+func (f *told) add(i int, at time.Time, say func(string) string) {
 	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
 	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
 	status, verdict := statuses[i%len(statuses)], verdicts[i%len(verdicts)]
-	stream, name, run := say("crm.leads"), say("nightly"), say(fmt.Sprintf("r%011d", i))
+	stream, name, run := say(nth(i, "crm.leads", "sales.invoices", "hr.employees", "support.tickets", "v2.contacts", "projects.tasks")), say(nth(i, "nightly", "hourly", "finance")), say(fmt.Sprintf("r%011d", i))
 	counts := pipeline.Counts{Fetched: 1210, Written: 12, Unchanged: 1195, Deduplicated: 2, Rejected: 1, Deleted: 3}
 	began := at.Add(-time.Duration(i) * time.Hour)
 	s := board.Stream{Pipeline: name, Name: stream, Table: say("crm_leads"), Destination: say("warehouse"), Status: status, Verdict: verdict,

@@ -3,9 +3,7 @@ package board
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -27,17 +25,6 @@ func secure(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 	h.Set("Cache-Control", "no-store")
-}
-
-// Exposed reports whether others than this machine's own users can reach a
-// listener at address. A board without a token must not be served there.
-func Exposed(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return host != "localhost" && (err != nil || !ip.IsLoopback())
 }
 
 // seen lets those through who may see the board; others are asked to sign in.

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
 const token = "tok_correct-horse-battery"
@@ -59,7 +57,7 @@ func (s *served) signIn(t *testing.T) string {
 }
 
 func TestSignIn(t *testing.T) {
-	s := serve(t, telling(1, plain), token)
+	s := boardOf(t, telling(1, plain), token)
 	for _, path := range pages(s.facts) {
 		resp := s.do(t, "GET", path, "")
 		require.Equal(t, 303, resp.StatusCode, path)
@@ -85,7 +83,7 @@ func TestSignIn(t *testing.T) {
 // TestSignInIsHeldBack: whoever guesses gets ten tries, then not even the right
 // token opens for a while.
 func TestSignInIsHeldBack(t *testing.T) {
-	s := serve(t, telling(1, plain), token)
+	s := boardOf(t, telling(1, plain), token)
 	_, mark, cookies := s.page(t, "/signin", "")
 	wrong := 0
 	for i := range 12 {
@@ -105,7 +103,7 @@ func TestSignInIsHeldBack(t *testing.T) {
 // programs alone, with a token and without one, whatever another site sends.
 func TestOnlyOwnPages(t *testing.T) {
 	for _, with := range []string{"", token} {
-		s := serve(t, telling(1, plain), with)
+		s := boardOf(t, telling(1, plain), with)
 		cookies := ""
 		if with != "" {
 			cookies = s.signIn(t)
@@ -144,7 +142,7 @@ func TestOnlyOwnPages(t *testing.T) {
 
 // TestLeadsNowhereElse: no form and no sign-in leads to another site.
 func TestLeadsNowhereElse(t *testing.T) {
-	s := serve(t, telling(1, plain), token)
+	s := boardOf(t, telling(1, plain), token)
 	_, mark, cookies := s.page(t, "/signin", "")
 	for _, next := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "javascript:alert(1)", "/%09/evil.example\t", "evil", "/a\r\nb"} {
 		resp := s.do(t, "POST", "/signin", "mark="+mark+"&token="+token+"&next="+escape(next), "Cookie", cookies, "Content-Type", form)
@@ -159,7 +157,7 @@ func TestLeadsNowhereElse(t *testing.T) {
 // TestLinkFromElsewhere: a browser leaves a strict cookie out where a link on
 // another site is followed. The visitor is signed in all the same, and stays so.
 func TestLinkFromElsewhere(t *testing.T) {
-	s := serve(t, telling(1, plain), token)
+	s := boardOf(t, telling(1, plain), token)
 	resp := s.do(t, "GET", "/runs?pipeline=nightly", "", "Sec-Fetch-Site", "cross-site")
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -170,7 +168,7 @@ func TestLinkFromElsewhere(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	s := serve(t, telling(1, plain), "")
+	s := boardOf(t, telling(1, plain), "")
 	for _, path := range append(pages(s.facts), "/api/v1/status", "/nothing", "/api/v1/runs/none", "/assets/board.css", "/signin") {
 		h := s.do(t, "GET", path, "").Header
 		require.True(t, strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; "), path)
@@ -185,13 +183,4 @@ func TestHeaders(t *testing.T) {
 		require.Contains(t, s.do(t, "GET", m, "").Header.Get("Cache-Control"), "immutable", m)
 	}
 	require.Equal(t, 404, s.do(t, "GET", "/assets/..%2fboard.go", "").StatusCode)
-}
-
-func TestExposed(t *testing.T) {
-	for address, want := range map[string]bool{
-		"127.0.0.1:8080": false, "[::1]:8080": false, "localhost:8080": false, "127.9.9.9:1": false,
-		"0.0.0.0:8080": true, ":8080": true, "[::]:8080": true, "10.0.0.3:80": true, "penstock.example:80": true, "localhost.evil.example:80": true, "bad": true,
-	} {
-		require.Equal(t, want, board.Exposed(address), address)
-	}
 }

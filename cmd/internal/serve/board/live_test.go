@@ -50,7 +50,7 @@ func event(t *testing.T, r *bufio.Reader) string {
 }
 
 func TestEventsGoOnWhereTheyWere(t *testing.T) {
-	s := serve(t, &facts{}, "")
+	s := boardOf(t, &told{}, "")
 	r, stop := s.follow(t)
 	s.feed.Tell(board.Note{Pipeline: "nightly"})
 	require.Equal(t, `id: 1 event: change data: {"pipeline":"nightly"}`, event(t, r))
@@ -75,7 +75,7 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 // for are served and the others told to look again; pages go on being answered,
 // and all end when the board does.
 func TestEventsManyFollow(t *testing.T) {
-	s := serve(t, telling(1, plain), "")
+	s := boardOf(t, telling(1, plain), "")
 	served, refused := 0, 0
 	var bodies []io.ReadCloser
 	for range 300 {
@@ -108,7 +108,7 @@ func TestEventsManyFollow(t *testing.T) {
 func TestFollowLive(t *testing.T) {
 	f := telling(4, plain)
 	f.now.Running = nil
-	s := serve(t, f, "")
+	s := boardOf(t, f, "")
 	v := tab(t)
 	v.run(t, chromedp.Navigate(s.URL+"/"))
 	v.sees(t, `document.getElementById("live").dataset.state === "on"`)
@@ -134,7 +134,7 @@ func TestFollowLive(t *testing.T) {
 // TestSignInInBrowser: a person signs in, has a pipeline run, and signs out, with
 // scripts and without.
 func TestSignInInBrowser(t *testing.T) {
-	s := serve(t, telling(1, plain), token)
+	s := boardOf(t, telling(1, plain), token)
 	v := tab(t)
 	v.run(t, chromedp.Navigate(s.URL+"/pipelines"), chromedp.SendKeys(chromedp.CSS("input[name=token]"), token))
 	v.picture(t, "signin-desktop-light")

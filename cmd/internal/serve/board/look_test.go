@@ -1,6 +1,8 @@
 package board_test
 
 import (
+	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -17,24 +19,46 @@ func plain(s string) string { return s }
 // a complaint of the browser and without a flaw that can be measured.
 func TestLooks(t *testing.T) {
 	f := telling(6, plain)
-	s := serve(t, f, "")
+	s := boardOf(t, f, "")
 	v := tab(t)
+	s.lookAround(t, v, "told", pages(f), allLooks()[0], allLooks()[3]) // each scheme and each screen once
+	complaints, _ := v.heard()
+	require.Empty(t, complaints)
+}
+
+// lookAround looks at pages in every way, or where time is short in some, keeps
+// what there is to see, and wants no flaw.
+func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []string, short ...looks) {
+	t.Helper()
 	all := allLooks()
 	if testing.Short() {
-		all = []looks{all[0], all[3]} // each scheme and each screen once
+		all = short
 	}
 	for _, l := range all {
 		v.look(t, l)
-		for _, path := range pages(f) {
-			name := strings.Trim(strings.NewReplacer("/pipelines/nightly/streams/crm.leads", "stream", "/pipelines/nightly", "pipeline", "/runs/"+f.runs[0].ID, "run").Replace(path), "/")
-			if name == "" {
-				name = "now"
-			}
+		for _, path := range paths {
 			v.run(t, chromedp.Navigate(s.URL+path), chromedp.WaitReady(chromedp.CSS("#main")))
-			v.picture(t, name+"-"+l.name)
+			v.picture(t, name+strings.ReplaceAll(path, "/", "-")+"-"+l.name)
 			require.Empty(t, eval[[]string](t, v, flaws), "%s %s", path, l.name)
 		}
 	}
-	complaints, _ := v.heard()
-	require.Empty(t, complaints)
+}
+
+// TestPagesStaySmall: with two hundred streams and ten thousand runs a page is no
+// more than half a megabyte.
+func TestPagesStaySmall(t *testing.T) {
+	f := telling(200, plain)
+	for i := range 10_000 {
+		r := f.runs[i%200]
+		r.ID = fmt.Sprintf("x%011d", i)
+		f.runs = append(f.runs, r)
+	}
+	f.now.Running = f.now.Running[:3]
+	f.pipelines, f.webhooks = f.pipelines[:5], f.webhooks[:2]
+	s := boardOf(t, f, "")
+	for _, path := range pages(f) {
+		text, err := io.ReadAll(s.do(t, "GET", path, "").Body)
+		require.NoError(t, err)
+		require.Less(t, len(text), 500_000, path)
+	}
 }

@@ -189,6 +189,8 @@ func verdictOf(s Overview) (string, string) {
 		return toneWarn, fmt.Sprintf("%d of %s to look at", t.Attention, counted(int64(t.All), "stream"))
 	case len(s.Attention) > 0:
 		return toneWarn, counted(int64(len(s.Attention)), "thing") + " to look at"
+	case t.OK == 0 && len(s.Running) > 0:
+		return toneOK, "The first run is under way"
 	case t.OK == 0:
 		return toneOK, "Nothing has run yet"
 	case t.New > 0:

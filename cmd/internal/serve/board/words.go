@@ -194,6 +194,15 @@ func statusWord(s pipeline.Status) string {
 	return string(s)
 }
 
+// triggerWord is why a run began.
+func triggerWord(trigger string) string {
+	if w, ok := map[string]string{"schedule": "at its slot", "catch_up": "for a slot that was missed", "resume": "after an interruption",
+		"manual": "by hand", "retry": "by hand, again", "refresh": "because of a webhook"}[trigger]; ok {
+		return w
+	}
+	return trigger
+}
+
 // statusHint is what a status means, for those who see it for the first time.
 func statusHint(s pipeline.Status) string {
 	return map[pipeline.Status]string{

@@ -77,7 +77,7 @@ func TestNothingRuns(t *testing.T) {
 		p := all[i]
 		f.pipelines[i].Name, f.streams[i].Pipeline, f.streams[i].Name, f.runs[i].ID, f.runs[i].Pipeline = p, p, p, p, p
 	}
-	s := serve(t, f, "")
+	s := boardOf(t, f, "")
 	for _, bypass := range []bool{true, false} {
 		if testing.Short() && !bypass {
 			break // that nothing is tried where the policy stands, the other tests see as well
@@ -91,7 +91,7 @@ func TestNothingRuns(t *testing.T) {
 		for _, path := range hostile(f, subjects) {
 			v.run(t, chromedp.Navigate(s.URL+path))
 			require.Empty(t, eval[[]string](t, v, odd), path)
-			v.run(t, chromedp.Evaluate[chromedp.Void](`for (const el of document.querySelectorAll("a, button, input, summary, td, svg")) { el.dispatchEvent(new MouseEvent("mouseover", {bubbles: true})); el.focus?.(); }`))
+			v.run(t, chromedp.Evaluate[chromedp.Void](`for (const el of document.querySelectorAll("main *")) for (const e of ["mouseover", "focus", "error", "toggle"]) el.dispatchEvent(new Event(e))`))
 		}
 		complaints, executed := v.heard()
 		require.Empty(t, executed)
@@ -102,7 +102,7 @@ func TestNothingRuns(t *testing.T) {
 }
 
 // hostile are the paths of all lists and of the first subjects.
-func hostile(f *facts, subjects int) []string {
+func hostile(f *told, subjects int) []string {
 	all := []string{"/", "/pipelines", "/runs?limit=200", "/streams", "/rejects?limit=200", "/schema?limit=200", "/webhooks", "/rate", "/runs?limit=200&offset=200", "/streams?offset=200",
 		"/rejects?stream=" + escape(payloads()[0]), "/runs?pipeline=" + escape(`"><img src=x onerror=ran('q')>`), "/?said=" + escape("<script>ran('s')</script>"), "/nothing/" + escape("<script>ran('n')</script>")}
 	for i := range subjects {

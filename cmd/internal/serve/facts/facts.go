@@ -1,0 +1,224 @@
+// Package facts tells the dashboard how everything stands. It puts together what
+// the daemon's hub knows of this moment, what the journal keeps of slots and runs,
+// what waits in the inbox, and what each destination's own tables say of runs,
+// certificates, rejects and tables. Those tables are read now and then, not for
+// each visitor: a page is made of what was read last. Begin with [New], hand the
+// [Facts] to the daemon as an observer, then [Facts.Work].
+package facts
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Daemon is what does what visitors ask for, and knows what is under way.
+type Daemon interface {
+	Hub() *serve.Hub
+	RunNow(name string, o serve.Order) (string, error)
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
+}
+
+// Config is where facts come from.
+type Config struct {
+	Places   func() []Place    // the destinations, as the configuration has them now
+	Webhooks func() []Receiver // the sources that send webhooks, ditto
+	Journal  *state.Journal
+	Inbox    *state.Inbox // nil: no webhooks are received
+	Log      *slog.Logger
+}
+
+// Place is a destination. Open opens it for a look; it is closed right after, so
+// that its file is held no longer than that. Where nothing was loaded yet, Open may
+// return fs.ErrNotExist, wrapped.
+type Place struct {
+	Name string
+	Open func(context.Context) (load.Destination, error)
+}
+
+// Receiver is a source that sends webhooks and what its deliveries are verified by.
+type Receiver struct{ Source, Scheme string }
+
+// Facts implements board.Facts, board.Control and serve.Observer. Its methods may
+// be called from any goroutine.
+type Facts struct {
+	Config
+	daemon Daemon
+	feed   *board.Feed
+	since  time.Time
+	look   chan struct{} // asks for the destinations to be read again
+
+	mu      sync.Mutex
+	books   map[string]*book // by destination, as last read
+	first   chan struct{}    // closed once all of them were read, or tried
+	read    bool
+	budgets []budget
+	traffic map[string]*traffic
+}
+
+var (
+	_ board.Facts    = (*Facts)(nil)
+	_ board.Control  = (*Facts)(nil)
+	_ serve.Observer = (*Facts)(nil)
+)
+
+// New returns facts that know nothing yet, and tell feed of what changes.
+func New(c Config, feed *board.Feed) *Facts {
+	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{},
+		first: make(chan struct{}), traffic: map[string]*traffic{}}
+}
+
+// How often facts are looked at that nothing tells of.
+const (
+	sampleEvery = 10 * time.Second
+	lookEvery   = 5 * time.Minute // a run by hand is seen then
+	lookWithin  = 2 * time.Minute
+	firstWithin = 5 * time.Second // how long a visitor waits for the first look
+)
+
+// Work keeps the facts of d up to date until ctx ends.
+func (f *Facts) Work(ctx context.Context, d Daemon) {
+	f.mu.Lock()
+	f.daemon = d
+	f.mu.Unlock()
+	var all sync.WaitGroup
+	all.Go(func() { f.follow(ctx, d.Hub()) })
+	all.Go(func() { f.lookAgain(ctx) })
+	all.Go(func() { f.sampleRates(ctx, d.Hub()) })
+	all.Wait()
+}
+
+// follow passes on what the hub notes.
+func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
+	follower := h.Follow()
+	defer follower.Close()
+	for {
+		names, err := follower.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			if _, ok := h.Status(name); ok {
+				f.feed.Tell(board.Note{Pipeline: name})
+			} else {
+				f.feed.Tell(board.Note{Page: name})
+			}
+		}
+	}
+}
+
+// lookAgain reads the destinations at once, after each run and now and then.
+func (f *Facts) lookAgain(ctx context.Context) {
+	t := time.NewTicker(lookEvery)
+	defer t.Stop()
+	for {
+		for _, p := range f.Places() {
+			f.lookAt(ctx, p)
+		}
+		f.mu.Lock()
+		if !f.read {
+			close(f.first)
+		}
+		f.read = true
+		f.mu.Unlock()
+		f.feed.Tell(board.Note{Page: "streams"})
+		select {
+		case <-f.look:
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookAt reads one destination. One that cannot be read is told of as it was.
+func (f *Facts) lookAt(ctx context.Context, p Place) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	b, err := readBook(ctx, p)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.Log.Warn("destination not read for the dashboard", "destination", p.Name, "error", err)
+		}
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.books[p.Name] = b
+}
+
+// shelf are the books of all destinations, in the order of the configuration. A
+// visitor who comes before the first look waits for it a moment.
+func (f *Facts) shelf(ctx context.Context) []*book {
+	t := time.NewTimer(firstWithin)
+	defer t.Stop()
+	select {
+	case <-f.first:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*book
+	for _, p := range f.Places() {
+		if b := f.books[p.Name]; b != nil {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// Observe implements serve.Observer.
+func (f *Facts) Observe(n serve.Notice) {
+	switch n := n.(type) {
+	case serve.RunEnded:
+		select {
+		case f.look <- struct{}{}:
+		default: // it is asked for already
+		}
+	case serve.WebhookSeen:
+		f.seen(n, time.Now())
+	}
+}
+
+// Start implements board.Control.
+func (f *Facts) Start(_ context.Context, name string, streams ...string) error {
+	o := serve.Order{Trigger: serve.TriggerManual, Streams: streams}
+	if streams != nil {
+		if err := f.known(name, streams); err != nil {
+			return err
+		}
+		o.Trigger = serve.TriggerRetry
+	}
+	_, err := f.daemon.RunNow(name, o)
+	return asked(err)
+}
+
+// Pause implements board.Control.
+func (f *Facts) Pause(ctx context.Context, name string) error {
+	return asked(f.daemon.Pause(ctx, name))
+}
+
+// Resume implements board.Control.
+func (f *Facts) Resume(ctx context.Context, name string) error {
+	return asked(f.daemon.Resume(ctx, name))
+}
+
+// known keeps a stream's name from being taken for a pattern.
+func (f *Facts) known(name string, streams []string) error {
+	s, ok := f.daemon.Hub().Status(name)
+	for _, stream := range streams {
+		if !ok || !contains(s.Streams, stream) {
+			return fmt.Errorf("stream %s of %s: %w", stream, name, board.ErrUnknown)
+		}
+	}
+	return nil
+}

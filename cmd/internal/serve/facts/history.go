@@ -1,0 +1,216 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Runs implements board.History. A run that is in several destinations is told of
+// once, its counts summed up as its report does.
+func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run], error) {
+	return part(f.runs(ctx), q, func(r board.Run) bool {
+		return (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status))
+	}), nil
+}
+
+// runs are all runs, the newest first.
+func (f *Facts) runs(ctx context.Context) []board.Run {
+	var all []board.Run
+	at := map[string]int{}
+	for _, b := range f.shelf(ctx) {
+		for _, r := range b.runs {
+			i, ok := at[r.ID]
+			if !ok {
+				at[r.ID] = len(all)
+				all = append(all, r)
+				continue
+			}
+			all[i] = both(all[i], r)
+		}
+	}
+	for _, s := range f.daemon.Hub().Statuses() { // that began since the tables were read
+		if r := s.Running; r != nil {
+			if _, ok := at[r.Run]; !ok {
+				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
+	return all
+}
+
+// both is a run as two destinations know it.
+func both(a, b board.Run) board.Run {
+	a.Destinations = append(slices.Clip(a.Destinations), b.Destinations...)
+	a.Counts = a.Counts.Add(b.Counts)
+	a.Requests, a.Streams, a.Open = max(a.Requests, b.Requests), max(a.Streams, b.Streams), max(a.Open, b.Open)
+	a.Error = cmp.Or(a.Error, b.Error)
+	if a.Ended.Before(b.Ended) {
+		a.Ended = b.Ended
+	}
+	if a.Status == pipeline.StatusComplete {
+		a.Status = b.Status
+	}
+	return a
+}
+
+// Rejects implements board.History.
+func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Reject], error) {
+	var all []board.Reject
+	for _, b := range f.shelf(ctx) {
+		all = append(all, b.rejects...)
+	}
+	slices.SortStableFunc(all, func(a, b board.Reject) int { return strings.Compare(b.Run, a.Run) })
+	return part(all, q, func(r board.Reject) bool {
+		return (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Stream == "" || q.Stream == r.Stream) && (q.All || r.Resolved.IsZero())
+	}), nil
+}
+
+// Schema implements board.History.
+func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Change], error) {
+	var all []board.Change
+	for _, b := range f.shelf(ctx) {
+		all = append(all, b.changes...)
+	}
+	all = slices.DeleteFunc(all, own)
+	slices.SortStableFunc(all, func(a, b board.Change) int { return b.At.Compare(a.At) })
+	return part(all, q, func(c board.Change) bool { return q.Table == "" || q.Table == c.Table }), nil
+}
+
+// part is what q wants of all.
+func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
+	var l board.List[T]
+	for _, one := range all {
+		if !keep(one) {
+			continue
+		}
+		if l.Total >= q.Offset && (q.Limit == 0 || len(l.Items) < q.Limit) {
+			l.Items = append(l.Items, one)
+		}
+		l.Total++
+	}
+	return l
+}
+
+// What is told at once of one run.
+const (
+	shownRejects = 50
+	shownChanges = 200
+)
+
+// Run implements board.History.
+func (f *Facts) Run(ctx context.Context, id string) (board.RunDetail, error) {
+	var d board.RunDetail
+	for _, r := range f.runs(ctx) {
+		if r.ID == id {
+			d.Run = r
+		}
+	}
+	kept, ok, err := f.Journal.Run(ctx, id)
+	switch {
+	case err != nil:
+		return d, err
+	case d.ID == "" && !ok:
+		return d, board.ErrUnknown
+	case d.ID == "": // no destination took it
+		d.Run = board.Run{ID: id, Pipeline: kept.Pipeline, Status: pipeline.Status(kept.Status), Started: kept.Started, Ended: kept.Ended, Error: kept.Error}
+	}
+	if d.Passes, err = f.passes(ctx, id); err != nil {
+		return d, err
+	}
+	if d.Passes == nil {
+		d.Passes = f.reported(d.Pipeline, id)
+	}
+	recall(&d, kept)
+	for _, b := range f.shelf(ctx) {
+		d.Rejects = append(d.Rejects, part(b.rejects, board.Query{Limit: shownRejects}, func(r board.Reject) bool { return r.Run == id }).Items...)
+		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
+	}
+	return d, nil
+}
+
+// passes are those of a run in every destination, and of the streams that came to
+// no certificate what they met.
+func (f *Facts) passes(ctx context.Context, id string) (all []board.Pass, err error) {
+	for _, b := range f.shelf(ctx) {
+		open, ok := b.open[id]
+		if !ok {
+			continue
+		}
+		proofs, err := b.proofs(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		told := map[string]bool{}
+		for _, p := range proofs {
+			if o, ok := open[p.Stream]; ok {
+				p.Status, p.Error = o.status, o.words
+			}
+			told[p.Stream] = true
+			all = append(all, p)
+		}
+		for _, stream := range slices.Sorted(maps.Keys(open)) {
+			if !told[stream] {
+				all = append(all, board.Pass{Stream: stream, Destination: b.place.Name, Status: open[stream].status, Error: open[stream].words})
+			}
+		}
+	}
+	return all, nil
+}
+
+// reported are the streams that a run under way has come to the end of.
+func (f *Facts) reported(name, run string) (all []board.Pass) {
+	s, ok := f.daemon.Hub().Status(name)
+	if !ok || s.Running == nil || s.Running.Run != run {
+		return nil
+	}
+	for _, r := range s.Running.Streams {
+		for _, rep := range r.Reports {
+			p := board.Pass{Stream: rep.Stream, Destination: rep.Destination, Status: rep.Status, Verdict: rep.Verdict, Why: rep.Why, Counts: rep.Counts,
+				Pages: rep.Pages, Requests: rep.Requests, Started: r.Started, Ended: r.Updated}
+			if rep.Err != nil {
+				p.Error = rep.Err.Error()
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// recall adds what the journal keeps of a run: its log, when each stream was read,
+// and what it met in full.
+func recall(d *board.RunDetail, kept state.RunRecord) {
+	first, last := map[string]time.Time{}, map[string]time.Time{}
+	for _, l := range kept.Log {
+		d.Log = append(d.Log, board.Line(l))
+		if _, ok := first[l.Stream]; !ok {
+			first[l.Stream] = l.At
+		}
+		last[l.Stream] = l.At
+	}
+	errs := map[[2]string]string{}
+	for _, s := range decode[struct {
+		Streams []struct{ Stream, Destination, Error string }
+	}](string(kept.Report)).Streams {
+		errs[[2]string{s.Stream, s.Destination}] = s.Error
+	}
+	for i := range d.Passes {
+		p := &d.Passes[i]
+		if at, ok := first[p.Stream]; ok && last[p.Stream].After(at) {
+			p.Started, p.Ended = at, last[p.Stream]
+		}
+		p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
+	}
+}
+
+// own reports whether a change is about one of penstock's own tables.
+func own(c board.Change) bool { return load.Own(c.Table) }

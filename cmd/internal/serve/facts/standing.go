@@ -1,0 +1,130 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/state"
+)
+
+// shownSlots is how many of the last slots of a pipeline are told.
+const shownSlots = 30
+
+// Pipelines implements board.Standing.
+func (f *Facts) Pipelines(ctx context.Context) ([]board.Pipeline, error) {
+	var all []board.Pipeline
+	for _, s := range f.daemon.Hub().Statuses() {
+		p := board.Pipeline{Name: s.Name, From: list(s.Sources), To: list(s.Destinations), Paused: s.Paused, Next: list(s.Next), Slots: []board.Slot{}}
+		p.Schedule, p.Zone = split(s.Schedule)
+		if s.Running != nil {
+			p.Running = s.Running.Run
+		}
+		slots, err := f.Journal.Slots(ctx, s.Name, shownSlots)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range slots {
+			p.Slots = append(p.Slots, slotOf(r))
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// split tells a schedule from the zone it is in, if it is not UTC.
+func split(schedule string) (cron, zone string) {
+	i := strings.LastIndexByte(schedule, ' ')
+	if i < 0 {
+		return schedule, ""
+	}
+	if _, err := time.LoadLocation(schedule[i+1:]); err != nil {
+		return schedule, "UTC"
+	}
+	return schedule[:i], schedule[i+1:]
+}
+
+// slotOf is a slot as the board tells it. One that nobody was there for, and that
+// was not caught up with, was missed.
+func slotOf(r state.SlotRecord) board.Slot {
+	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
+	if r.State == state.SlotWaiting {
+		s.State = "running"
+	}
+	return s
+}
+
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+// Streams implements board.Standing: those of the configuration, read or not yet,
+// in each destination. What no pipeline has any more is left out.
+func (f *Facts) Streams(ctx context.Context) ([]board.Stream, error) {
+	shelf := f.shelf(ctx)
+	var all []board.Stream
+	for _, s := range f.daemon.Hub().Statuses() {
+		for _, b := range shelf {
+			if slices.Contains(s.Destinations, b.place.Name) {
+				all = append(all, b.of(s)...)
+			}
+		}
+	}
+	return all, nil
+}
+
+// of are the streams of a pipeline as the destination has them.
+func (b *book) of(s serve.Status) []board.Stream {
+	var all []board.Stream
+	for _, name := range s.Streams {
+		k := state.Key{Pipeline: s.Name, Stream: name}
+		one := b.streams[k]
+		if one == nil {
+			one = &board.Stream{Pipeline: s.Name, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.place.Name}
+		}
+		all = append(all, *one)
+	}
+	return all
+}
+
+// Now implements board.Live.
+func (f *Facts) Now(context.Context) (board.Now, error) {
+	now := board.Now{Since: f.since}
+	for _, s := range f.daemon.Hub().Statuses() {
+		if s.Running != nil {
+			now.Running = append(now.Running, runningOf(s))
+		}
+	}
+	slices.SortStableFunc(now.Running, func(a, b board.Running) int { return a.Started.Compare(b.Started) })
+	for _, b := range f.rates() {
+		now.Budgets = append(now.Budgets, b.Gauge)
+	}
+	return now, nil
+}
+
+// runningOf is the run under way of a pipeline.
+func runningOf(s serve.Status) board.Running {
+	r := board.Running{Run: s.Running.Run, Pipeline: s.Name, Trigger: string(s.Running.Trigger), Started: s.Running.Started, Streams: len(s.Streams)}
+	for _, one := range s.Running.Streams {
+		r.Pages += one.Pages
+		r.Requests += one.Requests
+		r.Records += one.Records
+		if len(one.Reports) > 0 {
+			r.Ended++
+			continue
+		}
+		r.Reading = append(r.Reading, board.Reading{Stream: one.Stream, Since: one.Started, Records: one.Records, Total: max(0, one.Total)})
+	}
+	slices.SortStableFunc(r.Reading, func(a, b board.Reading) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Stream, b.Stream))
+	})
+	return r
+}

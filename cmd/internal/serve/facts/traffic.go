@@ -1,0 +1,223 @@
+package facts
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/state"
+)
+
+// mostPoints is how much of a budget's past is kept: an hour.
+const mostPoints = int(time.Hour / sampleEvery)
+
+// sampleRates takes the budgets of requests down, now and then.
+func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
+	t := time.NewTicker(sampleEvery)
+	defer t.Stop()
+	for {
+		f.sample(h.Statuses(), time.Now().UTC())
+		f.feed.Tell(board.Note{Page: "rate"})
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sample adds a point to each budget. One that no run is using is used by nobody.
+func (f *Facts) sample(all []serve.Status, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gauge(all)
+	for i := range f.budgets {
+		b := &f.budgets[i]
+		p := board.Point{At: now, Used: b.Used, Allowed: b.Allowed}
+		if n := len(b.Points); n > 0 {
+			p.Refused = b.Refused - min(b.Refused, b.counted)
+		}
+		b.counted = b.Refused
+		b.Points = append(b.Points, p)
+		b.Points = b.Points[max(0, len(b.Points)-mostPoints):]
+	}
+}
+
+// gauge brings the budgets up to date. It is called with the lock held.
+func (f *Facts) gauge(all []serve.Status) {
+	for i := range f.budgets {
+		b := &f.budgets[i]
+		b.Used, b.InFlight, b.Waiting, b.Until = 0, 0, "", time.Time{}
+	}
+	for _, s := range all {
+		if s.Running == nil {
+			continue
+		}
+		for _, source := range s.Sources[:min(1, len(s.Sources))] {
+			for _, r := range s.Running.Rates {
+				f.budget(source, r.Surface).take(r)
+			}
+		}
+	}
+}
+
+// budget is a board.Budget in the making.
+type budget struct {
+	board.Budget
+	counted uint64 // refused, at the last point
+}
+
+// budget is that of a source's surface.
+func (f *Facts) budget(source, name string) *budget {
+	i := slices.IndexFunc(f.budgets, func(b budget) bool { return b.Source == source && b.Name == name })
+	if i < 0 {
+		i = len(f.budgets)
+		f.budgets = append(f.budgets, budget{Budget: board.Budget{Gauge: board.Gauge{Source: source, Name: name}}})
+	}
+	return &f.budgets[i]
+}
+
+func (b *budget) take(r serve.Rate) {
+	b.Limit, b.Allowed, b.Used, b.InFlight, b.Sent, b.Refused = r.Limit, r.Allowed, r.Used*r.Allowed, r.InFlight, r.Sent, r.Refused
+	if r.Waiting != "" && time.Until(r.Until) > 0 {
+		b.Waiting, b.Until = r.Waiting, r.Until
+	}
+}
+
+// rates are the budgets as they are now.
+func (f *Facts) rates() []board.Budget {
+	all := f.daemon.Hub().Statuses()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gauge(all)
+	out := make([]board.Budget, len(f.budgets))
+	for i, b := range f.budgets {
+		out[i] = b.Budget
+		out[i].Points = slices.Clone(list(b.Points))
+	}
+	return out
+}
+
+// Rate implements board.Live.
+func (f *Facts) Rate(context.Context) ([]board.Budget, error) { return f.rates(), nil }
+
+// minutes is how many minutes of deliveries are told.
+const minutes = 60
+
+// traffic counts the deliveries of one source.
+type traffic struct {
+	last     time.Time
+	received int64
+	refused  map[string]int64 // by verdict, of which there are few
+	perMin   [minutes]int64
+	minute   int64 // that the newest count is of
+}
+
+// seen counts a delivery.
+func (f *Facts) seen(n serve.WebhookSeen, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.traffic[n.Source]
+	if t == nil {
+		t = &traffic{refused: map[string]int64{}, minute: now.Unix() / 60}
+		f.traffic[n.Source] = t
+	}
+	if n.Status/100 != 2 {
+		t.refused[n.Verdict]++
+		return
+	}
+	t.move(now)
+	t.last, t.received = now.UTC(), t.received+1
+	t.perMin[t.minute%minutes]++
+}
+
+// move forgets the minutes that are too long ago.
+func (t *traffic) move(now time.Time) {
+	to := now.Unix() / 60
+	for m := max(t.minute+1, to-minutes+1); m <= to; m++ {
+		t.perMin[m%minutes] = 0
+	}
+	t.minute = max(t.minute, to)
+}
+
+// shownEvents is how many events of each kind are told, and how much of a body.
+const (
+	shownEvents = 20
+	shownBody   = 500
+)
+
+// Webhooks implements board.Live.
+func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
+	if f.Inbox == nil {
+		return nil, nil
+	}
+	standings, err := f.Inbox.Standings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []board.Webhook
+	for _, r := range f.Config.Webhooks() {
+		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme}
+		f.count(&w)
+		if i := slices.IndexFunc(standings, func(s state.Standing) bool { return s.Source == r.Source }); i >= 0 {
+			w.Bytes, w.DeadSum = standings[i].Bytes, standings[i].DeadLetters
+			if err := f.letters(ctx, &w, standings[i]); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// count tells what was counted of a source, and what waits to be applied.
+func (f *Facts) count(w *board.Webhook) {
+	for _, s := range f.daemon.Hub().Statuses() {
+		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
+			w.Waiting = max(w.Waiting, int64(d.Deltas.Behind))
+			if !d.Deltas.Oldest.IsZero() {
+				w.Lag = max(w.Lag, time.Since(d.Deltas.Oldest).Seconds())
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.traffic[w.Source]
+	if t == nil {
+		return
+	}
+	t.move(time.Now())
+	w.Last, w.Received = t.last, t.received
+	for verdict, n := range t.refused {
+		w.Refused = append(w.Refused, board.Count{Name: verdict, N: n})
+	}
+	slices.SortFunc(w.Refused, func(a, b board.Count) int { return int(b.N - a.N) })
+	for m := t.minute + 1; m <= t.minute+minutes; m++ {
+		w.PerMin = append(w.PerMin, t.perMin[m%minutes])
+	}
+}
+
+// letters tells the newest events of a source, and those given up.
+func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.Standing) error {
+	events, err := f.Inbox.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
+	if err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(events) {
+		w.Recent = append(w.Recent, eventOf(e, "kept", ""))
+	}
+	dead, err := f.Inbox.DeadLetters(ctx, w.Source, 0, shownEvents)
+	for _, d := range dead {
+		w.Dead = append(w.Dead, eventOf(d.Event, "dead", d.Reason))
+	}
+	return err
+}
+
+func eventOf(e state.Event, is, why string) board.Event {
+	if e.Conflict {
+		is = "conflict"
+	}
+	return board.Event{Ordinal: e.Ordinal, ID: e.ID, Type: e.Type, Received: e.Received, State: is, Why: why, Body: cut(string(e.Body), shownBody)}
+}

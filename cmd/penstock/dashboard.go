@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	boardfacts "github.com/penstock-data/penstock/cmd/internal/serve/facts"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// dashboard is the daemon's pages and API, and where their facts come from.
+type dashboard struct {
+	a     *app
+	board *board.Board
+	facts *boardfacts.Facts
+	conf  atomic.Pointer[config.Config] // as it is now
+}
+
+// openDashboard makes the dashboard of a configuration. Its token stays as it is
+// until the daemon ends.
+func (a *app) openDashboard(c *config.Config, j *state.Journal, in *state.Inbox) (*dashboard, error) {
+	d := &dashboard{a: a}
+	d.conf.Store(c)
+	feed := &board.Feed{}
+	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Journal: j, Inbox: in, Log: a.log}, feed)
+	var err error
+	d.board, err = board.New(board.Config{
+		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log,
+	})
+	return d, err
+}
+
+// configure goes by another configuration from now on.
+func (d *dashboard) configure(c *config.Config) { d.conf.Store(c) }
+
+// mount puts the dashboard into the daemon.
+func (d *dashboard) mount(to *serve.Daemon) {
+	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
+}
+
+// run keeps the facts up to date until ctx ends.
+func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { d.facts.Work(ctx, of) })
+	return func() { cancel(); d.board.Close(); all.Wait() }
+}
+
+// places are the destinations that a pipeline writes to.
+func (d *dashboard) places() []boardfacts.Place {
+	c := d.conf.Load()
+	var all []boardfacts.Place
+	for _, of := range c.Destinations {
+		all = append(all, boardfacts.Place{Name: of.Name, Open: func(ctx context.Context) (load.Destination, error) {
+			p, err := placeOf(c, of)
+			if err != nil {
+				return nil, err
+			}
+			if p.absent != nil && p.absent(of) != nil {
+				return nil, fmt.Errorf("open destination %s: %w", of.Name, fs.ErrNotExist) // the first run makes it
+			}
+			return d.a.openDestination(ctx, c, of)
+		}})
+	}
+	return all
+}
+
+// receivers are the sources that send webhooks.
+func (d *dashboard) receivers() []boardfacts.Receiver {
+	var all []boardfacts.Receiver
+	for _, s := range d.conf.Load().Sources {
+		if s.Webhooks == nil {
+			continue
+		}
+		r := boardfacts.Receiver{Source: s.Name, Scheme: "learn"}
+		if len(s.Webhooks.Schemes) > 0 {
+			r.Scheme = s.Webhooks.Schemes[0].Name
+		}
+		all = append(all, r)
+	}
+	return all
+}
