@@ -11,6 +11,6 @@ func (a *app) webhooksCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.webhooksListCmd(), a.webhooksReplayCmd())
+	cmd.AddCommand(a.webhooksLearnCmd(), a.webhooksListCmd(), a.webhooksReplayCmd())
 	return cmd
 }

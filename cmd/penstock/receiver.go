@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+	"github.com/penstock-data/penstock/cmd/internal/signature"
+	"github.com/penstock-data/penstock/state"
+)
+
+// pinEvery is how often a scheme that was learned meanwhile is looked for.
+const pinEvery = 2 * time.Second
+
+// receiver has the deliveries of a configuration's sources verified, by the
+// schemes of the file or by what `webhooks learn` has found. It is safe for
+// concurrent use.
+type receiver struct {
+	*receive.Handler
+	log *slog.Logger
+
+	mu   sync.Mutex
+	conf *config.Config
+	pins map[string][]byte // of sources whose scheme is learned, as last read
+}
+
+// newReceiver returns one whose sources are those of c.
+func newReceiver(c *config.Config, o receive.Options) (*receiver, error) {
+	r := &receiver{Handler: receive.New(o), log: o.Log}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	return r, r.define(c)
+}
+
+// define makes the sources of c those that deliveries may come for. With an
+// error all stays as it was.
+func (r *receiver) define(c *config.Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.redefine(c)
+}
+
+// redefine does so while mu is held.
+func (r *receiver) redefine(c *config.Config) error {
+	pins, err := readPins(c)
+	if err != nil {
+		return err
+	}
+	sources, err := verifiers(c, pins)
+	if err != nil {
+		return err
+	}
+	r.conf, r.pins = c, pins
+	r.Define(sources)
+	return nil
+}
+
+// watch takes over what is learned while deliveries come in, and makes events of
+// those that had come before, until ctx ends.
+func (r *receiver) watch(ctx context.Context) {
+	tick := time.NewTicker(pinEvery)
+	defer tick.Stop()
+	for {
+		r.adopt(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.refresh()
+		}
+	}
+}
+
+// refresh defines the sources anew once a learned scheme is another.
+func (r *receiver) refresh() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pins, err := readPins(r.conf)
+	if err != nil {
+		r.log.Error("webhooks go on as before", "error", err)
+		return
+	}
+	changed := false
+	for name, text := range pins {
+		if !bytes.Equal(text, r.pins[name]) {
+			r.log.Info("a scheme was learned; deliveries are verified from now on", "source", name)
+			changed = true
+		}
+	}
+	if !changed {
+		return
+	}
+	if err := r.redefine(r.conf); err != nil {
+		r.pins = pins // once is enough to tell
+		r.log.Error("webhooks go on as before", "error", err)
+	}
+}
+
+// adopt makes events of what was captured for sources that are verified now.
+// What cannot be kept yet is tried again with the next tick.
+func (r *receiver) adopt(ctx context.Context) {
+	for _, source := range r.verified() {
+		n, err := r.Adopt(ctx, source)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.log.Warn("captured deliveries wait", "source", source, "error", err)
+		case n > 0:
+			r.log.Info("captured deliveries became events", "source", source, "events", n)
+		}
+	}
+}
+
+// verified are the sources whose scheme is known.
+func (r *receiver) verified() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, s := range r.conf.Sources {
+		if w := s.Webhooks; w != nil && (len(w.Schemes) > 0 || r.pins[s.Name] != nil) {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
+// readPins are the learned schemes of the sources that name none themselves, as
+// their files have them: an explicit scheme always wins.
+func readPins(c *config.Config) (map[string][]byte, error) {
+	pins := map[string][]byte{}
+	for _, s := range c.Sources {
+		if s.Webhooks == nil || len(s.Webhooks.Schemes) > 0 {
+			continue
+		}
+		text, err := state.Pin(c.State.Dir, s.Name)
+		if err != nil {
+			return nil, badPin(c, s, err)
+		}
+		if text != nil {
+			pins[s.Name] = text
+		}
+	}
+	return pins, nil
+}
+
+// verifiers are the sources of a configuration that take webhooks. One whose
+// scheme is still to be learned has none.
+func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error) {
+	all := receive.Sources{}
+	for _, s := range c.Sources {
+		w := s.Webhooks
+		if w == nil {
+			continue
+		}
+		schemes := w.Schemes
+		if text := pins[s.Name]; text != nil {
+			scheme, err := config.ParsePin(state.PinPath(c.State.Dir, s.Name), text, w.Header)
+			if err != nil {
+				return nil, badPin(c, s, err)
+			}
+			schemes = []signature.Scheme{scheme}
+		}
+		all[s.Name] = nil
+		if len(schemes) == 0 {
+			continue
+		}
+		v, err := signature.Compile(schemes, w.Keys)
+		if err != nil {
+			return nil, badPin(c, s, err) // those of the file were found good when it was read
+		}
+		all[s.Name] = v
+	}
+	return all, nil
+}
+
+func badPin(c *config.Config, s config.Source, err error) error {
+	return usage(fmt.Sprintf("`penstock webhooks learn %s` learns anew once %s is gone; a scheme in %s is used in its place", s.Name, state.PinPath(c.State.Dir, s.Name), c.File),
+		"webhooks of source %s: %w", s.Name, err)
+}

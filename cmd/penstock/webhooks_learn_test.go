@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+	"github.com/penstock-data/penstock/state"
+)
+
+// classroom is a folder with a configuration whose scheme is to be learned, and
+// a receiver of its deliveries.
+type classroom struct {
+	t      *testing.T
+	app    *app
+	dir    string
+	inbox  *state.Inbox
+	recv   *receiver
+	server *httptest.Server
+}
+
+func newClassroom(t *testing.T, webhooks string) *classroom {
+	t.Helper()
+	c := &classroom{t: t, dir: t.TempDir()}
+	c.write(webhooks)
+	c.app = &app{config: c.path("pipelines.yaml")}
+	conf, err := c.app.load()
+	require.NoError(t, err)
+	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.inbox.Close() })
+	c.recv, err = newReceiver(conf, receive.Options{Inbox: c.inbox})
+	require.NoError(t, err)
+	c.server = httptest.NewServer(c.recv)
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+func (c *classroom) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *classroom) write(webhooks string) {
+	text := fmt.Sprintf(`version: 1
+sources:
+  main:
+    app: {base_url: "http://127.0.0.1:1", auth: {token: t}}
+    webhooks: %s
+destinations: {lake: "parquet:%s"}
+pipelines: {nightly: {from: main, to: lake, streams: crm.leads}}
+state: %s
+`, webhooks, c.path("lake"), c.path("state"))
+	require.NoError(c.t, os.WriteFile(c.path("pipelines.yaml"), []byte(text), 0o600))
+}
+
+// deliver posts an event, signed with a secret as Stripe does.
+func (c *classroom) deliver(id, secret string) int {
+	c.t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"type":"lead.updated","data":{"id":7}}`, id)
+	ts := strconv.FormatInt(time.Now().Unix(), 10)
+	m := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(m, "%s.%s", ts, body)
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.server.URL+"/webhooks/main", strings.NewReader(body))
+	require.NoError(c.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Service-Signature", "t="+ts+",v1="+hex.EncodeToString(m.Sum(nil)))
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(c.t, err)
+	require.NoError(c.t, res.Body.Close())
+	return res.StatusCode
+}
+
+func (c *classroom) learn(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = execute(c.t.Context(), append([]string{"webhooks", "learn", "-c", c.path("pipelines.yaml")}, args...), &out, &err)
+	return code, out.String(), err.String()
+}
+
+func (c *classroom) events() (ids []string) {
+	c.t.Helper()
+	all, err := c.inbox.Events(c.t.Context(), "main", 0, 100)
+	require.NoError(c.t, err)
+	for _, e := range all {
+		require.NotEmpty(c.t, e.Scheme)
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// What comes before the scheme is known is kept, applied nowhere, and becomes
+// events once it has been learned, while the receiver goes on.
+func TestWebhooksLearnWhileServing(t *testing.T) {
+	c := newClassroom(t, "{secret: whsec_hush}")
+	for i := range 4 {
+		require.Equal(t, http.StatusOK, c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush"))
+	}
+	require.Empty(t, c.events())
+	c.recv.refresh()
+	c.recv.adopt(t.Context())
+	require.Empty(t, c.events(), "nothing was learned yet")
+
+	code, stdout, stderr := c.learn()
+	require.Equal(t, exitUsage, code, stderr)
+	require.Contains(t, stdout, "verifies all 4 deliveries (4 different bodies), signed with secret 1")
+	require.Contains(t, stdout, `parse: {style: kv, pair_sep: ",", kv_sep: "=", sig: ["v1"], ts: "t"}`)
+	require.Contains(t, stderr, "--yes")
+	require.NoFileExists(t, state.PinPath(c.path("state"), "main"))
+
+	code, stdout, stderr = c.learn("--yes", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	var got lesson
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.Equal(t, 4, got.Judged)
+	require.True(t, got.Timed)
+	require.Nil(t, got.Events, "the receiver has the inbox")
+	require.NotContains(t, stdout+stderr, "hush")
+
+	c.recv.refresh()
+	c.recv.adopt(t.Context())
+	require.Equal(t, []string{"evt_0", "evt_1", "evt_2", "evt_3"}, c.events())
+	require.Equal(t, http.StatusOK, c.deliver("evt_4", "whsec_hush"))
+	require.Equal(t, http.StatusUnauthorized, c.deliver("evt_5", "whsec_other"))
+	require.Equal(t, []string{"evt_0", "evt_1", "evt_2", "evt_3", "evt_4"}, c.events())
+	require.Equal(t, http.StatusOK, c.deliver("evt_4", "whsec_hush"))
+	require.Len(t, c.events(), 5)
+}
+
+// With nobody serving, learning makes the events itself.
+func TestWebhooksLearnAlone(t *testing.T) {
+	c := newClassroom(t, "{secret: whsec_hush}")
+	for i := range 3 {
+		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
+	}
+	require.NoError(t, c.inbox.Close())
+	code, stdout, stderr := c.learn("main", "--yes")
+	require.Equal(t, exitDone, code, stderr)
+	require.Contains(t, stdout, "3 webhooks became events")
+	var err error
+	c.inbox, err = state.OpenInbox(t.Context(), c.path("state"), state.InboxOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
+
+	// Pasted into the configuration it is the scheme from then on, and wins.
+	_, block, found := strings.Cut(stdout, "scheme:\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "# kept")
+	c.write("\n      secret: whsec_hush\n      scheme:\n        " + strings.ReplaceAll(strings.TrimSpace(block), "\n  ", "\n        "))
+	conf, err := c.app.load()
+	require.NoError(t, err)
+	require.Equal(t, "learned", conf.Sources[0].Webhooks.Schemes[0].Name)
+	code, _, stderr = c.learn("--yes")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "nothing to learn")
+	pins, err := readPins(conf)
+	require.NoError(t, err)
+	require.Empty(t, pins)
+}
+
+func TestWebhooksLearnFindsNothing(t *testing.T) {
+	c := newClassroom(t, "{secret: whsec_hush}")
+	code, _, stderr := c.learn("--yes")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "nothing was captured")
+	for i := range 2 {
+		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
+	}
+	code, _, stderr = c.learn("--yes")
+	require.Equal(t, exitPartial, code)
+	require.Contains(t, stderr, "2 so far, want 3")
+
+	c.deliver("evt_2", "whsec_hush")
+	c.deliver("evt_3", "whsec_forged")
+	code, _, stderr = c.learn("--yes")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "one verifies 3 of 4 deliveries")
+	require.Contains(t, stderr, "--without 4")
+	code, stdout, stderr := c.learn("--yes", "--without", "4")
+	require.Equal(t, exitDone, code, stderr)
+	require.Contains(t, stdout, "all 3 deliveries")
+	c.recv.refresh()
+	c.recv.adopt(t.Context())
+	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
+
+	other := newClassroom(t, "{secret: whsec_wrong}")
+	for i := range 3 {
+		other.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
+	}
+	code, _, stderr = other.learn("--yes")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "the usual causes:")
+	require.NoFileExists(t, state.PinPath(other.path("state"), "main"))
+	code, _, stderr = other.learn("nobody")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "no source")
+}
+
+// A learned scheme that somebody has spoiled is told with its place, and taken
+// for none.
+func TestWebhooksSpoiledPin(t *testing.T) {
+	c := newClassroom(t, "{secret: whsec_hush}")
+	require.NoError(t, state.SetPin(c.path("state"), "main", []byte("scheme: {content: [method]}\n")))
+	conf, err := c.app.load()
+	require.NoError(t, err)
+	_, err = newReceiver(conf, receive.Options{Inbox: c.inbox})
+	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not hold the body")
+	c.recv.refresh()
+	c.recv.refresh()
+	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "still captured")
+	require.Empty(t, c.events())
+}
