@@ -138,10 +138,10 @@ func (b *Inbox) Again(ctx context.Context, ordinal int64) (int64, error) {
 				SELECT ?, source, id, type, received, scheme, header, body, digest, conflict, size FROM events WHERE ordinal = ?`, next, ordinal)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE sources SET head = ?, bytes = bytes + ? WHERE source = ?", next, size, source)
+			_, err = tx.ExecContext(ctx, moveHead, next, size, source)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE inbox SET last = ?", next)
+			_, err = tx.ExecContext(ctx, moveLast, next)
 		}
 		a.bytes += size
 		return err
@@ -164,7 +164,7 @@ func (b *Inbox) Advance(ctx context.Context, beyond int64) error {
 			return nil
 		}
 		a.last = beyond
-		_, err := tx.ExecContext(ctx, "UPDATE inbox SET last = ?", beyond)
+		_, err := tx.ExecContext(ctx, moveLast, beyond)
 		return err
 	})
 	if err != nil {

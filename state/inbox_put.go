@@ -154,11 +154,11 @@ func (g *grouping) close(ctx context.Context) error {
 		return nil
 	}
 	for name, h := range g.heads {
-		if _, err := g.tx.ExecContext(ctx, "UPDATE sources SET head = ?, bytes = bytes + ? WHERE source = ?", h.ordinal, h.bytes, g.account.sources[name]); err != nil {
+		if _, err := g.tx.often(ctx, moveHead).ExecContext(ctx, h.ordinal, h.bytes, g.account.sources[name]); err != nil {
 			return fmt.Errorf("move head: %w", err)
 		}
 	}
-	if _, err := g.tx.ExecContext(ctx, "UPDATE inbox SET last = ?", g.account.last); err != nil {
+	if _, err := g.tx.often(ctx, moveLast).ExecContext(ctx, g.account.last); err != nil {
 		return fmt.Errorf("move head: %w", err)
 	}
 	return nil

@@ -31,6 +31,8 @@ var (
 	insertID     = "INSERT INTO ids VALUES " + placeholders(1, idColumns) + " ON CONFLICT DO NOTHING"
 	insertIDs    = "INSERT INTO ids VALUES " + placeholders(manyRows, idColumns) + " ON CONFLICT DO NOTHING"
 	findID       = "SELECT key, digest, ordinal FROM ids WHERE key = ?"
+	moveHead     = "UPDATE sources SET head = ?, bytes = bytes + ? WHERE source = ?"
+	moveLast     = "UPDATE inbox SET last = ?"
 	findIDs      = "SELECT key, digest, ordinal FROM ids WHERE key IN " + placeholders(1, manyRows)
 )
 
@@ -66,7 +68,7 @@ func (tx inboxTx) often(ctx context.Context, query string) *sql.Stmt {
 // compile compiles what is run for every event.
 func compile(ctx context.Context, db *sql.DB) (map[string]*sql.Stmt, error) {
 	compiled := map[string]*sql.Stmt{}
-	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs} {
+	for _, query := range []string{insertEvent, insertEvents, insertID, insertIDs, findID, findIDs, moveHead, moveLast} {
 		s, err := db.PrepareContext(ctx, query)
 		if err != nil {
 			return nil, fmt.Errorf("compile %.20s: %w", query, err)
