@@ -47,7 +47,7 @@ check: ## the one gate: format, vet, staticcheck, the import line, tests under t
 .PHONY: bench
 bench: build ## the figures this project promises, each beside its baseline from the same minutes
 	$(GO) test -tags $(TAGS) -run '^TestFigures$$' -count=1 -timeout 60m -v ./cmd/penstock -figures
-	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/wire ./state ./cmd/internal/serve/receive
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
 .PHONY: crash

@@ -7,15 +7,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Handlers answer requests. One that is nil answers 404. Each finds the path as
-// it was asked for, with what stands between braces as its path value.
+// it was asked for.
 type Handlers struct {
-	Webhooks http.Handler // /webhooks/{source}, any method
+	Webhooks http.Handler // below /webhooks/, any method, however the path is written
 	Health   http.Handler // GET /healthz and /readyz
 	Metrics  http.Handler // GET /metrics
 	Events   http.Handler // GET /events, which goes on until the client leaves
@@ -26,7 +27,7 @@ type Handlers struct {
 // How long a request may take, and how much of one there may be before its
 // handler. Handlers bound bodies themselves.
 const (
-	headerTime  = 10 * time.Second
+	headerTime  = 5 * time.Second
 	requestTime = 30 * time.Second
 	answerTime  = 60 * time.Second // Events sets its own
 	idleTime    = 2 * time.Minute
@@ -38,7 +39,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	base, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	s := &http.Server{
-		Handler:           d.mux(),
+		Handler:           d.route(),
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       requestTime,
 		WriteTimeout:      answerTime,
@@ -68,6 +69,19 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
+// route hands deliveries of webhooks on as they came. The mux would redirect a
+// path with a slash too many, and senders take that for an end.
+func (d *Daemon) route() http.Handler {
+	m, webhooks := d.mux(), d.Handlers.Webhooks // whose signature says who asks
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if webhooks != nil && strings.HasPrefix(path.Clean("/"+r.URL.Path), "/webhooks/") {
+			webhooks.ServeHTTP(w, r)
+			return
+		}
+		m.ServeHTTP(w, r)
+	})
+}
+
 func (d *Daemon) mux() http.Handler {
 	m := http.NewServeMux()
 	mount := func(pattern string, h http.Handler, open bool) {
@@ -79,7 +93,6 @@ func (d *Daemon) mux() http.Handler {
 		}
 		m.Handle(pattern, h)
 	}
-	mount("/webhooks/{source}", d.Handlers.Webhooks, true) // its signature says who asks
 	mount("GET /healthz", d.Handlers.Health, true)
 	mount("GET /readyz", d.Handlers.Health, true)
 	mount("GET /metrics", d.Handlers.Metrics, false)

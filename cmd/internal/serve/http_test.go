@@ -57,7 +57,7 @@ func run(t *testing.T, c Config) *running {
 
 func echo(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, name+" "+r.Method+" "+r.URL.Path+" "+r.PathValue("source"))
+		_, _ = io.WriteString(w, name+" "+r.Method+" "+r.URL.EscapedPath())
 	})
 }
 
@@ -84,8 +84,11 @@ func TestMounted(t *testing.T) {
 		status             int
 		body               string
 	}{
-		{"POST", "/webhooks/main", "hooks.example.com", 200, "webhooks POST /webhooks/main main"},
-		{"GET", "/webhooks/main", "", 200, "webhooks GET /webhooks/main main"},
+		{"POST", "/webhooks/main", "hooks.example.com", 200, "webhooks POST /webhooks/main"},
+		{"GET", "/webhooks/main", "", 200, "webhooks GET /webhooks/main"},
+		{"POST", "/webhooks/main/", "", 200, "webhooks POST /webhooks/main/"}, // never redirected
+		{"POST", "//webhooks//main", "", 200, "webhooks POST //webhooks//main"},
+		{"POST", "/webhooks/x/../main", "", 200, "webhooks POST /webhooks/x/../main"},
 		{"GET", "/healthz", "10-0-0-7.cluster.local", 200, "health GET /healthz"},
 		{"GET", "/readyz", "", 200, "health GET /readyz"},
 		{"GET", "/metrics", "", 200, "metrics GET /metrics"},

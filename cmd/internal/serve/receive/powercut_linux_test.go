@@ -311,7 +311,7 @@ func TestPowerCut(t *testing.T) {
 // requireLeft holds that all of ids are there after a power cut.
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // to be looked at, not to last
+	dir, err := os.MkdirTemp("/dev/shm", "penstock-cut-") // syncs of what is only looked at need cost nothing
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	d.cut(t, dir, luck)
