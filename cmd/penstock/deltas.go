@@ -13,14 +13,15 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
 // applier applies the webhook events of a source to one pipeline. It takes the
-// pipeline's lock for each application, as a run does, so that a sync by hand
-// gets its turn, and keeps what it has opened for the next. It belongs to one
-// goroutine.
+// pipeline's lock for each application, as a run does and together with one of
+// the same process, so that a sync by hand gets its turn, and keeps what it has
+// opened for the next. It belongs to one goroutine.
 type applier struct {
 	*app
 	conf     *config.Config
@@ -44,6 +45,9 @@ const lockedAgain = 5 * time.Second
 // the log, and waits.
 func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	rep, err := x.once(ctx)
+	if errors.Is(errors.Join(err, rep.Trouble), wire.ErrSignIn) {
+		x.close() // whoever signs in meanwhile is found by a credential that is opened anew
+	}
 	switch {
 	case errors.Is(err, state.ErrLocked):
 		return serve.Deltas{Again: lockedAgain}, nil
@@ -61,7 +65,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 
 // once is one application, with the pipeline's lock.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
-	unlock, err := lockPipeline(ctx, x.conf.State, x.pipeline.Name)
+	unlock, err := x.holds.take(ctx, x.conf.State, x.pipeline.Name)
 	if err != nil {
 		return none, err
 	}
@@ -91,8 +95,10 @@ func (x *applier) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg := r.config()
+	cfg.Turns = x.holds.turnsOf(x.pipeline.Name)
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
-		Config:     r.config(),
+		Config:     cfg,
 		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),
 		Quarantine: x.inbox.Quarantine,
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -41,50 +42,42 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	a.holds = newHolds()
-	pipelines, err := a.served(c)
+	p, pipelines, err := a.openParts(ctx, c)
+	defer p.close()
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer j.Close()
 	l, err := listen(c)
 	if err != nil {
 		return err
 	}
 	hangup, unhang := hangups()
 	defer unhang()
-	signals, err := a.openSignals(ctx, c, pipelines)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	dash, err := a.openDashboard(c, j, nil)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
 	d := serve.New(serve.Config{
-		Observers:  append(signals.observers(), dash.facts),
-		Listener:   l,
+		Observers:  p.observers(),
+		Listener:   receive.Listener(l, mostConnections),
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
-		Journal:    j,
+		Journal:    p.journal,
 		Encode:     encodeReport,
 		Log:        a.log,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
-		Reload:     func(context.Context) ([]serve.Pipeline, error) { return a.reload(signals, dash) },
+		Reload:     p.reload,
 	})
-	signals.mount(d, c, j)
-	dash.mount(d)
-	defer signals.run(ctx)()
-	defer dash.run(ctx, d)()
+	if err := p.mount(d, c); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer p.run(ctx, d)()
 	if err := d.Run(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return stoppedBy(ctx)
 }
+
+// mostConnections are those that one address may have: a proxy in front of many
+// senders, and readers of the dashboard.
+const mostConnections = 1024
 
 // stoppedBy is the outcome of a verb that goes on until it is stopped.
 func stoppedBy(ctx context.Context) error {
@@ -130,20 +123,6 @@ func supervisor() serve.Supervisor {
 		s.Watchdog = time.Duration(us) * time.Microsecond
 	}
 	return s
-}
-
-// reload reads the configuration again.
-func (a *app) reload(s *signals, dash *dashboard) ([]serve.Pipeline, error) {
-	c, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	pipelines, err := a.served(c)
-	if err == nil {
-		s.configure(c, pipelines)
-		dash.configure(c)
-	}
-	return pipelines, err
 }
 
 // served are the pipelines of a configuration as the daemon takes them.

@@ -39,6 +39,7 @@ type serving struct {
 	t        *testing.T
 	dir      string
 	platform *sandbox.Server
+	url      string // of the platform
 
 	cmd *exec.Cmd
 	out *spoken
@@ -68,7 +69,7 @@ func newDaemon(t *testing.T, cron string) *serving {
 	require.NoError(t, err)
 	server := httptest.NewServer(platform)
 	t.Cleanup(server.Close)
-	d := &serving{t: t, dir: t.TempDir(), platform: platform}
+	d := &serving{t: t, dir: t.TempDir(), platform: platform, url: server.URL}
 	text := strings.NewReplacer("SANDBOX", server.URL, "CRON", cron).Replace(serveConfig)
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "pipelines.yaml"), []byte(text), 0o600))
 	t.Cleanup(func() {

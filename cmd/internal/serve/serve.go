@@ -272,6 +272,9 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 	return w.pause(ctx, time.Time{})
 }
 
+// Observe tells the daemon's observers what a part of it has seen.
+func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
+
 // Received tells the daemon that an event of a source is in the inbox.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")

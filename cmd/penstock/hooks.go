@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+	"github.com/penstock-data/penstock/state"
+)
+
+// hooks are the webhooks of a daemon: who receives them, and where they wait until
+// they are applied.
+type hooks struct {
+	a        *app
+	inbox    *state.Inbox
+	receiver *receiver
+}
+
+// openHooks opens the inbox of the state folder, which one daemon has at a time.
+func (a *app) openHooks(ctx context.Context, c *config.Config) (*hooks, error) {
+	in, err := state.OpenInbox(ctx, c.State.Dir, state.InboxOptions{})
+	switch {
+	case err == nil:
+		return &hooks{a: a, inbox: in}, nil
+	case errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
+		return nil, err
+	}
+	return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+}
+
+// mount puts the receiver into the daemon.
+func (h *hooks) mount(d *serve.Daemon, c *config.Config) (err error) {
+	h.receiver, err = newReceiver(c, receive.Options{
+		Inbox:    h.inbox,
+		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
+		Received: d.Received,
+		Log:      h.a.log,
+	})
+	d.Handlers.Webhooks = h.receiver
+	return err
+}
+
+// run takes over what is learned meanwhile, until ctx ends.
+func (h *hooks) run(ctx context.Context) (wait func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { h.receiver.watch(ctx) })
+	return func() { cancel(); all.Wait() }
+}
+
+// applies makes the pipelines apply the events of their sources, those of them
+// that send any.
+func (h *hooks) applies(c *config.Config, all []serve.Pipeline) {
+	t := newTrims(c)
+	for i := range all {
+		p, _ := c.Pipeline(all[i].Name)
+		if s, ok := c.Source(p.From[0].Text); !ok || s.Webhooks == nil {
+			continue
+		}
+		x := h.a.newApplier(c, p, h.inbox, t)
+		all[i].Deltas, all[i].Close, all[i].Beside = x.apply, x.close, true
+	}
+}
+
+// close gives up the inbox. What is in it stays.
+func (h *hooks) close() error {
+	if err := h.inbox.Close(); err != nil {
+		return fmt.Errorf("close inbox: %w", err)
+	}
+	return nil
+}

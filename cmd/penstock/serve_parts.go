@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/state"
+)
+
+// parts are what a daemon is made of besides its pipelines.
+type parts struct {
+	a       *app
+	journal *state.Journal
+	hooks   *hooks
+	signals *signals
+	dash    *dashboard
+}
+
+// openParts opens the parts of a daemon, and gives the pipelines that go with
+// them. What is open is closed by close, after an error too.
+func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []serve.Pipeline, err error) {
+	p = &parts{a: a}
+	if p.journal, err = openJournal(ctx, c); err != nil {
+		return p, nil, err
+	}
+	if p.hooks, err = a.openHooks(ctx, c); err != nil {
+		return p, nil, err
+	}
+	if all, err = p.pipelines(c); err != nil {
+		return p, nil, err
+	}
+	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
+		return p, nil, err
+	}
+	p.dash, err = a.openDashboard(c, p.journal, p.hooks.inbox)
+	return p, all, err
+}
+
+// pipelines are those of a configuration, as the daemon takes them.
+func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
+	all, err := p.a.served(c)
+	if err == nil {
+		p.hooks.applies(c, all)
+	}
+	return all, err
+}
+
+func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dash.facts) }
+
+// mount puts the parts into the daemon.
+func (p *parts) mount(d *serve.Daemon, c *config.Config) error {
+	p.signals.mount(d, c, p.journal)
+	p.dash.mount(d)
+	return p.hooks.mount(d, c)
+}
+
+// run has the parts do what they do by themselves, until ctx ends.
+func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
+	waits := []func(){p.signals.run(ctx), p.dash.run(ctx, d), p.hooks.run(ctx)}
+	return func() {
+		for _, wait := range waits {
+			wait()
+		}
+	}
+}
+
+// reload reads the configuration again. With an error nothing has changed.
+func (p *parts) reload(context.Context) ([]serve.Pipeline, error) {
+	c, err := p.a.load()
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.pipelines(c)
+	if err == nil {
+		err = p.hooks.receiver.define(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.signals.configure(c, all)
+	p.dash.configure(c)
+	return all, nil
+}
+
+func (p *parts) close() error {
+	var errs []error
+	if p.hooks != nil {
+		errs = append(errs, p.hooks.close())
+	}
+	if p.journal != nil {
+		errs = append(errs, p.journal.Close())
+	}
+	return errors.Join(errs...)
+}
