@@ -88,10 +88,13 @@ func readSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// mounted reports whether a runtime has put path there, with modes of its own.
+// mounted reports whether a runtime, of containers or systemd, has put path there,
+// with modes of its own.
 func mounted(path string) bool {
 	abs, err := filepath.Abs(path)
-	return err == nil && (strings.HasPrefix(abs, "/run/secrets/") || strings.HasPrefix(abs, "/var/run/secrets/"))
+	return err == nil && slices.ContainsFunc([]string{"/run/secrets/", "/var/run/secrets/", "/run/credentials/"}, func(dir string) bool {
+		return strings.HasPrefix(abs, dir)
+	})
 }
 
 // pickPipeline is the one that args name, or the only one there is.

@@ -136,6 +136,16 @@ state: %s
 	require.Equal(t, http.StatusOK, code, text)
 	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","journal":"ok","state":"ok"}}`, text)
 
+	asked := filepath.Join(dir, "asked.yaml")
+	conf, err := os.ReadFile(filepath.Join(dir, "pipelines.yaml"))
+	require.NoError(t, err)
+	conf = bytes.ReplaceAll(conf, []byte("127.0.0.1:0"), []byte(strings.TrimPrefix(d.url, "http://")))
+	require.NoError(t, os.WriteFile(asked, conf, 0o600))
+	health := func() int {
+		return (&app{out: io.Discard, err: io.Discard}).execute(t.Context(), []string{"status", "--health", "-c", asked})
+	}
+	require.Equal(t, 0, health())
+
 	fault, err := sandbox.ParseFault("crm.leads=malformed")
 	require.NoError(t, err)
 	require.NoError(t, platform.SetFaults(fault))
@@ -151,6 +161,7 @@ state: %s
 	require.Eventually(t, metric(`penstock_alerts_total{kind="failed",outcome="sent"} 1`), time.Minute, 20*time.Millisecond)
 	require.Equal(t, 143, d.stop())
 	require.Empty(t, alerts, "one message, however many runs have failed")
+	require.Equal(t, 1, health())
 }
 
 func TestLineagePlace(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 func (a *app) statusCmd() *cobra.Command {
 	var to string
+	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "how every stream stands: its last pass, what that has proven and why, and what stands in its way",
@@ -26,10 +27,14 @@ func (a *app) statusCmd() *cobra.Command {
 stands in its way. -v has all columns, and --json has them whole.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if health {
+				return a.health(cmd.Context())
+			}
 			return a.read(cmd.Context(), to, func(d *reader) error { return a.status(cmd.Context(), d) })
 		},
 	}
 	addDestinationFlag(cmd, &to)
+	cmd.Flags().BoolVar(&health, "health", false, "instead, whether the serve of this configuration lives: exit 0 or 1")
 	return cmd
 }
 

@@ -41,13 +41,13 @@ type books func() Reading
 
 // The descriptions of what a Reading holds.
 var (
-	rateLimit   = describe("rate_limit_requests_per_second", "Requests a second that the credential may make; 0 while unknown.", "source", "surface")
-	rateUsed    = describe("rate_used_requests_per_second", "Requests a second that the credential has made of late.", "source", "surface")
-	rateFlying  = describe("source_requests_in_flight", "Requests under way.", "source", "surface")
-	rateWaits   = describe("rate_wait_seconds", "Until a request may go; 0 while they go.", "source", "surface")
-	inboxEvents = describe("inbox_events", "Events that are not applied everywhere yet.", "source")
-	inboxBytes  = describe("inbox_bytes", "Bytes of events that are not applied everywhere yet.", "source")
-	inboxAge    = describe("inbox_oldest_event_age_seconds", "Since the oldest event that is not applied everywhere yet was delivered.", "source")
+	rateLimit  = describe("rate_limit_requests_per_second", "Requests a second that the credential may make; 0 while unknown.", "source", "surface")
+	rateUsed   = describe("rate_used_requests_per_second", "Requests a second that the credential has made of late.", "source", "surface")
+	rateFlying = describe("source_requests_in_flight", "Requests under way.", "source", "surface")
+	rateWaits  = describe("rate_wait_seconds", "Until a request may go; 0 while they go.", "source", "surface")
+	inboxBytes = describe("inbox_bytes", "Bytes of the events that are kept.", "source")
+	inboxDead  = describe("inbox_dead_letters", "Events that were given up and are kept.", "source")
+	inboxAge   = describe("inbox_oldest_event_age_seconds", "Since the oldest event that is kept was delivered.", "source")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -56,7 +56,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe tells of every metric that a Reading can hold.
 func (books) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxEvents, inboxBytes, inboxAge} {
+	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
 		to <- d
 	}
 }
@@ -78,7 +78,7 @@ func (b books) Collect(to chan<- prometheus.Metric) {
 		if !i.Oldest.IsZero() {
 			age = max(0, time.Since(i.Oldest).Seconds())
 		}
-		tell(inboxEvents, float64(i.Events), i.Source)
+		tell(inboxDead, float64(i.Dead), i.Source)
 		tell(inboxBytes, float64(i.Bytes), i.Source)
 		tell(inboxAge, age, i.Source)
 	}

@@ -1,6 +1,8 @@
 package signal
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -9,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // Metrics counts what the daemon does, for Prometheus. Its labels are bounded:
@@ -52,8 +56,8 @@ type Rate struct {
 // Inbox is what of a source's deliveries is not applied everywhere yet.
 type Inbox struct {
 	Source string
-	Events int64
 	Bytes  int64
+	Dead   int64     // events that were given up and are kept
 	Oldest time.Time // received; zero where there is none
 }
 
@@ -131,6 +135,23 @@ func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 		ErrorHandling:       promhttp.ContinueOnError,
 		Timeout:             10 * time.Second,
 		MaxRequestsInFlight: 4,
+	})
+}
+
+// Authorized lets requests pass that bear the token; all, where there is none.
+func Authorized(token wire.Secret, h http.Handler) http.Handler {
+	if token == "" {
+		return h
+	}
+	want := sha256.Sum256([]byte("Bearer " + token.Reveal()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the token of serve's auth is wanted", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

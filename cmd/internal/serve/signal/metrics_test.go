@@ -1,12 +1,16 @@
 package signal
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +89,7 @@ func TestMetrics(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{
 			Rates: []Rate{{Source: "main", Surface: "v2", Limit: 100, Used: 42, InFlight: 3, Waits: -time.Second}},
-			Inbox: []Inbox{{Source: "main", Events: 7, Bytes: 700, Oldest: time.Now().Add(-time.Minute)}, {Source: "other"}},
+			Inbox: []Inbox{{Source: "main", Dead: 7, Bytes: 700, Oldest: time.Now().Add(-time.Minute)}, {Source: "other"}},
 		}
 	})
 	fill(m)
@@ -124,7 +128,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_rate_limit_requests_per_second{source="main",surface="v2"} 100`,
 		`penstock_rate_used_requests_per_second{source="main",surface="v2"} 42`,
 		`penstock_rate_wait_seconds{source="main",surface="v2"} 0`,
-		`penstock_inbox_events{source="main"} 7`,
+		`penstock_inbox_dead_letters{source="main"} 7`,
 		`penstock_inbox_oldest_event_age_seconds{source="other"} 0`,
 		`go_goroutines `, `process_open_fds `,
 	} {
@@ -199,4 +203,61 @@ func TestClass(t *testing.T) {
 	for status, want := range map[int]string{0: "none", 99: "none", 100: "1xx", 204: "2xx", 302: "3xx", 429: "4xx", 599: "5xx", 600: "none", -1: "none"} {
 		require.Equal(t, want, class(status), status)
 	}
+}
+
+func TestAuthorized(t *testing.T) {
+	m := newTestMetrics(nil)
+	get := func(h http.Handler, authorization string) int {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Authorization", authorization)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	h := m.Handler(slog.New(slog.DiscardHandler))
+	require.Equal(t, http.StatusOK, get(Authorized("", h), ""))
+	for authorization, want := range map[string]int{"": 401, "Bearer wrong": 401, "t0ken": 401, "bearer t0ken": 401, "Bearer t0ken": 200} {
+		require.Equal(t, want, get(Authorized("t0ken", h), authorization), authorization)
+	}
+}
+
+// TestDashboard holds every query of the example dashboard against the metrics
+// that there are.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "penstock", "deploy", "grafana-dashboard.json"))
+	require.NoError(t, err)
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &board))
+	m := newTestMetrics(func() Reading {
+		return Reading{Rates: []Rate{{Source: "main", Surface: "v2"}}, Inbox: []Inbox{{Source: "main"}}}
+	})
+	fill(m)
+	exposed := scrape(t, m)
+	word := regexp.MustCompile(`\b(?:penstock|go|process)_[a-z0-9_]+`)
+	label := regexp.MustCompile(`by \(([a-z, ]+)\)`)
+	queries, used := 0, map[string]bool{}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			queries++
+			names := word.FindAllString(target.Expr, -1)
+			require.NotEmpty(t, names, target.Expr)
+			for _, name := range names {
+				used[strings.TrimSuffix(name, "_bucket")] = true
+				series := regexp.MustCompile(`(?m)^` + name + `(\{[^}]*\})? .*$`).FindString(exposed)
+				require.NotEmpty(t, series, "%s: there is no metric %s", p.Title, name)
+				for _, by := range label.FindAllStringSubmatch(target.Expr, -1) {
+					for _, l := range strings.Split(by[1], ", ") {
+						require.Contains(t, series, l+"=", "%s: %s has no label %s", p.Title, name, l)
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, queries, 20)
+	require.Greater(t, len(used), 20)
 }

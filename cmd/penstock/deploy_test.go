@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("deploy", name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestUnit has systemd itself read the unit: it is right, and hardened.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("needs systemd-analyze")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	unit := filepath.Join(t.TempDir(), "penstock.service")
+	text := deployed(t, "penstock.service")
+	require.NoError(t, os.WriteFile(unit, []byte(strings.ReplaceAll(text, "/usr/bin/penstock", self)), 0o600))
+	out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.NotContains(t, string(out), "penstock.service:", "systemd warns of nothing")
+	out, err = exec.Command(analyze, "security", "--offline=true", "--threshold=20", unit).CombinedOutput()
+	require.NoError(t, err, "exposure is above 2.0:\n%s", out)
+	for _, line := range []string{"Type=notify", "DynamicUser=yes", "StateDirectory=penstock", "NoNewPrivileges=yes", "ProtectSystem=strict", "MemoryDenyWriteExecute=yes"} {
+		require.Contains(t, text, "\n"+line+"\n")
+	}
+}
+
+// TestDockerfile reads the stages and, unless it has to be quick, runs the
+// command that builds the binary.
+func TestDockerfile(t *testing.T) {
+	text := deployed(t, "Dockerfile")
+	steps := regexp.MustCompile(`(?m)^(FROM|RUN|COPY|USER|HEALTHCHECK|ENTRYPOINT|CMD|VOLUME|WORKDIR|EXPOSE|STOPSIGNAL) (.*)$`).FindAllStringSubmatch(text, -1)
+	for line := range strings.Lines(text) {
+		word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if word != "" && !strings.HasPrefix(word, "#") {
+			require.Regexp(t, `^(FROM|RUN|COPY|USER|HEALTHCHECK|ENTRYPOINT|CMD|VOLUME|WORKDIR|EXPOSE|STOPSIGNAL)$`, word)
+		}
+	}
+	var stages, build []string
+	user := ""
+	for _, s := range steps {
+		switch {
+		case s[1] == "FROM":
+			stages, user = append(stages, s[2]), ""
+		case s[1] == "USER":
+			user = s[2]
+		case s[1] == "RUN" && len(stages) == 2:
+			t.Errorf("the last stage has no shell to run %q", s[2])
+		case s[1] == "RUN" && strings.HasPrefix(s[2], "go build "):
+			build = strings.Fields(s[2])
+		}
+	}
+	require.Len(t, stages, 2)
+	require.Contains(t, stages[1], "distroless")
+	require.NotEmpty(t, user)
+	require.NotContains(t, user, "root:root")
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	require.NoError(t, err)
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
+	require.Contains(t, stages[0], "golang:"+version+"-", "the image's Go is that of go.mod")
+	require.NotEmpty(t, build)
+	if testing.Short() {
+		t.Skip("the binary is built in the long form")
+	}
+	bin := filepath.Join(t.TempDir(), "penstock")
+	for i, word := range build {
+		build[i] = strings.NewReplacer("/out/penstock", bin, `"`, "").Replace(word)
+	}
+	build = joinFlags(build)
+	cmd := exec.Command(build[0], build[1:]...)
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	out, err = exec.Command(bin, "version").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "duckdb_arrow")
+}
+
+// joinFlags puts the words of -ldflags="-s -w" together again.
+func joinFlags(words []string) []string {
+	var all []string
+	for _, w := range words {
+		if n := len(all); n > 0 && strings.HasPrefix(all[n-1], "-ldflags=") && w == "-w" {
+			all[n-1] += " " + w
+			continue
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// TestCompose holds the example against what is promised of it: no root, nothing
+// writable, no secret in the file; and its configuration against the reader.
+func TestCompose(t *testing.T) {
+	var c struct {
+		Services map[string]struct {
+			ReadOnly    bool              `yaml:"read_only"`
+			CapDrop     []string          `yaml:"cap_drop"`
+			SecurityOpt []string          `yaml:"security_opt"`
+			Privileged  bool              `yaml:"privileged"`
+			Ports       []string          `yaml:"ports"`
+			Volumes     []string          `yaml:"volumes"`
+			Secrets     []string          `yaml:"secrets"`
+			Environment map[string]string `yaml:"environment"`
+		}
+		Secrets map[string]struct{ File string }
+		Volumes map[string]any
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(deployed(t, "compose.yaml")), &c))
+	own := c.Services["penstock"]
+	require.True(t, own.ReadOnly)
+	require.Equal(t, []string{"ALL"}, own.CapDrop)
+	for name, s := range c.Services {
+		require.False(t, s.Privileged, name)
+		require.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
+		for _, p := range s.Ports {
+			require.True(t, strings.HasPrefix(p, "127.0.0.1:"), "%s: %s is open to other machines", name, p)
+		}
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			if file, ok := strings.CutPrefix(from, "./"); ok {
+				require.FileExists(t, filepath.Join("deploy", file), name)
+			} else {
+				require.Contains(t, c.Volumes, from, name)
+			}
+		}
+		for _, secret := range s.Secrets {
+			require.Contains(t, c.Secrets, secret, name)
+		}
+		for key, value := range s.Environment {
+			require.False(t, strings.Contains(strings.ToLower(key), "password") && !strings.HasPrefix(value, "/run/secrets/"), key)
+		}
+	}
+	read := map[string]bool{}
+	cat, err := schemas.Load()
+	require.NoError(t, err)
+	conf, err := config.Parse([]byte(deployed(t, "pipelines.yaml")), config.Input{
+		File: "pipelines.yaml", Catalogue: cat.Streams(), Schemes: []string{"postgres"},
+		Env: func(name string) (string, bool) {
+			_, set := own.Environment[name]
+			return "https://api.example.com", set
+		},
+		Read: func(path string) (string, error) {
+			name, ok := strings.CutPrefix(path, "/run/secrets/")
+			if !ok {
+				return "", errors.New("no such file")
+			}
+			read[name] = true
+			return "secret-" + name, nil
+		},
+	})
+	require.NoError(t, err)
+	for name := range read {
+		require.Contains(t, own.Secrets, name)
+	}
+	require.Equal(t, "/data/state", conf.State.Dir)
+	require.Contains(t, deployed(t, "Dockerfile"), `VOLUME ["/data"]`)
+}
+
+func TestLoopback(t *testing.T) {
+	for listen, want := range map[string]string{
+		"127.0.0.1:8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "[::]:8080": "[::1]:8080", "10.0.0.5:80": "10.0.0.5:80",
+	} {
+		require.Equal(t, want, loopback(listen))
+	}
+}

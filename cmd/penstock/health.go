@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// healthTime bounds what asking a daemon of this machine may take.
+const healthTime = 4 * time.Second
+
+// health asks the daemon of this configuration whether it lives.
+func (a *app) health(ctx context.Context) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(c.Serve.Listen)+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	resp, err := client.Do(r)
+	if err != nil {
+		return hinted(fmt.Errorf("ask %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.Serve.Listen, err)
+	}
+	if _, err := fmt.Fprintln(a.out, strings.TrimSpace(string(text))); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+// loopback is the address at which a listener of this machine is asked: one that
+// listens everywhere listens here.
+func loopback(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {
+		host = "127.0.0.1"
+		if a.Is6() {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
