@@ -26,7 +26,7 @@ type folder struct {
 }
 
 func newFolder(path string) *folder {
-	return &folder{path: path, writer: make(chan struct{}, 1), keys: keyring{}}
+	return &folder{path: path, writer: make(chan struct{}, 1), keys: newKeyring()}
 }
 
 // manifest is that of the current generation; nil where there is none.

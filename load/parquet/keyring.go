@@ -3,7 +3,9 @@ package parquet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,11 +17,23 @@ import (
 
 // keyring holds what is known of the keys of a stream's rows, by the name of
 // their file, so that a pass of many transactions reads each file's columns
-// once.
-type keyring map[string]*keylist
+// once. A pass that comes by in the order of the files, as most do, needs the
+// last few lists alone: a long one is let go of when others have come, and is
+// only put where it is found again if it is asked for again. // Invariant 6
+type keyring struct {
+	lists  map[string]*keylist
+	recent []string        // of those in lists, the long ones in memory, in the order in which they came
+	rows   int             // of these
+	again  map[string]bool // were let go of
+}
+
+func newKeyring() keyring {
+	return keyring{lists: map[string]*keylist{}, again: map[string]bool{}}
+}
 
 // keylist has three words for each row of a file, in order: the fingerprint of
-// its key, and the mark of its hash. Long ones lie in the lake's scratch file.
+// its key, and the mark of its hash. Long ones may lie in the lake's scratch
+// file.
 type keylist struct {
 	rows    int
 	words   []uint64 // nil where they lie in scratch
@@ -29,8 +43,9 @@ type keylist struct {
 
 const (
 	wordsRow   = 3
-	shortList  = 4 << 10 // rows of a list that is kept in memory
-	chunkRows  = 8 << 10 // that are looked through at once
+	shortList  = 4 << 10   // rows of a list that is kept in memory
+	recentRows = 256 << 10 // of long ones, all together; the last one stays however long it is
+	chunkRows  = 8 << 10   // that are looked through at once
 	deadMark   = uint64(1)
 	wordsBytes = 8 * wordsRow
 )
@@ -47,7 +62,7 @@ func markOf(hash string, dead bool) uint64 {
 
 // keysOf are the keys of the rows of a root table's file.
 func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
-	if k := x.folder.keys[f.Name]; k != nil {
+	if k := x.folder.keys.lists[f.Name]; k != nil {
 		return k, nil
 	}
 	words := make([]uint64, 0, wordsRow*f.Rows)
@@ -85,18 +100,38 @@ func markAt(b []arrow.Array, i int) uint64 {
 	return markOf(hash, len(b) > 1 && b[1].IsValid(i))
 }
 
-// keep puts the keys of a file's rows where they are found again.
+// keep holds on to the keys of a file's rows.
 func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
+	ring := &x.folder.keys
 	k := &keylist{rows: len(words) / wordsRow, words: words}
-	if k.rows > shortList {
+	switch {
+	case k.rows <= shortList:
+	case ring.again[f.Name]:
 		var err error
 		if k.at, err = x.lake.scratch.put(words); err != nil {
 			return nil, fmt.Errorf("note keys: %w", err)
 		}
 		k.scratch, k.words = &x.lake.scratch, nil
+	default:
+		ring.recent, ring.rows = append(ring.recent, f.Name), ring.rows+k.rows
 	}
-	x.folder.keys[f.Name] = k
+	ring.lists[f.Name] = k
+	for ring.rows > recentRows && len(ring.recent) > 1 {
+		old := ring.recent[0]
+		ring.drop(old)
+		ring.again[old] = true
+	}
 	return k, nil
+}
+
+// drop forgets the keys of a file.
+func (k *keyring) drop(name string) {
+	list := k.lists[name]
+	if i := slices.Index(k.recent, name); i >= 0 {
+		k.recent, k.rows = slices.Delete(k.recent, i, i+1), k.rows-list.rows
+	}
+	list.free()
+	delete(k.lists, name)
 }
 
 // chunk hands out the words of the rows from first on, up to chunkRows of them.
@@ -110,7 +145,7 @@ func (k *keylist) chunk(first int, buf []uint64) ([]uint64, error) {
 }
 
 // prune forgets the keys of files that are no longer there.
-func (k keyring) prune(m *manifest) {
+func (k *keyring) prune(m *manifest) {
 	kept := map[string]bool{}
 	if m != nil {
 		for _, s := range m.Segments {
@@ -119,12 +154,12 @@ func (k keyring) prune(m *manifest) {
 			}
 		}
 	}
-	for name, list := range k {
+	for name := range k.lists {
 		if !kept[name] {
-			list.free()
-			delete(k, name)
+			k.drop(name)
 		}
 	}
+	maps.DeleteFunc(k.again, func(name string, _ bool) bool { return !kept[name] })
 }
 
 func (k *keylist) free() {

@@ -77,7 +77,7 @@ func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
 
 func (m *merge) missIn(ctx context.Context, t *table, s *segment, note func(*segment, uint32)) error {
 	carried, err := m.carried(ctx, s)
-	if err != nil {
+	if err != nil || carried.count() >= s.root().Rows {
 		return err
 	}
 	keys, err := m.keysOf(ctx, t, s.root())

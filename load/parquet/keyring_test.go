@@ -1,0 +1,51 @@
+package parquet
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A list is let go of once enough others have come, and is found again, in the
+// scratch file, when it was asked for again. Nothing is written before that.
+func TestKeysAreWrittenDownWhenTheyAreAskedForAgain(t *testing.T) {
+	const rows = recentRows / 2
+	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder(t.TempDir())}
+	defer func() { require.NoError(t, x.lake.scratch.close()) }()
+	ring := &x.folder.keys
+	words := func(n int) []uint64 {
+		w := make([]uint64, rows*wordsRow)
+		for i := range w {
+			w[i] = uint64(n*len(w) + i)
+		}
+		return w
+	}
+	name := func(n int) string { return fmt.Sprintf("%d.parquet", n) }
+	keep := func(n int) *keylist {
+		k, err := x.keep(&file{Name: name(n), Rows: rows}, words(n))
+		require.NoError(t, err)
+		require.Same(t, k, ring.lists[name(n)])
+		return k
+	}
+	for n := range 5 {
+		keep(n)
+	}
+	require.Equal(t, []string{name(3), name(4)}, ring.recent)
+	require.Equal(t, recentRows, ring.rows)
+	require.Nil(t, x.lake.scratch.f, "written")
+
+	again := keep(0)
+	require.NotNil(t, x.lake.scratch.f)
+	require.Len(t, ring.recent, 2)
+	got, err := again.chunk(chunkRows, make([]uint64, chunkRows*wordsRow))
+	require.NoError(t, err)
+	require.Equal(t, words(0)[chunkRows*wordsRow:2*chunkRows*wordsRow], got)
+
+	ring.prune(&manifest{Segments: []*segment{{Table: "t", Files: map[string]*file{"t": {Name: name(4)}}}}})
+	require.Len(t, ring.lists, 1)
+	require.Equal(t, []string{name(4)}, ring.recent)
+	require.Equal(t, rows, ring.rows)
+	require.Empty(t, ring.again)
+	require.Len(t, x.lake.scratch.idle[rows*wordsRow], 1)
+}
