@@ -42,6 +42,8 @@ type writer struct {
 	pq   *pqarrow.FileWriter // nil before the first batch
 	file *file
 	low  bounds
+
+	repeating []bool // columns, in order: few of their values differ, to begin with
 }
 
 // create begins the file name of a table in its folder dir.
@@ -91,12 +93,13 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 		parquet.WithDictionaryDefault(false), parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithMaxRowGroupLength(rowGroupRows), parquet.WithDataPageSize(pageBytes), parquet.WithCreatedBy("penstock"),
 	}
+	w.repeating = make([]bool, w.bare.NumFields())
 	for i, f := range w.bare.Fields() {
 		path := parquet.ColumnPath{f.Name}
 		if f.Type.ID() == arrow.LIST {
 			path = append(path, "list", "element")
 		}
-		if i < len(columns) && repeats(columns[i]) {
+		if w.repeating[i] = i < len(columns) && repeats(columns[i]); w.repeating[i] {
 			props = append(props, parquet.WithDictionaryPath(path, true))
 		}
 	}
@@ -191,20 +194,31 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 		total += n
 		w.low.add(batches[i], n)
 	}
-	for c, f := range w.bare.Fields() {
+	for c := range w.bare.Fields() {
 		parts := make([]arrow.Array, len(batches))
 		for i, b := range batches {
 			parts[i] = b[c]
 		}
-		column := arrow.NewChunked(f.Type, parts)
-		err := w.pq.WriteColumnChunked(column, 0, int64(total))
-		column.Release()
-		if err != nil {
+		if err := w.addColumn(c, parts, total); err != nil {
 			return err
 		}
 	}
 	w.file.Rows = int64(total)
 	return nil
+}
+
+// addColumn writes a column of a row group.
+func (w *writer) addColumn(c int, parts []arrow.Array, rows int) error {
+	typ := w.bare.Field(c).Type
+	if w.repeating[c] {
+		if encoded, ok := encodeTexts(parts); ok {
+			defer release(encoded)
+			parts, typ = encoded, textDictionary
+		}
+	}
+	column := arrow.NewChunked(typ, parts)
+	defer column.Release()
+	return w.pq.WriteColumnChunked(column, 0, int64(rows))
 }
 
 // finish makes the file durable and reads its footer back.
