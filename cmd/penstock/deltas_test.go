@@ -5,14 +5,18 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/extract/sandbox"
 	"github.com/penstock-data/penstock/state"
@@ -93,4 +97,48 @@ func testWebhooksLand(t *testing.T, to target) {
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
 	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
 	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "what an event has brought is what the list shows")
+}
+
+// TestWebhooksDrain: what has piled up while nobody applied it goes in as few
+// requests and commits; each event stands in the table of events.
+func TestWebhooksDrain(t *testing.T) {
+	n := 2_000
+	if many, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
+		n = 100 * many
+	}
+	to := duckTarget{t.TempDir()}
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	ids := p.ids(t, "v2.contacts")
+	var senders errgroup.Group
+	senders.SetLimit(64)
+	for i := range n {
+		senders.Go(func() error {
+			_, err := b.Append(t.Context(), state.Event{
+				Source: "main", ID: fmt.Sprint("evt_", i), Type: "contact.updated", Received: time.Now().Add(-time.Minute), Scheme: "hex",
+				Body: fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, i, ids[i%len(ids)]),
+			})
+			return err
+		})
+	}
+	require.NoError(t, senders.Wait())
+	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler)}
+	c, err := a.load()
+	require.NoError(t, err)
+	began := time.Now()
+	waits, err := a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newTrims(c)))
+	require.NoError(t, err)
+	require.False(t, waits)
+	t.Logf("%d events applied in %s: %.0f a second", n, time.Since(began), float64(n)/time.Since(began).Seconds())
+	w := to.open(t)
+	defer w.db.Close()
+	require.EqualValues(t, n, w.count(t, "SELECT count(DISTINCT ordinal) FROM _penstock_events"))
+	require.EqualValues(t, n, w.count(t, "SELECT count(*) FROM _penstock_events"))
+	left, err := b.Events(t.Context(), "main", 0, 10)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -187,6 +187,7 @@ func (d *Deltas) begin(ctx context.Context) {
 
 // adopt makes the queues of the streams as they are read.
 func (d *Deltas) adopt(ctx context.Context) {
+	clear(d.down) // what did not answer the last time may do so now
 	d.settle(ctx)
 	for _, s := range d.Streams {
 		q := d.queues[s.Name]

@@ -296,14 +296,10 @@ func (x *delta) sure(ctx context.Context) error {
 	if !doubtful || len(x.records) > 0 {
 		return nil
 	}
-	if x.q.control != "" {
-		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))
-		x.rep.Refetches += n
-		if err == nil && record != nil {
-			return nil
-		}
+	sound, err := x.sound(ctx)
+	if err != nil || sound {
+		return err
 	}
-	x.q.tested = time.Time{} // which finds another control
 	x.gone = slices.DeleteFunc(x.gone, func(e *entity) bool {
 		if !e.gone {
 			x.refresh = max(x.refresh, e.last)
@@ -311,4 +307,21 @@ func (x *delta) sure(ctx context.Context) error {
 		return !e.gone
 	})
 	return nil
+}
+
+// sound reports whether a record that is there is found: the one that was there
+// when it was asked for last or, should that be gone by now, one of the list.
+func (x *delta) sound(ctx context.Context) (bool, error) {
+	if x.q.control != "" {
+		record, n, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))
+		x.rep.Refetches += n
+		if err != nil || record != nil {
+			return record != nil, err
+		}
+		x.q.control = ""
+	}
+	if err := x.test(ctx, x.q); err != nil {
+		return false, err
+	}
+	return x.q.control != "", nil
 }
