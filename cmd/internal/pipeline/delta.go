@@ -77,6 +77,7 @@ type Deltas struct {
 	rep     DeltaReport       // of the Apply under way
 	looked  map[string]bool   // destinations that have said where they stand
 	ledgers map[string]int64  // by destination, the last event in its table of events
+	kept    time.Time         // when these were written to last
 	resting map[string]*rest  // destinations that have failed
 	ids     map[string][]byte // of events that wait; to know a conflict
 	aside   func(ctx context.Context, ordinal int64, reason string) error

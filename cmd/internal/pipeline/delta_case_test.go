@@ -358,3 +358,27 @@ func TestDeltasFilter(t *testing.T) {
 	require.EqualValues(t, 1, r.apply().Deleted)
 	require.NotContains(t, rows(t, memoryOf(r)), 2)
 }
+
+// However many events come, the table of events is written to now and then.
+func TestDeltasKeepEventsTogether(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.sync()
+	clock := time.Now()
+	r.deltas.now = func() time.Time { return clock }
+	r.deltas.pace.quiet = 2 * time.Second
+	events := 0
+	for range 10 {
+		m.send(m.event("updated", 1))
+		rep, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+		if rep.Events > 0 {
+			events++
+		}
+		require.True(t, rep.Again > 0 || rep.Through == int64(len(m.events)), "%+v", rep)
+		clock = clock.Add(500 * time.Millisecond)
+	}
+	require.Equal(t, 3, events, "commits of events in five seconds")
+	clock = clock.Add(time.Minute)
+	require.EqualValues(t, 10, r.apply().Through)
+}

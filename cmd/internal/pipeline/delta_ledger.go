@@ -22,13 +22,20 @@ const eventStream = "_events"
 // eventChunks is how many commits one Apply makes of them in one destination.
 const eventChunks = 40
 
-// keep puts the events that have come into each destination's table of events.
+// keep puts the events that have come into each destination's table of events, now
+// and then: a file that is written to all the time is closed to its readers.
+// Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
 			d.ledgers[dest.Name] = 0
 		}
 	}
+	now := d.now()
+	if now.Sub(d.kept) < d.pace.quiet {
+		return
+	}
+	d.kept = now
 	counts := map[string]int{}
 	err := d.each(ctx, func(ctx context.Context, dest Destination) error {
 		for range eventChunks {

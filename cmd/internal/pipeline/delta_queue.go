@@ -247,6 +247,9 @@ func (d *Deltas) report(rep *DeltaReport) {
 	for _, dest := range d.Destinations {
 		rep.Through = min(rep.Through, d.ledgers[dest.Name])
 	}
+	if rep.Through < d.read && len(awake) > 0 {
+		d.again(rep, d.kept.Add(d.pace.quiet).Sub(now))
+	}
 	for _, name := range d.names {
 		q := d.queues[name]
 		rep.Behind += len(q.waiting)
