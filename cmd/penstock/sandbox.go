@@ -44,7 +44,7 @@ seeded records, limits and credentials, until it is interrupted.
 
 A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path or
 "METHOD /path", and KIND one of status, slow, truncate, cut, reset, lost, html, empty,
-malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison. While it runs, GET
+malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale. While it runs, GET
 /_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.
 
 With --webhook, every change of its data is announced there by a signed POST.

@@ -110,6 +110,7 @@ func (w *world) create(x write, p params, body object) object {
 		row = row.put("created", int(w.now().Unix()))
 	}
 	t.add(row)
+	t.remember(row.text("id"), nil)
 	w.version++
 	w.tell(x.table, "created", row)
 	return row

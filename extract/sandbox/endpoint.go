@@ -40,6 +40,7 @@ type endpoint struct {
 	conds []condition
 	shows view
 	shown func(key string)                 // told which rows a page shows; may be nil
+	late  bool                             // shows one record as it was before its last change
 	mood  func(n int, swap func(i, j int)) // puts rows in disorder before they are sorted; nil leaves them
 }
 
@@ -239,7 +240,11 @@ func (l namedList) show(w *world) list {
 
 // single shows the one row whose id stands in a parameter.
 func (e *endpoint) single(w *world, p params) (any, error) {
-	r, ok := w.table(e.from).find(p[e.one])
+	find := w.table(e.from).find
+	if e.late {
+		find = w.table(e.from).was
+	}
+	r, ok := find(p[e.one])
 	if !ok || slices.ContainsFunc(e.conds, func(c condition) bool { return !c.holds(r, p) }) {
 		what := strings.TrimSuffix(e.from, "s")
 		return nil, &trouble{kind: missing, what: strings.ToUpper(what[:1]) + strings.ReplaceAll(what[1:], "_", " ")}

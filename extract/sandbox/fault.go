@@ -50,6 +50,7 @@ const (
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
 	FaultPoison    = "poison"     // answers Status for every page that the record ID is on
+	FaultStale     = "stale"      // an endpoint of one record shows it as it was before its last change
 	FaultField     = "field"      // a member of the answer's objects has another name or value, or is gone
 )
 
@@ -124,7 +125,7 @@ func (f *Fault) set(name, value string) (err error) {
 func (f *Fault) check() error {
 	switch f.Kind {
 	case FaultStatus, FaultSlow, FaultTruncate, FaultCut, FaultReset, FaultLost, FaultHTML, FaultEmpty, FaultMalformed, FaultGzipBomb,
-		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect, FaultPoison:
+		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect, FaultPoison, FaultStale:
 	case FaultField:
 		if f.Field == "" || f.Value != "" && !json.Valid([]byte(f.Value)) {
 			return errors.New("a fault of a field wants the field, and a value that is JSON")

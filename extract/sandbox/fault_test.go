@@ -234,3 +234,24 @@ func TestContactsAtScale(t *testing.T) {
 	require.InDelta(t, n/10, changed, 80)
 	require.Equal(t, 404, d.call("GET", "/v2/contacts?starting_after=1", tokenOf(s), nil).status)
 }
+
+// TestStaleAnswers: what an event tells of may not be there yet.
+func TestStaleAnswers(t *testing.T) {
+	t.Parallel()
+	d := open(t, sandbox.Options{NoLimits: true})
+	show := func(id string) answer { return d.call("GET", "/api/lead/show/"+id, sandbox.ReadOnlyToken, nil) }
+	first := show("3").body
+	require.Equal(t, 200, d.writing("POST", "/api/lead/update/3", map[string]any{"subject": "new"}).status)
+	made := d.make("POST /api/lead/create", map[string]any{"name": "Ada", "email": "a@example.test"})
+	require.Equal(t, 200, d.writing("DELETE", "/api/lead/delete/5", nil).status)
+	stale, err := sandbox.ParseFault("crm.*=stale,count=4")
+	require.NoError(t, err)
+	require.NoError(t, d.SetFaults(stale))
+	require.Equal(t, first, show("3").body)
+	require.Equal(t, 404, show(made).status)
+	require.Equal(t, 200, show("5").status, "what was deleted is still there")
+	require.Equal(t, 200, show("7").status, "what has not changed is as it was")
+	require.NotEqual(t, first, show("3").body, "the fault is over")
+	require.Equal(t, 200, show(made).status)
+	require.Equal(t, 404, show("5").status)
+}

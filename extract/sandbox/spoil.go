@@ -36,6 +36,8 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 			return f.status(r, d, t)
 		}
 		return genuine()
+	case FaultStale:
+		return s.stale(t, p, genuine)
 	case FaultReset:
 		return reply{send: reset}
 	case FaultGzipBomb:
@@ -57,6 +59,17 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 		answer.send = func(w http.ResponseWriter) { drip(w, r, answer, time.Duration(f.Delay)) }
 	}
 	return answer
+}
+
+// stale answers from a copy that has not caught up yet.
+func (s *Server) stale(t target, p params, genuine func() reply) reply {
+	e := s.endpoints[t.method+" "+t.template]
+	if e == nil || e.one == "" {
+		return genuine()
+	}
+	lagging := *e
+	lagging.late = true
+	return s.read(&lagging, p)
 }
 
 func orText(text, other string) string {

@@ -34,6 +34,8 @@ type table struct {
 	next int // id of the next row
 	at   map[string]int
 
+	before map[string]object // rows as they were before their last change, nil for a new one
+
 	mu    sync.Mutex // guards index, which readers build as they need it
 	index map[string]map[string][]object
 }
@@ -71,9 +73,27 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
+// was returns the row with the id as it was before its last change, if any.
+func (t *table) was(id string) (object, bool) {
+	if o, changed := t.before[id]; changed {
+		return o, o != nil
+	}
+	return t.find(id)
+}
+
+// remember keeps what a row was.
+func (t *table) remember(id string, was object) {
+	if t.before == nil {
+		t.before = map[string]object{}
+	}
+	t.before[id] = was
+}
+
 // put replaces the row with the same id.
 func (t *table) put(o object) {
-	t.rows[t.at[o.text("id")]] = o
+	i := t.at[o.text("id")]
+	t.remember(o.text("id"), t.rows[i])
+	t.rows[i] = o
 	t.index = nil
 }
 
@@ -83,6 +103,7 @@ func (t *table) remove(id string) bool {
 	if !ok {
 		return false
 	}
+	t.remember(id, t.rows[i])
 	t.rows = slices.Delete(slices.Clone(t.rows), i, i+1)
 	delete(t.at, id)
 	for k, at := range t.at {
