@@ -64,6 +64,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 			if !sources[from.Text] {
 				sources[from.Text] = true
 				findings = append(findings, a.checkSource(ctx, c, p, from)...)
+				findings = append(findings, checkWebhooks(ctx, c, from.Text, time.Now())...)
 			}
 		}
 		for _, to := range p.To {

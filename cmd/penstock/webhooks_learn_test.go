@@ -220,3 +220,41 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "still captured")
 	require.Empty(t, c.events())
 }
+
+// check tells how deliveries are verified, from the first capture on.
+func TestCheckWebhooks(t *testing.T) {
+	c := newClassroom(t, "{secret: whsec_hush}")
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	told := func() finding {
+		t.Helper()
+		conf, err := c.app.load()
+		require.NoError(t, err)
+		all := checkWebhooks(t.Context(), conf, "main", at)
+		require.Len(t, all, 1)
+		require.Equal(t, "source main webhooks", all[0].Part)
+		require.NotContains(t, all[0].Detail, "hush")
+		return all[0]
+	}
+	for i := range 3 {
+		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
+	}
+	require.Equal(t, "scheme not known yet, 3 deliveries captured; secret 1", told().Detail)
+	require.Contains(t, told().Hint, "penstock webhooks learn main")
+	code, _, stderr := c.learn("--yes")
+	require.Equal(t, exitDone, code, stderr)
+	require.Equal(t, "scheme learned; secret 1", told().Detail)
+
+	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new}, {secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
+	require.Equal(t, "scheme hex in Service-Signature; secret new, old expired", told().Detail)
+	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new, not_after: 2026-12-01T00:00:00Z}]}")
+	require.Equal(t, "scheme hex in Service-Signature; secret new until 2026-12-01 00:00:00 UTC", told().Detail)
+	c.write("{scheme: hex, secrets: [{secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
+	got := told()
+	require.False(t, got.OK)
+	require.Equal(t, exitUsage, got.code)
+	require.Equal(t, "every secret has expired: secret old expired", got.Detail)
+
+	c.write("{secret: whsec_hush}")
+	require.NoError(t, state.SetPin(c.path("state"), "main", []byte("scheme: {}\n")))
+	require.False(t, told().OK)
+}

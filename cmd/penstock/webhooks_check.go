@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/signature"
+	"github.com/penstock-data/penstock/state"
+)
+
+// checkWebhooks says how the deliveries of a source are verified, and with which
+// secrets still.
+func checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
+	s, _ := c.Source(source)
+	w := s.Webhooks
+	if w == nil {
+		return nil
+	}
+	part := "source " + source + " webhooks"
+	pins, err := readPins(c)
+	if err == nil {
+		_, err = verifiers(c, pins)
+	}
+	if err != nil {
+		return []finding{failed(ctx, part, err, "")}
+	}
+	keys, live := keyTerms(w.Keys, now)
+	switch {
+	case live == 0:
+		return []finding{failed(ctx, part, usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
+	case len(w.Schemes) > 0:
+		return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys)}}
+	case pins[source] != nil:
+		return []finding{{Part: part, OK: true, Detail: "scheme learned; " + keys}}
+	}
+	n, err := countCaptures(ctx, c, source)
+	if err != nil {
+		return []finding{failed(ctx, part, err, "")}
+	}
+	return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme not known yet, %d deliveries captured; %s", n, keys),
+		Hint: "`penstock webhooks learn " + source + "` finds it from three"}}
+}
+
+// keyTerms are the labels of secrets with their ends, and how many hold still.
+func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
+	var all []string
+	for _, k := range keys {
+		term := k.Label
+		switch {
+		case k.NotAfter.IsZero():
+			live++
+		case now.Before(k.NotAfter):
+			live++
+			term += " until " + k.NotAfter.UTC().Format(time.DateTime) + " UTC"
+		default:
+			term += " expired"
+		}
+		all = append(all, term)
+	}
+	return "secret " + strings.Join(all, ", "), live
+}
+
+// countCaptures is how many deliveries wait to be learned from.
+func countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
+	inbox, err := state.ReadInbox(ctx, c.State.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	all, err := inbox.Captures(ctx, source)
+	return len(all), errors.Join(err, inbox.Close())
+}
