@@ -294,9 +294,7 @@ func TestEveryFamilyVerifies(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "now", got.SecretLabel)
 				require.Equal(t, f.timed, !got.Time.IsZero())
-				if f.name != "slack" { // whose events have their id elsewhere
-					require.Equal(t, id, got.EventID)
-				}
+				require.Equal(t, id, got.EventID)
 			}
 		})
 	}

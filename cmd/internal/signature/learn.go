@@ -194,8 +194,9 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile is [Compile] for a scheme that is known to be sound. Keys are read once for all candidates; those that are not of
-// the encoding are passed over, and without any there is no candidate.
+// compile is [Compile] for a scheme that is known to be sound. Keys are read once
+// for all candidates; those that are not of the encoding are passed over, and
+// without any there is no candidate.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]

@@ -165,7 +165,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets are the names that [Preset] knows.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset is a scheme by its name, read from a header.
+// Preset is a scheme by its name, read from a header. It is how the platform may
+// sign its own events: their id is where the platform has it, whoever has made
+// the scheme known.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {
@@ -185,7 +187,6 @@ func Preset(name, header string) (Scheme, bool) {
 	case "slack":
 		s.Parse = Parse{Style: Prefixed, Prefix: "v0="}
 		s.Timestamp.From = FromHeader("X-Slack-Request-Timestamp")
-		s.EventID = FromJSON("/event_id")
 		s.Content = []Token{Literal("v0:"), {Kind: TS}, Literal(":"), {Kind: Body}}
 	}
 	return s, slices.Contains(Presets(), name)
