@@ -73,9 +73,8 @@ type Inbox struct {
 	close   func() error
 	writer  sync.WaitGroup
 
-	mu      sync.Mutex    // held by whoever changes the file
-	account *account      // what the file says; nil where that has to be read again
-	arrived chan struct{} // closed with the next event
+	mu      sync.Mutex // held by whoever changes the file
+	account *account   // what the file says; nil where that has to be read again
 }
 
 // inboxPath is where the inbox of a state folder is.
@@ -89,7 +88,7 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*Inbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{file: f, quota: o.Quota, queue: make(chan *delivery), closing: make(chan struct{}), arrived: make(chan struct{})}
+	b := &Inbox{file: f, quota: o.Quota, queue: make(chan *delivery), closing: make(chan struct{})}
 	if b.quota == 0 {
 		b.quota = defaultQuota
 	}
@@ -114,7 +113,7 @@ func ReadInbox(ctx context.Context, dir string) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{file: f, queue: make(chan *delivery), closing: make(chan struct{}), arrived: make(chan struct{})}
+	b := &Inbox{file: f, queue: make(chan *delivery), closing: make(chan struct{})}
 	b.close = sync.OnceValue(f.Close)
 	close(b.closing)
 	return b, nil
@@ -152,12 +151,4 @@ func (b *Inbox) Append(ctx context.Context, e Event) (Appended, error) {
 		return "", fmt.Errorf("append to inbox: %w", d.err)
 	}
 	return d.was, nil
-}
-
-// Arrived returns a channel that is closed once an event is appended after this
-// call. What another process appends is not told.
-func (b *Inbox) Arrived() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.arrived
 }

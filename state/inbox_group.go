@@ -92,22 +92,18 @@ func (b *Inbox) commit(group []*delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ctx := context.Background() // those who wait may leave, their group is written all the same
-	var g *grouping
 	err := b.room(ctx, group)
 	if err == nil {
 		err = b.change(ctx, func(tx inboxTx, a *account) error {
-			g = &grouping{tx: tx, account: a, quota: b.quota, heads: map[string]head{}}
+			g := &grouping{tx: tx, account: a, quota: b.quota, heads: map[string]head{}}
 			return g.put(ctx, group)
 		})
 	}
-	if err != nil {
-		for _, d := range group {
-			d.was, d.err = "", err
-		}
+	if err == nil {
 		return
 	}
-	if g.added {
-		b.tell()
+	for _, d := range group {
+		d.was, d.err = "", err
 	}
 }
 

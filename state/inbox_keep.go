@@ -149,32 +149,5 @@ func (b *Inbox) Again(ctx context.Context, ordinal int64) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("append event %d again: %w", ordinal, err)
 	}
-	b.tell()
 	return next, nil
-}
-
-// Advance has all later events take ordinals beyond this one. An inbox that was
-// lost, or put back from a copy, has to be told so how far destinations had read
-// the one before: else they would take its new events for applied.
-func (b *Inbox) Advance(ctx context.Context, beyond int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err := b.change(ctx, func(tx inboxTx, a *account) error {
-		if beyond <= a.last {
-			return nil
-		}
-		a.last = beyond
-		_, err := tx.ExecContext(ctx, moveLast, beyond)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("advance inbox: %w", err)
-	}
-	return nil
-}
-
-// tell wakes those who wait for an event. mu is held.
-func (b *Inbox) tell() {
-	close(b.arrived)
-	b.arrived = make(chan struct{})
 }

@@ -11,9 +11,8 @@ type grouping struct {
 	account *account
 	quota   int64
 
-	rows  []*delivery // to be inserted
-	heads map[string]head
-	added bool
+	rows  []*delivery     // to be inserted
+	heads map[string]head // of the sources that get some
 }
 
 // head is what a group adds to a source.
@@ -122,7 +121,7 @@ func (g *grouping) flush(ctx context.Context) error {
 		if _, err := g.tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("insert events: %w", err)
 		}
-		g.rows, g.added = g.rows[n:], true
+		g.rows = g.rows[n:]
 	}
 	return nil
 }
@@ -150,7 +149,7 @@ func (g *grouping) source(ctx context.Context, name string) (id int64, err error
 
 // close brings the accounts of the inbox and its sources up to the group.
 func (g *grouping) close(ctx context.Context) error {
-	if !g.added {
+	if len(g.heads) == 0 {
 		return nil
 	}
 	for name, h := range g.heads {

@@ -85,16 +85,6 @@ func (b *Inbox) letters(ctx context.Context, query string, args ...any) (letters
 	return letters, nil
 }
 
-// Head returns the ordinal of the last event of a source that was ever appended,
-// 0 for none.
-func (b *Inbox) Head(ctx context.Context, source string) (head int64, err error) {
-	err = b.file.read.QueryRowContext(ctx, "SELECT head FROM sources WHERE name = ?", []byte(source)).Scan(&head)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("read head: %w", err)
-	}
-	return head, nil
-}
-
 // Standing is how the inbox stands with one source.
 type Standing struct {
 	Source      string

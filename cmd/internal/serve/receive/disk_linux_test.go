@@ -118,8 +118,6 @@ func TestDiskFullOfEvents(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	head, err := r.inbox.Head(t.Context(), "main")
-	require.NoError(t, err)
-	require.NoError(t, r.inbox.Trim(t.Context(), "main", head))
+	require.NoError(t, r.inbox.Trim(t.Context(), "main", 1e9))
 	require.Equal(t, 200, r.deliver(t, large).status)
 }
