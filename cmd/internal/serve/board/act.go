@@ -37,7 +37,9 @@ func actions() []action {
 // do has a done.
 func (b *Board) do(a action, r *http.Request) error {
 	err := a.do(r.Context(), b.Control, r)
-	b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "from", r.RemoteAddr, "error", err)
+	if err == nil {
+		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "from", r.RemoteAddr)
+	}
 	return err
 }
 

@@ -37,6 +37,8 @@ type book struct {
 	rejects []board.Reject
 	changes []board.Change
 	open    map[string]map[string]openStream // by run and stream
+
+	announced map[state.Key]board.Coverage // of streams that webhooks are for
 }
 
 // openStream is a stream that a run did not bring to its goal.
@@ -47,7 +49,7 @@ type openStream struct {
 
 // readBook reads a destination's own tables.
 func readBook(ctx context.Context, p Place) (*book, error) {
-	b := &book{place: p, streams: map[state.Key]*board.Stream{}, passes: map[string][]board.Pass{}, open: map[string]map[string]openStream{}}
+	b := &book{place: p, streams: map[state.Key]*board.Stream{}, passes: map[string][]board.Pass{}, open: map[string]map[string]openStream{}, announced: map[state.Key]board.Coverage{}}
 	d, err := p.Open(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -109,6 +111,9 @@ func (b *book) readStreams(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.State, func(r row) {
 		if k := (state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}); !strings.HasPrefix(k.Stream, "_") { // else penstock's own
 			b.stream(k).Synced = r.time("updated_at")
+			if w, ok := pipeline.WebhooksOf(state.Cursor(r.text("cursor"))); ok {
+				b.announced[k] = board.Coverage{Stream: k.Stream, Announced: w.Announced, Missed: w.Found}
+			}
 		}
 	})
 }

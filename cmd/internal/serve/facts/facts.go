@@ -58,8 +58,8 @@ type Facts struct {
 
 	mu      sync.Mutex
 	books   map[string]*book // by destination, as last read
+	turns   map[string]turn  // ditto
 	first   chan struct{}    // closed once all of them were read, or tried
-	read    bool
 	budgets []budget
 	traffic map[string]*traffic
 }
@@ -72,7 +72,7 @@ var (
 
 // New returns facts that know nothing yet, and tell feed of what changes.
 func New(c Config, feed *board.Feed) *Facts {
-	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{},
+	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -115,32 +115,49 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads the destinations at once, after each run and now and then.
+// lookAgain reads the destinations at once, after each run and now and then. One
+// that is busy, as a file is while it is loaded, keeps no other waiting.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	first := &sync.WaitGroup{}
+	for _, p := range f.Places() {
+		first.Add(1)
+		all.Go(func() { f.lookAt(ctx, p); first.Done() })
+	}
+	all.Go(func() { first.Wait(); close(f.first) })
 	for {
-		for _, p := range f.Places() {
-			f.lookAt(ctx, p)
-		}
-		f.mu.Lock()
-		if !f.read {
-			close(f.first)
-		}
-		f.read = true
-		f.mu.Unlock()
-		f.feed.Tell(board.Note{Page: "streams"})
 		select {
 		case <-f.look:
 		case <-t.C:
 		case <-ctx.Done():
 			return
 		}
+		for _, p := range f.Places() {
+			all.Go(func() { f.lookAt(ctx, p) })
+		}
 	}
 }
 
-// lookAt reads one destination. One that cannot be read is told of as it was.
+// lookAt reads one destination, unless somebody is about to. One that cannot be
+// read is told of as it was.
 func (f *Facts) lookAt(ctx context.Context, p Place) {
+	turn := f.turn(p.Name)
+	select {
+	case turn.next <- struct{}{}:
+	default:
+		return // whoever waits for the turn will see what is there now
+	}
+	select {
+	case turn.now <- struct{}{}:
+		defer func() { <-turn.now }()
+		<-turn.next
+	case <-ctx.Done():
+		<-turn.next
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	b, err := readBook(ctx, p)
@@ -151,8 +168,23 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 		return
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.books[p.Name] = b
+	f.mu.Unlock()
+	f.feed.Tell(board.Note{Page: "streams"})
+}
+
+// turn keeps two from reading one destination at once: one reads, one may wait.
+type turn struct{ now, next chan struct{} }
+
+func (f *Facts) turn(place string) turn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t, ok := f.turns[place]
+	if !ok {
+		t = turn{make(chan struct{}, 1), make(chan struct{}, 1)}
+		f.turns[place] = t
+	}
+	return t
 }
 
 // shelf are the books of all destinations, in the order of the configuration. A

@@ -81,18 +81,68 @@ func (f *Facts) Streams(ctx context.Context) ([]board.Stream, error) {
 	return all, nil
 }
 
-// of are the streams of a pipeline as the destination has them.
+// of are the streams of a pipeline as the destination has them, or as a run says
+// that has ended since they were read, or is under way.
 func (b *book) of(s serve.Status) []board.Stream {
 	var all []board.Stream
+	told := b.told(s)
 	for _, name := range s.Streams {
 		k := state.Key{Pipeline: s.Name, Stream: name}
 		one := b.streams[k]
 		if one == nil {
 			one = &board.Stream{Pipeline: s.Name, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.place.Name}
 		}
-		all = append(all, *one)
+		now := *one
+		if r, ok := told[name]; ok && r.run > now.Run {
+			r.tell(&now)
+		}
+		all = append(all, now)
 	}
 	return all
+}
+
+// ending is how a run has left a stream.
+type ending struct {
+	pipeline.StreamReport
+	run string
+	at  time.Time
+}
+
+// told are the streams that the last run has left in this destination, or the one
+// under way.
+func (b *book) told(s serve.Status) map[string]ending {
+	all := map[string]ending{}
+	if s.Last != nil {
+		for _, r := range s.Last.Streams {
+			if r.Destination == b.place.Name && r.Backfill == "" {
+				all[r.Stream] = ending{r, s.Last.Run, s.Last.Ended}
+			}
+		}
+	}
+	if s.Running != nil {
+		for _, one := range s.Running.Streams {
+			for _, r := range one.Reports {
+				if r.Destination == b.place.Name && r.Backfill == "" {
+					all[r.Stream] = ending{r, s.Running.Run, one.Updated}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// tell brings s up to date.
+func (e ending) tell(s *board.Stream) {
+	s.Run, s.Status, s.Error = e.run, e.Status, ""
+	if e.Err != nil {
+		s.Error = e.Err.Error()
+	}
+	if e.Verdict == "" {
+		return // it came to no certificate
+	}
+	s.Verdict, s.Why, s.Counts, s.Synced = e.Verdict, e.Why, e.Counts, e.at
+	s.Rows = max(s.Rows-e.Counts.Deleted, e.Counts.Written+e.Counts.Unchanged)
+	s.Recent = append(slices.Clip(s.Recent), board.Beat{Run: e.run, At: e.at, Verdict: e.Verdict, Fetched: e.Counts.Fetched, Changed: e.Counts.Written + e.Counts.Deleted})
 }
 
 // Now implements board.Live.

@@ -161,6 +161,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	for _, r := range f.Config.Webhooks() {
 		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme}
 		f.count(&w)
+		w.Coverage = f.coverage(ctx, r.Source)
 		if i := slices.IndexFunc(standings, func(s state.Standing) bool { return s.Source == r.Source }); i >= 0 {
 			w.Bytes, w.DeadSum = standings[i].Bytes, standings[i].DeadLetters
 			if err := f.letters(ctx, &w, standings[i]); err != nil {
@@ -197,6 +198,26 @@ func (f *Facts) count(w *board.Webhook) {
 	for m := t.minute + 1; m <= t.minute+minutes; m++ {
 		w.PerMin = append(w.PerMin, t.perMin[m%minutes])
 	}
+}
+
+// coverage is how many of the changes of a source's streams events have announced,
+// as the first destination of each says.
+func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
+	shelf := f.shelf(ctx)
+	for _, s := range f.daemon.Hub().Statuses() {
+		if !slices.Contains(s.Sources, source) {
+			continue
+		}
+		for _, name := range s.Streams {
+			for _, b := range shelf {
+				if c, ok := b.announced[state.Key{Pipeline: s.Name, Stream: name}]; ok && c.Announced+c.Missed > 0 {
+					all = append(all, c)
+					break
+				}
+			}
+		}
+	}
+	return all
 }
 
 // letters tells the newest events of a source, and those given up.

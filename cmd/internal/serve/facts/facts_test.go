@@ -1,0 +1,92 @@
+package facts
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+)
+
+// idle is a daemon that knows one pipeline and does nothing.
+type idle struct {
+	hub   *serve.Hub
+	asked []serve.Order
+}
+
+func (d *idle) Hub() *serve.Hub { return d.hub }
+func (d *idle) RunNow(_ string, o serve.Order) (string, error) {
+	d.asked = append(d.asked, o)
+	return "r1", nil
+}
+func (d *idle) Pause(context.Context, string) error  { return serve.ErrUnknown }
+func (d *idle) Resume(context.Context, string) error { return serve.ErrBusy }
+
+// TestStreamsAreNoPatterns: what a visitor asks to be read again is a stream's
+// name, never a pattern that stands for many.
+func TestStreamsAreNoPatterns(t *testing.T) {
+	d := &idle{hub: serve.NewHub()}
+	f := New(Config{}, &board.Feed{})
+	f.daemon = d
+	require.ErrorIs(t, f.Start(t.Context(), "nightly", "*"), board.ErrUnknown)
+	require.Empty(t, d.asked)
+	require.NoError(t, f.Start(t.Context(), "nightly"))
+	require.Equal(t, []serve.Order{{Trigger: serve.TriggerManual}}, d.asked)
+	require.ErrorIs(t, f.Pause(t.Context(), "nightly"), board.ErrUnknown)
+	require.ErrorIs(t, f.Resume(t.Context(), "nightly"), board.ErrBusy)
+}
+
+// TestTrafficIsOfTheLastHour: deliveries are counted by the minute, and forgotten
+// with it, however long nothing came.
+func TestTrafficIsOfTheLastHour(t *testing.T) {
+	f := New(Config{}, &board.Feed{})
+	f.daemon = &idle{hub: serve.NewHub()}
+	now := time.Now().Truncate(time.Minute)
+	for _, ago := range []int{500, 61, 59, 59, 3, 0} {
+		f.seen(serve.WebhookSeen{Source: "main", Verdict: "stored", Status: 204}, now.Add(-time.Duration(ago)*time.Minute))
+	}
+	f.seen(serve.WebhookSeen{Source: "main", Verdict: "signature", Status: 401}, now)
+	w := board.Webhook{Source: "main"}
+	f.count(&w)
+	require.EqualValues(t, 6, w.Received)
+	require.Equal(t, []board.Count{{Name: "signature", N: 1}}, w.Refused)
+	require.Len(t, w.PerMin, 60)
+	sum := int64(0)
+	for _, n := range w.PerMin {
+		sum += n
+	}
+	require.Contains(t, []int64{2, 4}, sum, "the clock may have come to the next minute")
+}
+
+func TestZoneOfASchedule(t *testing.T) {
+	for schedule, want := range map[string][2]string{
+		"":                          {"", ""},
+		"0 2 * * * Europe/Berlin":   {"0 2 * * *", "Europe/Berlin"},
+		"0 2 * * *":                 {"0 2 * * *", "UTC"},
+		"0 2 * * MON":               {"0 2 * * MON", "UTC"},
+		"@every 1h":                 {"@every 1h", "UTC"},
+		"0 0 2 * * 1 Asia/Calcutta": {"0 0 2 * * 1", "Asia/Calcutta"},
+	} {
+		cron, zone := split(schedule)
+		require.Equal(t, want, [2]string{cron, zone}, schedule)
+	}
+}
+
+// TestRunInTwoPlaces: a run that two destinations know is one, and as grave as it
+// is in the worse.
+func TestRunInTwoPlaces(t *testing.T) {
+	at := time.Now()
+	a := board.Run{ID: "r1", Destinations: []string{"a"}, Status: pipeline.StatusComplete, Ended: at, Counts: pipeline.Counts{Fetched: 3, Written: 3}, Streams: 2}
+	b := board.Run{ID: "r1", Destinations: []string{"b"}, Status: pipeline.StatusPartial, Ended: at.Add(time.Second), Counts: pipeline.Counts{Fetched: 2, Written: 1, Unchanged: 1}, Streams: 2, Open: 1, Error: "b is full"}
+	for _, r := range []board.Run{both(a, b), both(b, a)} {
+		require.Equal(t, pipeline.StatusPartial, r.Status)
+		require.ElementsMatch(t, []string{"a", "b"}, r.Destinations)
+		require.Equal(t, pipeline.Counts{Fetched: 5, Written: 4, Unchanged: 1}, r.Counts)
+		require.Equal(t, []any{2, 1, "b is full", at.Add(time.Second)}, []any{r.Streams, r.Open, r.Error, r.Ended})
+		require.True(t, r.Sum().AddsUp)
+	}
+}
