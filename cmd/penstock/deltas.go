@@ -59,7 +59,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 	}
 	return serve.Deltas{
 		Applied: rep.Applied, Behind: rep.Behind, Oldest: rep.Oldest, Refresh: rep.Refresh,
-		Again: rep.Again, Unmapped: rep.Unmapped, Dead: rep.Dead,
+		Again: rep.Again, Unmapped: rep.Unmapped, Dead: rep.Dead, Lags: rep.Lags,
 	}, nil
 }
 

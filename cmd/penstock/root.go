@@ -12,6 +12,8 @@ import (
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // app is what all verbs share: the global flags and where output goes. Data
@@ -29,6 +31,7 @@ type app struct {
 	log      *slog.Logger
 	started  bool // the command line was understood
 
+	redactor  *wire.Redactor                                               // of a daemon: knows every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
 
 	holds      *holds             // of pipelines that this process works on at once; nil: one run is all it makes

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -41,6 +44,8 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.redactor = wire.NewRedactor(c.Secrets...)
+	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.holds = newHolds()
 	p, pipelines, err := a.openParts(ctx, c)
 	defer p.close()

@@ -51,7 +51,7 @@ func (p *parts) observers() []serve.Observer { return append(p.signals.observers
 
 // mount puts the parts into the daemon.
 func (p *parts) mount(d *serve.Daemon, c *config.Config) error {
-	p.signals.mount(d, c, p.journal)
+	p.signals.mount(d, c, p.journal, p.hooks.inbox)
 	p.dash.mount(d)
 	return p.hooks.mount(d, c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,11 +28,13 @@ type signals struct {
 	traces   *signal.Traces  // ditto
 
 	statuses func() []serve.Status // of the daemon, once there is one
+	inbox    *state.Inbox          // ditto
+	log      *slog.Logger
 }
 
 // openSignals opens the signals of a configuration.
 func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{redactor: wire.NewRedactor(), statuses: func() []serve.Status { return nil }}
+	s := &signals{redactor: a.redactor, statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
@@ -149,12 +152,13 @@ func (s *signals) observers() []serve.Observer {
 }
 
 // mount puts the answers to operators' questions into d.
-func (s *signals) mount(d *serve.Daemon, c *config.Config, j *state.Journal) {
-	s.statuses = d.Hub().Statuses
+func (s *signals) mount(d *serve.Daemon, c *config.Config, j *state.Journal, in *state.Inbox) {
+	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
 	health := signal.NewHealth(d.Alive, s.redactor.Redact)
 	health.Ready(
 		signal.Check{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
 		signal.Check{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
+		signal.Check{Name: "inbox", Ask: func(ctx context.Context) error { _, err := in.Standings(ctx); return err }},
 		signal.Check{Name: "state", Ask: func(context.Context) error { return writable(c.State.Dir) }},
 	)
 	d.Handlers.Health = health
@@ -187,7 +191,7 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 // read is where the budgets of requests stand. Runs that share a credential share
 // its budget, which is told once.
 func (s *signals) read() signal.Reading {
-	var r signal.Reading
+	r := signal.Reading{Inbox: s.standings()}
 	told := map[[2]string]bool{}
 	for _, st := range s.statuses() {
 		if st.Running == nil || len(st.Sources) == 0 {
@@ -207,6 +211,27 @@ func (s *signals) read() signal.Reading {
 	}
 	return r
 }
+
+// standings are how the inbox stands with each source.
+func (s *signals) standings() []signal.Inbox {
+	if s.inbox == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	standings, err := s.inbox.Standings(ctx)
+	if err != nil {
+		s.log.Warn("read inbox for metrics", "error", err)
+	}
+	var all []signal.Inbox
+	for _, i := range standings {
+		all = append(all, signal.Inbox{Source: i.Source, Bytes: i.Bytes, Dead: i.DeadLetters, Oldest: i.Oldest})
+	}
+	return all
+}
+
+// readTime bounds what a scrape may wait for the inbox.
+const readTime = 2 * time.Second
 
 // writable reports why nothing can be written to a folder, a full disk included.
 func writable(dir string) error {

@@ -134,7 +134,7 @@ state: %s
 	require.Equal(t, http.StatusOK, code, text)
 	code, text = d.get(t, "/readyz")
 	require.Equal(t, http.StatusOK, code, text)
-	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","journal":"ok","state":"ok"}}`, text)
+	require.JSONEq(t, `{"status":"ok","checks":{"configuration":"ok","journal":"ok","inbox":"ok","state":"ok"}}`, text)
 
 	asked := filepath.Join(dir, "asked.yaml")
 	conf, err := os.ReadFile(filepath.Join(dir, "pipelines.yaml"))
@@ -162,6 +162,16 @@ state: %s
 	require.Equal(t, 143, d.stop())
 	require.Empty(t, alerts, "one message, however many runs have failed")
 	require.Equal(t, 1, health())
+	runs := 0
+	for _, line := range d.log.all(t) {
+		require.NotContains(t, fmt.Sprint(line), "pat_sandbox_readonly") // Invariant 5
+		if line["msg"] == "run begun" || line["msg"] == "run ended" {
+			runs++
+			require.Equal(t, "often", line["pipeline"])
+			require.Len(t, line["run"], 12)
+		}
+	}
+	require.GreaterOrEqual(t, runs, 4)
 }
 
 func TestLineagePlace(t *testing.T) {

@@ -123,6 +123,8 @@ type DeltaReport struct {
 	Conflicts int   // events with the id of another, and not its body
 	Dead      int   // records that were given up
 
+	Lags []time.Duration // of the records that every destination now has: since the first event about each was received
+
 	Behind  int           // records that wait, and streams of which any may have changed
 	Oldest  time.Time     // when the oldest event that waits was received; zero: none waits
 	Through int64         // each event up to here is applied for good, in every destination

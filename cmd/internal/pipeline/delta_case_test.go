@@ -172,6 +172,7 @@ func TestDeltasReadLag(t *testing.T) {
 	rep := r.apply()
 	r.equal()
 	require.LessOrEqual(t, rep.Refetches, 9)
+	require.Len(t, rep.Lags, 3, "one a record")
 }
 
 // One record that cannot be had, among many: it is set aside, the others are

@@ -358,6 +358,7 @@ func (x *delta) finish(ctx context.Context) {
 			e.due = time.Time{}
 			if !q.lacked(e, x.Destinations) {
 				delete(q.waiting, e.key)
+				x.rep.Lags = append(x.rep.Lags, x.now().Sub(e.received))
 			}
 		}
 	}

@@ -260,6 +260,7 @@ func (r *deltaRig) apply() (sum DeltaReport) {
 		sum.Unmapped += rep.Unmapped
 		sum.Conflicts += rep.Conflicts
 		sum.Dead += rep.Dead
+		sum.Lags = append(sum.Lags, rep.Lags...)
 		sum.Through, sum.Behind = rep.Through, rep.Behind
 		sum.Refresh = append(sum.Refresh, rep.Refresh...)
 		if rep.Behind == 0 {

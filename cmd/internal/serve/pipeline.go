@@ -58,6 +58,8 @@ type Deltas struct {
 	Again    time.Duration // call again after so long although nothing may come; 0: when something comes
 	Unmapped int           // events of a type that no stream is for
 	Dead     int           // events given up and set aside
+
+	Lags []time.Duration // of the records that are in every destination now: since the first event about each was received
 }
 
 // Pipeline is one pipeline of the daemon. Whoever wires the daemon says how it

@@ -72,13 +72,12 @@ func fill(m *Metrics) {
 		serve.SlotSkipped{Pipeline: "nightly", Count: 3},
 		serve.RunLate{Pipeline: "nightly"},
 		serve.WebhookSeen{Source: "main", Verdict: "stored", Took: time.Millisecond},
-		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Behind: 2, Oldest: ended, Unmapped: 1, Dead: 1}},
+		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Behind: 2, Oldest: ended, Unmapped: 1, Dead: 1, Lags: []time.Duration{time.Second, 2 * time.Second}}},
 		serve.Reloaded{},
 		serve.Reloaded{Err: errors.New("line 3")},
 	} {
 		m.Observe(n)
 	}
-	m.appliedLag.WithLabelValues("nightly").Observe(3)
 	m.Alert(Failed, "sent")
 	m.Request("main", "v2", 200, time.Second)
 	m.Request("main", "v2", 429, time.Second)
@@ -165,7 +164,7 @@ func TestMetricsStayBounded(t *testing.T) {
 			serve.RunStarted{Pipeline: name, Due: ended, At: ended}, serve.RunEnded{Pipeline: name, Report: r}, serve.RunEnded{Pipeline: "nightly", Report: r},
 			serve.RunProgress{Pipeline: name, Event: pipeline.Event{Kind: pipeline.EventPage}},
 			serve.SlotSkipped{Pipeline: name}, serve.RunLate{Pipeline: name}, serve.WebhookSeen{Source: name, Verdict: "stored"},
-			serve.DeltasApplied{Pipeline: name, Deltas: serve.Deltas{Applied: 1}},
+			serve.DeltasApplied{Pipeline: name, Deltas: serve.Deltas{Applied: 1, Lags: []time.Duration{1}}},
 		} {
 			m.Observe(n)
 		}

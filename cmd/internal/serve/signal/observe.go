@@ -130,6 +130,9 @@ func (m *Metrics) deltasApplied(n serve.DeltasApplied) {
 			m.events.WithLabelValues(p, outcome).Add(float64(count))
 		}
 	}
+	for _, lag := range n.Deltas.Lags {
+		m.appliedLag.WithLabelValues(p).Observe(max(0, lag.Seconds()))
+	}
 	m.behind.WithLabelValues(p).Set(float64(n.Deltas.Behind))
 	oldest := 0.0
 	if !n.Deltas.Oldest.IsZero() {
