@@ -225,7 +225,7 @@ func TestServeSoak(t *testing.T) {
 		runs = 8
 	}
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
-		runs = 10 * n
+		runs = n
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)

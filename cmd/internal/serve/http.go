@@ -19,7 +19,7 @@ type Handlers struct {
 	Webhooks http.Handler // below /webhooks/, any method, however the path is written
 	Health   http.Handler // GET /healthz and /readyz
 	Metrics  http.Handler // GET /metrics
-	Events   http.Handler // GET /events, which goes on until the client leaves
+	Events   http.Handler // GET /events, which goes on until the client leaves and bounds each of its writes
 	API      http.Handler // /api/v1/…
 	Board    http.Handler // everything else
 }
@@ -38,16 +38,7 @@ const (
 func (d *Daemon) answer(ctx context.Context) error {
 	base, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	s := &http.Server{
-		Handler:           d.route(),
-		ReadHeaderTimeout: headerTime,
-		ReadTimeout:       requestTime,
-		WriteTimeout:      answerTime,
-		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    headerBytes,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
-	}
+	s := d.server(base)
 	down := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(down)
@@ -67,6 +58,20 @@ func (d *Daemon) answer(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// server answers requests, whose contexts end with base.
+func (d *Daemon) server(base context.Context) *http.Server {
+	return &http.Server{
+		Handler:           d.route(),
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       requestTime,
+		WriteTimeout:      answerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    headerBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+	}
 }
 
 // route hands deliveries of webhooks on as they came. The mux would redirect a
@@ -96,10 +101,23 @@ func (d *Daemon) mux() http.Handler {
 	mount("GET /healthz", d.Handlers.Health, true)
 	mount("GET /readyz", d.Handlers.Health, true)
 	mount("GET /metrics", d.Handlers.Metrics, false)
-	mount("GET /events", d.Handlers.Events, false)
+	mount("GET /events", endless(d.Handlers.Events), false)
 	mount("/api/v1/", d.Handlers.API, false)
 	mount("/", d.Handlers.Board, false)
 	return m
+}
+
+// endless frees a request of the deadlines of others: even the one for reading it
+// would end a handler that goes on. The handler bounds each of its writes.
+func endless(h http.Handler) http.Handler {
+	if h == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // without them it is asked for again
+		h.ServeHTTP(w, r)
+	})
 }
 
 // hosts are the names that the daemon answers to.

@@ -148,6 +148,31 @@ func TestStop(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// Whoever follows events is not cut off by what bounds other requests.
+func TestEventsGoOn(t *testing.T) {
+	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 20 {
+			_, _ = io.WriteString(w, "data: 1\n\n")
+			_ = http.NewResponseController(w).Flush()
+			if !pause(r.Context(), 20*time.Millisecond) {
+				return
+			}
+		}
+		_, _ = io.WriteString(w, "data: end\n\n")
+	})}})
+	var err error
+	d.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := d.server(t.Context())
+	s.ReadTimeout, s.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(d.Listener) }()
+	_, body := get(t, "GET", "http://"+d.Listener.Addr().String()+"/events", "")
+	require.Contains(t, body, "data: end")
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, <-served, http.ErrServerClosed)
+}
+
 // The supervisor is told what systemd expects: ready, alive, reloading, stopping.
 func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -142,9 +142,9 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	if x.slot.State == state.SlotSkipped {
 		x.d.observe.Observe(SlotSkipped{Pipeline: x.p.Name, Due: x.slot.Due, Why: x.slot.Why, Count: 1})
 	}
+	next := x.pipeline().Plan.Upcoming(time.Now(), shownSlots) // a worker may hold its lock when it takes the hub's, never the reverse
 	x.d.hub.update(x.p.Name, func(s *Status) {
-		s.Running, s.Last, s.LastErr = nil, &report, err
-		s.Next = x.pipeline().Plan.Upcoming(time.Now(), shownSlots)
+		s.Running, s.Last, s.LastErr, s.Next = nil, &report, err, next
 	})
 	x.d.Log.Info("run ended", "pipeline", x.p.Name, "run", x.order.Run, "status", rec.Status,
 		"took", time.Since(x.started).Round(time.Millisecond), "requests", report.Requests, "written", report.Totals().Counts.Written)

@@ -20,7 +20,7 @@ const mostMissed = 1000
 // standing is what else decides about a slot.
 type standing struct {
 	paused bool
-	run    string // under way; "" for none
+	run    string // of the whole pipeline, under way; "" for none
 }
 
 // due is what has become due between two looks at the clock.

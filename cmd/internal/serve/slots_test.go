@@ -122,6 +122,28 @@ func TestOverlap(t *testing.T) {
 	})
 }
 
+// A slot that comes while some streams are read, because of a webhook or a retry,
+// is run right after.
+func TestSlotAfterPartialRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			pause(ctx, 10*time.Minute)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		r.start(r.pipeline("p", plan(t, "@hourly", CatchUpOnce)))
+		time.Sleep(55 * time.Minute)
+		_, err := r.d.RunNow("p", Order{Streams: []string{"crm.leads"}})
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		all := r.slots("p")
+		require.Equal(t, []string{"01:00 ran complete"}, told(all))
+		require.Equal(t, 5*time.Minute, all[0].Started.Sub(all[0].Due))
+		require.Equal(t, 1, r.most)
+		r.stop()
+	})
+}
+
 // The clock jumps to and fro, and the daemon is restarted now and then: of every
 // slot up to the latest time there is one record, and no slot runs twice.
 func TestClockJumps(t *testing.T) {

@@ -26,6 +26,7 @@ type worker struct {
 	seen    time.Time // slots up to there are recorded
 	waiting []state.SlotRecord
 	run     string // under way; "" for none
+	partial bool   // of some streams only
 	paused  bool
 	retired bool
 	orders  []Order // that begin when nothing else is under way
@@ -169,7 +170,11 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	if now.Before(w.seen) {
 		w.seen = now // the clock was set back: what is recorded is not run again
 	}
-	d := w.p.Plan.due(w.p.Name, w.seen, now, standing{paused: w.paused, run: w.run})
+	s := standing{paused: w.paused, run: w.run}
+	if w.partial {
+		s.run = "" // the slot is run once it has ended
+	}
+	d := w.p.Plan.due(w.p.Name, w.seen, now, s)
 	if len(d.slots) > 0 {
 		if err := w.record(ctx, d, now); err != nil {
 			return next, err
@@ -301,12 +306,12 @@ func merged(a, b []string) []string {
 
 // begin starts a run in the background; w.mu is held and no other is under way.
 func (w *worker) begin(ctx context.Context, o Order, r state.SlotRecord) {
-	w.run = o.Run
+	w.run, w.partial = o.Run, len(o.Streams) > 0
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: time.Now()}
 	w.work.Go(func() {
 		x.run(ctx)
 		w.mu.Lock()
-		w.run = ""
+		w.run, w.partial = "", false
 		if s := x.slot; s.State == state.SlotWaiting {
 			w.waiting = append([]state.SlotRecord{s}, w.waiting...)
 		}
