@@ -180,12 +180,9 @@ state: %[2]s/state
 
 // troubles are what goes wrong, one at a time.
 func troubles() []string {
-	all := []string{"nothing", "expired", "revoked", "lost"}
-	for _, kind := range []string{
-		sandbox.FaultSlow, sandbox.FaultTruncate, sandbox.FaultCut, sandbox.FaultReset, sandbox.FaultHTML,
+	all := []string{
+		"nothing", "expired", "revoked", "lost", sandbox.FaultSlow, sandbox.FaultTruncate, sandbox.FaultCut, sandbox.FaultReset, sandbox.FaultHTML,
 		sandbox.FaultMalformed, sandbox.FaultModuleOff, sandbox.FaultRedirect, sandbox.FaultEmpty, sandbox.FaultStuck,
-	} {
-		all = append(all, kind)
 	}
 	for _, status := range []int{200, 302, 400, 401, 403, 404, 422, 429, 500, 503} {
 		all = append(all, fmt.Sprintf("echo %d", status))
