@@ -9,6 +9,10 @@ const flaws = `(() => {
   const tell = (el) => el.outerHTML.slice(0, 120);
 
   if (document.documentElement.scrollWidth > innerWidth) found.push("the page scrolls sideways: " + document.documentElement.scrollWidth + " > " + innerWidth + " " + [...document.querySelectorAll("main *")].filter((el) => el.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map(tell).join(" | "));
+  for (const el of document.querySelectorAll("main .badge")) { // none is cut off, none covers another
+    const b = el.getBoundingClientRect(), c = el.parentElement.getBoundingClientRect();
+    if (b.width > 0 && b.right > c.right + 1) found.push("sticks out: " + tell(el));
+  }
   if (!document.documentElement.lang) found.push("no language");
   for (const one of ["header.top", "main#main", "h1", "footer"]) if (document.querySelectorAll(one).length !== 1) found.push(one + ": " + document.querySelectorAll(one).length);
   let level = 0;
