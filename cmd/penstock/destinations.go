@@ -94,7 +94,7 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	if err != nil {
 		return nil, err
 	}
-	dest, err := p.open(ctx, a, d)
+	dest, err := a.lends.open(d, func() (load.Destination, error) { return p.open(ctx, a, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
 	}

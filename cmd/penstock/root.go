@@ -35,6 +35,7 @@ type app struct {
 	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
 
 	holds      *holds             // of pipelines that this process works on at once; nil: one run is all it makes
+	lends      *lends             // destinations that parts of this process use at once; nil: each opens its own
 	byteBudget int64              // of a run, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	step       func(string) error // told each step of a commit, so that tests can end the process there

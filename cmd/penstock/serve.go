@@ -46,7 +46,7 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
-	a.holds = newHolds()
+	a.holds, a.lends = newHolds(), newLends()
 	p, pipelines, err := a.openParts(ctx, c)
 	defer p.close()
 	if err != nil {

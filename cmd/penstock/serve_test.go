@@ -229,7 +229,7 @@ func TestServeSoak(t *testing.T) {
 	}
 	d := newDaemon(t, "@daily")
 	t.Chdir(d.dir)
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, holds: newHolds()}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: defaultConfig, logFormat: "text", quiet: true, holds: newHolds(), lends: newLends()}
 	require.NoError(t, a.start())
 	c, err := a.load()
 	require.NoError(t, err)

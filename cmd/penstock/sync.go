@@ -189,7 +189,7 @@ func (r *openedRun) publish(ctx context.Context) error {
 		}
 		p, err := placeOf(r.conf, of)
 		if err == nil {
-			err = p.publish(ctx, of, d.Destination)
+			err = p.publish(ctx, of, whole(d.Destination))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("destination %s: %w; its rows are in, and readers keep the copy before", d.Name, err))

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"sync"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+)
+
+// lends are the destinations that a daemon has open: a run, the webhook events
+// beside it and the dashboard use one and the same. Two engines on one file would
+// wait for each other, and who commits now and then would wait as long as somebody
+// else commits all the time.
+//
+// They are safe for concurrent use; a nil *lends shares nothing.
+type lends struct {
+	mu  sync.Mutex
+	all map[config.Destination]*lent
+}
+
+// lent is one destination, open while anybody has it.
+type lent struct {
+	mu   sync.Mutex
+	uses int
+	dest load.Destination
+}
+
+func newLends() *lends { return &lends{all: map[config.Destination]*lent{}} }
+
+// open is what open opens for d, or what somebody has opened already. It is to be
+// closed by everybody who has it.
+func (l *lends) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
+	if l == nil {
+		return open()
+	}
+	e := l.of(d)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.uses == 0 {
+		dest, err := open()
+		if err != nil {
+			return nil, err
+		}
+		e.dest = dest
+	}
+	e.uses++
+	return &borrowed{Destination: e.dest, from: e}, nil
+}
+
+func (l *lends) of(d config.Destination) *lent {
+	d.At = config.Pos{} // it is the same wherever it stands in the file
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all[d] == nil {
+		l.all[d] = &lent{}
+	}
+	return l.all[d]
+}
+
+// borrowed is a destination that others may have as well.
+type borrowed struct {
+	load.Destination
+	from *lent
+	once sync.Once
+}
+
+// Close gives it back; the last one who does closes it.
+func (b *borrowed) Close() (err error) {
+	b.once.Do(func() {
+		b.from.mu.Lock()
+		defer b.from.mu.Unlock()
+		if b.from.uses--; b.from.uses == 0 {
+			err = b.from.dest.Close()
+		}
+	})
+	return err
+}
+
+// whole is the destination itself, whoever has it.
+func whole(d load.Destination) load.Destination {
+	if b, ok := d.(*borrowed); ok {
+		return b.Destination
+	}
+	return d
+}

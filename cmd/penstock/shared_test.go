@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+)
+
+// counted is a destination that counts how often it was closed.
+type counted struct {
+	load.Destination
+	closed int
+}
+
+func (c *counted) Close() error { c.closed++; return nil }
+
+func TestLends(t *testing.T) {
+	l := newLends()
+	var opened []*counted
+	open := func(at int) load.Destination {
+		d := config.Destination{At: config.Pos{Line: at}, Name: "w", URL: "duckdb:w.duckdb"}
+		dest, err := l.open(d, func() (load.Destination, error) {
+			c := &counted{}
+			opened = append(opened, c)
+			return c, nil
+		})
+		require.NoError(t, err)
+		return dest
+	}
+	a, b := open(1), open(7)
+	require.Len(t, opened, 1, "one place in the file or another: it is the same destination")
+	require.Same(t, whole(a), whole(b))
+	require.NoError(t, a.Close())
+	require.NoError(t, a.Close(), "closed twice, given back once")
+	require.Zero(t, opened[0].closed, "somebody has it still")
+	require.NoError(t, b.Close())
+	require.Equal(t, 1, opened[0].closed)
+	require.NoError(t, open(1).Close())
+	require.Len(t, opened, 2, "opened anew")
+}
