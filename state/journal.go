@@ -68,10 +68,14 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_run ON runs (run);
 `}
 
+// lastGasp is how long a process that was killed may still have its files: until
+// its memory is given back. Whoever starts the daemon again waits that long.
+const lastGasp = 3 * time.Second
+
 // OpenJournal opens the journal of a state folder, and makes it where there is
 // none. It returns [ErrLocked], wrapped, while another process writes it.
 func OpenJournal(ctx context.Context, dir string) (*Journal, error) {
-	f, err := openSQLite(ctx, filepath.Join(dir, journalName), 0, journalSteps)
+	f, err := openSQLite(ctx, filepath.Join(dir, journalName), lastGasp, journalSteps)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
