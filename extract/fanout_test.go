@@ -2,6 +2,7 @@ package extract
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -354,6 +355,57 @@ func TestFanOutContextEnds(t *testing.T) {
 	for _, err := range f.Pages(ctx, f.child, "") {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
+}
+
+// A child does not wait for a pass that it is told will not come: it reads the
+// parent's list itself, and fails as that does.
+func TestFanOutParentEnded(t *testing.T) {
+	for _, refused := range []bool{true, false} {
+		f := newFamily(t, 12)
+		f.parent500 = refused
+		_, err := f.Negotiate(t.Context(), f.parent, Convention{})
+		require.Equal(t, refused, err != nil)
+		f.Ended(f.parent.Name)
+		records, err := f.beforePatienceEnds(t)
+		require.Equal(t, refused, err != nil, "%v", err)
+		if refused {
+			_, ok := errors.AsType[*ParentError](err)
+			require.True(t, ok, "%v", err)
+			classIs(t, err, wire.NotEntitled)
+			continue
+		}
+		require.Equal(t, 12, records)
+	}
+}
+
+// A panic of who reads the parent leaves no child waiting for its records.
+func TestFanOutParentsReaderPanics(t *testing.T) {
+	f := newFamily(t, 12)
+	require.Panics(t, func() {
+		for range f.Pages(t.Context(), f.parent, "") {
+			panic("a record that nobody has thought of")
+		}
+	})
+	records, err := f.beforePatienceEnds(t)
+	require.NoError(t, err)
+	require.Equal(t, 12, records)
+}
+
+// beforePatienceEnds counts the child's records, which must come sooner than a
+// child gives up waiting for its parent.
+func (f *family) beforePatienceEnds(t *testing.T) (records int, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), parentWait*2/3)
+	defer cancel()
+	for page, err := range f.Pages(ctx, f.child, "") {
+		if err != nil {
+			return records, err
+		}
+		var some []json.RawMessage
+		require.NoError(t, json.Unmarshal(page.Records, &some))
+		records += len(some)
+	}
+	return records, nil
 }
 
 // A reading of the parent that leaves records out is none for the children.

@@ -121,7 +121,9 @@ func (f *feed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bo
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		f.finish(ctx, f.drain(pages, yield))
+		err := errLeft // of a reader that panics, too: who waits is let go. Invariant 15
+		defer func() { f.finish(ctx, err) }()
+		err = f.drain(pages, yield)
 	}
 }
 
@@ -210,6 +212,15 @@ func (f *feed) finish(ctx context.Context, err error) {
 	f.change()
 }
 
+// Ended says that no pass over the stream is to come: streams below it wait for
+// none, and read its list by themselves if there was none. Without it they do so
+// after half a minute. It may be called at any time.
+func (c *Client) Ended(stream string) {
+	if f := c.fedBy(stream); f != nil {
+		f.giveUp()
+	}
+}
+
 // giveUp tells waiting children that the parent's pass will not feed them.
 func (f *feed) giveUp() {
 	f.mu.Lock()
@@ -262,14 +273,15 @@ func (f *feed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	err := f.through(ctx, f.c.settled(f.parent))
+	err := errLeft // see tap
+	defer func() { f.finish(ctx, err) }()
+	err = f.through(ctx, f.c.settled(f.parent))
 	if errors.Is(err, ErrShape) {
 		f.mu.Lock()
 		f.fill()
 		f.mu.Unlock()
 		err = f.through(ctx, f.parent)
 	}
-	f.finish(ctx, err)
 }
 
 // through reads all of s, which is the parent.

@@ -29,6 +29,21 @@ type PartSource interface {
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
+// Ender is implemented by sources whose streams wait for a pass over their
+// parent; *extract.Client is one.
+type Ender interface {
+	// Ended says that no pass over the stream is to come.
+	Ended(stream string)
+}
+
+// ended lets the streams below s go on: it may have ended without a pass, because
+// its probes were refused, or a destination is not there. Invariant 15
+func (r *run) ended(s schemas.Stream) {
+	if source, ok := r.Source.(Ender); ok {
+		source.Ended(s.Name)
+	}
+}
+
 // Where a stream does not say otherwise, every parent is asked again within so
 // many passes, and each time if there are few: what the parent's own record does
 // not show is worth more than those requests.

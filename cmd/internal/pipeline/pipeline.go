@@ -190,6 +190,7 @@ func (r *run) streams(ctx context.Context) {
 				defer workers.Release(1)
 			}
 			reports[i] = r.stream(ctx, s)
+			r.ended(s)
 		})
 	}
 	wg.Wait()

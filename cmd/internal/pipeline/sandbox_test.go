@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -248,6 +249,30 @@ func TestSandboxModuleSwitchedOff(t *testing.T) {
 		require.Equal(t, want, s.Status, "%s: %v", s.Stream, s.Err)
 	}
 	require.Equal(t, before, p.memory.Rows("crm_leads"))
+}
+
+// A list that is refused before any pass over it keeps the streams below it from
+// their records, and not the run from its end.
+func TestSandboxParentRefused(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{
+		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
+	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
+	p.config.Turns = &Turns{}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than a child waits for a pass that may come
+	defer cancel()
+	rep, err := p.run(ctx)
+	require.NoError(t, err)
+	require.Equal(t, StatusPartial, rep.Status)
+	for _, s := range rep.Streams {
+		require.Equal(t, StatusUnavailable, s.Status, "%s: %v", s.Stream, s.Err)
+	}
+
+	p.again()
+	p.config.Destinations = []Destination{{Name: "warehouse", Destination: p.memory}}
+	verified, err := Verify(ctx, p.config, VerifyOptions{Streams: []string{"crm.deal"}}) // no pass over its parent
+	require.NoError(t, err)
+	_, ok := errors.AsType[*extract.ParentError](verified.Streams[0].Err)
+	require.True(t, ok, "%v", verified.Streams[0].Err)
 }
 
 // Whenever a run is stopped, the next carries on, and in the end there is the

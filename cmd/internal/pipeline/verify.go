@@ -128,6 +128,7 @@ func Verify(ctx context.Context, c Config, o VerifyOptions) (VerifyReport, error
 		if o.Streams == nil || slices.Contains(o.Streams, s.Name) {
 			rep.Streams = append(rep.Streams, v.stream(ctx, s)...)
 		}
+		r.ended(s)
 	}
 	rep.Requests, rep.Ended = v.requests, time.Now()
 	if ctx.Err() != nil {
