@@ -36,12 +36,19 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 	if err != nil {
 		return 0, fmt.Errorf("adopt captures: %w", err)
 	}
+	verified := false
+	defer func() {
+		if verified { // after an error, too: what is an event already is no capture the next time
+			h.Received(source)
+		}
+	}()
 	for i, c := range captures {
 		if verdict, err := v.Verify(c.Received, deliveries[i]); err == nil {
 			was, err := h.Inbox.Append(ctx, event(source, c.Received, deliveries[i], verdict))
 			if err != nil {
 				return adopted, fmt.Errorf("adopt captures: %w", err)
 			}
+			verified = true
 			if was != state.Duplicate {
 				adopted++
 			}
@@ -49,9 +56,6 @@ func (h *Handler) Adopt(ctx context.Context, source string) (adopted int, err er
 		if err := h.Inbox.Forget(ctx, source, c.Ordinal); err != nil {
 			return adopted, fmt.Errorf("adopt captures: %w", err)
 		}
-	}
-	if adopted > 0 {
-		h.Received(source)
 	}
 	return adopted, nil
 }

@@ -45,7 +45,7 @@ type Verifier interface {
 type Options struct {
 	Inbox    Inbox
 	Observe  func(serve.WebhookSeen) // told of every verdict; must not block
-	Received func(source string)     // told when an event is new in the inbox; must not block
+	Received func(source string)     // told when an event is in the inbox, which may be new; must not block
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0 is 64 MiB
 }
@@ -194,9 +194,9 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 	if err != nil {
 		return unkept(err)
 	}
-	if was != state.Duplicate {
-		h.Received(e.Source)
-	}
+	// A repetition may be the first that is told of: whoever sent it before has left,
+	// or the time was up, while it was written.
+	h.Received(e.Source)
 	return answer{status: http.StatusOK, verdict: string(was)}
 }
 

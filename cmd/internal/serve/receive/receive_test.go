@@ -184,7 +184,29 @@ func TestRepetition(t *testing.T) {
 	require.Len(t, es, 2)
 	require.True(t, es[0].Conflict && es[1].Conflict, "neither is data")
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
-	require.EqualValues(t, 2, r.new.Load(), "who applies is not woken for nothing")
+}
+
+// late is an inbox that keeps an event when its sender waits no longer.
+type late struct{ Inbox }
+
+func (l late) Append(ctx context.Context, e state.Event) (state.Appended, error) {
+	_, err := l.Inbox.Append(ctx, e)
+	return "", errors.Join(err, context.DeadlineExceeded)
+}
+
+// What was kept although its sender was told otherwise is applied once it comes
+// again, not when something else does.
+func TestRepetitionOfWhatWasKeptLate(t *testing.T) {
+	r := newRig(t)
+	good := r.Inbox
+	r.Inbox = late{good}
+	require.Equal(t, 503, r.deliver(t, `{"id":"evt_1"}`).status)
+	require.Len(t, r.events(t), 1)
+	require.Zero(t, r.new.Load())
+	r.Inbox = good
+	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1"}`).status)
+	require.Equal(t, 1, r.verdicts()["main duplicate"])
+	require.EqualValues(t, 1, r.new.Load(), "who applies is woken")
 }
 
 // Whatever the body is, what is signed is kept.
