@@ -35,7 +35,9 @@ func (a *Alerts) Observe(n serve.Notice) {
 			a.raise(tp, itemRun, n.Why)
 		}
 	case serve.DeltasApplied:
-		a.note(ofPipeline(n.Pipeline, Failed), itemDeltas, trueFailure(n.Err))
+		if !keptOut(n.Err) {
+			a.note(ofPipeline(n.Pipeline, Failed), itemDeltas, n.Err)
+		}
 	case serve.WebhookSeen:
 		a.webhook(n)
 	}
@@ -50,18 +52,15 @@ func (a *Alerts) note(tp topic, item string, why error) {
 	a.raise(tp, item, why.Error())
 }
 
-// trueFailure is err but for what is no failure: somebody else has the lock, or
-// the daemon stops.
-func trueFailure(err error) error {
-	if errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+// keptOut reports whether err is no failure: somebody else has the lock, or the
+// daemon stops. Nor does it say that a failure is over.
+func keptOut(err error) bool {
+	return errors.Is(err, state.ErrLocked) || errors.Is(err, context.Canceled)
 }
 
 func (a *Alerts) runEnded(n serve.RunEnded) {
 	r := n.Report
-	if r.Status == pipeline.StatusStopped {
+	if r.Status == pipeline.StatusStopped || keptOut(n.Err) && len(r.Streams) == 0 {
 		return // it has found out nothing
 	}
 	if n.Err == nil && (n.Trigger == serve.TriggerSchedule || n.Trigger == serve.TriggerCatchUp) {
@@ -75,7 +74,7 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 
 // runFailure is what the run itself has failed of, beyond its streams.
 func runFailure(n serve.RunEnded) error {
-	if err := trueFailure(errors.Join(n.Err, n.Report.Err)); err != nil {
+	if err := errors.Join(n.Err, n.Report.Err); err != nil && !keptOut(err) {
 		return err
 	}
 	failed := func(s pipeline.StreamReport) bool { return s.Status == pipeline.StatusFailed }

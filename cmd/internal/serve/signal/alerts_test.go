@@ -200,6 +200,16 @@ func TestAlertsWhatSaysNothingChangesNothing(t *testing.T) {
 		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: context.Canceled})
 		require.Empty(t, d.after(time.Hour), "a lock or a stop is no failure")
 
+		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: errors.New("disk full")})
+		d.Observe(serve.DeltasApplied{Pipeline: "hourly", Err: errors.New("disk full")})
+		require.Len(t, d.after(time.Hour), 1)
+		d.Observe(serve.RunEnded{Pipeline: "nightly", Err: fmt.Errorf("sync: %w", state.ErrLocked)})
+		d.Observe(serve.DeltasApplied{Pipeline: "hourly", Err: fmt.Errorf("apply: %w", state.ErrLocked)})
+		require.Empty(t, d.after(time.Hour), "nor the end of one")
+		d.Observe(completes())
+		d.Observe(serve.DeltasApplied{Pipeline: "hourly"})
+		require.Len(t, d.after(time.Hour), 1)
+
 		d.Observe(fails("502"))
 		require.Len(t, d.after(time.Hour), 1)
 		for _, s := range []pipeline.Status{pipeline.StatusParked, pipeline.StatusStopped, pipeline.StatusLagging} {

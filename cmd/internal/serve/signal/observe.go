@@ -81,7 +81,7 @@ func (m *Metrics) runEnded(n serve.RunEnded) {
 	status := r.Status
 	if n.Err != nil && len(r.Streams) == 0 {
 		status = pipeline.StatusFailed
-		if trueFailure(n.Err) == nil {
+		if keptOut(n.Err) {
 			status = pipeline.StatusPartial // another process has the lock, or the daemon stops
 		}
 	}
