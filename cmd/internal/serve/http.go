@@ -108,14 +108,18 @@ func (d *Daemon) mux() http.Handler {
 }
 
 // endless frees a request of the deadlines of others: even the one for reading it
-// would end a handler that goes on. The handler bounds each of its writes.
+// would end a handler that goes on. The handler bounds each of its writes. One with
+// a body keeps them: who announces what never comes would be waited for without
+// end. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w)
-		_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // without them it is asked for again
+		if r.ContentLength == 0 {
+			c := http.NewResponseController(w)
+			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // without them it is asked for again
+		}
 		h.ServeHTTP(w, r)
 	})
 }

@@ -173,6 +173,30 @@ func TestEventsGoOn(t *testing.T) {
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
 }
 
+// Whoever announces a body to the events and does not send it is cut off as
+// everybody else is.
+func TestEventsWithBody(t *testing.T) {
+	d := New(Config{Handlers: Handlers{Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "unauthorized", http.StatusUnauthorized)
+	})}})
+	var err error
+	d.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := d.server(t.Context())
+	s.ReadTimeout = 100 * time.Millisecond
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(d.Listener) }()
+	c, err := net.Dial("tcp", d.Listener.Addr().String())
+	require.NoError(t, err)
+	_, err = io.WriteString(c, "GET /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.ReadAll(c) // until it is closed
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(c.Close(), s.Close()))
+	require.ErrorIs(t, <-served, http.ErrServerClosed)
+}
+
 // The supervisor is told what systemd expects: ready, alive, reloading, stopping.
 func TestSupervised(t *testing.T) {
 	if runtime.GOOS != "linux" {
