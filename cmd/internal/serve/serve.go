@@ -53,6 +53,7 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
+	leaving map[string]*Pipeline // taken out while something of them is under way; nil, or what comes after it
 	ctx     context.Context
 	all     sync.WaitGroup
 }
@@ -70,7 +71,7 @@ func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, workers: map[string]*worker{}}
+	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, workers: map[string]*worker{}, leaving: map[string]*Pipeline{}}
 }
 
 // Hub is the present state of everything.
@@ -183,21 +184,51 @@ func (d *Daemon) define(all []Pipeline) error {
 	kept := map[string]bool{}
 	for _, p := range all {
 		kept[p.Name] = true
-		if w := d.workers[p.Name]; w != nil {
+		_, leaving := d.leaving[p.Name]
+		switch w := d.workers[p.Name]; {
+		case w != nil:
 			w.define(p)
-			continue
+		case leaving:
+			d.leaving[p.Name] = &p // no two at once // Invariant 18
+		default:
+			d.begin(p)
 		}
-		w := newWorker(d, p)
-		d.workers[p.Name] = w
-		d.all.Go(func() { w.live(d.ctx) })
+	}
+	for name := range d.leaving {
+		if !kept[name] {
+			d.leaving[name] = nil
+		}
 	}
 	for name, w := range maps.Clone(d.workers) {
 		if !kept[name] {
 			delete(d.workers, name)
+			d.leaving[name] = nil
 			w.retire()
 		}
 	}
 	return nil
+}
+
+// begin has a worker look after a pipeline; d.mu is held.
+func (d *Daemon) begin(p Pipeline) {
+	w := newWorker(d, p)
+	d.workers[p.Name] = w
+	d.all.Go(func() {
+		w.live(d.ctx)
+		d.left(p.Name)
+	})
+}
+
+// left notes that nothing of a pipeline is under way any more. One that was taken
+// out and has come back since begins now.
+func (d *Daemon) left(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	back := d.leaving[name]
+	delete(d.leaving, name)
+	if back != nil && d.ctx.Err() == nil {
+		d.begin(*back)
+	}
 }
 
 func (d *Daemon) worker(name string) (*worker, error) {
@@ -205,6 +236,9 @@ func (d *Daemon) worker(name string) (*worker, error) {
 	defer d.mu.Unlock()
 	if w := d.workers[name]; w != nil {
 		return w, nil
+	}
+	if d.leaving[name] != nil {
+		return nil, fmt.Errorf("pipeline %s: %w", name, ErrBusy)
 	}
 	return nil, fmt.Errorf("pipeline %s: %w", name, ErrUnknown)
 }

@@ -378,3 +378,38 @@ func TestReload(t *testing.T) {
 		require.Len(t, seen[Reloaded](r), 2)
 	})
 }
+
+// A pipeline that is taken out and comes back while its run is under way waits for
+// the end of it, and goes on with its slots.
+func TestReloadTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.run = func(ctx context.Context, o Order) (pipeline.Report, error) {
+			pause(ctx, 30*time.Minute)
+			return pipeline.Report{Status: pipeline.StatusComplete}, nil
+		}
+		p := r.pipeline("p", plan(t, "@hourly", CatchUpOnce))
+		reload := func(all ...Pipeline) {
+			r.d.Reload = func(context.Context) ([]Pipeline, error) { return all, nil }
+			require.NoError(t, r.d.ReloadNow(t.Context()))
+			synctest.Wait()
+		}
+		r.start(p)
+		time.Sleep(61 * time.Minute)
+		reload()
+		reload(p)
+		_, err := r.d.RunNow("p", Order{})
+		require.ErrorIs(t, err, ErrBusy)
+		require.Equal(t, []string{"01:00 running "}, told(r.slots("p")))
+		reload()
+		_, err = r.d.RunNow("p", Order{})
+		require.ErrorIs(t, err, ErrUnknown)
+		reload(p)
+		time.Sleep(30 * time.Minute)
+		require.Len(t, r.d.Hub().Statuses(), 1, "it is back")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"01:00 ran complete", "02:00 ran complete"}, told(r.slots("p")))
+		require.Equal(t, 1, r.most)
+		r.stop()
+	})
+}
