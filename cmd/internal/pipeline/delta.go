@@ -82,6 +82,7 @@ type Deltas struct {
 	ids     map[string][]byte // of events that wait; to know a conflict
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
+	made    time.Time        // by it; events before may be older than what an earlier process has read
 }
 
 // DeltaConfig says where a Deltas has its events from.
@@ -104,7 +105,7 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 		return nil, errors.New("apply events: no inbox")
 	}
 	d := &Deltas{run: r, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
-		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: time.Now}
+		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: time.Now, made: time.Now()}
 	if d.aside == nil {
 		d.aside = func(context.Context, int64, string) error { return nil }
 	}
@@ -219,7 +220,9 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest Destination) error {
 	defer d.mu.Unlock()
 	q.state[dest.Name] = p.events
 	for _, e := range q.waiting {
-		q.recount(e.last, e.received)
+		if !e.stored {
+			q.recount(e.last, e.received)
+		}
 	}
 	if q.whole != nil {
 		q.recount(q.whole.last, q.whole.received)

@@ -40,13 +40,9 @@ type placed struct {
 	events applied
 }
 
-// commit maps what was heard and commits it to each destination that is awake. What
-// one did not take waits for it.
-func (x *delta) commit(ctx context.Context) error {
-	places := x.places(ctx)
-	if len(places) == 0 {
-		return nil
-	}
+// commit maps what was heard and commits it to each of these destinations. What one
+// did not take waits for it.
+func (x *delta) commit(ctx context.Context, places []*placed) error {
 	stamp := x.stamp(places)
 	m, err := x.mapAll(ctx, stamp, places)
 	if err != nil {
@@ -363,6 +359,9 @@ func (x *delta) finish(ctx context.Context) {
 		}
 	}
 	for _, g := range x.dead {
+		if q.lacked(g.e, x.Destinations) {
+			continue // another process may have to read it again // Invariant 3
+		}
 		x.trouble(x.aside(ctx, g.e.last, g.why.Error()))
 	}
 	if q.whole != nil && !q.lacked(q.whole, x.Destinations) {

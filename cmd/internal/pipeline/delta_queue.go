@@ -44,6 +44,7 @@ type entity struct {
 	data        []byte    // what the last event says of it; nil where events do not agree
 	tries       int       // how often it was asked for
 	due         time.Time // when it is to be asked for again; zero: not
+	stored      bool      // a destination has it as open; received says nothing of its event
 }
 
 // maxData is as much of what an event says of a record as is remembered.
@@ -69,7 +70,7 @@ func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 		w = &entity{key: h.Key, first: e.Ordinal, received: e.Received}
 		q.waiting[h.Key] = w
 	}
-	w.last, w.gone, w.data, w.tries, w.due = e.Ordinal, h.Gone, nil, 0, time.Time{}
+	w.last, w.gone, w.data, w.tries, w.due, w.stored = e.Ordinal, h.Gone, nil, 0, time.Time{}, false
 	if len(h.Data) <= maxData && !e.Conflict {
 		w.data = h.Data
 	}
@@ -78,7 +79,7 @@ func (q *queue) add(e extract.Delivery, h extract.Hint, all []Destination) {
 // reopen puts in a record that a destination has as open.
 func (q *queue) reopen(o open, now time.Time) {
 	if q.waiting[o.Key] == nil {
-		q.waiting[o.Key] = &entity{key: o.Key, first: o.At, last: o.At, gone: o.Gone, tries: o.Tries, received: now, due: now}
+		q.waiting[o.Key] = &entity{key: o.Key, first: o.At, last: o.At, gone: o.Gone, tries: o.Tries, received: now, due: now, stored: true}
 	}
 }
 
@@ -113,6 +114,9 @@ func (q *queue) lacking(by []Destination) (all []*entity) {
 // due are the records to ask for now: those with new events, and those whose time
 // has come.
 func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
+	if len(by) == 0 { // nobody could take what is asked for
+		return nil
+	}
 	all := q.lacking(by)
 	if len(all) >= most {
 		return all[:most]
@@ -130,6 +134,9 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 // for never.
 func (q *queue) when(p pace, by []Destination) time.Time {
 	var at time.Time
+	if len(by) == 0 {
+		return at
+	}
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
 			at = t

@@ -64,6 +64,11 @@ func (q *queue) owing() bool {
 // slice applies some records in one commit, or leaves all that wait to a reading of
 // the whole stream.
 func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool) error {
+	x := &delta{Deltas: d, q: q, began: d.now().UTC()}
+	places := x.places(ctx)
+	if len(places) == 0 { // nobody could take what is asked for
+		return nil
+	}
 	if !byList {
 		alone, err := d.alone(ctx, q)
 		if err != nil {
@@ -71,7 +76,6 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		}
 		byList = !alone
 	}
-	x := &delta{Deltas: d, q: q, began: d.now().UTC()}
 	if byList {
 		for _, e := range q.lacking(d.Destinations) {
 			if e.data != nil && !e.gone {
@@ -80,19 +84,19 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		}
 		q.giveUp()
 		x.refresh, x.through = q.whole.last, q.whole.last
-		return x.commit(ctx)
+		return x.commit(ctx, places)
 	}
 	if err := x.refetch(ctx, all); err != nil {
 		return err
 	}
-	return x.commit(ctx)
+	return x.commit(ctx, places)
 }
 
 // alone reports whether the records that wait are to be asked for one by one:
 // they can be, what is found so is what the list shows, and there are not more
 // of them than the list has pages, more or less.
 func (d *Deltas) alone(ctx context.Context, q *queue) (bool, error) {
-	if !q.able || len(q.waiting) > max(d.pace.storm, int(q.most/50)) {
+	if !q.able || len(q.lacking(d.awake())) > max(d.pace.storm, int(q.most/50)) {
 		return false, nil
 	}
 	if d.now().Sub(q.tested) < d.pace.trust {
@@ -139,6 +143,15 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 		}
 	}
 	return nil
+}
+
+// since is when all that was read of a stream was older than an event that comes
+// after it, as far as this process knows.
+func (d *Deltas) since(stream string) time.Time {
+	if ended := d.Turns.since(stream); ended.After(d.made) {
+		return ended
+	}
+	return d.made
 }
 
 func (d *Deltas) values(q *queue, key string) map[string][]byte {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Turns keep the runs of a pipeline and its deltas apart in one process, stream
@@ -15,6 +16,7 @@ import (
 type Turns struct {
 	mu      sync.Mutex
 	streams map[string]chan struct{}
+	ended   map[string]time.Time // when the last pass of this process was over, by stream
 }
 
 func (t *Turns) of(stream string) chan struct{} {
@@ -31,7 +33,27 @@ func (t *Turns) of(stream string) chan struct{} {
 	return c
 }
 
-// take waits for the stream's turn.
+// end notes that what passes over the stream have read was read before now.
+func (t *Turns) end(stream string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.ended = map[string]time.Time{}
+	}
+	t.ended[stream] = time.Now()
+}
+
+// since is after whatever passes of this process have read of the stream.
+func (t *Turns) since(stream string) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended[stream]
+}
+
+// take waits for the stream's turn, for passes.
 func (t *Turns) take(ctx context.Context, stream string) (release func(), err error) {
 	if t == nil {
 		return func() {}, nil
@@ -39,7 +61,7 @@ func (t *Turns) take(ctx context.Context, stream string) (release func(), err er
 	c := t.of(stream)
 	select {
 	case c <- struct{}{}:
-		return func() { <-c }, nil
+		return func() { t.end(stream); <-c }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

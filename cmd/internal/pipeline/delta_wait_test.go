@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// staleOnce has the source serve record 1 as it was for so many requests after its
+// event.
+func staleOnce(m *model, requests int) {
+	was := m.records[1]
+	m.records[1] = 9
+	m.old[1], m.was[1] = requests, &was
+	m.send(m.event("updated", 1))
+}
+
+// What nobody could take is not asked for: not a request while the only
+// destination is down, though a record is due once more.
+func TestDeltasAskNothingForNobody(t *testing.T) {
+	m := newModel(5)
+	down := &brittle{Memory: loadtest.NewMemory(nil)}
+	r := newDeltaRig(t, m, Destination{Name: "down", Destination: down})
+	r.sync()
+	r.deltas.pace.again = []time.Duration{time.Millisecond, time.Millisecond}
+	staleOnce(m, 2)
+	_, err := r.deltas.Apply(t.Context())
+	require.NoError(t, err)
+	asked := m.asked
+	down.err = errors.New("no connection")
+	r.deltas.pace.rest = 10 * time.Millisecond
+	for range 10 {
+		time.Sleep(2 * time.Millisecond)
+		_, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, asked, m.asked)
+	down.err = nil
+	clear(r.deltas.resting)
+	for range 3 {
+		time.Sleep(2 * time.Millisecond)
+		r.apply()
+	}
+	require.LessOrEqual(t, m.asked, asked+2)
+	r.equal()
+}
+
+// A record that is open when the process ends is asked for by the next one; the
+// events behind its own are not applied again because of it.
+func TestDeltasReopenARecordAlone(t *testing.T) {
+	m := newModel(9)
+	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
+	r.sync()
+	r.deltas.pace.again = []time.Duration{time.Hour, time.Hour}
+	staleOnce(m, 2)
+	for id := 2; id <= 9; id++ {
+		m.records[id] = 3
+		m.send(m.event("updated", id))
+	}
+	_, err := r.deltas.Apply(t.Context())
+	require.NoError(t, err)
+	asked := m.asked
+	r.start()
+	r.deltas.pace.again = []time.Duration{0, 0}
+	for range 3 {
+		r.apply()
+	}
+	r.equal()
+	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
+}
+
+// What an event tells is older than what a pass has read since: the row keeps
+// that, until the stream is read again. // W07
+func TestDeltasTellNothingOlderThanAPass(t *testing.T) {
+	m := newModel(5)
+	r := newDeltaRig(t, m)
+	r.config.Catalogue = nil
+	r.start()
+	r.sync()
+	m.records[2] = 7
+	m.send(m.event("updated", 2))
+	m.records[2] = 8 // of which no event tells
+	r.sync()
+	require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
+	r.equal()
+	scan(t, memoryOf(r), "v2_contacts", []string{schemas.ColHash}, func(row []string) {
+		require.NotEqual(t, provisionalHash, row[0])
+	})
+}
+
+// An event is set aside, and so read no more, once every destination has been told
+// that it was given up.
+func TestDeltasSetAsideLast(t *testing.T) {
+	m := newModel(5)
+	down := &brittle{Memory: loadtest.NewMemory(nil)}
+	r := newDeltaRig(t, m, Destination{Name: "up", Destination: loadtest.NewMemory(nil)}, Destination{Name: "down", Destination: down})
+	r.sync()
+	m.served = func(id int) error {
+		if id == 1 {
+			return &wire.Error{Class: wire.Invalid, Status: 400}
+		}
+		return nil
+	}
+	m.send(m.event("updated", 1))
+	down.err = errors.New("no connection")
+	r.deltas.pace.rest = time.Hour
+	given := 0
+	for range 5 {
+		rep, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+		given += rep.Dead
+	}
+	require.Equal(t, 1, given)
+	require.Empty(t, r.dead, "a destination lacks it")
+	down.err = nil
+	clear(r.deltas.resting)
+	r.apply()
+	require.Len(t, r.dead, 1)
+}
