@@ -119,6 +119,10 @@ func ReadInbox(ctx context.Context, dir string) (*Inbox, error) {
 	return b, nil
 }
 
+// Quota is how many bytes of events are kept at most, of all sources together; 0
+// for an inbox that was opened for reading.
+func (b *Inbox) Quota() int64 { return b.quota }
+
 // Close waits for the deliveries that are being written, and gives the inbox up.
 // Doing so twice is fine.
 func (b *Inbox) Close() error { return b.close() }

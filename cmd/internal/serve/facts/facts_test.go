@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/state"
 )
 
 // idle is a daemon that knows one pipeline and does nothing.
@@ -60,6 +61,24 @@ func TestTrafficIsOfTheLastHour(t *testing.T) {
 		sum += n
 	}
 	require.Contains(t, []int64{2, 4}, sum, "the clock may have come to the next minute")
+}
+
+// TestQuotaIsTold: a visitor sees how full the inbox may become, and is warned
+// before it is.
+func TestQuotaIsTold(t *testing.T) {
+	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{Quota: 1000})
+	require.NoError(t, err)
+	defer in.Close()
+	_, err = in.Append(t.Context(), state.Event{Source: "main", Body: make([]byte, 500)})
+	require.NoError(t, err)
+	f := New(Config{Inbox: in, Places: func() []Place { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main"}} }}, &board.Feed{})
+	f.daemon = &idle{hub: serve.NewHub()}
+	close(f.first)
+	all, err := f.Webhooks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.EqualValues(t, 1000, all[0].Quota)
+	require.Greater(t, all[0].Bytes, int64(500))
 }
 
 func TestZoneOfASchedule(t *testing.T) {

@@ -159,7 +159,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	}
 	var all []board.Webhook
 	for _, r := range f.Config.Webhooks() {
-		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme}
+		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme, Quota: f.Inbox.Quota()}
 		f.count(&w)
 		w.Coverage = f.coverage(ctx, r.Source)
 		if i := slices.IndexFunc(standings, func(s state.Standing) bool { return s.Source == r.Source }); i >= 0 {
