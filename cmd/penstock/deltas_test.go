@@ -81,7 +81,7 @@ func testWebhooksLand(t *testing.T, to target) {
 	w := to.open(t)
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_via = 'webhook'"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
-	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_tickets WHERE subject = 'By an event' AND status IS NOT NULL AND _penstock_via = 'webhook'"))
+	require.Zero(t, w.count(t, "SELECT count(*) FROM v2_tickets WHERE subject = 'By an event'"), "it came before this process began, and may be older than what was read")
 	require.EqualValues(t, 6, w.count(t, "SELECT count(*) FROM _penstock_events"))
 	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM _penstock_events WHERE state = 'unmapped'"))
 	require.NoError(t, w.db.Close())
