@@ -42,6 +42,7 @@ func TestDeltas(t *testing.T) {
 		r.d.Received("main")
 		r.d.Received("other")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at[:4], "its run's end has it look again")
 		require.Equal(t, []string{"crm.deals"}, orders[0].Streams)
 		require.Equal(t, TriggerRefresh, orders[0].Trigger)
@@ -49,10 +50,12 @@ func TestDeltas(t *testing.T) {
 			r.d.Received("main")
 		}
 		time.Sleep(applyRetry / 2)
+		synctest.Wait()
 		require.LessOrEqual(t, len(at), 6, "many events are applied together")
 		require.Error(t, seen[DeltasApplied](r)[4].Err)
 		before := len(at)
 		time.Sleep(applyRetry)
+		synctest.Wait()
 		require.Len(t, at, before+1, "an error is tried again")
 
 		r.d.Reload = func(context.Context) ([]Pipeline, error) { return []Pipeline{p}, nil }
