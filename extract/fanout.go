@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
@@ -368,38 +367,4 @@ func gone(err error) bool {
 func noRoute(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")
-}
-
-// fedOf are the parameters that come from a parent's records.
-func fedOf(s schemas.Stream) []schemas.Param {
-	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
-}
-
-// bind makes a tuple the parameters of a request, those of fed.
-func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
-	params, err := constants(s)
-	if err != nil {
-		return nil, err
-	}
-	values, err := valuesFor(fed, []byte(line))
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
-	}
-	return append(params, values...), nil
-}
-
-// valuesFor gives the parameters the values of a tuple; null leaves one out.
-func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
-	d := new(doc)
-	if err := d.scan(line); err != nil {
-		return nil, err
-	}
-	at := 0
-	for v := range d.elements(d.root()) {
-		if at < len(fed) && d.kind(v) != 'n' {
-			params = append(params, bound{fed[at], d.raw(v)})
-		}
-		at++
-	}
-	return params, d.err
 }

@@ -17,9 +17,10 @@ const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, bo
 
 // Events returns the events of a source after an ordinal, in order, as long as
 // they are kept: at most limit, and fewer where those are of 16 MiB together. None
-// are left where it returns none. Dead letters are not among them.
+// are left where it returns none. Dead letters are among them: what one reader gave
+// up, another may still have to apply. // Invariant 3
 func (b *Inbox) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
-	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? AND reason IS NULL ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
+	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}

@@ -182,7 +182,7 @@ func TestInboxDeadLetters(t *testing.T) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 2)
+	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may have to apply it yet")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,8 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b *state.Inbox, 
 			all = append(all, state.DeadLetter{Event: e})
 		}
 	}
-	slices.SortFunc(all, func(a, b state.DeadLetter) int { return int(a.Ordinal - b.Ordinal) })
+	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // a dead letter stands first
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})

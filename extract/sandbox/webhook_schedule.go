@@ -35,9 +35,14 @@ func (s *schedule) hasten(now time.Time, may func(*parcel) bool) {
 // dueQueue is a heap, see container/heap.
 type dueQueue []*parcel
 
-func (q dueQueue) Len() int           { return len(q) }
+// Len is sort.Interface's.
+func (q dueQueue) Len() int { return len(q) }
+
+// Less is sort.Interface's: what is due first comes first.
 func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q dueQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Swap is sort.Interface's.
+func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
 // Push is heap.Push's.
 func (q *dueQueue) Push(x any) { *q = append(*q, x.(*parcel)) }

@@ -110,6 +110,7 @@ func (r *reader) root(c *Config, root ast.Node) {
 	}
 	if len(r.faults) == 0 {
 		r.collisions(c)
+		r.unread(c)
 	}
 }
 

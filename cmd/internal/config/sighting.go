@@ -57,6 +57,7 @@ const (
 // place is where in a file a value stands.
 type place []string
 
+// String reads sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
 // file is the smallest one that has this value there.

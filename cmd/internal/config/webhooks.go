@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,6 +191,19 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 		if served == 0 && len(r.faults) == before {
 			r.fault(w.At, "%s has no key for scheme %s: a MAC wants a secret, %s, %s and %s a public_key",
 				what, s.Name, signature.Ed25519, signature.ECDSAP256, signature.RSASHA256)
+		}
+	}
+}
+
+// unread faults a source whose webhooks no pipeline reads: its events would be
+// kept for ever, in the room that those of all sources share.
+func (r *reader) unread(c *Config) {
+	for _, s := range c.Sources {
+		read := func(p Pipeline) bool {
+			return slices.ContainsFunc(p.From, func(from Ref) bool { return from.Text == s.Name })
+		}
+		if s.Webhooks != nil && !slices.ContainsFunc(c.Pipelines, read) {
+			r.fault(s.Webhooks.At, "source %s receives webhooks, and no pipeline reads it", s.Name)
 		}
 	}
 }

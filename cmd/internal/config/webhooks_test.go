@@ -173,3 +173,10 @@ func TestWebhooksFaults(t *testing.T) {
 		})
 	}
 }
+
+func TestWebhooksThatNoPipelineReads(t *testing.T) {
+	unread := strings.Replace(hooked("{secret: s}"), "sources:\n", "sources:\n  spare: {app: {base_url: 'https://spare.example', auth: {token: t}}, webhooks: {secret: s}}\n", 1)
+	_, err := Parse([]byte(unread), input())
+	require.ErrorContains(t, err, "source spare receives webhooks, and no pipeline reads it")
+	parsed(t, strings.Replace(unread, ", webhooks: {secret: s}}\n", "}\n", 1))
+}

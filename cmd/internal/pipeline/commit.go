@@ -15,7 +15,7 @@ import (
 // is left, it only lets go of them. A commit that is under way when ctx is
 // cancelled may still be finished, within its grace. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
-	late, release := withGrace(ctx, commitGrace)
+	late, release := WithGrace(ctx, commitGrace)
 	defer release()
 	for g := range groups {
 		if ctx.Err() == nil && !p.commit(late, g) {

@@ -15,9 +15,10 @@ const (
 
 var errGrace = errors.New("stopped while committing")
 
-// withGrace returns a context that outlives ctx by d, so that a commit which
-// is under way when a run is stopped can be finished. Cancel it when done.
-func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// WithGrace returns a context that outlives ctx by d, so that what is being
+// written down when a run is stopped can be finished: a commit, a record. Cancel
+// it when done.
+func WithGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var timer *time.Timer
 	armed := make(chan struct{})

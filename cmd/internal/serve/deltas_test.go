@@ -96,3 +96,37 @@ func TestDeltasBetweenRuns(t *testing.T) {
 		require.Len(t, seen[RunEnded](r), 4)
 	})
 }
+
+// The sender of an event waits while it is told of: for no worker that writes.
+func TestReceivedWaitsForNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(r.pipeline("p", Plan{}))
+		synctest.Wait()
+		w, err := r.d.worker("p")
+		require.NoError(t, err)
+		w.mu.Lock()
+		r.d.Received("main")
+		w.mu.Unlock()
+		r.stop()
+	})
+}
+
+// What is written down at a run's end may take its time, but not while the daemon
+// is being stopped.
+func TestOutlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		late, cancel := outlive(ctx)
+		defer cancel()
+		time.Sleep(10 * recordGrace)
+		synctest.Wait()
+		require.NoError(t, late.Err())
+		stop()
+		synctest.Wait()
+		require.NoError(t, late.Err())
+		time.Sleep(recordGrace)
+		synctest.Wait()
+		require.Error(t, late.Err())
+	})
+}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -234,17 +233,4 @@ func (f *Follower) Close() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
 	delete(f.hub.followers, f)
-}
-
-// Busy are the names of the pipelines with a run under way, the longest first.
-func (h *Hub) Busy() []string {
-	all := slices.DeleteFunc(h.Statuses(), func(s Status) bool { return s.Running == nil })
-	slices.SortFunc(all, func(a, b Status) int {
-		return cmp.Or(a.Running.Started.Compare(b.Running.Started), cmp.Compare(a.Name, b.Name))
-	})
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.Name
-	}
-	return names
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,7 +115,7 @@ func (x *execution) note(level, stream, text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(text) > mostText {
-		text = text[:mostText] + "…"
+		text = strings.ToValidUTF8(text[:mostText], "") + "…"
 	}
 	line := state.LogLine{At: time.Now().UTC(), Level: level, Stream: stream, Text: text}
 	if len(x.log) == mostLines {
@@ -186,10 +187,11 @@ func (x *execution) settle(ctx context.Context, report pipeline.Report, err erro
 // end. // Invariant 15
 const recordGrace = time.Second
 
-// outlive is for what has to be written down although the daemon is being
-// stopped.
+// outlive is for what has to be written down although the daemon is being stopped.
+// While it is not, a slow disk may take its time: a slot that is not recorded is
+// run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), recordGrace)
+	return pipeline.WithGrace(ctx, recordGrace)
 }
 
 // keep writes down what is known of the run. Nothing but the dashboard goes by

@@ -257,36 +257,6 @@ func (d *Daemon) RunNow(name string, o Order) (string, error) {
 	return o.Run, w.order(o)
 }
 
-// Retry has the streams of a run read again that did not reach their goal, and
-// gives the id of the run that does. Where all have, it is like [Daemon.RunNow].
-func (d *Daemon) Retry(ctx context.Context, run string) (string, error) {
-	r, ok, err := d.Journal.Run(ctx, run)
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return "", fmt.Errorf("run %s: %w", run, ErrUnknown)
-	}
-	var report struct {
-		Streams []struct {
-			Stream string          `json:"stream"`
-			Status pipeline.Status `json:"status"`
-		} `json:"streams"`
-	}
-	if len(r.Report) > 0 {
-		if err := json.Unmarshal(r.Report, &report); err != nil {
-			return "", fmt.Errorf("read report of run %s: %w", run, err)
-		}
-	}
-	o := Order{Trigger: TriggerRetry}
-	for _, s := range report.Streams {
-		if s.Status != pipeline.StatusComplete {
-			o.Streams = merged(o.Streams, []string{s.Stream})
-		}
-	}
-	return d.RunNow(r.Pipeline, o)
-}
-
 // Pause has the slots of a pipeline be skipped, and recorded as such, until
 // Resume. A run under way goes on.
 func (d *Daemon) Pause(ctx context.Context, name string) error {
@@ -309,13 +279,14 @@ func (d *Daemon) Resume(ctx context.Context, name string) error {
 // Observe tells the daemon's observers what a part of it has seen.
 func (d *Daemon) Observe(n Notice) { d.observe.Observe(n) }
 
-// Received tells the daemon that an event of a source is in the inbox.
+// Received tells the daemon that an event of a source is in the inbox. Its sender
+// waits meanwhile, so that it waits for no worker, which may be writing.
 func (d *Daemon) Received(source string) {
 	d.hub.Changed("webhooks")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.workers {
-		if slices.Contains(w.pipeline().Sources, source) {
+		if slices.Contains(*w.sources.Load(), source) {
 			wake(w.events)
 		}
 	}

@@ -361,7 +361,8 @@ func TestReload(t *testing.T) {
 			return []Pipeline{r.pipeline("same", plan(t, "*/10 * * * *", CatchUpOnce)), r.pipeline("new", Plan{})}, nil
 		}
 		require.NoError(t, r.d.ReloadNow(t.Context()))
-		require.Equal(t, []string{"old"}, r.d.Hub().Busy(), "the run goes on")
+		old, _ := r.d.Hub().Status("old")
+		require.NotNil(t, old.Running, "the run goes on")
 		time.Sleep(35 * time.Minute)
 		require.Equal(t, []string{"01:00 ran complete"}, told(r.slots("old")))
 		names := []string{}

@@ -32,9 +32,10 @@ type worker struct {
 	orders  []Order // that begin when nothing else is under way
 	trouble string  // with the journal, as it was last told
 
-	turn  chan struct{}             // of a run or of Deltas, where they cannot be under way together
-	alive atomic.Pointer[time.Time] // when it last looked
-	work  sync.WaitGroup            // runs
+	turn    chan struct{}             // of a run or of Deltas, where they cannot be under way together
+	alive   atomic.Pointer[time.Time] // when it last looked
+	sources atomic.Pointer[[]string]  // of p
+	work    sync.WaitGroup            // runs
 }
 
 func newWorker(d *Daemon, p Pipeline) *worker {
@@ -57,6 +58,7 @@ func (w *worker) set(p Pipeline) {
 	w.p, w.fresh = p, true
 	w.defined++
 	w.mu.Unlock()
+	w.sources.Store(&p.Sources)
 	w.d.hub.update(p.Name, func(s *Status) {
 		s.Sources, s.Destinations, s.Streams = p.Sources, p.Destinations, p.Streams
 		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil

@@ -226,14 +226,21 @@ func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.Standing)
 	if err != nil {
 		return err
 	}
-	for _, e := range slices.Backward(events) {
-		w.Recent = append(w.Recent, eventOf(e, "kept", ""))
-	}
 	dead, err := f.Inbox.DeadLetters(ctx, w.Source, 0, shownEvents)
+	if err != nil {
+		return err
+	}
+	given := map[int64]bool{}
 	for _, d := range dead {
+		given[d.Ordinal] = true
 		w.Dead = append(w.Dead, eventOf(d.Event, "dead", d.Reason))
 	}
-	return err
+	for _, e := range slices.Backward(events) {
+		if !given[e.Ordinal] {
+			w.Recent = append(w.Recent, eventOf(e, "kept", ""))
+		}
+	}
+	return nil
 }
 
 func eventOf(e state.Event, is, why string) board.Event {

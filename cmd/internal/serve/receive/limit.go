@@ -130,6 +130,7 @@ type conn struct {
 	leave func()
 }
 
+// Close tells that its place is free, and closes it.
 func (c *conn) Close() error {
 	c.leave()
 	return c.Conn.Close()

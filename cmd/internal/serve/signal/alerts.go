@@ -3,17 +3,13 @@ package signal
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/state"
 )
 
 // Alerts tells people when something needs them. It keeps what is the matter
@@ -344,72 +340,5 @@ func (a *Alerts) changed() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
-	}
-}
-
-// saved is the file.
-type saved struct {
-	Matter []savedTopic            `json:"matter"`
-	Told   map[string][]savedTopic `json:"told"` // by target
-}
-
-type savedTopic struct {
-	topic
-	Troubles troubles `json:"troubles,omitempty"`
-	Told     *told    `json:"told,omitempty"`
-}
-
-func (a *Alerts) load() error {
-	text, err := state.ReadNote(a.path)
-	if err != nil || text == nil {
-		return err
-	}
-	var s saved
-	if err := json.Unmarshal(text, &s); err != nil {
-		a.log.Warn("alerts begin anew: their file cannot be read", "file", a.path, "error", err)
-		return nil
-	}
-	for _, m := range s.Matter {
-		if len(m.Troubles) > 0 {
-			a.matter[m.topic] = m.Troubles
-		}
-		if source, ok := strings.CutPrefix(m.Subject, "source "); ok && m.Kind == Signature {
-			a.refusals[source] = &refusals{raised: true, last: time.Now(), reasons: map[string]int{}}
-		}
-	}
-	for id, topics := range s.Told {
-		t := &target{told: map[topic]told{}}
-		for _, m := range topics {
-			if m.Told != nil {
-				t.told[m.topic] = *m.Told
-			}
-		}
-		a.targets[id] = t
-	}
-	return nil
-}
-
-// save writes the file if anything has changed since it was written last. That
-// it cannot be costs a message told twice after the next start.
-func (a *Alerts) save() {
-	a.mu.Lock()
-	if !a.unsaved {
-		a.mu.Unlock()
-		return
-	}
-	s := saved{Told: map[string][]savedTopic{}}
-	for tp, ts := range a.matter {
-		s.Matter = append(s.Matter, savedTopic{topic: tp, Troubles: maps.Clone(ts)})
-	}
-	for id, t := range a.targets {
-		for tp, last := range t.told {
-			s.Told[id] = append(s.Told[id], savedTopic{topic: tp, Told: &last})
-		}
-	}
-	a.unsaved = false
-	a.mu.Unlock()
-	text, err := json.Marshal(s)
-	if err := errors.Join(err, state.WriteNote(a.path, text)); err != nil {
-		a.log.Warn("keep what was alerted", "error", err)
 	}
 }
