@@ -25,7 +25,7 @@ type SlotRecord struct {
 	Due      time.Time
 	State    SlotState
 	Why      string // of a skipped slot, or what its run has met
-	Cause    string // what has begun the run: its slot, or that nobody was there for it
+	Cause    string // in a word what has begun the run, or has kept a skipped slot from being run
 	Run      string // id of the run, of the last one if it took several
 	Status   string // of the run
 	Started  time.Time

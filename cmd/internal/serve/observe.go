@@ -42,6 +42,8 @@ type RunEnded struct {
 	Run      string
 	Trigger  Trigger
 	Due      time.Time
+	Late     bool // its slot's first run did not begin in time
+	Over     bool // its slot is done: false where it has none, where its run goes on later, or is another's
 	At       time.Time
 	Report   pipeline.Report
 	Err      error
@@ -51,6 +53,7 @@ type RunEnded struct {
 type SlotSkipped struct {
 	Pipeline string
 	Due      time.Time
+	Cause    Skip
 	Why      string
 	Count    int // slots that the notice stands for, the last of which is Due
 }

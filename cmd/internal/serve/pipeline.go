@@ -21,6 +21,23 @@ const (
 	TriggerRefresh  Trigger = "refresh"  // a webhook says that its streams have changed
 )
 
+// Skip is why a slot was not run, in a word: the cause of a record that says
+// skipped.
+type Skip string
+
+// What keeps a slot from being run.
+const (
+	SkipPaused  Skip = "paused"     // somebody wants it so
+	SkipMadeUp  Skip = "made up"    // the run of a later slot does for it
+	SkipLocked  Skip = "locked"     // another process ran the pipeline just then
+	SkipMissed  Skip = "missed"     // nobody was there, and nothing makes up for it
+	SkipOverlap Skip = "still busy" // the run before had not ended
+)
+
+// Missed reports whether nobody wanted the slot to be skipped: its schedule was
+// not kept.
+func (s Skip) Missed() bool { return s == SkipMissed || s == SkipOverlap }
+
 // CatchUp is what becomes of slots that nobody was there for.
 type CatchUp string
 

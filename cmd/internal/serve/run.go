@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -141,7 +142,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	}
 	x.keep(ctx, rec)
 	if x.slot.State == state.SlotSkipped {
-		x.d.observe.Observe(SlotSkipped{Pipeline: x.p.Name, Due: x.slot.Due, Why: x.slot.Why, Count: 1})
+		x.d.skipped(x.slot)
 	}
 	next := x.pipeline().Plan.Upcoming(time.Now(), shownSlots) // a worker may hold its lock when it takes the hub's, never the reverse
 	x.d.hub.update(x.p.Name, func(s *Status) {
@@ -154,7 +155,18 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	}
 	x.d.observe.Observe(RunEnded{
 		Pipeline: x.p.Name, Run: x.order.Run, Trigger: x.order.Trigger, Due: x.slot.Due, At: rec.Ended, Report: report, Err: err,
+		Late: x.late(), Over: x.slot.State == state.SlotRan,
 	})
+}
+
+// late reports whether the run began for a slot that nobody was there for in time.
+// Of one that goes on after an interruption that was told when it first began.
+func (x *execution) late() bool {
+	due := x.slot.Due
+	if due.IsZero() || x.order.Trigger == TriggerResume {
+		return false
+	}
+	return x.started.Sub(due.Add(schedule.Jitter(x.p.Name, due, x.p.Plan.Jitter))) > onTime
 }
 
 // settle says and records what has become of the run's slot.
@@ -171,7 +183,7 @@ func (x *execution) settle(ctx context.Context, report pipeline.Report, err erro
 	case ctx.Err() != nil && x.p.Plan.CatchUp != CatchUpNone && report.Status != pipeline.StatusComplete:
 		r.State, r.Cause, r.Why = state.SlotWaiting, string(TriggerResume), "the daemon was stopped; resumed at its next start"
 	case errors.Is(err, state.ErrLocked) && len(report.Streams) == 0:
-		r.State = state.SlotSkipped // another process has the pipeline: no two at once
+		r.State, r.Cause = state.SlotSkipped, string(SkipLocked) // another process has the pipeline: no two at once
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)
 	}

@@ -52,8 +52,8 @@ func (p Plan) due(name string, seen, now time.Time, s standing) due {
 	}
 	if more.Count > 0 {
 		d.slots = append(d.slots, state.SlotRecord{
-			Due: more.Last, State: state.SlotSkipped, Count: more.Count,
-			Why: fmt.Sprintf("missed, as %d others since %s: nobody was there", more.Count-1, more.First.Format(time.RFC3339)),
+			Due: more.Last, State: state.SlotSkipped, Count: more.Count, Cause: string(p.unmade()),
+			Why: fmt.Sprintf("nobody was there, as for %d others since %s", more.Count-1, more.First.Format(time.RFC3339)),
 		})
 		d.late = "nobody was there"
 	}
@@ -78,14 +78,14 @@ func (p Plan) decide(at, last time.Time, inTime bool, s standing) (r state.SlotR
 	wanted := inTime || all || p.CatchUp != CatchUpNone && at.Equal(last)
 	switch {
 	case s.paused:
-		r.Why = "paused"
+		r.Cause, r.Why = string(SkipPaused), "paused"
 		return r, false
 	case !wanted && p.CatchUp == CatchUpNone:
-		r.Why = "missed: nobody was there, and catch_up is none"
+		r.Cause, r.Why = string(SkipMissed), "nobody was there, and catch_up is none"
 	case !wanted:
-		r.Why = "missed: nobody was there; the run of " + last.Format(time.RFC3339) + " makes up for it"
+		r.Cause, r.Why = string(SkipMadeUp), "nobody was there; the run of "+last.Format(time.RFC3339)+" makes up for it"
 	case s.run != "" && (inTime || !all):
-		r.Why = "run " + s.run + " was still under way" // no two at once
+		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still under way" // no two at once
 	case inTime:
 		r.State, r.Cause = state.SlotWaiting, string(TriggerSchedule)
 		return r, false
@@ -93,6 +93,15 @@ func (p Plan) decide(at, last time.Time, inTime bool, s standing) (r state.SlotR
 		r.State, r.Cause = state.SlotWaiting, string(TriggerCatchUp)
 	}
 	return r, true
+}
+
+// unmade says of a slot that nobody was there for, and that has no run of its own,
+// whether another does for it.
+func (p Plan) unmade() Skip {
+	if p.CatchUp == CatchUpNone || p.CatchUp == CatchUpAll {
+		return SkipMissed
+	}
+	return SkipMadeUp
 }
 
 // mostBroken is how often a process may end in the middle of the run of one slot
@@ -126,7 +135,7 @@ func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, over, res
 	n := len(waiting) - 1
 	next = waiting[n]
 	for _, r := range waiting[:n] {
-		r.State = state.SlotSkipped
+		r.State, r.Cause = state.SlotSkipped, string(SkipMadeUp)
 		if r.Attempts > 0 {
 			r.State, r.Status = state.SlotRan, "stopped"
 		}

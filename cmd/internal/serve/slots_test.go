@@ -64,7 +64,25 @@ func TestRestarts(t *testing.T) {
 		}
 		require.Equal(t, 1, r.most)
 		require.Empty(t, seen[RunLate](r))
+		require.Equal(t, map[string]int{"ran": hours}, outcomes(r))
 	})
+}
+
+// outcomes are how often each outcome of a slot was told to the observers.
+func outcomes(r *rig) map[string]int {
+	all := map[string]int{}
+	for _, n := range seen[RunEnded](r) {
+		switch {
+		case n.Over && n.Late:
+			all["late"]++
+		case n.Over:
+			all["ran"]++
+		}
+	}
+	for _, n := range seen[SlotSkipped](r) {
+		all[string(n.Cause)] += n.Count
+	}
+	return all
 }
 
 // After five hours in which nobody was there, each slot has its record.
@@ -91,6 +109,12 @@ func TestCatchUp(t *testing.T) {
 				}
 				require.Equal(t, want, got)
 				require.NotEmpty(t, seen[RunLate](r))
+				require.Equal(t, map[CatchUp]map[string]int{
+					CatchUpOnce: {"made up": 4, "late": 1}, CatchUpAll: {"late": 5}, CatchUpNone: {"missed": 5},
+				}[policy], outcomes(r))
+				for _, s := range r.slots("p") {
+					require.Equal(t, policy == CatchUpNone, Skip(s.Cause).Missed(), "%+v", s)
+				}
 				time.Sleep(time.Hour)
 				require.Len(t, r.slots("p"), 6, "and then it goes on")
 				r.stop()
@@ -115,6 +139,7 @@ func TestOverlap(t *testing.T) {
 			[]state.SlotState{all[0].State, all[1].State, all[2].State, all[3].State})
 		require.Contains(t, all[1].Why, "run "+all[0].Run+" was still under way")
 		require.Len(t, seen[RunLate](r), 2)
+		require.Equal(t, map[string]int{"ran": 1, "still busy": 2}, outcomes(r))
 		_, err := r.d.RunNow("p", Order{})
 		require.ErrorIs(t, err, ErrBusy)
 		r.stop()
@@ -271,6 +296,7 @@ func TestPause(t *testing.T) {
 		require.NoError(t, r.d.Resume(t.Context(), "p"))
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"01:00 skipped paused", "02:00 skipped paused", "03:00 ran complete"}, told(r.slots("p")))
+		require.Equal(t, map[string]int{"ran": 1, "paused": 2}, outcomes(r))
 		r.stop()
 	})
 }
@@ -298,6 +324,8 @@ func TestJitterAndDeadline(t *testing.T) {
 		started := seen[RunStarted](r)[0]
 		require.True(t, started.Due.Equal(due))
 		require.Equal(t, schedule.Jitter("p", due, pl.Jitter), started.At.Sub(due))
+		require.Greater(t, started.At.Sub(due), onTime)
+		require.NotContains(t, outcomes(r), "late", "it is the jitter's doing")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -336,7 +364,7 @@ func TestLocked(t *testing.T) {
 		require.Len(t, all, 1)
 		require.Equal(t, state.SlotSkipped, all[0].State)
 		require.Contains(t, all[0].Why, "held by penstock (pid 7)")
-		require.Len(t, seen[SlotSkipped](r), 1)
+		require.Equal(t, map[string]int{"locked": 1}, outcomes(r), "it counts once")
 		r.stop()
 	})
 }

@@ -237,14 +237,19 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 			w.waiting = append(w.waiting, r)
 			continue
 		}
-		w.d.Log.Warn("slot skipped", "pipeline", r.Pipeline, "due", r.Due, "why", r.Why)
-		w.d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Why: r.Why, Count: r.Count})
+		w.d.skipped(r)
 	}
 	if last := len(added) - 1; last >= 0 && d.late != "" {
 		w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.late})
 	}
 	w.d.hub.update(w.p.Name, func(s *Status) { s.Next = w.p.Plan.Upcoming(now, shownSlots) })
 	return nil
+}
+
+// skipped tells of a slot that is recorded as skipped.
+func (d *Daemon) skipped(r state.SlotRecord) {
+	d.Log.Warn("slot skipped", "pipeline", r.Pipeline, "due", r.Due, "why", r.Why)
+	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
 // beginSlot begins the run of a slot that waits. That it begins is in the journal
@@ -254,6 +259,9 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	for _, o := range over {
 		if err := w.d.Journal.SetSlot(ctx, o); err != nil {
 			return err
+		}
+		if o.State == state.SlotSkipped {
+			w.d.skipped(o)
 		}
 	}
 	o := Order{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}

@@ -143,7 +143,7 @@ type Pipeline struct {
 // Slot is a time at which a schedule was due, and what became of it.
 type Slot struct {
 	Due     time.Time       `json:"due"`
-	State   string          `json:"state" jsonschema:"enum=ran,enum=running,enum=skipped,enum=missed"`
+	State   string          `json:"state" jsonschema:"enum=ran,enum=running,enum=skipped,enum=missed,description=skipped: paused\\, or another run does for it. missed: nobody was there\\, or the run before had not ended."`
 	Why     string          `json:"why,omitempty"`
 	Run     string          `json:"run,omitempty"`
 	Started time.Time       `json:"started_at,omitzero"`

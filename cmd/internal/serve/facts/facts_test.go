@@ -109,3 +109,14 @@ func TestRunInTwoPlaces(t *testing.T) {
 		require.True(t, r.Sum().AddsUp)
 	}
 }
+
+// TestMissedSlots: what nobody wanted to be skipped was missed, and a visitor is
+// told; what somebody wanted was not.
+func TestMissedSlots(t *testing.T) {
+	for cause, want := range map[serve.Skip]string{
+		serve.SkipMissed: "missed", serve.SkipOverlap: "missed", serve.SkipPaused: "skipped", serve.SkipMadeUp: "skipped", serve.SkipLocked: "skipped",
+	} {
+		require.Equal(t, want, slotOf(state.SlotRecord{State: state.SlotSkipped, Cause: string(cause)}).State, cause)
+	}
+	require.Equal(t, "ran", slotOf(state.SlotRecord{State: state.SlotRan, Cause: string(serve.TriggerSchedule)}).State)
+}

@@ -49,12 +49,15 @@ func split(schedule string) (cron, zone string) {
 	return schedule[:i], schedule[i+1:]
 }
 
-// slotOf is a slot as the board tells it. One that nobody was there for, and that
-// was not caught up with, was missed.
+// slotOf is a slot as the board tells it. One that was skipped although nobody
+// wanted that was missed.
 func slotOf(r state.SlotRecord) board.Slot {
 	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
-	if r.State == state.SlotWaiting {
+	switch {
+	case r.State == state.SlotWaiting:
 		s.State = "running"
+	case r.State == state.SlotSkipped && serve.Skip(r.Cause).Missed():
+		s.State = "missed"
 	}
 	return s
 }

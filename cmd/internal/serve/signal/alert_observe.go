@@ -63,7 +63,7 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 	if r.Status == pipeline.StatusStopped || keptOut(n.Err) && len(r.Streams) == 0 {
 		return // it has found out nothing
 	}
-	if n.Err == nil && (n.Trigger == serve.TriggerSchedule || n.Trigger == serve.TriggerCatchUp) {
+	if n.Err == nil && n.Over {
 		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
 	}
 	a.note(ofPipeline(n.Pipeline, Failed), itemRun, runFailure(n))

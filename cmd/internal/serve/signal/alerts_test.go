@@ -100,7 +100,7 @@ func runEnds(s pipeline.StreamReport) serve.RunEnded {
 	if s.Status != pipeline.StatusComplete {
 		status = pipeline.StatusPartial
 	}
-	return serve.RunEnded{Pipeline: "nightly", Run: "r1", Trigger: serve.TriggerSchedule, Report: pipeline.Report{Status: status, Streams: []pipeline.StreamReport{s}}}
+	return serve.RunEnded{Pipeline: "nightly", Run: "r1", Trigger: serve.TriggerSchedule, Over: true, Report: pipeline.Report{Status: status, Streams: []pipeline.StreamReport{s}}}
 }
 
 func fails(why string) serve.RunEnded {
@@ -133,6 +133,8 @@ func TestAlertsTellOnceUntilItChanges(t *testing.T) {
 
 func TestAlertsKinds(t *testing.T) {
 	proven := pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Proven}
+	resumed := completes()
+	resumed.Trigger = serve.TriggerResume
 	for _, tt := range []struct {
 		name   string
 		notice serve.Notice
@@ -147,6 +149,8 @@ func TestAlertsKinds(t *testing.T) {
 			"pipeline nightly: failed\n  open destination: password [redacted] refused", completes()},
 		{"late", serve.RunLate{Pipeline: "nightly", Why: "the run before has not ended"},
 			"pipeline nightly: late\n  the run before has not ended", completes()},
+		{"late, and its run goes on after a restart", serve.RunLate{Pipeline: "nightly", Why: "nobody was there"},
+			"pipeline nightly: late\n  nobody was there", resumed},
 		{"webhooks", serve.DeltasApplied{Pipeline: "nightly", Err: errors.New("commit events: disk full")},
 			"pipeline nightly: failed\n  webhooks: commit events: disk full", serve.DeltasApplied{Pipeline: "nightly"}},
 	} {
@@ -330,7 +334,7 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		d = newDesk(t, path, nightlyRouting)
 		require.Equal(t, []string{"slack: pipeline nightly: late\n  nobody was there"}, d.after(time.Hour))
 		again := fails("502 for hunter22")
-		again.Trigger = serve.TriggerManual
+		again.Trigger, again.Over = serve.TriggerManual, false
 		d.Observe(again)
 		require.Empty(t, d.after(time.Hour), "it was told by the process before")
 		d.stop()

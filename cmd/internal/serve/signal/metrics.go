@@ -106,7 +106,7 @@ func (m *Metrics) makeRuns() {
 	m.pages = m.counter("pages_read_total", "Pages read.", "pipeline")
 	m.certificates = m.counter("certificates_total", "Passes by what they prove about their completeness.", "pipeline", "destination", "verdict")
 	m.notices = m.counter("drift_notices_total", "Ways in which a source is not as it was.", "pipeline", "about", "severity")
-	m.slots = m.counter("slots_total", "Slots of schedules by what became of them.", "pipeline", "outcome")
+	m.slots = m.counter("slots_total", "Slots of schedules by what became of them: ran, late, skipped, missed.", "pipeline", "outcome")
 	m.lateRuns = m.counter("runs_late_total", "Runs that were not made when they were due.", "pipeline")
 	m.reloads = m.counter("configuration_reloads_total", "Times the configuration was read again, by outcome.", "outcome")
 	m.slotDelay = m.histogram("slot_delay_seconds", "How long after its time a slot's run began.", lagBuckets, "pipeline")

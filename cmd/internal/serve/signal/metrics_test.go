@@ -64,12 +64,13 @@ func fill(m *Metrics) {
 		serve.RunStarted{Pipeline: "nightly", Due: at.Add(-2 * time.Second), At: at},
 		serve.RunProgress{Pipeline: "nightly", Event: pipeline.Event{Kind: pipeline.EventPage, Records: 10, Bytes: 2048}},
 		serve.RunProgress{Pipeline: "nightly", Event: pipeline.Event{Kind: pipeline.EventCommit, Records: 10, Bytes: 2048}},
-		serve.RunEnded{Pipeline: "nightly", Report: testReport()},
+		serve.RunEnded{Pipeline: "nightly", Over: true, Report: testReport()},
 		serve.RunStarted{Pipeline: "nightly", Due: at.Add(-2 * time.Hour), At: at},
-		serve.RunEnded{Pipeline: "nightly", Err: errors.New("open destination")},
+		serve.RunEnded{Pipeline: "nightly", Late: true, Over: true, Err: errors.New("open destination")},
 		serve.RunStarted{Pipeline: "nightly"},
 		serve.RunEnded{Pipeline: "nightly", Err: state.ErrLocked},
-		serve.SlotSkipped{Pipeline: "nightly", Count: 3},
+		serve.SlotSkipped{Pipeline: "nightly", Cause: serve.SkipPaused, Count: 3},
+		serve.SlotSkipped{Pipeline: "nightly", Cause: serve.SkipMissed, Count: 2},
 		serve.RunLate{Pipeline: "nightly"},
 		serve.WebhookSeen{Source: "main", Verdict: "stored", Took: time.Millisecond},
 		serve.DeltasApplied{Pipeline: "nightly", Deltas: serve.Deltas{Applied: 5, Behind: 2, Oldest: ended, Unmapped: 1, Dead: 1, Lags: []time.Duration{time.Second, 2 * time.Second}}},
@@ -108,6 +109,7 @@ func TestMetrics(t *testing.T) {
 		`penstock_drift_notices_total{about="null_rate",pipeline="nightly",severity="warned"} 1`,
 		`penstock_slots_total{outcome="ran",pipeline="nightly"} 1`,
 		`penstock_slots_total{outcome="late",pipeline="nightly"} 1`,
+		`penstock_slots_total{outcome="missed",pipeline="nightly"} 2`,
 		`penstock_slots_total{outcome="skipped",pipeline="nightly"} 3`,
 		`penstock_slot_delay_seconds_sum{pipeline="nightly"} 7202`,
 		`penstock_runs_late_total{pipeline="nightly"} 1`,
@@ -259,4 +261,29 @@ func TestDashboard(t *testing.T) {
 	}
 	require.Greater(t, queries, 20)
 	require.Greater(t, len(used), 20)
+}
+
+// TestMetricsCountASlotOnce has a slot whose run is stopped twice and goes on, and
+// one whose pipeline another process runs just then.
+func TestMetricsCountASlotOnce(t *testing.T) {
+	m, due := newTestMetrics(nil), ended
+	stopped := serve.RunEnded{Pipeline: "nightly", Due: due, Report: pipeline.Report{Status: pipeline.StatusStopped}}
+	for _, n := range []serve.Notice{
+		serve.RunStarted{Pipeline: "nightly", Trigger: serve.TriggerSchedule, Due: due, At: due},
+		stopped,
+		serve.RunStarted{Pipeline: "nightly", Trigger: serve.TriggerResume, Due: due, At: due.Add(time.Hour)},
+		stopped,
+		serve.RunStarted{Pipeline: "nightly", Trigger: serve.TriggerResume, Due: due, At: due.Add(2 * time.Hour)},
+		serve.RunEnded{Pipeline: "nightly", Due: due, Over: true, Report: pipeline.Report{Status: pipeline.StatusComplete}},
+		serve.RunStarted{Pipeline: "nightly", Trigger: serve.TriggerSchedule, Due: due, At: due},
+		serve.SlotSkipped{Pipeline: "nightly", Due: due, Cause: serve.SkipLocked, Count: 1},
+		serve.RunEnded{Pipeline: "nightly", Due: due, Err: state.ErrLocked},
+	} {
+		m.Observe(n)
+	}
+	text := scrape(t, m)
+	require.Contains(t, text, `penstock_slots_total{outcome="ran",pipeline="nightly"} 1`)
+	require.Contains(t, text, `penstock_slots_total{outcome="skipped",pipeline="nightly"} 1`)
+	require.NotContains(t, text, `outcome="late"`)
+	require.Contains(t, text, `penstock_slot_delay_seconds_count{pipeline="nightly"} 2`)
 }

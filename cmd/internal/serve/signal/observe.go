@@ -15,12 +15,9 @@ var _ serve.Observer = (*Metrics)(nil)
 const (
 	slotRan     = "ran"     // at its time
 	slotLate    = "late"    // ran, but not at its time
-	slotSkipped = "skipped" // it did not run
+	slotSkipped = "skipped" // not run, as somebody or something else made up for it
+	slotMissed  = "missed"  // not run, and nobody wanted that
 )
-
-// late is how long after its time a slot may begin and not be late: as long as
-// a busy machine takes.
-const late = time.Minute
 
 // Observe counts n.
 func (m *Metrics) Observe(n serve.Notice) {
@@ -32,7 +29,7 @@ func (m *Metrics) Observe(n serve.Notice) {
 	case serve.RunEnded:
 		m.runEnded(n)
 	case serve.SlotSkipped:
-		m.slots.WithLabelValues(m.pipeline(n.Pipeline), slotSkipped).Add(float64(max(1, n.Count)))
+		m.slots.WithLabelValues(m.pipeline(n.Pipeline), skipped(n.Cause)).Add(float64(max(1, n.Count)))
 	case serve.RunLate:
 		m.lateRuns.WithLabelValues(m.pipeline(n.Pipeline)).Inc()
 	case serve.WebhookSeen:
@@ -55,15 +52,30 @@ func outcome(err error) string {
 func (m *Metrics) runStarted(n serve.RunStarted) {
 	p := m.pipeline(n.Pipeline)
 	m.running.WithLabelValues(p).Inc()
-	if n.Due.IsZero() {
-		return
+	if n.Due.IsZero() || n.Trigger == serve.TriggerResume {
+		return // it began when its slot came
 	}
-	delay, outcome := n.At.Sub(n.Due), slotRan
-	if delay > late {
-		outcome = slotLate
+	m.slotDelay.WithLabelValues(p).Observe(max(0, n.At.Sub(n.Due).Seconds()))
+}
+
+// skipped is the outcome of a slot that was not run.
+func skipped(why serve.Skip) string {
+	if why.Missed() {
+		return slotMissed
 	}
-	m.slots.WithLabelValues(p, outcome).Inc()
-	m.slotDelay.WithLabelValues(p).Observe(max(0, delay.Seconds()))
+	return slotSkipped
+}
+
+// ranSlot counts the slot of a run once it is over: a run that was stopped and goes
+// on, perhaps in another process, counts at its end.
+func (m *Metrics) ranSlot(n serve.RunEnded) {
+	switch {
+	case !n.Over:
+	case n.Late:
+		m.slots.WithLabelValues(m.pipeline(n.Pipeline), slotLate).Inc()
+	default:
+		m.slots.WithLabelValues(m.pipeline(n.Pipeline), slotRan).Inc()
+	}
 }
 
 func (m *Metrics) progress(name string, e pipeline.Event) {
@@ -85,6 +97,7 @@ func (m *Metrics) runEnded(n serve.RunEnded) {
 			status = pipeline.StatusPartial // another process has the lock, or the daemon stops
 		}
 	}
+	m.ranSlot(n)
 	m.running.WithLabelValues(p).Dec()
 	m.runs.WithLabelValues(p, statusLabel(status)).Inc()
 	if !r.Started.IsZero() {
