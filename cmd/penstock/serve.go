@@ -31,7 +31,8 @@ func (a *app) serveCmd() *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again: runs under way end as they began, and with
-an error the configuration before is still used. SIGINT and SIGTERM end it within
+an error the configuration before is still used; what takes a restart (listen, auth,
+otlp, openlineage, state) it says. SIGINT and SIGTERM end it within
 ten seconds; a run that was under way is resumed at the next start.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
@@ -69,6 +70,8 @@ func (a *app) serve(ctx context.Context) error {
 		Supervisor: supervisor(),
 		Hangup:     hangup,
 		Reload:     p.reload,
+		Pending:    p.waiting,
+		Redact:     a.redactor.Redact,
 	})
 	if err := p.mount(d, c); err != nil {
 		return errors.Join(err, l.Close())

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -12,6 +13,9 @@ import (
 // parts are what a daemon is made of besides its pipelines.
 type parts struct {
 	a       *app
+	daemon  *serve.Daemon // once there is one
+	begun   config.Config // what it began with
+	pending atomic.Pointer[[]string]
 	journal *state.Journal
 	hooks   *hooks
 	signals *signals
@@ -21,7 +25,7 @@ type parts struct {
 // openParts opens the parts of a daemon, and gives the pipelines that go with
 // them. What is open is closed by close, after an error too.
 func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []serve.Pipeline, err error) {
-	p = &parts{a: a}
+	p = &parts{a: a, begun: *c}
 	if p.journal, err = openJournal(ctx, c); err != nil {
 		return p, nil, err
 	}
@@ -51,6 +55,7 @@ func (p *parts) observers() []serve.Observer { return append(p.signals.observers
 
 // mount puts the parts into the daemon.
 func (p *parts) mount(d *serve.Daemon, c *config.Config) error {
+	p.daemon = d
 	p.signals.mount(d, c, p.journal, p.hooks.inbox)
 	p.dash.mount(d)
 	return p.hooks.mount(d, c)
@@ -81,7 +86,47 @@ func (p *parts) reload(context.Context) ([]serve.Pipeline, error) {
 	}
 	p.signals.configure(c, all)
 	p.dash.configure(c)
+	p.daemon.SetHosts(c.Serve.Hosts)
+	pending := changedAtStart(p.begun, *c)
+	p.pending.Store(&pending)
 	return all, nil
+}
+
+// waiting are the keys of the configuration that only the next start goes by.
+func (p *parts) waiting() []string {
+	if all := p.pending.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// changedAtStart are the keys in which a configuration differs from the one that
+// the daemon began with, and which it reads then alone.
+func changedAtStart(was, is config.Config) (keys []string) {
+	for _, k := range []struct {
+		name string
+		same bool
+	}{
+		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
+		{"serve.auth", was.Serve.Token == is.Serve.Token},
+		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
+		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
+		{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
+	} {
+		if !k.same {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}
+
+// sameCollector reports whether both go to one place, wherever they stand in the
+// file.
+func sameCollector(a, b *config.Collector) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.URL == b.URL && a.Token == b.Token
 }
 
 func (p *parts) close() error {

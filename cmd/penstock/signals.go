@@ -154,7 +154,7 @@ func (s *signals) observers() []serve.Observer {
 // mount puts the answers to operators' questions into d.
 func (s *signals) mount(d *serve.Daemon, c *config.Config, j *state.Journal, in *state.Inbox) {
 	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
-	health := signal.NewHealth(d.Alive, s.redactor.Redact)
+	health := signal.NewHealth(d.Alive, d.Log)
 	health.Ready(
 		signal.Check{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
 		signal.Check{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},

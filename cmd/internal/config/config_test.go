@@ -21,7 +21,7 @@ func input() Input {
 		"PENSTOCK_API_KEY":         "sk_hush",
 		"PENSTOCK_APP_TOKEN":       "pat_hush",
 		"PENSTOCK_SIGNING_SECRET":  "whsec_hush",
-		"PENSTOCK_DASHBOARD_TOKEN": "dash_hush",
+		"PENSTOCK_DASHBOARD_TOKEN": "dash_hush_0123456789",
 		"DATABASE_URL":             "postgres://me:hush@db.example.com/x?sslmode=require",
 		"PENSTOCK_MASK_KEY":        "hush hush hush hush",
 		"EMPTY":                    "",
@@ -163,7 +163,7 @@ func TestParseContractExample(t *testing.T) {
 	require.Len(t, p.Mask, 2)
 	require.Equal(t, Mask{At: Pos{25, 29}, Stream: "hr.employees", Column: "account_number", Mask: schemas.Mask{Action: "drop"}}, p.Mask[1])
 	require.Equal(t, ".penstock", c.State.Dir)
-	require.Equal(t, "dash_hush", c.Serve.Token.Reveal())
+	require.Equal(t, "dash_hush_0123456789", c.Serve.Token.Reveal())
 
 	chosen, err := c.Select(p, nil)
 	require.NoError(t, err)

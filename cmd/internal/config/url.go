@@ -82,6 +82,11 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
+// minDashboardToken is how long the dashboard's token is at least. Nobody is locked
+// out after wrong ones, or whoever tries some would lock out the owner: 16 random
+// bytes of hex or letters are out of reach at any speed.
+const minDashboardToken = 16
+
 // serve reads the daemon's part.
 func (r *reader) serve(n ast.Node) Serve {
 	s := Serve{At: posOf(n), Listen: DefaultListen}
@@ -104,6 +109,9 @@ func (r *reader) serve(n ast.Node) Serve {
 		r.fault(at, "serve listen: want host:port, such as %s", DefaultListen)
 	case !isLoopback(host) && s.Token == "":
 		r.fault(at, "serve listen is open to other machines and serve auth has no token")
+	}
+	if n := len(s.Token.Reveal()); n > 0 && n < minDashboardToken {
+		r.fault(s.At, "serve auth token has %d bytes: want %d or more, such as `openssl rand -hex 16` makes, as it may be guessed without end", n, minDashboardToken)
 	}
 	return s
 }

@@ -94,10 +94,12 @@ func (d *Daemon) mux() http.Handler {
 			h = http.NotFoundHandler()
 		}
 		if !open {
-			h = allowHosts(d.hosts(), h)
+			h = allowHosts(d.hosts, h)
 		}
 		m.Handle(pattern, h)
 	}
+	// Whoever watches a process asks by an address, or by a name that only its own
+	// network knows. The answer tells nothing that another page could use.
 	mount("GET /healthz", d.Handlers.Health, true)
 	mount("GET /readyz", d.Handlers.Health, true)
 	mount("GET /metrics", d.Handlers.Metrics, false)
@@ -124,9 +126,19 @@ func endless(h http.Handler) http.Handler {
 	})
 }
 
+// SetHosts makes these the names that the daemon is reached by, from the next
+// request on.
+func (d *Daemon) SetHosts(names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names = slices.Clone(names)
+}
+
 // hosts are the names that the daemon answers to.
 func (d *Daemon) hosts() []string {
-	all := slices.Clone(d.Hosts)
+	d.mu.Lock()
+	all := slices.Clone(d.names)
+	d.mu.Unlock()
 	if host, _, err := net.SplitHostPort(d.Listener.Addr().String()); err == nil {
 		all = append(all, host)
 	}
@@ -137,9 +149,9 @@ func (d *Daemon) hosts() []string {
 // ours: a page of somebody else whose name is made to lead here would else have
 // the rights of this machine's browser. An address is always ours, as nobody can
 // make it lead anywhere; so is localhost.
-func allowHosts(names []string, h http.Handler) http.Handler {
+func allowHosts(names func() []string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !allowedHost(names, r.Host) {
+		if !allowedHost(names(), r.Host) {
 			http.Error(w, "this name is not served here; `serve: {hosts: […]}` in the configuration lists those that are", http.StatusForbidden)
 			return
 		}

@@ -87,8 +87,9 @@ type DeltasApplied struct {
 // Reloaded says that the configuration was read again. With an error the one
 // before is still used.
 type Reloaded struct {
-	At  time.Time
-	Err error
+	At      time.Time
+	Err     error
+	Pending []string // keys that only the next start goes by
 }
 
 func (RunStarted) notice()    {}

@@ -42,7 +42,7 @@ func (x *execution) run(ctx context.Context) {
 	if err == nil && report.Status == pipeline.StatusStopped && errors.Is(context.Cause(limited), errDeadline) {
 		x.note("warn", "", "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
 	}
-	x.ended(ctx, report, err)
+	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 }
 
 // guarded is the run; a panic of it ends it alone, not the daemon.
@@ -87,6 +87,10 @@ func (x *execution) begun(ctx context.Context) {
 
 // progress takes one step of the run.
 func (x *execution) progress(e pipeline.Event) {
+	if e.Report != nil {
+		r := x.d.cleanStream(*e.Report)
+		e.Report = &r
+	}
 	x.d.hub.progress(x.p.Name, x.order.Run, e)
 	x.d.observe.Observe(RunProgress{Pipeline: x.p.Name, Run: x.order.Run, Event: e})
 	if e.Kind == pipeline.EventStart {
@@ -113,6 +117,7 @@ const (
 
 // note keeps a line of the run's log.
 func (x *execution) note(level, stream, text string) {
+	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(text) > mostText {

@@ -37,9 +37,16 @@ type Config struct {
 
 	Supervisor Supervisor
 
+	// Redact takes the secrets out of what runs tell, before it is written down or
+	// shown; nil leaves texts as they are.
+	Redact func(string) string
+
 	// Reload reads the configuration again. With an error everything stays as it
 	// is. It may be nil.
 	Reload func(ctx context.Context) ([]Pipeline, error)
+	// Pending are the keys of the configuration that was read last which only the
+	// next start goes by. It may be nil.
+	Pending func() []string
 	// Hangup asks for a reload whenever it gives something; it may be nil.
 	Hangup <-chan struct{}
 }
@@ -54,6 +61,7 @@ type Daemon struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	leaving map[string]*Pipeline // taken out while something of them is under way; nil, or what comes after it
+	names   []string             // that it is reached by now, see SetHosts
 	ctx     context.Context
 	all     sync.WaitGroup
 }
@@ -71,7 +79,10 @@ func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, workers: map[string]*worker{}, leaving: map[string]*Pipeline{}}
+	if c.Redact == nil {
+		c.Redact = func(s string) string { return s }
+	}
+	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, names: c.Hosts, workers: map[string]*worker{}, leaving: map[string]*Pipeline{}}
 }
 
 // Hub is the present state of everything.
@@ -165,12 +176,19 @@ func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if err == nil {
 		err = d.define(pipelines)
 	}
+	n := Reloaded{At: time.Now(), Err: d.clean(err)}
 	if err != nil {
 		d.Log.Error("configuration not read again; the one before is used", "error", err)
 	} else {
 		d.Log.Info("configuration read again", "pipelines", len(pipelines))
+		if d.Pending != nil {
+			n.Pending = d.Pending()
+		}
+		for _, key := range n.Pending {
+			d.Log.Warn("a change of the configuration takes a restart; until then what was there at the start is used", "key", key)
+		}
 	}
-	d.observe.Observe(Reloaded{At: time.Now(), Err: err})
+	d.observe.Observe(n)
 	return err
 }
 

@@ -75,6 +75,7 @@ type Now struct {
 	Since   time.Time // that it runs
 	Running []Running
 	Budgets []Gauge
+	Notices []string // about its configuration, for a person
 }
 
 // Running is a run under way.

@@ -100,7 +100,7 @@ func (b *Board) status(ctx context.Context) (Overview, error) {
 		s.Running[i].Reading = list(s.Running[i].Reading)
 	}
 	s.Next = nextOf(pipelines)
-	s.Attention = list(concerns(pipelines, streams, webhooks))
+	s.Attention = list(concerns(now.Notices, pipelines, streams, webhooks))
 	s.State, s.Summary = verdictOf(s)
 	s.Attention = s.Attention[:min(len(s.Attention), maxConcerns)]
 	return s, nil
@@ -143,8 +143,11 @@ func nextOf(all []Pipeline) []Due {
 }
 
 // concerns is what a person should look at, the gravest first.
-func concerns(pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Concern {
+func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks []Webhook) []Concern {
 	var all []Concern
+	for _, text := range notices {
+		all = append(all, Concern{Tone: toneWarn, Text: text})
+	}
 	for _, p := range pipelines {
 		if p.Paused {
 			all = append(all, Concern{Tone: toneWarn, Pipeline: p.Name, Text: "The schedule is paused."})

@@ -168,18 +168,21 @@ func (t trier) now() float64 {
 	return max(0, t.wrong-time.Since(t.at).Seconds()/tryEvery.Seconds())
 }
 
-// held takes note of a token that was tried from the address of a request, and
-// reports whether there were too many wrong ones for this to count.
+// held takes note of a wrong token from the address of a request, and reports
+// whether there were too many for it to be looked into. A right one is never held:
+// behind a proxy all visitors have one address, and whoever tries doors there would
+// keep the owner out. What bounds guessing is the token's length, which the
+// configuration sees to.
 func (t *tries) held(address string, right bool) bool {
+	if right {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := prefixOf(address)
 	wrong := t.from[p].now()
 	if wrong > triesAtOnce-1 {
 		return true
-	}
-	if right {
-		return false
 	}
 	if t.from == nil || len(t.from) >= maxTriers {
 		t.from = map[netip.Prefix]trier{} // whoever has so many addresses is not held back by more

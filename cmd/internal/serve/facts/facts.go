@@ -62,6 +62,7 @@ type Facts struct {
 	first   chan struct{}    // closed once all of them were read, or tried
 	budgets []budget
 	traffic map[string]*traffic
+	notices []string // about the configuration, as it was last read
 }
 
 var (
@@ -218,7 +219,24 @@ func (f *Facts) Observe(n serve.Notice) {
 		}
 	case serve.WebhookSeen:
 		f.seen(n, time.Now())
+	case serve.Reloaded:
+		f.reloaded(n)
 	}
+}
+
+// reloaded keeps what a visitor has to know of the configuration.
+func (f *Facts) reloaded(n serve.Reloaded) {
+	var all []string
+	if n.Err != nil {
+		all = append(all, "The configuration could not be read again; the one before is used: "+n.Err.Error())
+	}
+	for _, key := range n.Pending {
+		all = append(all, key+" has changed in the configuration: that takes a restart.")
+	}
+	f.mu.Lock()
+	f.notices = all
+	f.mu.Unlock()
+	f.feed.Tell(board.Note{Page: "configuration"})
 }
 
 // Start implements board.Control.

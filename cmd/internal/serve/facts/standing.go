@@ -160,6 +160,9 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 	for _, b := range f.rates() {
 		now.Budgets = append(now.Budgets, b.Gauge)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now.Notices = f.notices // replaced as a whole
 	return now, nil
 }
 

@@ -138,32 +138,48 @@ const (
 // refusals are the deliveries of one source that were refused of late.
 type refusals struct {
 	since, last time.Time
-	raised      bool
+	total       int
+	inARow      int            // since one was accepted
 	reasons     map[string]int // bounded: reasons are words of the receiver's
 }
 
 func (r *refusals) over(now time.Time) bool { return now.Sub(r.last) >= refusedOver }
 
+// all reports whether none is accepted any more.
+func (r *refusals) all() bool { return r.inARow >= refusedMany }
+
 func (a *Alerts) webhook(n serve.WebhookSeen) {
-	if n.Status != http.StatusUnauthorized || !slices.Contains(a.routing.Sources, n.Source) {
-		return
-	}
-	now := time.Now()
 	r := a.refusals[n.Source]
-	if r == nil || !r.raised && now.Sub(r.since) > refusedIn {
-		r = &refusals{since: now, reasons: map[string]int{}}
-		a.refusals[n.Source] = r
+	switch {
+	case n.Status == http.StatusOK && r != nil:
+		was := r.all()
+		r.inARow = 0
+		if was {
+			a.refused(n.Source, r)
+		}
+	case n.Status == http.StatusUnauthorized && slices.Contains(a.routing.Sources, n.Source):
+		now := time.Now()
+		if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
+			r = &refusals{since: now, reasons: map[string]int{}}
+			a.refusals[n.Source] = r
+		}
+		r.last = now
+		r.reasons[n.Verdict]++
+		r.total++
+		r.inARow++
+		if r.total == refusedMany || r.inARow == refusedMany { // a flood costs no more than its counts
+			a.refused(n.Source, r)
+		}
 	}
-	r.last = now
-	r.reasons[n.Verdict]++
-	total := 0
-	for _, n := range r.reasons {
-		total += n
+}
+
+// refused tells that many deliveries are refused, and where that is all of them
+// what to do. Polls bring the data meanwhile.
+func (a *Alerts) refused(source string, r *refusals) {
+	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
+	why := fmt.Sprintf("some deliveries are refused, others are not: %s", reasons)
+	if r.all() {
+		why = fmt.Sprintf("every delivery is refused: %s; the secret or the scheme has changed: set it, or run `penstock webhooks learn %s`", reasons, source)
 	}
-	if total < refusedMany || r.raised {
-		return
-	}
-	r.raised = true
-	a.raise(ofSource(n.Source, Signature), itemRun, fmt.Sprintf("deliveries are refused: %s; are the secret and the scheme still those of the platform?",
-		strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")))
+	a.raise(ofSource(source, Signature), itemRun, why)
 }

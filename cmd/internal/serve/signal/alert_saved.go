@@ -37,7 +37,7 @@ func (a *Alerts) load() error {
 			a.matter[m.topic] = m.Troubles
 		}
 		if source, ok := strings.CutPrefix(m.Subject, "source "); ok && m.Kind == Signature {
-			a.refusals[source] = &refusals{raised: true, last: time.Now(), reasons: map[string]int{}}
+			a.refusals[source] = &refusals{total: refusedMany, last: time.Now(), reasons: map[string]int{}}
 		}
 	}
 	for id, topics := range s.Told {

@@ -384,6 +384,7 @@ func TestAlertsRoutes(t *testing.T) {
 }
 
 func TestAlertsSignature(t *testing.T) {
+	const every = "slack: source main: signature\n  every delivery is refused: signature; the secret or the scheme has changed: set it, or run `penstock webhooks learn main`"
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "alerts.json")
 		d := newDesk(t, path, nightlyRouting)
@@ -392,17 +393,22 @@ func TestAlertsSignature(t *testing.T) {
 				d.Observe(serve.WebhookSeen{Source: source, Verdict: "signature", Status: 401})
 			}
 		}
+		accept := func() { d.Observe(serve.WebhookSeen{Source: "main", Verdict: "stored", Status: 200}) }
 		refuse(refusedMany-1, "main")
 		require.Empty(t, d.after(refusedIn+time.Second), "somebody tries doors")
 		refuse(refusedMany-1, "main")
 		refuse(1000, "nobody's")
 		for range 100 {
 			d.Observe(serve.WebhookSeen{Source: "main", Verdict: "full", Status: 503})
-			d.Observe(serve.WebhookSeen{Source: "main", Verdict: "stored", Status: 200})
+			accept()
 		}
 		require.Empty(t, d.after(time.Minute))
+		refuse(1, "main")
+		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are not: signature"}, d.after(30*time.Minute))
 		refuse(5000, "main")
-		require.Equal(t, []string{"slack: source main: signature\n  deliveries are refused: signature; are the secret and the scheme still those of the platform?"}, d.after(30*time.Minute))
+		require.Equal(t, []string{every}, d.after(30*time.Minute), "none is accepted any more")
+		accept()
+		require.Equal(t, []string{"slack: source main: signature\n  some deliveries are refused, others are not: signature"}, d.after(30*time.Minute))
 		refuse(1, "main")
 		require.Empty(t, d.after(refusedOver-time.Minute))
 		d.stop()
@@ -410,6 +416,8 @@ func TestAlertsSignature(t *testing.T) {
 		defer d.stop()
 		require.Empty(t, d.after(time.Minute/2))
 		require.Equal(t, []string{"slack: source main: signature is over"}, d.after(3*time.Hour))
+		refuse(refusedMany, "main")
+		require.Equal(t, []string{every}, d.after(30*time.Minute), "at once, where none was ever accepted")
 	})
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,11 +15,16 @@ import (
 // Health answers /healthz, whether the process lives, and /readyz, whether it can
 // do its work: 200 if so, else 503, with each check's outcome as JSON. The first
 // is for whoever restarts it, the second for whoever sends it deliveries: a full
-// disk is no reason to start again.
+// disk is no reason to start again. Whoever reaches the daemon may ask, so that
+// an answer holds fixed words alone; what is wrong stands in the log, once until
+// it changes. // Invariant 5
 type Health struct {
 	alive  Check
-	redact func(string) string
+	log    *slog.Logger
 	checks atomic.Pointer[[]Check]
+
+	mu   sync.Mutex
+	told map[string]string // what was logged last, by check
 }
 
 // Check is one thing that readiness needs.
@@ -32,13 +39,9 @@ const checkTimeout = 3 * time.Second
 var errStarting = errors.New("not started yet")
 
 // NewHealth makes the health of a process that lives for as long as alive gives
-// no error. redact takes the secrets out of what is told; nil leaves texts as
-// they are.
-func NewHealth(alive func() error, redact func(string) string) *Health {
-	h := &Health{alive: Check{Name: "alive", Ask: func(context.Context) error { return alive() }}, redact: redact}
-	if h.redact == nil {
-		h.redact = func(s string) string { return s }
-	}
+// no error.
+func NewHealth(alive func() error, log *slog.Logger) *Health {
+	h := &Health{alive: Check{Name: "alive", Ask: func(context.Context) error { return alive() }}, log: log, told: map[string]string{}}
 	h.Ready(Check{Name: "started", Ask: func(context.Context) error { return errStarting }})
 	return h
 }
@@ -50,7 +53,7 @@ func (h *Health) Ready(checks ...Check) { h.checks.Store(&checks) }
 // health is what both answers look like.
 type health struct {
 	Status string            `json:"status"` // ok or failing
-	Checks map[string]string `json:"checks"` // ok, or what is wrong
+	Checks map[string]string `json:"checks"` // ok or failing
 }
 
 // ServeHTTP answers a path that ends in /readyz with the readiness, any other
@@ -75,8 +78,9 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 		a.Checks[name] = "ok"
 		if errs[i] != nil {
 			a.Status, code = "failing", http.StatusServiceUnavailable
-			a.Checks[name] = h.brief(errs[i])
+			a.Checks[name] = "failing"
 		}
+		h.tell(name, errs[i])
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -84,13 +88,22 @@ func (h *Health) answer(w http.ResponseWriter, names []string, errs []error) {
 	_ = json.NewEncoder(w).Encode(a) // whoever asked has gone
 }
 
-// brief is the first line of an error, without secrets and of a bounded length:
-// whoever may ask for the health may read it.
-func (h *Health) brief(err error) string {
-	const most = 200
-	line, _, _ := strings.Cut(h.redact(err.Error()), "\n")
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
+// tell logs what is wrong with a check once it is, when it is something else, and
+// when it is over.
+func (h *Health) tell(name string, err error) {
+	text := ""
+	if err != nil {
+		text = withoutDigits(clip(err.Error(), mostWhy))
 	}
-	return line
+	h.mu.Lock()
+	was := h.told[name]
+	h.told[name] = text
+	h.mu.Unlock()
+	switch {
+	case text == was:
+	case err == nil:
+		h.log.Info("healthy again", "check", name)
+	default:
+		h.log.Warn("not healthy", "check", name, "error", clip(err.Error(), mostWhy))
+	}
 }

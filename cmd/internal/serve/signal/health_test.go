@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,44 +29,48 @@ func ask(t *testing.T, h http.Handler, path string) (int, health) {
 
 func TestHealthLive(t *testing.T) {
 	var stuck error
-	h := NewHealth(func() error { return stuck }, nil)
+	h := NewHealth(func() error { return stuck }, slog.New(slog.DiscardHandler))
 	code, _ := ask(t, h, "/healthz")
 	require.Equal(t, http.StatusOK, code)
 
 	stuck = errors.New("pipeline nightly: no sign of life for 3m")
 	code, a := ask(t, h, "/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, health{Status: "failing", Checks: map[string]string{"alive": stuck.Error()}}, a)
+	require.Equal(t, health{Status: "failing", Checks: map[string]string{"alive": "failing"}}, a)
 }
 
 func TestHealthReadiness(t *testing.T) {
-	h := NewHealth(func() error { return nil }, wire.NewRedactor("hunter22").Redact)
+	var log strings.Builder
+	h := NewHealth(func() error { return nil }, slog.New(Redacted(slog.NewTextHandler(&log, nil), wire.NewRedactor("hunter22").Redact)))
 	code, a := ask(t, h, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, map[string]string{"started": "not started yet"}, a.Checks)
+	require.Equal(t, map[string]string{"started": "failing"}, a.Checks)
 
-	full := errors.New("open inbox with hunter22: " + strings.Repeat("x", 300) + "\nmore")
+	full := errors.New("open /var/lib/penstock/inbox.db with hunter22: " + strings.Repeat("x", 300) + "\nmore")
 	h.Ready(
 		Check{Name: "configuration", Ask: func(context.Context) error { return nil }},
 		Check{Name: "inbox", Ask: func(context.Context) error { return full }},
 	)
-	code, a = ask(t, h, "/readyz")
-	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Equal(t, "ok", a.Checks["configuration"])
-	require.Less(t, len(a.Checks["inbox"]), 210)
-	require.NotContains(t, a.Checks["inbox"], "hunter22")
+	for range 3 {
+		code, a = ask(t, h, "/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+		require.Equal(t, map[string]string{"configuration": "ok", "inbox": "failing"}, a.Checks, "whoever asks learns no path, no name, no error")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "/var/lib/penstock/inbox.db"), "it is told once: %s", log.String())
+	require.NotContains(t, log.String(), "hunter22")
 
 	full = nil
 	h.Ready(Check{Name: "inbox", Ask: func(context.Context) error { return full }})
 	code, a = ask(t, h, "/readyz")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, health{Status: "ok", Checks: map[string]string{"inbox": "ok"}}, a)
+	require.Equal(t, 1, strings.Count(log.String(), "healthy again"))
 }
 
 // TestHealthReadinessIsBounded has a check that waits for as long as it may.
 func TestHealthReadinessIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHealth(func() error { return nil }, nil)
+		h := NewHealth(func() error { return nil }, slog.New(slog.DiscardHandler))
 		h.Ready(Check{Name: "inbox", Ask: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
 		start := time.Now()
 		code, _ := ask(t, h, "/readyz")
