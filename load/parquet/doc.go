@@ -6,7 +6,9 @@
 // penstock's own tables hold of that stream. Replacing the link by rename(2)
 // commits rows, schemas and cursor in one step; _manifest.json in each
 // generation says what belongs to it. Files that a commit leaves alone are
-// linked into the next generation as they are.
+// linked into the next generation as they are. A commit that leaves all of them
+// alone makes no generation: its cursor is put beside the link, and the row of
+// [load.State] in the files stays that of the generation.
 //
 // Readers need nothing of penstock's:
 //

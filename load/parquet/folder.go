@@ -29,8 +29,18 @@ func newFolder(path string) *folder {
 	return &folder{path: path, writer: make(chan struct{}, 1), keys: newKeyring()}
 }
 
-// manifest is that of the current generation; nil where there is none.
+// manifest is that of the current generation, with the cursor that the stream
+// has come to; nil where there is none.
 func (f *folder) manifest() (*manifest, error) {
+	m, err := f.generation()
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return f.moved(m)
+}
+
+// generation is the manifest of the current generation, as it was made.
+func (f *folder) generation() (*manifest, error) {
 	for {
 		target, err := os.Readlink(filepath.Join(f.path, current))
 		if gone(err) {

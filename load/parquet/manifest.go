@@ -38,7 +38,9 @@ type manifest struct {
 	Segments []*segment   `json:"segments"`
 	Kept     []generation `json:"kept"` // generations before it that may still be there
 
-	dir string // the generation's
+	dir     string    // the generation's
+	moves   int64     // commits since, that left everything but the cursor as it was
+	movedAt time.Time // when the last of them was made
 }
 
 // generation is an earlier one, and when it was committed.

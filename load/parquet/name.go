@@ -15,6 +15,7 @@ const (
 	current      = "current"
 	manifestName = "_manifest.json"
 	lockName     = "_lock"
+	positionName = "_position.json" // see [position]
 	suffix       = ".parquet"
 
 	// Folders with these prefixes are being written, or on their way out. No

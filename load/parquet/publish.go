@@ -17,18 +17,18 @@ import (
 // commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, time.Now().UTC().Truncate(time.Microsecond)
-	for _, step := range []func() error{
-		func() error { return x.lake.step("state") },
-		func() error { return x.compact(ctx) },
-		func() error { return x.writeOwn(string(next)) },
-		x.writeEmpty,
-		func() error { return x.lake.step("link") },
-		ctx.Err,
-		x.assemble,
-		func() error { return x.lake.step("precommit") },
-		ctx.Err,
-		x.publish,
-	} {
+	if err := x.lake.step("state"); err != nil {
+		return err
+	}
+	idle, err := x.idle()
+	if err != nil {
+		return err
+	}
+	steps := []func() error{ctx.Err, x.move}
+	if !idle {
+		steps = x.generation(ctx)
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
@@ -36,8 +36,27 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.over = true
 	x.remember()
 	x.folder.keys.prune(x.next)
-	x.lake.collect(x.folder)
-	return errors.Join(x.lake.step("committed"), x.end())
+	if idle {
+		err = os.RemoveAll(x.work) // of what was written, nothing was wanted
+	} else {
+		x.lake.collect(x.folder)
+	}
+	return errors.Join(err, x.lake.step("committed"), x.end())
+}
+
+// generation are the steps that make the next generation, and make it current.
+func (x *tx) generation(ctx context.Context) []func() error {
+	return []func() error{
+		func() error { return x.compact(ctx) },
+		func() error { return x.writeOwn(x.next.Cursor) },
+		x.writeEmpty,
+		func() error { return x.lake.step("link") },
+		ctx.Err,
+		x.assemble,
+		func() error { return x.lake.step("precommit") },
+		ctx.Err,
+		x.publish,
+	}
 }
 
 // assemble completes the folder of the next generation: the files of the last

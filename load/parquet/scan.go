@@ -27,7 +27,11 @@ func (l *Lake) Scan(ctx context.Context, name string, columns []string, each fun
 		if diff := c.diff(); err == nil && diff != nil {
 			err = &load.ForeignChange{Table: name, Diff: diff}
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case name == load.State.Name && m.moves > 0:
+			err = m.scanState(columns, each)
+		default:
 			err = t.scan(ctx, m.files(t), columns, each)
 		}
 		if err != nil {

@@ -107,7 +107,7 @@ func (x *tx) unmoved() error {
 	if err != nil {
 		return err
 	}
-	if sequenceOf(now) != sequenceOf(x.base) || cursorOf(now) != x.from {
+	if sequenceOf(now) != sequenceOf(x.base) || movesOf(now) != movesOf(x.base) || cursorOf(now) != x.from {
 		return state.ErrMoved
 	}
 	x.base = now
@@ -119,6 +119,13 @@ func sequenceOf(m *manifest) int64 {
 		return 0
 	}
 	return m.Sequence
+}
+
+func movesOf(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.moves
 }
 
 func cursorOf(m *manifest) state.Cursor {
@@ -140,11 +147,7 @@ func (x *tx) open() error {
 	if !x.stamp.After(next.Changed) {
 		x.stamp = next.Changed.Add(time.Microsecond)
 	}
-	work := filepath.Join(x.folder.path, tmpPrefix+randomName())
-	if err := os.Mkdir(work, 0o755); err != nil {
-		return err
-	}
-	x.next, x.work = next, work
+	x.next, x.work = next, filepath.Join(x.folder.path, tmpPrefix+randomName()) // made by the first file
 	return nil
 }
 

@@ -1,0 +1,115 @@
+//go:build unix
+
+package parquet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// TestMoves commits passes that change nothing: each moves the cursor, durably
+// and for every process, and makes no generation.
+func TestMoves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lake")
+	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
+	at := must(t, l, 1, "", before...)
+	for n := range 4 {
+		at = must(t, l, 2+n, at, before...)
+		require.Equal(t, []string{positionName, current, genName(1)}, entries(t, l))
+		for _, l := range []*Lake{l, other, openLake(t, path, Options{})} {
+			now, err := l.Cursor(t.Context(), stream)
+			require.NoError(t, err)
+			require.Equal(t, at, now)
+			states := scanned(t, l, load.State.Name)
+			require.Len(t, states, 1)
+			require.Equal(t, string(at), states[0]["cursor"])
+			require.Equal(t, wanted(before...), names(t, l))
+		}
+	}
+	at = must(t, other, 6, at, after...)
+	require.Equal(t, []string{positionName, current, genName(1), genName(2)}, entries(t, l))
+	now, err := l.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	require.Equal(t, at, now, "the next generation has a cursor of its own")
+	require.Equal(t, wanted(after...), names(t, l))
+}
+
+// TestMovesFence has one transaction move the cursor, to the same place even,
+// while another is under way. // Invariant 13
+func TestMovesFence(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lake")
+	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
+	at := must(t, l, 1, "", before...)
+	for range 2 {
+		x, err := l.Begin(t.Context(), stream, at, load.Pass{Run: "run", Whole: true})
+		require.NoError(t, err)
+		y, err := other.Begin(t.Context(), stream, at, load.Pass{Run: "run", Whole: true})
+		require.NoError(t, err)
+		require.NoError(t, y.Commit(t.Context(), at))
+		require.ErrorIs(t, x.Commit(t.Context(), "late"), state.ErrMoved)
+	}
+	now, err := l.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	require.Equal(t, at, now)
+}
+
+// TestMovesOf finds a cursor that was committed with another generation, which
+// has had the number of the current one.
+func TestMovesOf(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
+	at := must(t, l, 1, "", before...)
+	folder := filepath.Join(l.o.Path, "crm.leads")
+	moved := must(t, l, 2, at, before...)
+	old, err := os.ReadFile(filepath.Join(folder, positionName))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(folder))
+	l = openLake(t, l.o.Path, Options{})
+	at = must(t, l, 1, "", after...)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, positionName), old, 0o600))
+	now, err := l.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	require.Equal(t, at, now)
+	require.NotEqual(t, moved, now)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, positionName), old[:9], 0o600))
+	_, err = l.Cursor(t.Context(), stream)
+	require.ErrorContains(t, err, positionName)
+}
+
+// TestMovesFail lets every sync of a commit that only moves the cursor fail in
+// turn: the cursor is the one before or the one after, and the next commit goes
+// through. // Invariant 1
+func TestMovesFail(t *testing.T) {
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
+	at := must(t, l, 1, "", before...)
+	for n := 1; ; n++ {
+		count := 0
+		l.disk.sync = func(f *os.File) error {
+			if count++; count == n {
+				return syscall.EIO
+			}
+			return f.Sync()
+		}
+		next, err := put(t.Context(), t, l, 1+n, at, before...)
+		l.disk.sync = nil
+		now, failed := l.Cursor(t.Context(), stream)
+		require.NoError(t, failed)
+		if err == nil {
+			require.Equal(t, next, now)
+			require.Equal(t, 3, n, "a file and its folder")
+			return
+		}
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Contains(t, []state.Cursor{at, state.Cursor(fmt.Sprintf(`{"n":%d}`, 1+n))}, now)
+		require.Equal(t, []string{current, genName(1)}, entriesButTrash(t, l))
+		at = must(t, l, 100+n, now, before...)
+		require.Equal(t, wanted(before...), names(t, l))
+	}
+}
