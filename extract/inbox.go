@@ -12,7 +12,7 @@ import (
 )
 
 // Deliveries is where webhook events wait, in the order in which they came;
-// *state.Inbox is one.
+// Each [state.Inbox] is one.
 type Deliveries interface {
 	// Events are up to limit events of a source behind an ordinal.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)

@@ -14,7 +14,7 @@ import (
 )
 
 // fillState makes a state folder with a bit of everything, whose inbox is held.
-func fillState(t *testing.T) (dir string, b *Inbox) {
+func fillState(t *testing.T) (dir string, b *InboxFile) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "state")
 	b, err := OpenInbox(t.Context(), dir, InboxOptions{})

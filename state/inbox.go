@@ -55,14 +55,14 @@ type InboxOptions struct {
 // defaultQuota is more than a million events of usual size.
 const defaultQuota = 1 << 30
 
-// Inbox keeps webhook deliveries from the moment they are acknowledged until
+// InboxFile keeps webhook deliveries from the moment they are acknowledged until
 // every destination has their effect. It is an SQLite file of the state folder
 // which one process at a time may write. Events of all sources stand in one
 // order, that of their ordinals.
 //
-// Opening reads a few thousand rows at most, however much is kept. An Inbox is
+// Opening reads a few thousand rows at most, however much is kept. An InboxFile is
 // safe for concurrent use.
-type Inbox struct {
+type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
 	quota    int64
@@ -83,12 +83,12 @@ func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
 // OpenInbox opens the inbox of the state folder dir for writing, and makes it
 // where there is none. It returns [ErrLocked], wrapped, while another process
 // has it. Close it when nobody appends any more.
-func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*Inbox, error) {
+func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, error) {
 	f, err := openSQLite(ctx, inboxPath(dir), o.Wait, inboxSchema)
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{file: f, quota: o.Quota, queue: make(chan *delivery), closing: make(chan struct{})}
+	b := &InboxFile{file: f, quota: o.Quota, queue: make(chan *delivery), closing: make(chan struct{})}
 	if b.quota == 0 {
 		b.quota = defaultQuota
 	}
@@ -108,12 +108,12 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*Inbox, error) 
 // ReadInbox opens the inbox of the state folder dir for reading while another
 // process may be writing it. It returns [fs.ErrNotExist], wrapped, where there
 // is none. What would change the inbox fails.
-func ReadInbox(ctx context.Context, dir string) (*Inbox, error) {
+func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	f, err := readSQLite(ctx, inboxPath(dir), inboxSchema)
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{file: f, queue: make(chan *delivery), closing: make(chan struct{})}
+	b := &InboxFile{file: f, queue: make(chan *delivery), closing: make(chan struct{})}
 	b.close = sync.OnceValue(f.Close)
 	close(b.closing)
 	return b, nil
@@ -121,11 +121,11 @@ func ReadInbox(ctx context.Context, dir string) (*Inbox, error) {
 
 // Quota is how many bytes of events are kept at most, of all sources together; 0
 // for an inbox that was opened for reading.
-func (b *Inbox) Quota() int64 { return b.quota }
+func (b *InboxFile) Quota() int64 { return b.quota }
 
 // Close waits for the deliveries that are being written, and gives the inbox up.
 // Doing so twice is fine.
-func (b *Inbox) Close() error { return b.close() }
+func (b *InboxFile) Close() error { return b.close() }
 
 // Append keeps a delivery. When it returns without an error, the delivery, or
 // the one it repeats, survives a power cut: it may be acknowledged. // Invariant 3
@@ -134,7 +134,7 @@ func (b *Inbox) Close() error { return b.close() }
 // repetition is known by its source and id for 90 days at least, whether its
 // body was trimmed or not; a delivery without an id is always new. With a
 // cancelled ctx the delivery may have been kept or not.
-func (b *Inbox) Append(ctx context.Context, e Event) (Appended, error) {
+func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
 	d, err := newDelivery(e)
 	if err != nil {
 		return "", fmt.Errorf("append to inbox: %w", err)

@@ -19,7 +19,7 @@ const (
 // kept, of 32 MiB together, for 24 hours; it returns [ErrInboxFull], wrapped, for
 // more than that: what was acknowledged is not pushed out by what comes later.
 // When it returns without an error the capture survives a power cut.
-func (b *Inbox) Capture(ctx context.Context, e Event) error {
+func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
 		return fmt.Errorf("capture delivery: encode header: %w", err)
@@ -50,7 +50,7 @@ func (b *Inbox) Capture(ctx context.Context, e Event) error {
 
 // Captures returns the deliveries of a source that were captured in the last 24
 // hours, oldest first. Their ordinals are their own, not those of events.
-func (b *Inbox) Captures(ctx context.Context, source string) (captures []Event, err error) {
+func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Event, err error) {
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
 		e := Event{Source: source}
 		var micros int64
@@ -71,7 +71,7 @@ func (b *Inbox) Captures(ctx context.Context, source string) (captures []Event, 
 
 // Forget takes out the captures of a source up to one of them: they became
 // events, or are of no use.
-func (b *Inbox) Forget(ctx context.Context, source string, through int64) error {
+func (b *InboxFile) Forget(ctx context.Context, source string, through int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.change(ctx, func(tx inboxTx, _ *account) error {

@@ -57,7 +57,7 @@ func newDelivery(e Event) (*delivery, error) {
 }
 
 // write writes groups until the inbox is closed.
-func (b *Inbox) write() {
+func (b *InboxFile) write() {
 	for {
 		select {
 		case d := <-b.queue:
@@ -73,7 +73,7 @@ func (b *Inbox) write() {
 }
 
 // gather returns first and whatever else waits.
-func (b *Inbox) gather(first *delivery) []*delivery {
+func (b *InboxFile) gather(first *delivery) []*delivery {
 	group, size := []*delivery{first}, first.size
 	for len(group) < groupEvents && size < groupBytes {
 		select {
@@ -88,7 +88,7 @@ func (b *Inbox) gather(first *delivery) []*delivery {
 
 // commit has a group in the file and synced when it returns, or says in each of
 // the group why not. // Invariant 3
-func (b *Inbox) commit(group []*delivery) {
+func (b *InboxFile) commit(group []*delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ctx := context.Background() // those who wait may leave, their group is written all the same
@@ -113,7 +113,7 @@ const spareSpace = 64 << 20
 
 // roomFor returns [ErrInboxFull], wrapped, if a group would take the last of the
 // disk.
-func (b *Inbox) roomFor(ctx context.Context, group []*delivery) error {
+func (b *InboxFile) roomFor(ctx context.Context, group []*delivery) error {
 	free, all, ok := diskSpace(filepath.Dir(b.file.path))
 	for _, d := range group {
 		free -= 2 * d.size // in the journal and in the file
@@ -133,7 +133,7 @@ func (b *Inbox) roomFor(ctx context.Context, group []*delivery) error {
 // the file. mu is held. Where it fails the file is as before, and the account is
 // read again the next time: nobody knows what has become of a failed commit. So
 // the inbox recovers by itself from whatever the disk was short of.
-func (b *Inbox) change(ctx context.Context, do func(inboxTx, *account) error) error {
+func (b *InboxFile) change(ctx context.Context, do func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("it was opened for reading")
 	}

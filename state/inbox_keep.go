@@ -14,7 +14,7 @@ const trimRows = 500
 // Trim takes out the events of a source up to an ordinal. Call it only for what
 // every destination has applied durably. Dead letters stay, and so do the ids: a
 // repetition is still known for one. // Invariant 3
-func (b *Inbox) Trim(ctx context.Context, source string, through int64) error {
+func (b *InboxFile) Trim(ctx context.Context, source string, through int64) error {
 	for {
 		more, err := b.trim(ctx, source, through)
 		if err != nil {
@@ -31,7 +31,7 @@ func (b *Inbox) Trim(ctx context.Context, source string, through int64) error {
 }
 
 // trim takes out some events, and reports whether there may be more.
-func (b *Inbox) trim(ctx context.Context, source string, through int64) (more bool, err error) {
+func (b *InboxFile) trim(ctx context.Context, source string, through int64) (more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.change(ctx, func(tx inboxTx, a *account) error {
@@ -69,7 +69,7 @@ const (
 )
 
 // shrink makes the file smaller while much of it is empty.
-func (b *Inbox) shrink(ctx context.Context) error {
+func (b *InboxFile) shrink(ctx context.Context) error {
 	for {
 		empty, err := b.file.empty(ctx)
 		if err != nil || empty <= spareBytes {
@@ -86,7 +86,7 @@ func (b *Inbox) shrink(ctx context.Context) error {
 
 // Quarantine puts an event aside, with the reason for people: it is a dead
 // letter from then on, until it is appended again.
-func (b *Inbox) Quarantine(ctx context.Context, ordinal int64, reason string) error {
+func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.change(ctx, func(tx inboxTx, _ *account) error {
@@ -112,7 +112,7 @@ func one(done sql.Result, err error) error {
 
 // Again puts an event that is kept at the end of the inbox once more, so that it
 // is applied again, and returns its new ordinal. A dead letter is one no longer.
-func (b *Inbox) Again(ctx context.Context, ordinal int64) (int64, error) {
+func (b *InboxFile) Again(ctx context.Context, ordinal int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var next int64

@@ -19,7 +19,7 @@ const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, bo
 // they are kept: at most limit, and fewer where those are of 16 MiB together. None
 // are left where it returns none. Dead letters are among them: what one reader gave
 // up, another may still have to apply. // Invariant 3
-func (b *Inbox) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
+func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
@@ -38,8 +38,8 @@ type DeadLetter struct {
 }
 
 // DeadLetters returns what was put aside of a source after an ordinal, with the
-// bounds of [Inbox.Events].
-func (b *Inbox) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error) {
+// bounds of [InboxFile.Events].
+func (b *InboxFile) DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? AND reason IS NOT NULL ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
@@ -49,7 +49,7 @@ func (b *Inbox) DeadLetters(ctx context.Context, source string, after int64, lim
 
 // Event returns one event, with the reason where it is a dead letter, or
 // [ErrNoEvent], wrapped, if it is not kept.
-func (b *Inbox) Event(ctx context.Context, ordinal int64) (DeadLetter, error) {
+func (b *InboxFile) Event(ctx context.Context, ordinal int64) (DeadLetter, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE ordinal = ?", ordinal)
 	if err == nil && len(letters) == 0 {
 		err = ErrNoEvent
@@ -63,7 +63,7 @@ func (b *Inbox) Event(ctx context.Context, ordinal int64) (DeadLetter, error) {
 // errEnough stops reading rows.
 var errEnough = errors.New("enough")
 
-func (b *Inbox) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {
+func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (letters []DeadLetter, err error) {
 	size := 0
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
 		if size >= eventsBytes { // Invariant 6
@@ -98,7 +98,7 @@ type Standing struct {
 
 // Standings returns how the inbox stands with each source that ever had an
 // event. It looks at a few rows a source, and at the keys of the dead letters.
-func (b *Inbox) Standings(ctx context.Context) (all []Standing, err error) {
+func (b *InboxFile) Standings(ctx context.Context) (all []Standing, err error) {
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
 		var s Standing
 		var name []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func openInbox(t testing.TB, dir string, o InboxOptions) *Inbox {
+func openInbox(t testing.TB, dir string, o InboxOptions) *InboxFile {
 	t.Helper()
 	b, err := OpenInbox(t.Context(), dir, o)
 	require.NoError(t, err)
@@ -29,14 +29,14 @@ func event(n int) Event {
 	}
 }
 
-func appended(t testing.TB, b *Inbox, e Event) Appended {
+func appended(t testing.TB, b *InboxFile, e Event) Appended {
 	t.Helper()
 	was, err := b.Append(t.Context(), e)
 	require.NoError(t, err)
 	return was
 }
 
-func events(t testing.TB, b *Inbox, source string, after int64, limit int) []Event {
+func events(t testing.TB, b *InboxFile, source string, after int64, limit int) []Event {
 	t.Helper()
 	es, err := b.Events(t.Context(), source, after, limit)
 	require.NoError(t, err)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Journal is the daemon's account of what was due and what became of it: every
+// JournalFile is the daemon's account of what was due and what became of it: every
 // slot of a schedule exactly once, which pipelines are paused, and the reports of
 // the last runs. It is kept in the state folder and is no authority on data: that
 // is each destination. What is written has been synced when a call returns.
 //
 // One process writes it; others can read meanwhile. It is safe for concurrent
 // use.
-type Journal struct {
+type JournalFile struct {
 	file *sqliteFile
 }
 
@@ -66,6 +66,24 @@ CREATE TABLE runs (
 	PRIMARY KEY (pipeline, run)
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_run ON runs (run);
+`, `
+CREATE TABLE units (
+	id         INTEGER PRIMARY KEY AUTOINCREMENT,
+	run        TEXT NOT NULL,
+	pipeline   TEXT NOT NULL,
+	source     TEXT NOT NULL,
+	part       TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	attempt    INTEGER NOT NULL DEFAULT 0,
+	worker     TEXT NOT NULL DEFAULT '',
+	not_before INTEGER NOT NULL,
+	started    INTEGER NOT NULL DEFAULT 0,
+	ended      INTEGER NOT NULL DEFAULT 0,
+	beat       INTEGER NOT NULL DEFAULT 0, -- until then it is its worker's
+	report     BLOB NOT NULL DEFAULT x''
+);
+CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
+CREATE INDEX units_by_run ON units (pipeline, run);
 `}
 
 // lastGasp is how long a process that was killed may still have its files: until
@@ -74,31 +92,31 @@ const lastGasp = 3 * time.Second
 
 // OpenJournal opens the journal of a state folder, and makes it where there is
 // none. It returns [ErrLocked], wrapped, while another process writes it.
-func OpenJournal(ctx context.Context, dir string) (*Journal, error) {
+func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	f, err := openSQLite(ctx, filepath.Join(dir, journalName), lastGasp, journalSteps)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &Journal{f}, nil
+	return &JournalFile{f}, nil
 }
 
 // ReadJournal opens the journal of a state folder for reading alone, whoever
 // writes it. It returns [fs.ErrNotExist], wrapped, where there is none.
-func ReadJournal(ctx context.Context, dir string) (*Journal, error) {
+func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, journalName), journalSteps)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &Journal{f}, nil
+	return &JournalFile{f}, nil
 }
 
 // Close gives the journal up.
-func (j *Journal) Close() error { return j.file.Close() }
+func (j *JournalFile) Close() error { return j.file.Close() }
 
 // Seen is the time up to which the slots of a pipeline have been looked at. A
 // pipeline that is new, or has another schedule than it had, begins at now:
 // what its schedule would have named before was never due.
-func (j *Journal) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
+func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
 	err := j.change(ctx, "begin schedule", func(tx *sql.Tx) error {
@@ -119,7 +137,7 @@ func (j *Journal) Seen(ctx context.Context, pipeline, schedule string, now time.
 
 // Pause has the pipeline's slots be skipped from at on, or, where at is the zero
 // time, no longer.
-func (j *Journal) Pause(ctx context.Context, pipeline string, at time.Time) error {
+func (j *JournalFile) Pause(ctx context.Context, pipeline string, at time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(at), pipeline)
 		return err
@@ -127,7 +145,7 @@ func (j *Journal) Pause(ctx context.Context, pipeline string, at time.Time) erro
 }
 
 // Paused is since when a pipeline is paused; the zero time if it is not.
-func (j *Journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
+func (j *JournalFile) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var at int64
 	err := j.file.read.QueryRowContext(ctx, `SELECT paused FROM pipelines WHERE name = ?`, pipeline).Scan(&at)
 	if err == sql.ErrNoRows {
@@ -139,7 +157,7 @@ func (j *Journal) Paused(ctx context.Context, pipeline string) (time.Time, error
 	return timeOf(at), nil
 }
 
-func (j *Journal) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
+func (j *JournalFile) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
 	if err := j.file.change(ctx, do); err != nil {
 		return fmt.Errorf("write journal: %s: %w", what, err)
 	}

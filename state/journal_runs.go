@@ -33,7 +33,7 @@ type LogLine struct {
 
 // KeepRun records a run, or what has become of one, and forgets the oldest of
 // its pipeline that are too many.
-func (j *Journal) KeepRun(ctx context.Context, r RunRecord) error {
+func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
 		return fmt.Errorf("write journal: run: %w", err)
@@ -56,7 +56,7 @@ func (j *Journal) KeepRun(ctx context.Context, r RunRecord) error {
 
 // BreakRuns says of the runs that are under way that they are not any more: the
 // process which made them has ended.
-func (j *Journal) BreakRuns(ctx context.Context, why string) error {
+func (j *JournalFile) BreakRuns(ctx context.Context, why string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, why)
 		return err
@@ -65,12 +65,12 @@ func (j *Journal) BreakRuns(ctx context.Context, why string) error {
 
 // Runs are the last runs, the newest first, without their logs: of one pipeline,
 // or of all where it is "". Those before a run follow with its id; "" begins.
-func (j *Journal) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
+func (j *JournalFile) Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error) {
 	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, before, limit)
 }
 
 // Run is one run with its log; false where the journal has none of this id.
-func (j *Journal) Run(ctx context.Context, run string) (RunRecord, bool, error) {
+func (j *JournalFile) Run(ctx context.Context, run string) (RunRecord, bool, error) {
 	all, err := j.runs(ctx, `log`, `WHERE run = ?`, run)
 	if err != nil || len(all) == 0 {
 		return RunRecord{}, false, err
@@ -78,7 +78,7 @@ func (j *Journal) Run(ctx context.Context, run string) (RunRecord, bool, error) 
 	return all[0], true, nil
 }
 
-func (j *Journal) runs(ctx context.Context, log, where string, args ...any) ([]RunRecord, error) {
+func (j *JournalFile) runs(ctx context.Context, log, where string, args ...any) ([]RunRecord, error) {
 	rows, err := j.file.read.QueryContext(ctx, `SELECT pipeline, run, cause, due, started, ended, status, error, report, `+log+` FROM runs `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)

@@ -37,7 +37,7 @@ type SlotRecord struct {
 
 // AddSlots records the slots that have come up to a time, those that are not
 // recorded yet, and gives these. All of them are in, or none.
-func (j *Journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
+func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil
 		for _, s := range slots {
@@ -63,7 +63,7 @@ func (j *Journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 }
 
 // SetSlot replaces the record of a slot that there is.
-func (j *Journal) SetSlot(ctx context.Context, s SlotRecord) error {
+func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)
 		return err
@@ -71,16 +71,16 @@ func (j *Journal) SetSlot(ctx context.Context, s SlotRecord) error {
 }
 
 // OpenSlots are the slots of a pipeline that wait or run, the oldest first.
-func (j *Journal) OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error) {
+func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error) {
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
 // Slots are the last records of a pipeline, the newest first.
-func (j *Journal) Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error) {
+func (j *JournalFile) Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error) {
 	return j.slots(ctx, `WHERE pipeline = ? ORDER BY due DESC LIMIT ?`, pipeline, limit)
 }
 
-func (j *Journal) slots(ctx context.Context, where string, args ...any) ([]SlotRecord, error) {
+func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]SlotRecord, error) {
 	rows, err := j.file.read.QueryContext(ctx, `SELECT * FROM slots `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)

@@ -11,7 +11,7 @@ import (
 
 func day(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
 
-func openJournal(t *testing.T, dir string) *Journal {
+func openJournal(t *testing.T, dir string) *JournalFile {
 	t.Helper()
 	j, err := OpenJournal(t.Context(), dir)
 	require.NoError(t, err)

@@ -68,6 +68,12 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	return &Lock{file: f}, nil
 }
 
+// Token is 0: the operating system knows who has the lock.
+func (l *Lock) Token() int64 { return 0 }
+
+// Lost is nil: the lock ends with the process.
+func (l *Lock) Lost() <-chan struct{} { return nil }
+
 // Release gives the lock back. Doing so twice is fine. The file stays: removing
 // it could take it from under a process that is just opening it.
 func (l *Lock) Release() error {

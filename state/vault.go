@@ -12,17 +12,37 @@ import (
 )
 
 // Vault keeps the credentials that change by themselves, the tokens of sign-ins
-// and grants, between runs. They lie in a folder that only its owner can enter,
-// one file of mode 0600 each, or in the keyring of the operating system; locks
-// and notes are files in either case. // Invariant 5
-//
-// Every process that uses the same folder shares them. A Vault is safe for
-// concurrent use.
+// and grants, between runs. Every process that uses the same [Safe] shares them. A
+// Vault is safe for concurrent use. // Invariant 5
 type Vault struct {
-	dir  string
-	ring Ring
+	safe Safe
 	step func(string)
 }
+
+// Safe is where a vault keeps what it has: in a folder, or in a database.
+type Safe interface {
+	// Check returns why the place is not safe for secrets; nil if it is.
+	Check() error
+	// Lock takes the place named name for this process: see [Slot.Lock].
+	Lock(ctx context.Context, name string, wait time.Duration) (Lease, error)
+	// Read returns what is kept, nil for nothing.
+	Read(name string, what Entry) ([]byte, error)
+	// Write keeps text in the place of what was kept, and is called by who has the
+	// lock. It has not changed anything, or is durable, when it returns; step is
+	// told its steps.
+	Write(name string, what Entry, text []byte, step func(string)) error
+	// Where says in words for people where the secret is kept.
+	Where(name string) string
+}
+
+// Entry is one of the two texts of a place.
+type Entry string
+
+// The texts of a place.
+const (
+	EntrySecret Entry = "secret"
+	EntryNote   Entry = "note" // what has become of the secret; holds none
+)
 
 // Ring is a place for secrets that is not the vault's own files. Its methods
 // are those of a map from names to texts that outlives the process.
@@ -33,11 +53,14 @@ type Ring interface {
 	Set(name, text string) error
 }
 
-// NewVault returns the vault of a state folder. Nothing is made or opened
-// before it is needed. Secrets go to ring if it is not nil, else into files.
-func NewVault(dir string, ring Ring) *Vault {
-	return &Vault{dir: dir, ring: ring, step: func(string) {}}
-}
+// NewVault returns the vault of a state folder, which only its owner can enter:
+// one file of mode 0600 for each text. Nothing is made or opened before it is
+// needed. Secrets go to ring if it is not nil; locks and notes are files in either
+// case.
+func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir, ring}) }
+
+// NewVaultIn returns the vault of another place.
+func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string) {}} }
 
 // Observe has step called at each step of keeping a secret, so that tests can
 // end the process there.
@@ -46,31 +69,8 @@ func (v *Vault) Observe(step func(string)) { v.step = step }
 // Step tells whoever observes the vault that a step outside of it is done.
 func (v *Vault) Step(name string) { v.step(name) }
 
-// folder is where the files are.
-func (v *Vault) folder() string { return filepath.Join(v.dir, "tokens") }
-
-// Check returns [ErrExposed], wrapped, if the vault's folders are not safe for
-// secrets. Folders that are not there yet are: they will be made so.
-func (v *Vault) Check() error {
-	if _, err := os.Stat(v.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := inspectFolder(v.dir); err != nil {
-		return err
-	}
-	info, err := os.Lstat(v.folder())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("open state: %w", err)
-	case !info.IsDir():
-		return fmt.Errorf("%s is %w: it is no folder; remove it", v.folder(), ErrExposed)
-	case shared(info, 0o077):
-		return fmt.Errorf("%s is %w: others may enter it (mode %04o); chmod 700 it", v.folder(), ErrExposed, info.Mode().Perm())
-	}
-	return nil
-}
+// Check returns [ErrExposed], wrapped, if the place is not safe for secrets.
+func (v *Vault) Check() error { return v.safe.Check() }
 
 // Slot is the place of one credential in a vault: its secret, a note without
 // secrets about what has become of it, and the lock that whoever changes either
@@ -87,70 +87,124 @@ func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
 func (s *Slot) Name() string { return s.name }
 
 // Where says in words for people where the secret is kept.
-func (s *Slot) Where() string {
-	if s.vault.ring != nil {
-		return "the keyring"
-	}
-	return s.path(".json")
-}
+func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
 
 // Step tells whoever observes the vault that a step outside of it is done.
 func (s *Slot) Step(name string) { s.vault.step(name) }
 
-func (s *Slot) path(ending string) string { return filepath.Join(s.vault.folder(), s.name+ending) }
-
 // Lock takes the slot for this process, waiting for another that has it. It
 // returns [ErrLocked], wrapped, if that takes longer than wait.
-func (s *Slot) Lock(ctx context.Context, wait time.Duration) (*Lock, error) {
+func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	if s.name == "" || strings.ContainsAny(s.name, `/\. `) {
 		return nil, fmt.Errorf("lock credential: %q is no name of a slot", s.name)
 	}
 	if err := s.vault.Check(); err != nil {
 		return nil, err
 	}
-	return Acquire(ctx, s.path(".lock"), wait)
+	return s.vault.safe.Lock(ctx, s.name, wait)
 }
 
 // Secret returns what is kept, nil for nothing.
-func (s *Slot) Secret() ([]byte, error) {
-	if s.vault.ring == nil {
-		return s.read(".json")
-	}
-	text, err := s.vault.ring.Get(s.name)
-	if err != nil {
-		return nil, fmt.Errorf("read credential: %w", err)
-	}
-	return []byte(text), nil
-}
+func (s *Slot) Secret() ([]byte, error) { return s.vault.safe.Read(s.name, EntrySecret) }
 
 // SetSecret keeps text in the place of what was kept. It has not changed
 // anything, or is durable, when it returns.
-func (s *Slot) SetSecret(text []byte) error {
-	if s.vault.ring == nil {
-		return writePrivate(s.path(".json"), text, s.stepped("secret"))
+func (s *Slot) SetSecret(text []byte) error { return s.write(EntrySecret, text) }
+
+// Note returns the note, nil for none.
+func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNote) }
+
+// SetNote replaces the note, in the manner of SetSecret. It must hold no secret.
+func (s *Slot) SetNote(text []byte) error { return s.write(EntryNote, text) }
+
+func (s *Slot) write(what Entry, text []byte) error {
+	return s.vault.safe.Write(s.name, what, text, func(done string) { s.vault.step(string(what) + " " + done) })
+}
+
+// fileSafe keeps a vault in a state folder.
+type fileSafe struct {
+	dir  string
+	ring Ring
+}
+
+var _ Safe = (*fileSafe)(nil)
+
+// folder is where the files are.
+func (f *fileSafe) folder() string { return filepath.Join(f.dir, "tokens") }
+
+func (f *fileSafe) path(name, ending string) string { return filepath.Join(f.folder(), name+ending) }
+
+// file is that of a text.
+func (f *fileSafe) file(name string, what Entry) string {
+	if what == EntrySecret {
+		return f.path(name, ".json")
 	}
-	if err := s.vault.ring.Set(s.name, string(text)); err != nil {
-		return fmt.Errorf("write credential: %w", err)
+	return f.path(name, ".note")
+}
+
+// Check implements [Safe]. Folders that are not there yet are safe: they will be
+// made so.
+func (f *fileSafe) Check() error {
+	if _, err := os.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	s.vault.step("secret durable")
+	if err := inspectFolder(f.dir); err != nil {
+		return err
+	}
+	info, err := os.Lstat(f.folder())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("open state: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is %w: it is no folder; remove it", f.folder(), ErrExposed)
+	case shared(info, 0o077):
+		return fmt.Errorf("%s is %w: others may enter it (mode %04o); chmod 700 it", f.folder(), ErrExposed, info.Mode().Perm())
+	}
 	return nil
 }
 
-// Note returns the note, nil for none.
-func (s *Slot) Note() ([]byte, error) { return s.read(".note") }
-
-// SetNote replaces the note, in the manner of SetSecret. It must hold no secret.
-func (s *Slot) SetNote(text []byte) error {
-	return writePrivate(s.path(".note"), text, s.stepped("note"))
-}
-
-func (s *Slot) read(ending string) ([]byte, error) {
-	if err := s.vault.Check(); err != nil {
+// Lock implements [Safe].
+func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (Lease, error) {
+	l, err := Acquire(ctx, f.path(name, ".lock"), wait)
+	if err != nil {
 		return nil, err
 	}
-	return readPrivate(s.path(ending))
+	return l, nil
 }
 
-func (s *Slot) stepped(what string) func(string) {
-	return func(done string) { s.vault.step(what + " " + done) }
+// Read implements [Safe].
+func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
+	if what == EntrySecret && f.ring != nil {
+		text, err := f.ring.Get(name)
+		if err != nil {
+			return nil, fmt.Errorf("read credential: %w", err)
+		}
+		return []byte(text), nil
+	}
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	return readPrivate(f.file(name, what))
+}
+
+// Write implements [Safe].
+func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
+	if what == EntryNote || f.ring == nil {
+		return writePrivate(f.file(name, what), text, step)
+	}
+	if err := f.ring.Set(name, string(text)); err != nil {
+		return fmt.Errorf("write credential: %w", err)
+	}
+	step("durable")
+	return nil
+}
+
+// Where implements [Safe].
+func (f *fileSafe) Where(name string) string {
+	if f.ring != nil {
+		return "the keyring"
+	}
+	return f.file(name, EntrySecret)
 }

@@ -64,7 +64,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 			if !sources[from.Text] {
 				sources[from.Text] = true
 				findings = append(findings, a.checkSource(ctx, c, p, from)...)
-				findings = append(findings, checkWebhooks(ctx, c, from.Text, time.Now())...)
+				findings = append(findings, a.checkWebhooks(ctx, c, from.Text, time.Now())...)
 			}
 		}
 		for _, to := range p.To {
@@ -139,7 +139,7 @@ func upcoming(s *config.Schedule, now time.Time) string {
 func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeline, from config.Ref) []finding {
 	src, _ := c.Source(from.Text)
 	p.From = []config.Ref{from}
-	findings, broken := checkSignIns(ctx, c, src.Name)
+	findings, broken := a.checkSignIns(ctx, c, src.Name)
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		cfg := src.Surface(surface)
 		if cfg == nil || broken[surface] {
@@ -169,9 +169,9 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 
 // checkSignIns looks at what is kept of sign-ins. A surface whose credential is
 // of no use need not be asked.
-func checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
+func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string) (all []finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
-	some, err := signIns(c, source)
+	some, err := a.signIns(c, source)
 	if err != nil {
 		all = append(all, failed(ctx, "source "+source, err, ""))
 		broken[schemas.SurfaceV2], broken[schemas.SurfaceApp] = true, true

@@ -25,7 +25,7 @@ type dashboard struct {
 
 // openDashboard makes the dashboard of a configuration. Its token stays as it is
 // until the daemon ends.
-func (a *app) openDashboard(c *config.Config, j *state.Journal, in *state.Inbox) (*dashboard, error) {
+func (a *app) openDashboard(c *config.Config, j state.Journal, in state.Inbox) (*dashboard, error) {
 	d := &dashboard{a: a}
 	d.conf.Store(c)
 	feed := &board.Feed{}

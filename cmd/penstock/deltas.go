@@ -26,14 +26,14 @@ type applier struct {
 	*app
 	conf     *config.Config
 	pipeline config.Pipeline
-	inbox    *state.Inbox
+	inbox    state.Inbox
 	trims    *trims
 
 	open   *openedRun
 	deltas *pipeline.Deltas
 }
 
-func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox *state.Inbox, t *trims) *applier {
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *trims) *applier {
 	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trims: t}
 }
 
@@ -65,7 +65,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 
 // once is one application, with the pipeline's lock.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
-	unlock, err := x.holds.take(ctx, x.conf.State, x.pipeline.Name)
+	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Name)
 	if err != nil {
 		return none, err
 	}
@@ -139,7 +139,7 @@ func newTrims(c *config.Config) *trims {
 }
 
 // applied notes how far a pipeline is.
-func (t *trims) applied(ctx context.Context, inbox *state.Inbox, source, pipeline string, through int64) error {
+func (t *trims) applied(ctx context.Context, inbox state.Inbox, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.through[source]

@@ -27,7 +27,7 @@ type webhookStory struct {
 	*platform
 	t      *testing.T
 	random *rand.Rand
-	inbox  *state.Inbox
+	inbox  *state.InboxFile
 	late   []state.Event
 	n      int
 }

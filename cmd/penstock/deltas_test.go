@@ -23,7 +23,7 @@ import (
 )
 
 // announce puts an event into the inbox, as the receiver does.
-func (p *platform) announce(t *testing.T, b *state.Inbox, kind, id string) {
+func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	t.Helper()
 	e := state.Event{Source: "main", ID: "evt_" + kind + "_" + id, Type: kind, Received: time.Now().Add(-time.Minute), Scheme: "hex"}
 	if !strings.Contains(id, "_") {

@@ -118,8 +118,8 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	}
 	defer r.close(d.app)
 	if len(p.To) > 0 {
-		unlock, err := lockPipeline(ctx, d.conf.State, p.Name)
-		if err != nil {
+		var unlock func()
+		if ctx, unlock, err = (*holds)(nil).take(ctx, d.stateOf(d.conf), p.Name); err != nil {
 			return err
 		}
 		defer unlock()

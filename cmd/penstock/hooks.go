@@ -17,25 +17,25 @@ import (
 // they are applied.
 type hooks struct {
 	a        *app
-	inbox    *state.Inbox
+	inbox    state.Inbox
 	receiver *receiver
 }
 
 // openHooks opens the inbox of the state folder, which one daemon has at a time.
 func (a *app) openHooks(ctx context.Context, c *config.Config) (*hooks, error) {
-	in, err := state.OpenInbox(ctx, c.State.Dir, state.InboxOptions{})
+	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	switch {
 	case err == nil:
 		return &hooks{a: a, inbox: in}, nil
 	case errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	}
-	return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+	return nil, stateTrouble(err)
 }
 
 // mount puts the receiver into the daemon.
-func (h *hooks) mount(d *serve.Daemon, c *config.Config) (err error) {
-	h.receiver, err = newReceiver(c, receive.Options{
+func (h *hooks) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
+	h.receiver, err = newReceiver(ctx, c, h.a.stateOf(c).Notes(), receive.Options{
 		Inbox:    h.inbox,
 		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
 		Received: d.Received,

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -19,15 +17,33 @@ const lockWait = 3 * time.Second
 // lockPipeline keeps a second process of this machine from making the same run
 // until unlock; the destination's own fence keeps those of others.
 // // Invariant 13
-func lockPipeline(ctx context.Context, s config.State, name string) (unlock func(), err error) {
-	l, err := state.Acquire(ctx, filepath.Join(s.Dir, name+".lock"), lockWait)
+func lockPipeline(ctx context.Context, s state.Store, name string) (lease state.Lease, err error) {
+	l, err := s.Lease(ctx, name, "", lockWait)
 	switch {
 	case err == nil:
-		return func() { _ = l.Release() }, nil
+		return l, nil
 	case errors.Is(err, state.ErrLocked), ctx.Err() != nil:
 		return nil, err
 	}
-	return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+	return nil, stateTrouble(err)
+}
+
+// errLeaseLost is the cause of the end of whatever went on without its lease.
+var errLeaseLost = errors.New("the lease of the pipeline was lost: another process may have it")
+
+// leased is ctx until the lease is lost.
+func leased(ctx context.Context, l state.Lease) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if lost := l.Lost(); lost != nil {
+		go func() {
+			select {
+			case <-lost:
+				cancel(errLeaseLost)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(context.Canceled) }
 }
 
 // holds are the locks of the pipelines that a daemon works on. A run and the
@@ -43,38 +59,46 @@ type holds struct {
 
 // heldLock is a lock and how many share it. Whoever has busy takes or gives it up.
 type heldLock struct {
-	busy   chan struct{}
-	n      int
-	unlock func()
+	busy  chan struct{}
+	n     int
+	lease state.Lease
 }
 
 func newHolds() *holds {
 	return &holds{locks: map[string]*heldLock{}, turns: map[string]*pipeline.Turns{}}
 }
 
-// take is lockPipeline for one more of those that share.
-func (h *holds) take(ctx context.Context, s config.State, name string) (release func(), err error) {
+// take is lockPipeline for one more of those that share. What is done with the
+// lock is done with the context that take returns: it ends once the lock is lost.
+func (h *holds) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
-		return lockPipeline(ctx, s, name)
+		l, err := lockPipeline(ctx, s, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		held, cancel := leased(ctx, l)
+		return held, func() { cancel(); _ = l.Release() }, nil
 	}
 	l := h.of(name)
 	select {
 	case l.busy <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	defer func() { <-l.busy }()
 	if l.n == 0 {
-		if l.unlock, err = lockPipeline(ctx, s, name); err != nil {
-			return nil, err
+		if l.lease, err = lockPipeline(ctx, s, name); err != nil {
+			return nil, nil, err
 		}
 	}
 	l.n++
-	return func() {
+	held, cancel := leased(ctx, l.lease)
+	return held, func() {
+		cancel()
 		l.busy <- struct{}{}
 		defer func() { <-l.busy }()
 		if l.n--; l.n == 0 {
-			l.unlock()
+			_ = l.lease.Release()
 		}
 	}, nil
 }

@@ -42,7 +42,7 @@ run does by itself only where it must: each sign-in ends every other token of th
 			if err != nil {
 				return err
 			}
-			all, err := signInsOf(c, args)
+			all, err := a.signInsOf(c, args)
 			if err != nil {
 				return err
 			}
@@ -61,13 +61,13 @@ run does by itself only where it must: each sign-in ends every other token of th
 }
 
 // signInsOf are the sign-ins that args leave to choose from.
-func signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
+func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error) {
 	var all []config.SignIn
 	for _, s := range c.Sources {
 		if len(args) > 0 && s.Name != args[0] {
 			continue
 		}
-		some, err := signIns(c, s.Name)
+		some, err := a.signIns(c, s.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -24,31 +25,34 @@ type receiver struct {
 	*receive.Handler
 	log *slog.Logger
 
+	notes state.Notes
+
 	mu   sync.Mutex
 	conf *config.Config
 	pins map[string][]byte // of sources whose scheme is learned, as last read
 }
 
-// newReceiver returns one whose sources are those of c.
-func newReceiver(c *config.Config, o receive.Options) (*receiver, error) {
-	r := &receiver{Handler: receive.New(o), log: o.Log}
+// newReceiver returns one whose sources are those of c, and whose learned schemes
+// are in notes.
+func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o receive.Options) (*receiver, error) {
+	r := &receiver{Handler: receive.New(o), log: o.Log, notes: notes}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	return r, r.define(c)
+	return r, r.define(ctx, c)
 }
 
 // define makes the sources of c those that deliveries may come for. With an
 // error all stays as it was.
-func (r *receiver) define(c *config.Config) error {
+func (r *receiver) define(ctx context.Context, c *config.Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.redefine(c)
+	return r.redefine(ctx, c)
 }
 
 // redefine does so while mu is held.
-func (r *receiver) redefine(c *config.Config) error {
-	pins, err := readPins(c)
+func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
+	pins, err := readPins(ctx, c, r.notes)
 	if err != nil {
 		return err
 	}
@@ -72,16 +76,16 @@ func (r *receiver) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.refresh()
+			r.refresh(ctx)
 		}
 	}
 }
 
 // refresh defines the sources anew once a learned scheme is another.
-func (r *receiver) refresh() {
+func (r *receiver) refresh(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pins, err := readPins(r.conf)
+	pins, err := readPins(ctx, r.conf, r.notes)
 	if err != nil {
 		r.log.Error("webhooks go on as before", "error", err)
 		return
@@ -96,7 +100,7 @@ func (r *receiver) refresh() {
 	if !changed {
 		return
 	}
-	if err := r.redefine(r.conf); err != nil {
+	if err := r.redefine(ctx, r.conf); err != nil {
 		r.pins = pins // once is enough to tell
 		r.log.Error("webhooks go on as before", "error", err)
 	}
@@ -132,14 +136,14 @@ func (r *receiver) verified() []string {
 }
 
 // readPins are the learned schemes of the sources that name none themselves, as
-// their files have them: an explicit scheme always wins.
-func readPins(c *config.Config) (map[string][]byte, error) {
+// the state has them: an explicit scheme always wins.
+func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {
 		if s.Webhooks == nil || len(s.Webhooks.Schemes) > 0 {
 			continue
 		}
-		text, err := state.Pin(c.State.Dir, s.Name)
+		text, err := notes.Note(ctx, pinName(s.Name))
 		if err != nil {
 			return nil, badPin(c, s, err)
 		}
@@ -161,7 +165,7 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 		}
 		schemes := w.Schemes
 		if text := pins[s.Name]; text != nil {
-			scheme, err := config.ParsePin(state.PinPath(c.State.Dir, s.Name), text, w.Header)
+			scheme, err := config.ParsePin(pinPlace(c, s.Name), text, w.Header)
 			if err != nil {
 				return nil, badPin(c, s, err)
 			}
@@ -180,7 +184,18 @@ func verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 	return all, nil
 }
 
+// pinName is the note that holds the scheme learned for a source.
+func pinName(source string) string { return "webhooks/" + source + ".yaml" }
+
+// pinPlace is where that is, for people.
+func pinPlace(c *config.Config, source string) string {
+	if c.State.URL != "" {
+		return "note " + pinName(source) + " of the state"
+	}
+	return filepath.Join(c.State.Dir, filepath.FromSlash(pinName(source)))
+}
+
 func badPin(c *config.Config, s config.Source, err error) error {
-	return usage(fmt.Sprintf("`penstock webhooks learn %s` learns anew once %s is gone; a scheme in %s is used in its place", s.Name, state.PinPath(c.State.Dir, s.Name), c.File),
+	return usage(fmt.Sprintf("`penstock webhooks learn %s` learns anew once %s is gone; a scheme in %s is used in its place", s.Name, pinPlace(c, s.Name), c.File),
 		"webhooks of source %s: %w", s.Name, err)
 }

@@ -95,7 +95,7 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 
 func (a *app) retryRejects(ctx context.Context, c *config.Config, p config.Pipeline, streams []string) (pipeline.RetryReport, error) {
 	var none pipeline.RetryReport
-	unlock, err := lockPipeline(ctx, c.State, p.Name)
+	ctx, unlock, err := (*holds)(nil).take(ctx, a.stateOf(c), p.Name)
 	if err != nil {
 		return none, err
 	}

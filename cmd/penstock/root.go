@@ -36,6 +36,7 @@ type app struct {
 
 	holds      *holds             // of pipelines that this process works on at once; nil: one run is all it makes
 	lends      *lends             // destinations that parts of this process use at once; nil: each opens its own
+	stores     stores             // of state, that are open
 	byteBudget int64              // of a run, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	step       func(string) error // told each step of a commit, so that tests can end the process there
@@ -58,6 +59,9 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	if cerr := a.stores.close(); err == nil {
+		err = cerr
+	}
 	switch {
 	case err == nil && out.err == nil:
 		return exitDone

@@ -288,7 +288,7 @@ func signInGrant(t *testing.T, dir string) {
 	t.Helper()
 	c, err := (&app{config: filepath.Join(dir, "pipelines.yaml")}).load()
 	require.NoError(t, err)
-	all, err := c.SignIns("grant", vaultOf(c))
+	all, err := c.SignIns("grant", (&app{}).stateOf(c).Vault())
 	require.NoError(t, err)
 	require.NoError(t, allow(t, all[0]))
 }

@@ -73,7 +73,7 @@ func (a *app) serve(ctx context.Context) error {
 		Pending:    p.waiting,
 		Redact:     a.redactor.Redact,
 	})
-	if err := p.mount(d, c); err != nil {
+	if err := p.mount(ctx, d, c); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer p.run(ctx, d)()
@@ -97,13 +97,13 @@ func stoppedBy(ctx context.Context) error {
 
 // openJournal opens the journal of the state folder, which one daemon has at a
 // time.
-func openJournal(ctx context.Context, c *config.Config) (*state.Journal, error) {
-	j, err := state.OpenJournal(ctx, c.State.Dir)
+func (a *app) openJournal(ctx context.Context, c *config.Config) (state.Journal, error) {
+	j, err := a.stateOf(c).OpenJournal(ctx)
 	switch {
 	case err == nil, errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
 		return j, err
 	}
-	return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+	return nil, stateTrouble(err)
 }
 
 // encodeReport is a report as `sync --json` prints it.

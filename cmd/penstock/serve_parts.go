@@ -16,7 +16,7 @@ type parts struct {
 	daemon  *serve.Daemon // once there is one
 	begun   config.Config // what it began with
 	pending atomic.Pointer[[]string]
-	journal *state.Journal
+	journal state.Journal
 	hooks   *hooks
 	signals *signals
 	dash    *dashboard
@@ -26,7 +26,7 @@ type parts struct {
 // them. What is open is closed by close, after an error too.
 func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
-	if p.journal, err = openJournal(ctx, c); err != nil {
+	if p.journal, err = a.openJournal(ctx, c); err != nil {
 		return p, nil, err
 	}
 	if p.hooks, err = a.openHooks(ctx, c); err != nil {
@@ -54,11 +54,11 @@ func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
 func (p *parts) observers() []serve.Observer { return append(p.signals.observers(), p.dash.facts) }
 
 // mount puts the parts into the daemon.
-func (p *parts) mount(d *serve.Daemon, c *config.Config) error {
+func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
 	p.signals.mount(d, c, p.journal, p.hooks.inbox)
 	p.dash.mount(d)
-	return p.hooks.mount(d, c)
+	return p.hooks.mount(ctx, d, c)
 }
 
 // run has the parts do what they do by themselves, until ctx ends.
@@ -72,14 +72,14 @@ func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
 }
 
 // reload reads the configuration again. With an error nothing has changed.
-func (p *parts) reload(context.Context) ([]serve.Pipeline, error) {
+func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	c, err := p.a.load()
 	if err != nil {
 		return nil, err
 	}
 	all, err := p.pipelines(c)
 	if err == nil {
-		err = p.hooks.receiver.define(c)
+		err = p.hooks.receiver.define(ctx, c)
 	}
 	if err != nil {
 		return nil, err

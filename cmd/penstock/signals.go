@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ type signals struct {
 	traces   *signal.Traces  // ditto
 
 	statuses func() []serve.Status // of the daemon, once there is one
-	inbox    *state.Inbox          // ditto
+	inbox    state.Inbox           // ditto
 	log      *slog.Logger
 }
 
@@ -38,11 +37,11 @@ func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []ser
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
-	s.alerts, err = signal.OpenAlerts(signal.AlertOptions{
-		Path: filepath.Join(c.State.Dir, "alerts.json"), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
+	s.alerts, err = signal.OpenAlerts(ctx, signal.AlertOptions{
+		Notes: a.stateOf(c).Notes(), Log: a.log, Redact: s.redactor.Redact, Count: s.metrics.Alert,
 	})
 	if err != nil {
-		return nil, hinted(fmt.Errorf("open alerts: %w", err), "`state:` in the configuration names the folder; let penstock write to it")
+		return nil, stateTrouble(fmt.Errorf("open alerts: %w", err))
 	}
 	if err := a.openCollectors(ctx, c, s); err != nil {
 		return nil, err
@@ -152,15 +151,18 @@ func (s *signals) observers() []serve.Observer {
 }
 
 // mount puts the answers to operators' questions into d.
-func (s *signals) mount(d *serve.Daemon, c *config.Config, j *state.Journal, in *state.Inbox) {
+func (s *signals) mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox) {
 	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
 	health := signal.NewHealth(d.Alive, d.Log)
-	health.Ready(
-		signal.Check{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
-		signal.Check{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
-		signal.Check{Name: "inbox", Ask: func(ctx context.Context) error { _, err := in.Standings(ctx); return err }},
-		signal.Check{Name: "state", Ask: func(context.Context) error { return writable(c.State.Dir) }},
-	)
+	checks := []signal.Check{
+		{Name: "configuration", Ask: func(context.Context) error { return nil }}, // else there is no daemon
+		{Name: "journal", Ask: func(ctx context.Context) error { _, err := j.Paused(ctx, ""); return err }},
+		{Name: "inbox", Ask: func(ctx context.Context) error { _, err := in.Standings(ctx); return err }},
+	}
+	if c.State.Dir != "" {
+		checks = append(checks, signal.Check{Name: "state", Ask: func(context.Context) error { return writable(c.State.Dir) }})
+	}
+	health.Ready(checks...)
 	d.Handlers.Health = health
 	d.Handlers.Metrics = signal.Authorized(c.Serve.Token, s.metrics.Handler(d.Log))
 }

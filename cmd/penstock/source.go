@@ -26,10 +26,10 @@ type sourceClient struct {
 // openSource makes the clients that the streams need. adjust, if not nil, has
 // the last word on their options.
 func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.Stream, adjust func(*wire.Options)) (*sourceClient, error) {
-	if _, err := signIns(c, p.From[0].Text); err != nil {
+	if _, err := a.signIns(c, p.From[0].Text); err != nil {
 		return nil, err
 	}
-	clients, err := c.Clients(p.From[0].Text, streams, vaultOf(c))
+	clients, err := c.Clients(p.From[0].Text, streams, a.stateOf(c).Vault())
 	if err != nil {
 		return nil, err
 	}

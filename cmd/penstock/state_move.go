@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -76,22 +78,22 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 
 // lockAll takes the lock of every pipeline that is to be moved.
 func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
-	held := map[string]func(){}
+	held := map[string]state.Lease{}
 	unlock = func() {
-		for _, release := range held {
-			release()
+		for _, l := range held {
+			_ = l.Release()
 		}
 	}
 	for _, m := range moves {
 		if held[m.Pipeline] != nil {
 			continue
 		}
-		release, err := lockPipeline(ctx, d.conf.State, m.Pipeline)
+		l, err := lockPipeline(ctx, a.stateOf(d.conf), m.Pipeline)
 		if err != nil {
 			unlock()
 			return nil, err
 		}
-		held[m.Pipeline] = release
+		held[m.Pipeline] = l
 	}
 	return unlock, nil
 }
@@ -140,7 +142,7 @@ func (a *app) backUp(ctx context.Context, d *reader) (path string, err error) {
 	if err := writeCursors(&text, all); err != nil {
 		return "", err
 	}
-	folder := filepath.Join(d.conf.State.Dir, "backups")
+	folder := filepath.Join(cmp.Or(d.conf.State.Dir, config.DefaultState), "backups")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}

@@ -81,8 +81,8 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	}
 	defer r.close(a)
 	if !f.options.DryRun {
-		unlock, err := a.holds.take(ctx, c.State, p.Name)
-		if err != nil {
+		var unlock func()
+		if ctx, unlock, err = a.holds.take(ctx, a.stateOf(c), p.Name); err != nil {
 			return none, err
 		}
 		defer unlock()

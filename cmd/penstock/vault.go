@@ -8,18 +8,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// vaultOf is where the tokens of a configuration's credentials are kept.
-func vaultOf(c *config.Config) *state.Vault {
-	if c.State.Keyring {
-		return state.NewVault(c.State.Dir, state.Keyring{})
-	}
-	return state.NewVault(c.State.Dir, nil)
-}
-
 // signIns are the surfaces of a source that somebody signs in to, if it is safe
 // to keep their tokens.
-func signIns(c *config.Config, source string) ([]config.SignIn, error) {
-	vault := vaultOf(c)
+func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) {
+	vault := a.stateOf(c).Vault()
 	all, err := c.SignIns(source, vault)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -30,7 +22,7 @@ func signIns(c *config.Config, source string) ([]config.SignIn, error) {
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
 		return nil, usage("tokens are kept there; nothing was written", "%w", err)
 	} else if err != nil {
-		return nil, usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+		return nil, stateTrouble(err)
 	}
 	return all, nil
 }

@@ -10,19 +10,18 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
-	"github.com/penstock-data/penstock/state"
 )
 
 // checkWebhooks says how the deliveries of a source are verified, and with which
 // secrets still.
-func checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
+func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string, now time.Time) []finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
 	if w == nil {
 		return nil
 	}
 	part := "source " + source + " webhooks"
-	pins, err := readPins(c)
+	pins, err := readPins(ctx, c, a.stateOf(c).Notes())
 	if err == nil {
 		_, err = verifiers(c, pins)
 	}
@@ -38,7 +37,7 @@ func checkWebhooks(ctx context.Context, c *config.Config, source string, now tim
 	case pins[source] != nil:
 		return []finding{{Part: part, OK: true, Detail: "scheme learned; " + keys}}
 	}
-	n, err := countCaptures(ctx, c, source)
+	n, err := a.countCaptures(ctx, c, source)
 	if err != nil {
 		return []finding{failed(ctx, part, err, "")}
 	}
@@ -66,8 +65,8 @@ func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 }
 
 // countCaptures is how many deliveries wait to be learned from.
-func countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
-	inbox, err := state.ReadInbox(ctx, c.State.Dir)
+func (a *app) countCaptures(ctx context.Context, c *config.Config, source string) (int, error) {
+	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

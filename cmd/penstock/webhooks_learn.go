@@ -97,7 +97,7 @@ type lesson struct {
 
 // learn finds the scheme, shows it, and keeps it if that is wanted.
 func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f learnFlags) error {
-	samples, captures, err := captured(ctx, c, s, f.without)
+	samples, captures, err := a.captured(ctx, c, s, f.without)
 	if err != nil {
 		return err
 	}
@@ -116,22 +116,32 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err := a.sure(ctx, f.yes, fmt.Sprintf("verify deliveries of %s with it from now on?", s.Name)); err != nil {
 		return err
 	}
-	if err := state.SetPin(c.State.Dir, s.Name, []byte(text)); err != nil {
-		return err
+	if err := a.pin(ctx, c, s.Name, []byte(text)); err != nil {
+		return fmt.Errorf("keep learned scheme: %w", err)
 	}
-	events, err := adoptNow(ctx, c, s.Name)
+	events, err := a.adoptNow(ctx, c, s.Name)
 	if err != nil {
 		return err
 	}
 	return a.tellLesson(lesson{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Late,
-		found.Scheme.YAML(), state.PinPath(c.State.Dir, s.Name), events})
+		found.Scheme.YAML(), pinPlace(c, s.Name), events})
+}
+
+// pin keeps the scheme that was learned for a source in the place of the one before.
+func (a *app) pin(ctx context.Context, c *config.Config, source string, text []byte) error {
+	notes := a.stateOf(c).Notes()
+	was, err := notes.Note(ctx, pinName(source))
+	if err != nil {
+		return err
+	}
+	return notes.SetNote(ctx, pinName(source), was, text)
 }
 
 // captured are the deliveries to learn from.
-func captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
+func (a *app) captured(ctx context.Context, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"have the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
-	inbox, err := state.ReadInbox(ctx, c.State.Dir)
+	inbox, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, none
 	}
@@ -216,15 +226,15 @@ func indented(text string) string {
 
 // adoptNow makes events of the captured deliveries; nil where another process,
 // which serves, has the inbox and does so.
-func adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
-	inbox, err := state.OpenInbox(ctx, c.State.Dir, state.InboxOptions{})
+func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*int, error) {
+	inbox, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReceiver(c, receive.Options{Inbox: inbox})
+	r, err := newReceiver(ctx, c, a.stateOf(c).Notes(), receive.Options{Inbox: inbox})
 	n := 0
 	if err == nil {
 		n, err = r.Adopt(ctx, source)

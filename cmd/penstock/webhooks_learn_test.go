@@ -28,7 +28,7 @@ type classroom struct {
 	t      *testing.T
 	app    *app
 	dir    string
-	inbox  *state.Inbox
+	inbox  *state.InboxFile
 	recv   *receiver
 	server *httptest.Server
 }
@@ -43,7 +43,7 @@ func newClassroom(t *testing.T, webhooks string) *classroom {
 	c.inbox, err = state.OpenInbox(t.Context(), conf.State.Dir, state.InboxOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.inbox.Close() })
-	c.recv, err = newReceiver(conf, receive.Options{Inbox: c.inbox})
+	c.recv, err = newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.NoError(t, err)
 	c.server = httptest.NewServer(c.recv)
 	t.Cleanup(c.server.Close)
@@ -107,7 +107,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 		require.Equal(t, http.StatusOK, c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush"))
 	}
 	require.Empty(t, c.events())
-	c.recv.refresh()
+	c.recv.refresh(t.Context())
 	c.recv.adopt(t.Context())
 	require.Empty(t, c.events(), "nothing was learned yet")
 
@@ -116,7 +116,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Contains(t, stdout, "verifies all 4 deliveries (4 different bodies), signed with secret 1")
 	require.Contains(t, stdout, `parse: {style: kv, pair_sep: ",", kv_sep: "=", sig: ["v1"], ts: "t"}`)
 	require.Contains(t, stderr, "--yes")
-	require.NoFileExists(t, state.PinPath(c.path("state"), "main"))
+	require.NoFileExists(t, filepath.Join(c.path("state"), "webhooks", "main.yaml"))
 
 	code, stdout, stderr = c.learn("--yes", "--json")
 	require.Equal(t, exitDone, code, stderr)
@@ -127,7 +127,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.Nil(t, got.Events, "the receiver has the inbox")
 	require.NotContains(t, stdout+stderr, "hush")
 
-	c.recv.refresh()
+	c.recv.refresh(t.Context())
 	c.recv.adopt(t.Context())
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2", "evt_3"}, c.events())
 	require.Equal(t, http.StatusOK, c.deliver("evt_4", "whsec_hush"))
@@ -163,7 +163,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	code, _, stderr = c.learn("--yes")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "nothing to learn")
-	pins, err := readPins(conf)
+	pins, err := readPins(t.Context(), conf, c.app.stateOf(conf).Notes())
 	require.NoError(t, err)
 	require.Empty(t, pins)
 }
@@ -189,7 +189,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	code, stdout, stderr := c.learn("--yes", "--without", "4")
 	require.Equal(t, exitDone, code, stderr)
 	require.Contains(t, stdout, "all 3 deliveries")
-	c.recv.refresh()
+	c.recv.refresh(t.Context())
 	c.recv.adopt(t.Context())
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
 
@@ -200,7 +200,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	code, _, stderr = other.learn("--yes")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "the usual causes:")
-	require.NoFileExists(t, state.PinPath(other.path("state"), "main"))
+	require.NoFileExists(t, filepath.Join(other.path("state"), "webhooks", "main.yaml"))
 	code, _, stderr = other.learn("nobody")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "no source")
@@ -210,13 +210,13 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 // for none.
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
-	require.NoError(t, state.SetPin(c.path("state"), "main", []byte("scheme: {content: [method]}\n")))
+	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
 	conf, err := c.app.load()
 	require.NoError(t, err)
-	_, err = newReceiver(conf, receive.Options{Inbox: c.inbox})
+	_, err = newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{Inbox: c.inbox})
 	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not hold the body")
-	c.recv.refresh()
-	c.recv.refresh()
+	c.recv.refresh(t.Context())
+	c.recv.refresh(t.Context())
 	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "still captured")
 	require.Empty(t, c.events())
 }
@@ -229,7 +229,7 @@ func TestCheckWebhooks(t *testing.T) {
 		t.Helper()
 		conf, err := c.app.load()
 		require.NoError(t, err)
-		all := checkWebhooks(t.Context(), conf, "main", at)
+		all := c.app.checkWebhooks(t.Context(), conf, "main", at)
 		require.Len(t, all, 1)
 		require.Equal(t, "source main webhooks", all[0].Part)
 		require.NotContains(t, all[0].Detail, "hush")
@@ -255,6 +255,14 @@ func TestCheckWebhooks(t *testing.T) {
 	require.Equal(t, "every secret has expired: secret old expired", got.Detail)
 
 	c.write("{secret: whsec_hush}")
-	require.NoError(t, state.SetPin(c.path("state"), "main", []byte("scheme: {}\n")))
+	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {}\n")))
 	require.False(t, told().OK)
+}
+
+// spoilPin puts text where the scheme learned for source main is kept.
+func spoilPin(t *testing.T, dir string, text []byte) error {
+	notes := (&state.Folder{Dir: dir}).Notes()
+	was, err := notes.Note(t.Context(), pinName("main"))
+	require.NoError(t, err)
+	return notes.SetNote(t.Context(), pinName("main"), was, text)
 }

@@ -84,7 +84,7 @@ func (a *app) listWebhooks(ctx context.Context, k kept) error {
 	if err != nil {
 		return err
 	}
-	b, err := state.ReadInbox(ctx, c.State.Dir)
+	b, err := a.stateOf(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a.printEvents(nil)
 	}
@@ -108,7 +108,7 @@ func (a *app) listWebhooks(ctx context.Context, k kept) error {
 }
 
 // keptEvents are the events that are meant, in their order.
-func (a *app) keptEvents(ctx context.Context, c *config.Config, b *state.Inbox, k kept) ([]state.DeadLetter, error) {
+func (a *app) keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k kept) ([]state.DeadLetter, error) {
 	sources, err := k.sources(c)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (a *app) keptEvents(ctx context.Context, c *config.Config, b *state.Inbox, 
 }
 
 // readersOf are what tells the streams that an event is about, by source.
-func readersOf(c *config.Config, b *state.Inbox) (map[string]*extract.Inbox, error) {
+func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, error) {
 	known, err := schemas.LoadEvents()
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := state.OpenInbox(ctx, c.State.Dir, state.InboxOptions{})
+	b, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
 		return hinted(err, "`penstock serve` has the inbox; apply again on its page, or stop it first")
 	}
@@ -81,7 +81,7 @@ func (a *app) replay(ctx context.Context, k kept, args []string) error {
 }
 
 // meant are the ordinals of the events that are to be applied again.
-func (a *app) meant(ctx context.Context, c *config.Config, b *state.Inbox, k kept, args []string) (all []int64, err error) {
+func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept, args []string) (all []int64, err error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
@@ -100,7 +100,7 @@ func (a *app) meant(ctx context.Context, c *config.Config, b *state.Inbox, k kep
 }
 
 // applyAll applies what waits of these sources, to each of their pipelines.
-func (a *app) applyAll(ctx context.Context, c *config.Config, b *state.Inbox, sources map[string]bool) error {
+func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := newTrims(c), false
 	for _, p := range c.Pipelines {
 		if !sources[p.From[0].Text] {

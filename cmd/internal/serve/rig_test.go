@@ -26,7 +26,7 @@ type rig struct {
 	dir string
 
 	d      *Daemon
-	j      *state.Journal
+	j      *state.JournalFile
 	cancel context.CancelFunc
 
 	mu      sync.Mutex

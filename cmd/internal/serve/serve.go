@@ -29,7 +29,7 @@ type Config struct {
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
-	Journal   *state.Journal // of slots and runs; the caller closes it once Run has returned
+	Journal   state.Journal // of slots and runs; the caller closes it once Run has returned
 	Log       *slog.Logger
 
 	// Encode makes of a report what the journal keeps of it for those who look.

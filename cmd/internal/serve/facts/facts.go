@@ -31,8 +31,8 @@ type Daemon interface {
 type Config struct {
 	Places   func() []Place    // the destinations, as the configuration has them now
 	Webhooks func() []Receiver // the sources that send webhooks, ditto
-	Journal  *state.Journal
-	Inbox    *state.Inbox // nil: no webhooks are received
+	Journal  state.Journal
+	Inbox    state.Inbox // nil: no webhooks are received
 	Log      *slog.Logger
 }
 

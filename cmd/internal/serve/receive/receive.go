@@ -26,7 +26,7 @@ import (
 // MaxBody is how large the body of a delivery may be, in bytes.
 const MaxBody = 1 << 20
 
-// Inbox keeps deliveries. *state.Inbox is one.
+// Inbox keeps deliveries. Each [state.Inbox] is one.
 type Inbox interface {
 	Append(ctx context.Context, e state.Event) (state.Appended, error)
 	Capture(ctx context.Context, e state.Event) error
@@ -34,7 +34,7 @@ type Inbox interface {
 	Forget(ctx context.Context, source string, through int64) error
 }
 
-var _ Inbox = (*state.Inbox)(nil)
+var _ Inbox = state.Inbox(nil)
 
 // Verifier says who sent a delivery. *signature.Verifier is one.
 type Verifier interface {

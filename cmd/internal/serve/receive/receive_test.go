@@ -53,7 +53,7 @@ func sign(body []byte) string {
 type rig struct {
 	*httptest.Server
 	*Handler
-	inbox *state.Inbox
+	inbox *state.InboxFile
 	dir   string
 	log   syncBuffer
 

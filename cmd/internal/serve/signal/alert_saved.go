@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -10,7 +11,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// saved is the file.
+// savedName is the note that keeps what was told.
+const savedName = "alerts.json"
+
+// saved is the note.
 type saved struct {
 	Matter []savedTopic            `json:"matter"`
 	Told   map[string][]savedTopic `json:"told"` // by target
@@ -22,14 +26,15 @@ type savedTopic struct {
 	Told     *told    `json:"told,omitempty"`
 }
 
-func (a *Alerts) load() error {
-	text, err := state.ReadNote(a.path)
+func (a *Alerts) load(ctx context.Context) error {
+	text, err := a.notes.Note(ctx, savedName)
 	if err != nil || text == nil {
 		return err
 	}
+	a.kept = text
 	var s saved
 	if err := json.Unmarshal(text, &s); err != nil {
-		a.log.Warn("alerts begin anew: their file cannot be read", "file", a.path, "error", err)
+		a.log.Warn("alerts begin anew: their note cannot be read", "note", savedName, "error", err)
 		return nil
 	}
 	for _, m := range s.Matter {
@@ -52,9 +57,9 @@ func (a *Alerts) load() error {
 	return nil
 }
 
-// save writes the file if anything has changed since it was written last. That
+// save writes the note if anything has changed since it was written last. That
 // it cannot be costs a message told twice after the next start.
-func (a *Alerts) save() {
+func (a *Alerts) save(ctx context.Context) {
 	a.mu.Lock()
 	if !a.unsaved {
 		a.mu.Unlock()
@@ -72,7 +77,27 @@ func (a *Alerts) save() {
 	a.unsaved = false
 	a.mu.Unlock()
 	text, err := json.Marshal(s)
-	if err := errors.Join(err, state.WriteNote(a.path, text)); err != nil {
+	if err == nil {
+		err = a.keep(context.WithoutCancel(ctx), text)
+	}
+	if err != nil {
 		a.log.Warn("keep what was alerted", "error", err)
 	}
+}
+
+// keep puts text in the place of what the note says: who writes last has the last
+// word where several daemons share a state.
+func (a *Alerts) keep(ctx context.Context, text []byte) error {
+	err := a.notes.SetNote(ctx, savedName, a.kept, text)
+	if errors.Is(err, state.ErrMoved) {
+		now, rerr := a.notes.Note(ctx, savedName)
+		if rerr != nil {
+			return rerr
+		}
+		err = a.notes.SetNote(ctx, savedName, now, text)
+	}
+	if err == nil {
+		a.kept = text
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Alerts tells people when something needs them. It keeps what is the matter
@@ -22,7 +23,8 @@ import (
 //
 // Telling it something never waits for a target. It is safe for concurrent use.
 type Alerts struct {
-	path   string
+	notes  state.Notes
+	kept   []byte // what the note says, as far as is known here
 	log    *slog.Logger
 	redact func(string) string
 	count  func(k Kind, outcome string)
@@ -40,7 +42,7 @@ type Alerts struct {
 
 // AlertOptions say how alerts are sent.
 type AlertOptions struct {
-	Path   string              // of the file that keeps what was told
+	Notes  state.Notes         // keep what was told
 	Log    *slog.Logger        // told what could not be sent
 	Redact func(string) string // takes the secrets out of what is told
 	Count  func(Kind, string)  // counts: sent, failed; may be nil
@@ -78,11 +80,11 @@ type told struct {
 }
 
 // OpenAlerts reads what was the matter, and what was told of it, when the
-// process before ended. A file that cannot be understood is begun anew, and that
+// process before ended. A note that cannot be understood is begun anew, and that
 // is logged: better to tell twice than not at all.
-func OpenAlerts(o AlertOptions) (*Alerts, error) {
+func OpenAlerts(ctx context.Context, o AlertOptions) (*Alerts, error) {
 	a := &Alerts{
-		path: o.Path, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
+		notes: o.Notes, log: o.Log, redact: o.Redact, count: o.Count, send: o.send,
 		wake: make(chan struct{}, 1), matter: map[topic]troubles{}, targets: map[string]*target{}, refusals: map[string]*refusals{},
 	}
 	if a.send == nil {
@@ -91,7 +93,7 @@ func OpenAlerts(o AlertOptions) (*Alerts, error) {
 	if a.count == nil {
 		a.count = func(Kind, string) {}
 	}
-	if err := a.load(); err != nil {
+	if err := a.load(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -105,7 +107,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	defer close(left)
 	onWay := 0
 	for {
-		a.save()
+		a.save(ctx)
 		wait := a.dispatch(func(d delivery) {
 			onWay++
 			go func() { // send takes no context, see stop
@@ -120,7 +122,7 @@ func (a *Alerts) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			a.stop(done, onWay)
+			a.stop(ctx, done, onWay)
 			return
 		case d := <-done:
 			onWay--
@@ -134,8 +136,8 @@ func (a *Alerts) Run(ctx context.Context) {
 
 // stop waits a little for messages on their way. One that hangs longer is left
 // behind: it holds a connection until the process ends, and nothing else.
-func (a *Alerts) stop(done chan delivery, onWay int) {
-	defer a.save()
+func (a *Alerts) stop(ctx context.Context, done chan delivery, onWay int) {
+	defer a.save(ctx)
 	patience := time.NewTimer(stopPatience)
 	defer patience.Stop()
 	for left := onWay; left > 0; left-- {

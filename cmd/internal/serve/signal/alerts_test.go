@@ -77,7 +77,7 @@ var nightlyRouting = Routing{
 func newDesk(t *testing.T, path string, r Routing) *desk {
 	t.Helper()
 	p := &post{down: map[wire.Secret]error{}}
-	a, err := OpenAlerts(AlertOptions{Path: path, Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact, send: p.send})
+	a, err := OpenAlerts(t.Context(), AlertOptions{Notes: (&state.Folder{Dir: filepath.Dir(path)}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact, send: p.send})
 	require.NoError(t, err)
 	a.Route(r)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -291,8 +291,8 @@ func TestAlertsRetry(t *testing.T) {
 func TestAlertsNeverWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
-		a, err := OpenAlerts(AlertOptions{
-			Path: filepath.Join(t.TempDir(), "alerts.json"), Log: slog.New(slog.DiscardHandler), Redact: func(s string) string { return s },
+		a, err := OpenAlerts(t.Context(), AlertOptions{
+			Notes: (&state.Folder{Dir: t.TempDir()}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: func(s string) string { return s },
 			send: func(wire.Secret, string) error { <-never; return nil },
 		})
 		require.NoError(t, err)

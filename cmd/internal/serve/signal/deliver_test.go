@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
 )
 
 // hook is a real server that takes what the generic service of shoutrrr sends;
@@ -88,7 +88,7 @@ func TestCheckTarget(t *testing.T) {
 // first, and the message.
 func TestAlertsOverHTTP(t *testing.T) {
 	url, bodies := hook(t, 0)
-	a, err := OpenAlerts(AlertOptions{Path: filepath.Join(t.TempDir(), "alerts.json"), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact})
+	a, err := OpenAlerts(t.Context(), AlertOptions{Notes: (&state.Folder{Dir: t.TempDir()}).Notes(), Log: slog.New(slog.DiscardHandler), Redact: wire.NewRedactor("hunter22").Redact})
 	require.NoError(t, err)
 	r := nightlyRouting
 	r.To, r.Digest = []wire.Secret{url}, time.Millisecond

@@ -1,0 +1,153 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Folder is the [Store] of one machine: SQLite files, small files and locks in one
+// folder that only its owner can enter. It is made once something is written.
+type Folder struct {
+	Dir  string
+	Ring Ring // where tokens are kept; nil: in the folder
+}
+
+var _ Store = (*Folder)(nil)
+
+// OpenInbox implements [Store]: see [OpenInbox].
+func (f *Folder) OpenInbox(ctx context.Context, o InboxOptions) (Inbox, error) {
+	b, err := OpenInbox(ctx, f.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadInbox implements [Store]: see [ReadInbox].
+func (f *Folder) ReadInbox(ctx context.Context) (Inbox, error) {
+	b, err := ReadInbox(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// OpenJournal implements [Store]: see [OpenJournal].
+func (f *Folder) OpenJournal(ctx context.Context) (Journal, error) {
+	j, err := OpenJournal(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Lease implements [Store]: see [Acquire].
+func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error) {
+	l, err := Acquire(ctx, filepath.Join(f.Dir, LeaseName(pipeline, source)+".lock"), wait)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// LeaseName names what a lease is for. Names of pipelines and sources hold no @.
+func LeaseName(pipeline, source string) string {
+	if source == "" {
+		return pipeline
+	}
+	return pipeline + "@" + source
+}
+
+// Notes implements [Store].
+func (f *Folder) Notes() Notes { return folderNotes{f.Dir} }
+
+// Vault implements [Store].
+func (f *Folder) Vault() *Vault { return NewVault(f.Dir, f.Ring) }
+
+// Close implements [Store].
+func (f *Folder) Close() error { return nil }
+
+// folderNotes are files of the state folder; a / in a name is one in the path.
+type folderNotes struct{ dir string }
+
+var _ Notes = folderNotes{}
+
+// noteWait is how long somebody else may be about a note.
+const noteWait = 10 * time.Second
+
+func (n folderNotes) path(name string) (string, error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", fmt.Errorf("%q is no name of a note", name)
+	}
+	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
+}
+
+// Note implements [Notes]. A file that others may read or that is none is
+// [ErrExposed], wrapped: whoever may write there says who is believed.
+func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
+	path, err := n.path(name)
+	if err != nil {
+		return nil, fmt.Errorf("read note: %w", err)
+	}
+	if _, err := inspect(path); err != nil {
+		return nil, fmt.Errorf("read note: %w", err)
+	}
+	return ReadNote(path)
+}
+
+// SetNote implements [Notes].
+func (n folderNotes) SetNote(ctx context.Context, name string, was, text []byte) (err error) {
+	path, err := n.path(name)
+	if err != nil {
+		return fmt.Errorf("write note: %w", err)
+	}
+	lock, err := Acquire(ctx, filepath.Join(n.dir, "notes.lock"), noteWait)
+	if err != nil {
+		return fmt.Errorf("write note: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	now, err := n.Note(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case (now == nil) != (was == nil) || !bytes.Equal(now, was):
+		return fmt.Errorf("write note %s: %w", name, ErrMoved)
+	case text != nil:
+		return WriteNote(path, text)
+	case was == nil:
+		return nil
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("write note: %w", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// NoteNames implements [Notes]. Files of the folder that are none are not told by
+// their names, so that a prefix should end in a slash.
+func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() || passing(e.Name()) {
+			return err
+		}
+		name, err := filepath.Rel(n.dir, path)
+		if name = filepath.ToSlash(name); strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list notes: %w", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
