@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/penstock-data/penstock/load"
@@ -29,13 +27,13 @@ func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 }
 
 func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
-	folders, err := l.folders()
+	folders, err := l.folders(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var changes []load.Change
 	for _, f := range folders {
-		m, err := f.manifest()
+		m, err := f.manifest(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -60,16 +58,16 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	defer func() { err = errors.Join(err, x.Rollback()) }()
 	for _, step := range []func() error{
 		func() error { return x.take(ctx) },
-		func() error { return l.recover(f) },
-		x.unmoved,
-		x.open,
+		func() error { return x.unmoved(ctx) },
+		func() error { return x.tidy(ctx) },
+		func() error { return x.open(ctx) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	t := x.next.table(name)
-	c, err := x.next.condition(t)
+	c, err := x.next.condition(ctx, t)
 	if err != nil || c.dropped || c.diff() == nil {
 		return nil, err
 	}
@@ -92,7 +90,7 @@ func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, 
 	if err := x.lose(ctx, t, c); err != nil {
 		return nil, err
 	}
-	live, err := x.live(t)
+	live, err := x.live(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -127,13 +125,10 @@ func (x *tx) lose(ctx context.Context, t *table, c condition) error {
 }
 
 // live is the table as its files have it; they must agree.
-func (x *tx) live(t *table) (*table, error) {
+func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
-		if _, err := os.Lstat(f.path()); gone(err) {
-			continue
-		}
-		one, err := f.columns(t)
+		one, err := f.columns(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -149,8 +144,8 @@ func (x *tx) live(t *table) (*table, error) {
 }
 
 // columns is the table as a file has it.
-func (f *file) columns(t *table) (*table, error) {
-	r, err := pqfile.OpenParquetFile(f.path(), false)
+func (f *file) columns(ctx context.Context, t *table) (*table, error) {
+	r, err := f.open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.path(), err)
 	}

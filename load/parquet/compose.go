@@ -25,7 +25,7 @@ func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs
 		w.abandon()
 		return nil, err
 	}
-	return w.finish(&x.lake.disk)
+	return w.finish()
 }
 
 // composeAtOnce writes rows as one row group.
@@ -52,7 +52,12 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 
 // create begins a file of a table in the next generation.
 func (x *tx) create(t *table, part string) (*writer, error) {
-	return x.lake.create(t, filepath.Join(x.work, t.Folder), filepath.Join(part, fileName(x.next.Sequence)))
+	name := filepath.Join(part, fileName(x.next.Sequence))
+	out, err := x.draft.create(t, name)
+	if err != nil {
+		return nil, err
+	}
+	return newWriter(t, &file{Name: name, shelf: x.folder.shelf}, out), nil
 }
 
 // pieces hands out staged rows, batch by batch, in their order.

@@ -36,7 +36,6 @@ func TestTextsThatRepeatAreReadAsTheyWereWritten(t *testing.T) {
 	at := newTable(schemas.Table{Name: "t", Key: []string{"word"}, Columns: arrow.NewSchema([]arrow.Field{
 		schemas.Field("word", schemas.Text, "/word"), schemas.Field("same", schemas.Text, "/same"),
 	}, nil)}, "")
-	l := openLake(t, t.TempDir(), Options{})
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {
 		var batches [][]arrow.Array
@@ -51,10 +50,9 @@ func TestTextsThatRepeatAreReadAsTheyWereWritten(t *testing.T) {
 			rows, want = append(rows, len(values)-skip), append(want, values[skip:]...)
 		}
 		n++
-		w, err := l.create(at, dir, fmt.Sprintf("%d.parquet", n))
-		require.NoError(r, err)
+		w := writes(t, at, dir, fmt.Sprintf("%d.parquet", n))
 		require.NoError(r, w.addAll(batches, rows))
-		f, err := w.finish(&l.disk)
+		f, err := w.finish()
 		require.NoError(r, err)
 		var got []string
 		require.NoError(r, f.read(t.Context(), at, []string{"word", "same"}, func(_ int64, b []arrow.Array, rows int) error {

@@ -40,7 +40,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 		return err
 	}
 	if t == nil {
-		if err := m.lake.vacant(want.Name, m.folder); err != nil {
+		if err := m.lake.vacant(ctx, want.Name, m.folder); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 		w.abandon()
 		return nil, err
 	}
-	fresh, err := w.finish(&x.lake.disk)
+	fresh, err := w.finish()
 	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
 		return nil, nil // it holds nothing any more, and goes with the work folder's other spoils
 	}

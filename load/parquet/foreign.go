@@ -3,8 +3,6 @@ package parquet
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -20,49 +18,33 @@ type condition struct {
 }
 
 // condition looks at the files of a table.
-func (m *manifest) condition(t *table) (condition, error) {
+func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	c := condition{lost: map[string]bool{}, changed: map[string]bool{}}
 	files := m.files(t)
 	if len(files) == 0 {
 		return c, nil
 	}
-	dir := files[0].dir
-	live := map[string]int64{}
-	for _, f := range files {
-		c.lost[f.Name] = true
+	live, err := m.shelf.live(ctx, m, t)
+	if err != nil {
+		return c, err
 	}
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		live[name] = info.Size()
-		return err
-	})
-	if gone(err) {
-		_, err := os.Lstat(dir)
-		c.dropped = gone(err)
-		return c, nil
-	}
+	c.dropped = live == nil
 	for _, f := range files {
-		if size, ok := live[f.Name]; ok {
-			delete(c.lost, f.Name)
-			delete(live, f.Name)
-			if size != f.Size {
-				c.changed[f.Name] = true
-			}
+		size, ok := live[f.Name]
+		switch {
+		case !ok:
+			c.lost[f.Name] = true
+		case size != f.Size:
+			c.changed[f.Name] = true
 		}
+		delete(live, f.Name)
 	}
 	for name := range live {
 		if filepath.Ext(name) == suffix {
 			c.foreign = append(c.foreign, name)
 		}
 	}
-	return c, err
+	return c, nil
 }
 
 // diff is what a person is told about it.
@@ -84,18 +66,22 @@ func (c condition) diff() []string {
 // sound refuses tables that somebody has changed. One whose folder was removed
 // is loaded anew. // Invariant 16
 func (x *tx) sound(ctx context.Context) error {
+	all := map[*table]condition{}
+	for _, t := range x.next.Tables {
+		c, err := x.next.condition(ctx, t)
+		if err != nil {
+			return err
+		}
+		all[t] = c
+	}
 	for _, t := range slices.Clone(x.next.Tables) {
-		c, err := x.next.condition(t)
-		if err != nil {
-			return err
-		}
+		c := all[t]
 		if c.dropped {
-			err = x.drop(ctx, t)
+			if err := x.drop(ctx, t, all); err != nil {
+				return err
+			}
 		} else if diff := c.diff(); diff != nil {
-			err = &load.ForeignChange{Table: t.Name, Diff: diff}
-		}
-		if err != nil {
-			return err
+			return &load.ForeignChange{Table: t.Name, Diff: diff}
 		}
 	}
 	return nil
@@ -103,7 +89,7 @@ func (x *tx) sound(ctx context.Context) error {
 
 // drop takes away a table that is gone. What hung from its rows goes with them;
 // records that have lost what hung from them are written again.
-func (x *tx) drop(ctx context.Context, t *table) error {
+func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {
 		x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == t.Name })
@@ -114,7 +100,7 @@ func (x *tx) drop(ctx context.Context, t *table) error {
 		return nil
 	}
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
-		if _, err := os.Lstat(s.root().path()); gone(err) {
+		if all[root].lost[s.root().Name] {
 			return nil, nil // it has gone as well
 		}
 		return x.forgetIn(ctx, root, s.with(t.Name, nil), nil)

@@ -21,13 +21,12 @@ import (
 // of goroutines; transactions of different streams do not wait for each other.
 type Lake struct {
 	o       Options
-	disk    disk
+	disk    *disk
+	storage storage
 	scratch scratch
-	copies  sync.Once // says that files are copied
 
 	mu      sync.Mutex
 	streams map[string]*folder // by name
-	linked  bool               // the file system is known to have symbolic links
 }
 
 var _ load.Destination = (*Lake)(nil)
@@ -58,10 +57,12 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Lake{o: o, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("open %s: it is no folder", path)
 	}
+	d := &disk{}
+	l := &Lake{o: o, disk: d, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
+	l.storage = &directory{path: path, disk: d, waitLock: o.WaitLock, step: l.step, log: o.Log}
 	if err := l.tidy(ctx); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -83,36 +84,34 @@ func (l *Lake) folderNamed(name string) *folder {
 	defer l.mu.Unlock()
 	f := l.streams[name]
 	if f == nil {
-		f = newFolder(filepath.Join(l.o.Path, name))
+		f = newFolder(l.storage.shelf(name))
 		l.streams[name] = f
 	}
 	return f
 }
 
 // folders are those of all streams, by name.
-func (l *Lake) folders() ([]*folder, error) {
-	entries, err := os.ReadDir(l.o.Path)
-	if err != nil && !gone(err) {
+func (l *Lake) folders(ctx context.Context) ([]*folder, error) {
+	names, err := l.storage.streams(ctx)
+	if err != nil {
 		return nil, err
 	}
-	var out []*folder
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			out = append(out, l.folderNamed(e.Name()))
-		}
+	out := make([]*folder, len(names))
+	for i, name := range names {
+		out[i] = l.folderNamed(name)
 	}
 	return out, nil
 }
 
 // manifests are those of all streams.
-func (l *Lake) manifests() ([]*manifest, error) {
-	folders, err := l.folders()
+func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) {
+	folders, err := l.folders(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []*manifest
 	for _, f := range folders {
-		m, err := f.manifest()
+		m, err := f.manifest(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -124,8 +123,8 @@ func (l *Lake) manifests() ([]*manifest, error) {
 }
 
 // Cursor implements [load.Destination].
-func (l *Lake) Cursor(_ context.Context, k state.Key) (state.Cursor, error) {
-	m, err := l.folder(k).of(k)
+func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	m, err := l.folder(k).of(ctx, k)
 	if err != nil {
 		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
 	}
@@ -133,8 +132,8 @@ func (l *Lake) Cursor(_ context.Context, k state.Key) (state.Cursor, error) {
 }
 
 // Tables implements [load.Destination].
-func (l *Lake) Tables(_ context.Context, name string) ([]schemas.Table, error) {
-	all, err := l.manifests()
+func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
+	all, err := l.manifests(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read tables of %s: %w", name, err)
 	}
@@ -154,36 +153,20 @@ func (l *Lake) Tables(_ context.Context, name string) ([]schemas.Table, error) {
 
 // vacant refuses a new table that another stream has already: its rows would lie
 // in two places.
-func (l *Lake) vacant(name string, mine *folder) error {
+func (l *Lake) vacant(ctx context.Context, name string, mine *folder) error {
 	if load.Own(name) {
 		return nil
 	}
-	folders, err := l.folders()
+	folders, err := l.folders(ctx)
 	if err != nil {
 		return err
 	}
 	for _, f := range folders {
-		if m, err := f.manifest(); f != mine && err == nil && m != nil && m.table(name) != nil {
+		if m, err := f.manifest(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
 			return fmt.Errorf("table %s is that of stream %s: give one of them another", name, m.Stream)
 		}
 	}
 	return nil
-}
-
-// usable finds out whether the file system can replace a link, before work is
-// put into a commit that it could not make.
-func (l *Lake) usable(f *folder) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.linked {
-		return nil
-	}
-	link := filepath.Join(f.path, tmpPrefix+randomName())
-	if err := l.disk.point(current, link); err != nil {
-		return fmt.Errorf("%s has no symbolic links, which commits are made with: %w", f.path, err)
-	}
-	l.linked = true
-	return os.Remove(link)
 }
 
 // Close gives up what is only this process's. What is committed stays.

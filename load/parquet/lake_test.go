@@ -146,9 +146,9 @@ func TestReaders(t *testing.T) {
 	var wg sync.WaitGroup
 	read := func(paths []string) (batches map[string]int, err error) {
 		batches = map[string]int{}
-		m, _ := l.folder(stream).manifest()
+		m, _ := l.folder(stream).manifest(t.Context())
 		for _, path := range paths {
-			f := &file{Name: filepath.Base(path), dir: filepath.Dir(path), Rows: 50}
+			f := &file{Name: filepath.Base(path), shelf: m.shelf, dir: filepath.Dir(path), Rows: 50}
 			err = errors.Join(err, f.read(t.Context(), m.table(leads.Name), []string{"batch"}, func(_ int64, c []arrow.Array, rows int) error {
 				for i := range rows {
 					batches[c[0].ValueStr(i)]++
@@ -324,7 +324,7 @@ func TestPartitions(t *testing.T) {
 			at = must(t, l, 3, at, []lead{{1, "ann", "2026-01-05"}, {2, "bea", ""}, {4, "dan", "2026-03-02"}}...)
 			must(t, l, 4, at, []lead{{1, "ann", "2026-01-05"}, {2, "bo", "2026-01-06"}, {4, "dan", "2026-03-02"}}...)
 			require.Equal(t, wanted(lead{id: 1, name: "ann"}, lead{id: 2, name: "bo"}, lead{id: 4, name: "dan"}), names(t, l))
-			m, err := l.folder(stream).manifest()
+			m, err := l.folder(stream).manifest(t.Context())
 			require.NoError(t, err)
 			for _, s := range m.of(leads.Name) {
 				require.Equal(t, s.Part, filepath.Dir(s.root().Name))

@@ -1,11 +1,9 @@
 package parquet
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -38,9 +36,14 @@ type manifest struct {
 	Segments []*segment   `json:"segments"`
 	Kept     []generation `json:"kept"` // generations before it that may still be there
 
-	dir     string    // the generation's
-	moves   int64     // commits since, that left everything but the cursor as it was
-	movedAt time.Time // when the last of them was made
+	// What commits have done since the generation was made that left everything but
+	// the cursor as it was. In a folder of the file system they write a [position]
+	// instead of a manifest.
+	Moves   int64     `json:"moves,omitempty"` // so many there were
+	MovedAt time.Time `json:"moved_at,omitzero"`
+
+	shelf shelf
+	dir   string // the generation's
 }
 
 // generation is an earlier one, and when it was committed.
@@ -93,7 +96,8 @@ type file struct {
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"` // the greatest there is
 
-	dir string // the table's folder it lies in
+	shelf shelf
+	dir   string // the table's folder it lies in
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
@@ -229,36 +233,28 @@ func (m *manifest) files(t *table) []*file {
 	return out
 }
 
-// locate tells the manifest and all files which folder they lie in.
-func (m *manifest) locate(gen string) {
-	m.dir = gen
+// locate tells the manifest and all files which folder of which shelf they lie
+// in.
+func (m *manifest) locate(s shelf, dir string) {
+	m.shelf, m.dir = s, dir
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
-			f.dir = filepath.Join(gen, t.Folder)
+			f.shelf, f.dir = s, filepath.Join(dir, t.Folder)
 		}
 	}
 }
 
-// readManifest reads the manifest of a generation.
-func readManifest(gen string) (*manifest, error) {
-	text, err := os.ReadFile(filepath.Join(gen, manifestName))
-	if err != nil {
-		return nil, err
-	}
-	m := &manifest{}
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(gen, manifestName), err)
-	}
+// prepare makes a manifest that was read ready for use.
+func (m *manifest) prepare() error {
 	if m.Format > formatVersion {
-		return nil, fmt.Errorf("read %s: format %d is newer than this penstock knows", gen, m.Format)
+		return fmt.Errorf("format %d is newer than this penstock knows", m.Format)
 	}
 	for _, t := range m.Tables {
 		if err := t.read(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", gen, err)
+			return err
 		}
 	}
-	m.locate(gen)
-	return m, nil
+	return nil
 }
 
 // clone is a copy to be worked on: tables and segments can be replaced, and the

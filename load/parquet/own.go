@@ -100,7 +100,7 @@ func (x *tx) writeEmpty() error {
 			if err != nil {
 				return err
 			}
-			if t.Empty, err = w.finish(&x.lake.disk); err != nil {
+			if t.Empty, err = w.finish(); err != nil {
 				return err
 			}
 		}

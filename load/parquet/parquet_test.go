@@ -42,7 +42,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 // comment is what the manifest says, and with it the newest file of the table.
 func comment(t testing.TB, d load.Destination, name, column string) string {
 	t.Helper()
-	all, err := d.(*Lake).manifests()
+	all, err := d.(*Lake).manifests(t.Context())
 	require.NoError(t, err)
 	for _, m := range all {
 		table := m.table(name)
@@ -81,7 +81,7 @@ func inFiles(t testing.TB, files []*file, column string) (all []string) {
 // files: without a column, or with another type for it.
 func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
 	t.Helper()
-	all, err := d.(*Lake).manifests()
+	all, err := d.(*Lake).manifests(t.Context())
 	require.NoError(t, err)
 	for _, m := range all {
 		old := m.table(name)
@@ -100,19 +100,27 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 		altered := *old
 		altered.become(schemas.Table{Columns: arrow.NewSchema(fields, nil)})
 		for _, f := range m.files(old) {
-			w, err := d.(*Lake).create(&altered, t.TempDir(), "altered.parquet")
-			require.NoError(t, err)
+			w := writes(t, &altered, t.TempDir(), "altered.parquet")
 			require.NoError(t, f.read(t.Context(), old, nil, func(_ int64, c []arrow.Array, rows int) error {
 				out, err := altered.shape(c, old.schema, rows)
 				require.NoError(t, err)
 				defer release(out)
 				return w.add(out, rows)
 			}))
-			fresh, err := w.finish(&disk{})
+			fresh, err := w.finish()
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(fresh.path(), f.path()))
 		}
 	}
+}
+
+// writes begins the file name of a table in a folder of the file system.
+func writes(t testing.TB, of *table, dir, name string) *writer {
+	t.Helper()
+	d := &directory{disk: &disk{}}
+	out, err := d.disk.create(dir, name)
+	require.NoError(t, err)
+	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out)
 }
 
 // scanned reads a table with penstock's own eyes.

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ type position struct {
 }
 
 // moved is the manifest with the cursor that its stream has come to since.
-func (f *folder) moved(m *manifest) (*manifest, error) {
-	name := filepath.Join(f.path, positionName)
+func (s *dirShelf) moved(m *manifest) (*manifest, error) {
+	name := filepath.Join(s.path, positionName)
 	text, err := os.ReadFile(name)
 	if gone(err) {
 		return m, nil
@@ -46,7 +47,7 @@ func (f *folder) moved(m *manifest) (*manifest, error) {
 		return m, nil
 	}
 	out := *m
-	out.Cursor, out.Run, out.moves, out.movedAt = p.Cursor, p.Run, p.Moves, p.At
+	out.Cursor, out.Run, out.Moves, out.MovedAt = p.Cursor, p.Run, p.Moves, p.At
 	return &out, nil
 }
 
@@ -69,37 +70,41 @@ func (m *manifest) content() ([]byte, error) {
 	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
 }
 
-// move makes the cursor durable where there is nothing else to commit. The lock
+// moved is the manifest that the transaction began from, with its cursor.
+func (x *tx) moved() *manifest {
+	out := *x.base
+	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
+	return &out
+}
+
+// move implements [draft]: the cursor becomes durable, and nothing else. The lock
 // has been held since the fence was checked. // Invariants 2, 13
-func (x *tx) move() error {
-	p := position{
-		Of: generation{Sequence: x.base.Sequence, At: x.base.At}, Moves: x.base.moves + 1,
-		Cursor: x.next.Cursor, Run: x.next.Run, At: x.next.At,
-	}
+func (d *dirDraft) move(_ context.Context, m *manifest) error {
+	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	if err := x.lake.step("position"); err != nil {
+	if err := d.step("position"); err != nil {
 		return err
 	}
-	fresh := filepath.Join(x.folder.path, tmpPrefix+randomName())
-	if err := x.lake.disk.write(fresh, append(text, '\n')); err != nil {
+	fresh := filepath.Join(d.path, tmpPrefix+randomName())
+	if err := d.disk.write(fresh, append(text, '\n')); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := x.lake.step("publish"); err != nil {
+	if err := d.step("publish"); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := os.Rename(fresh, filepath.Join(x.folder.path, positionName)); err != nil {
+	if err := os.Rename(fresh, filepath.Join(d.path, positionName)); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	return x.lake.disk.flushDir(x.folder.path)
+	return d.disk.flushDir(d.path)
 }
 
 // scanState hands out the row of [load.State] of a stream that has moved since
 // the row in its generation's files was written.
 func (m *manifest) scanState(columns []string, each func(arrow.RecordBatch) error) error {
-	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.movedAt}
+	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func (f *file) read(ctx context.Context, t *table, columns []string, each func(f
 	if f.Rows == 0 {
 		return nil
 	}
-	r, err := pqfile.OpenParquetFile(f.path(), false)
+	r, err := f.open(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", f.path(), err)
 	}
@@ -35,6 +35,19 @@ func (f *file) read(ctx context.Context, t *table, columns []string, each func(f
 		return fmt.Errorf("read %s: %w", f.path(), err)
 	}
 	return nil
+}
+
+// open reads the footer.
+func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
+	in, err := f.shelf.open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	r, err := pqfile.NewParquetReader(in)
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return r, nil
 }
 
 func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns []string, each func(int64, []arrow.Array, int) error) error {

@@ -90,7 +90,7 @@ func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file
 		w.abandon()
 		return nil, err
 	}
-	return w.finish(&x.lake.disk)
+	return w.finish()
 }
 
 func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int) error) error {

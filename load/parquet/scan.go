@@ -14,7 +14,7 @@ import (
 
 // Scan implements [load.Destination].
 func (l *Lake) Scan(ctx context.Context, name string, columns []string, each func(arrow.RecordBatch) error) error {
-	all, err := l.manifests()
+	all, err := l.manifests(ctx)
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", name, err)
 	}
@@ -23,13 +23,13 @@ func (l *Lake) Scan(ctx context.Context, name string, columns []string, each fun
 		if t == nil {
 			continue
 		}
-		c, err := m.condition(t)
+		c, err := m.condition(ctx, t)
 		if diff := c.diff(); err == nil && diff != nil {
 			err = &load.ForeignChange{Table: name, Diff: diff}
 		}
 		switch {
 		case err != nil:
-		case name == load.State.Name && m.moves > 0:
+		case name == load.State.Name && m.Moves > 0:
 			err = m.scanState(columns, each)
 		default:
 			err = t.scan(ctx, m.files(t), columns, each)
@@ -62,11 +62,11 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 // Path is where a table's files are: the folder of the generation that counts
 // now, with no link in it. For penstock's own tables, which lie with every
 // stream, it is a pattern that finds their files, through the links.
-func (l *Lake) Path(_ context.Context, name string) (string, error) {
+func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if load.Own(name) {
-		return filepath.Join(l.o.Path, "*", current, folderOf(name), "*"+suffix), nil
+		return l.storage.pattern(name), nil
 	}
-	all, err := l.manifests()
+	all, err := l.manifests(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
@@ -81,8 +81,8 @@ func (l *Lake) Path(_ context.Context, name string) (string, error) {
 // Files are the files of every table as they stand, by the table's name, from
 // one generation of each stream. They stay in place for as long as generations
 // are kept, whatever is committed meanwhile.
-func (l *Lake) Files(_ context.Context) (map[string][]string, error) {
-	all, err := l.manifests()
+func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
+	all, err := l.manifests(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list files: %w", err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -26,10 +24,10 @@ type tx struct {
 	of     load.Pass
 	pass   *pass
 
-	pending []*load.Staged // in the order of their first batch
-	next    *manifest      // nil before the first Apply
-	work    string         // the folder that becomes the next generation
-	lock    *state.Lock
+	pending []*load.Staged   // in the order of their first batch
+	next    *manifest        // nil before the first Apply
+	draft   draft            // what becomes the next generation
+	free    func() error     // lets go of the shelf; nil before it was taken
 	bits    map[int64]bitset // rows carried, where this transaction has looked
 	stamp   time.Time        // of the changes to tables that it records
 	log     *changeLog
@@ -39,9 +37,9 @@ type tx struct {
 }
 
 // Begin implements [load.Destination].
-func (l *Lake) Begin(_ context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	f := l.folder(k)
-	m, err := f.of(k)
+	m, err := f.of(ctx, k)
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
@@ -69,11 +67,10 @@ func (x *tx) start(ctx context.Context) error {
 	for _, step := range []func() error{
 		func() error { return x.take(ctx) },
 		func() error { return x.lake.step("begin") },
-		func() error { return x.lake.usable(x.folder) },
-		func() error { return x.lake.recover(x.folder) },
-		x.unmoved,
+		func() error { return x.unmoved(ctx) },
+		func() error { return x.tidy(ctx) },
 		ctx.Err,
-		x.open,
+		func() error { return x.open(ctx) },
 		func() error { return x.sound(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -91,19 +88,19 @@ func (x *tx) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	lock, err := x.lake.lock(ctx, x.folder)
+	free, err := x.folder.shelf.hold(ctx)
 	if err != nil {
 		<-x.folder.writer
 		return err
 	}
-	x.lock = lock
+	x.free = free
 	return nil
 }
 
 // unmoved checks the fence: the folder's generation is still the one that the
 // transaction began from. // Invariant 13
-func (x *tx) unmoved() error {
-	now, err := x.folder.of(x.key)
+func (x *tx) unmoved(ctx context.Context) error {
+	now, err := x.folder.of(ctx, x.key)
 	if err != nil {
 		return err
 	}
@@ -112,6 +109,11 @@ func (x *tx) unmoved() error {
 	}
 	x.base = now
 	return nil
+}
+
+// tidy removes what others have left. What counts is x.base.
+func (x *tx) tidy(ctx context.Context) error {
+	return x.folder.shelf.tidy(ctx, x.base, x.of.Run)
 }
 
 func sequenceOf(m *manifest) int64 {
@@ -125,7 +127,7 @@ func movesOf(m *manifest) int64 {
 	if m == nil {
 		return 0
 	}
-	return m.moves
+	return m.Moves
 }
 
 func cursorOf(m *manifest) state.Cursor {
@@ -136,10 +138,11 @@ func cursorOf(m *manifest) state.Cursor {
 }
 
 // open begins the next generation as a copy of the one there is.
-func (x *tx) open() error {
-	next := &manifest{Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream}
+func (x *tx) open(ctx context.Context) (err error) {
+	next := &manifest{shelf: x.folder.shelf, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream}
 	if x.base != nil {
 		next = x.base.clone()
+		next.Moves, next.MovedAt = 0, time.Time{}
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
@@ -147,7 +150,10 @@ func (x *tx) open() error {
 	if !x.stamp.After(next.Changed) {
 		x.stamp = next.Changed.Add(time.Microsecond)
 	}
-	x.next, x.work = next, filepath.Join(x.folder.path, tmpPrefix+randomName()) // made by the first file
+	if x.draft, err = x.folder.shelf.draft(ctx); err != nil {
+		return err
+	}
+	x.next = next
 	return nil
 }
 
@@ -216,12 +222,12 @@ func (x *tx) Rollback() error {
 	for _, s := range x.own {
 		s.Release()
 	}
-	if x.lock == nil {
+	if x.free == nil {
 		return nil
 	}
 	var err error
-	if x.work != "" {
-		err = os.RemoveAll(x.work)
+	if x.draft != nil {
+		err = x.draft.discard()
 	}
 	x.folder.keys.prune(x.base)
 	if err = errors.Join(err, x.end()); err != nil {
@@ -232,7 +238,7 @@ func (x *tx) Rollback() error {
 
 // end lets go of the folder.
 func (x *tx) end() error {
-	err := x.lock.Release()
+	err := x.free()
 	<-x.folder.writer
 	return err
 }

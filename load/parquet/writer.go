@@ -2,17 +2,13 @@ package parquet
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
-	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/zeebo/xxh3"
 
@@ -36,7 +32,7 @@ const (
 type writer struct {
 	t    *table
 	bare *arrow.Schema // of the table, without the metadata that readers have no use for
-	f    *os.File
+	f    output
 	out  *bufio.Writer
 	sum  *xxh3.Hasher
 	pq   *pqarrow.FileWriter // nil before the first batch
@@ -46,20 +42,12 @@ type writer struct {
 	repeating []bool // columns, in order: few of their values differ, to begin with
 }
 
-// create begins the file name of a table in its folder dir.
-func (l *Lake) create(t *table, dir, name string) (*writer, error) {
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	w := &writer{t: t, bare: bare(t.schema), f: f, sum: xxh3.New(), file: &file{Name: name, dir: dir}}
+// newWriter writes the rows of a table to the file f, which out makes.
+func newWriter(t *table, f *file, out output) *writer {
+	w := &writer{t: t, bare: bare(t.schema), f: out, sum: xxh3.New(), file: f}
 	w.out = bufio.NewWriterSize(w, 64<<10)
 	w.low = newBounds(t)
-	return w, nil
+	return w
 }
 
 // bare is the schema without metadata but what the columns and the rows mean.
@@ -222,44 +210,28 @@ func (w *writer) addColumn(c int, parts []arrow.Array, rows int) error {
 }
 
 // finish makes the file durable and reads its footer back.
-func (w *writer) finish(d *disk) (*file, error) {
+func (w *writer) finish() (*file, error) {
 	if w.pq == nil {
 		if err := w.begin(nil); err != nil {
-			return nil, errors.Join(err, w.f.Close())
+			w.abandon()
+			return nil, err
 		}
 	}
 	err := w.pq.Close()
 	if err == nil {
 		err = w.out.Flush()
 	}
-	if err == nil {
-		err = d.flush(w.f)
-	}
-	if err = errors.Join(err, w.f.Close()); err != nil {
+	if err != nil {
+		w.abandon()
 		return nil, err
 	}
 	w.low.into(w.file)
 	w.file.Sum = fmt.Sprintf("%016x", w.sum.Sum64())
-	return w.file, w.file.verify()
+	if err := w.f.finish(w.file); err != nil {
+		return nil, err
+	}
+	return w.file, nil
 }
 
-// abandon gives the file up. Its folder is removed with all else of the
-// transaction.
-func (w *writer) abandon() { _ = w.f.Close() }
-
-// verify reads the footer and takes down the size.
-func (f *file) verify() error {
-	r, err := pqfile.OpenParquetFile(f.path(), false)
-	if err != nil {
-		return fmt.Errorf("verify %s: %w", f.path(), err)
-	}
-	defer r.Close()
-	if r.NumRows() != f.Rows {
-		return fmt.Errorf("verify %s: it has %d rows, not %d", f.path(), r.NumRows(), f.Rows)
-	}
-	info, err := os.Stat(f.path())
-	if err == nil {
-		f.Size = info.Size()
-	}
-	return err
-}
+// abandon gives the file up.
+func (w *writer) abandon() { w.f.abandon() }

@@ -1,0 +1,281 @@
+package parquet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// directory keeps a lake in a folder of a file system: each stream has a folder,
+// in which a link leads to the generation that counts.
+type directory struct {
+	path     string
+	disk     *disk
+	waitLock time.Duration
+	step     func(name string) error
+	log      *slog.Logger
+	copies   sync.Once // says that files are copied
+
+	mu     sync.Mutex
+	linked bool // the file system is known to have symbolic links
+}
+
+// streams implements [storage].
+func (d *directory) streams(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil && !gone(err) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// shelf implements [storage].
+func (d *directory) shelf(name string) shelf {
+	return &dirShelf{directory: d, path: filepath.Join(d.path, name)}
+}
+
+// pattern implements [storage]: one through the links.
+func (d *directory) pattern(table string) string {
+	return filepath.Join(d.path, "*", current, folderOf(table), "*"+suffix)
+}
+
+// usable finds out whether the file system can replace a link, before work is
+// put into a commit that it could not make.
+func (d *directory) usable(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.linked {
+		return nil
+	}
+	link := filepath.Join(path, tmpPrefix+randomName())
+	if err := d.disk.point(current, link); err != nil {
+		return fmt.Errorf("%s has no symbolic links, which commits are made with: %w", path, err)
+	}
+	d.linked = true
+	return os.Remove(link)
+}
+
+// dirShelf is the folder of a stream.
+type dirShelf struct {
+	*directory
+	path string
+
+	mu   sync.Mutex
+	seen *manifest // the generation last read, as it was made
+}
+
+// where implements [shelf].
+func (s *dirShelf) where() string { return s.path }
+
+// head implements [shelf].
+func (s *dirShelf) head(context.Context) (*manifest, error) {
+	m, err := s.generation()
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return s.moved(m)
+}
+
+// generation is the manifest of the current generation, as it was made.
+func (s *dirShelf) generation() (*manifest, error) {
+	for {
+		link := filepath.Join(s.path, current)
+		target, err := os.Readlink(link)
+		if gone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", link, err)
+		}
+		sequence, ok := genNumber(target)
+		if !ok {
+			return nil, fmt.Errorf("%s is no link to a generation, but to %q", link, target)
+		}
+		s.mu.Lock()
+		known := s.seen
+		s.mu.Unlock()
+		if known != nil && known.Sequence == sequence {
+			return known, nil
+		}
+		m, err := s.read(filepath.Join(s.path, target))
+		if gone(err) {
+			if now, _ := os.Readlink(link); now != target {
+				continue // it was removed while we looked
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.seen = m
+		s.mu.Unlock()
+		return m, nil
+	}
+}
+
+// read reads the manifest of a generation.
+func (s *dirShelf) read(gen string) (*manifest, error) {
+	text, err := os.ReadFile(filepath.Join(gen, manifestName))
+	if err != nil {
+		return nil, err
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(gen, manifestName), err)
+	}
+	if err := m.prepare(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", gen, err)
+	}
+	m.locate(s, gen)
+	return m, nil
+}
+
+// hold implements [shelf]: this process is the only one that commits to the
+// folder, until it gives the lock back or dies; one that was stopped keeps the
+// others out. // Invariant 13
+func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
+	if err := s.disk.makeAll(s.path); err != nil {
+		return nil, err
+	}
+	lock, err := state.Acquire(ctx, filepath.Join(s.path, lockName), max(0, s.waitLock))
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+// tidy implements [shelf]: the link is the truth, and what it does not lead to
+// was never committed, or is past. The lock is held.
+func (s *dirShelf) tidy(_ context.Context, m *manifest, _ string) error {
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		if err := orphaned(s.path, entries); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if leftover(e.Name(), m) {
+			if err := discard(filepath.Join(s.path, e.Name())); err != nil {
+				return fmt.Errorf("tidy up: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// leftover reports whether a name in a folder whose current generation is m is
+// of something that a process which died has left, or that is outdated.
+func leftover(name string, m *manifest) bool {
+	if strings.HasPrefix(name, tmpPrefix) || strings.HasPrefix(name, trashPrefix) {
+		return true
+	}
+	sequence, ok := genNumber(name)
+	if !ok || m == nil || sequence == m.Sequence {
+		return ok && m == nil
+	}
+	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
+}
+
+// orphaned refuses a folder whose link somebody has removed: only the first
+// generation may stand there without one.
+func orphaned(path string, entries []os.DirEntry) error {
+	for _, e := range entries {
+		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {
+			return &load.ForeignChange{Table: filepath.Base(path), Diff: []string{fmt.Sprintf(
+				"the link %s is gone: point it at the generation that counts again, or remove the folder to load it anew", filepath.Join(path, current))}}
+		}
+	}
+	return nil
+}
+
+// discard removes a folder: out of the readers' sight first, so that none
+// finds half of it.
+func discard(path string) error {
+	dir, name := filepath.Split(path)
+	if !strings.HasPrefix(name, trashPrefix) && !strings.HasPrefix(name, tmpPrefix) {
+		away := filepath.Join(dir, trashPrefix+randomName())
+		if err := os.Rename(path, away); err != nil {
+			return err
+		}
+		path = away
+	}
+	return os.RemoveAll(path)
+}
+
+// clean tidies up at once, unless another process is at work in the folder.
+func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
+	if dirty, err := s.dirty(m); err != nil || !dirty {
+		return err
+	}
+	lock, err := state.Acquire(ctx, filepath.Join(s.path, lockName), 0)
+	if errors.Is(err, state.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if m, err = s.head(ctx); err == nil {
+		err = s.tidy(ctx, m, "")
+	}
+	return errors.Join(err, lock.Release())
+}
+
+// dirty reports whether there is something to tidy up.
+func (s *dirShelf) dirty(m *manifest) (bool, error) {
+	entries, err := os.ReadDir(s.path)
+	for _, e := range entries {
+		if leftover(e.Name(), m) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// live implements [shelf].
+func (s *dirShelf) live(_ context.Context, m *manifest, t *table) (map[string]int64, error) {
+	dir := filepath.Join(m.dir, t.Folder)
+	live := map[string]int64{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		live[name] = info.Size()
+		return err
+	})
+	if gone(err) {
+		if _, err := os.Lstat(dir); gone(err) {
+			return nil, nil
+		}
+		return live, nil
+	}
+	return live, err
+}
+
+// open implements [shelf].
+func (s *dirShelf) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }

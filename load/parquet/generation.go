@@ -1,0 +1,182 @@
+package parquet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	pqfile "github.com/apache/arrow-go/v18/parquet/file"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// dirDraft is a generation in the making: a folder that is renamed when it is
+// complete.
+type dirDraft struct {
+	*dirShelf
+	work string // made by the first file; "" once it is everyone's
+}
+
+// draft implements [shelf].
+func (s *dirShelf) draft(context.Context) (draft, error) {
+	if err := s.usable(s.path); err != nil {
+		return nil, err
+	}
+	return &dirDraft{dirShelf: s, work: filepath.Join(s.path, tmpPrefix+randomName())}, nil
+}
+
+// create implements [draft].
+func (d *dirDraft) create(t *table, name string) (output, error) {
+	return d.disk.create(filepath.Join(d.work, t.Folder), name)
+}
+
+// assemble implements [draft]: it completes the folder by the files of the last
+// generation that still stand, and the manifest.
+func (d *dirDraft) assemble(_ context.Context, m *manifest) error {
+	folders, wanted := map[string]bool{}, map[string]bool{}
+	for _, t := range m.Tables {
+		for _, f := range m.files(t) {
+			to := filepath.Join(d.work, t.Folder, f.Name)
+			folders[filepath.Dir(to)] = true
+			folders[filepath.Join(d.work, t.Folder)] = true
+			wanted[to] = true
+			if f.path() == to {
+				continue
+			}
+			if err := d.keep(m, f.path(), to); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.sweep(wanted); err != nil {
+		return err
+	}
+	for dir := range folders {
+		if err := d.disk.flushDir(dir); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := d.step("manifest"); err != nil {
+		return err
+	}
+	if err := d.disk.write(filepath.Join(d.work, manifestName), append(text, '\n')); err != nil {
+		return err
+	}
+	return d.disk.flushDir(d.work)
+}
+
+// keep takes a file over as it is.
+func (d *dirDraft) keep(m *manifest, from, to string) error {
+	err := os.MkdirAll(filepath.Dir(to), 0o755)
+	if err != nil {
+		return err
+	}
+	copied, err := d.disk.place(from, to)
+	if gone(err) {
+		return &load.ForeignChange{Table: m.Stream, Diff: []string{fmt.Sprintf("the file %s is gone", from)}}
+	}
+	if copied {
+		d.copies.Do(func() {
+			d.log.Warn("the file system has no hard links: each commit copies all files of its stream", "folder", d.path)
+		})
+	}
+	return err
+}
+
+// sweep removes files which this transaction has written and written anew
+// since.
+func (d *dirDraft) sweep(wanted map[string]bool) error {
+	return filepath.WalkDir(d.work, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || wanted[path] {
+			return err
+		}
+		return os.Remove(path)
+	})
+}
+
+// publish implements [draft]: it makes the folder the next generation, and the
+// next generation the current one. The lock is still held, and has been since
+// the fence was checked: whoever else could move the link in between waits for
+// this process to go on, or to die. // Invariant 13
+func (d *dirDraft) publish(_ context.Context, m *manifest) error {
+	gen := genName(m.Sequence)
+	if err := os.Rename(d.work, filepath.Join(d.path, gen)); err != nil {
+		return err
+	}
+	d.work = filepath.Join(d.path, gen)
+	if err := d.disk.flushDir(d.path); err != nil {
+		return err
+	}
+	if err := d.step("publish"); err != nil {
+		return err
+	}
+	link := filepath.Join(d.path, tmpPrefix+randomName())
+	if err := d.disk.point(gen, link); err != nil {
+		return err
+	}
+	if err := os.Rename(link, filepath.Join(d.path, current)); err != nil {
+		return errors.Join(err, os.Remove(link))
+	}
+	d.work = "" // it is everyone's now
+	return d.disk.flushDir(d.path)
+}
+
+// discard implements [draft].
+func (d *dirDraft) discard() error {
+	if d.work == "" {
+		return nil
+	}
+	return os.RemoveAll(d.work)
+}
+
+// diskFile is a file of a generation in the making.
+type diskFile struct {
+	*os.File
+	disk *disk
+	dir  string
+}
+
+// create begins the file name in the folder dir.
+func (d *disk) create(dir, name string) (*diskFile, error) {
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{File: f, disk: d, dir: dir}, nil
+}
+
+// finish implements [output].
+func (o *diskFile) finish(f *file) error {
+	if err := errors.Join(o.disk.flush(o.File), o.Close()); err != nil {
+		return err
+	}
+	f.dir = o.dir
+	r, err := pqfile.OpenParquetFile(f.path(), false)
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", f.path(), err)
+	}
+	defer r.Close()
+	if r.NumRows() != f.Rows {
+		return fmt.Errorf("verify %s: it has %d rows, not %d", f.path(), r.NumRows(), f.Rows)
+	}
+	info, err := os.Stat(f.path())
+	if err == nil {
+		f.Size = info.Size()
+	}
+	return err
+}
+
+// abandon implements [output]. The folder is removed with all else of the
+// transaction.
+func (o *diskFile) abandon() { _ = o.Close() }
