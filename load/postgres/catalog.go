@@ -67,13 +67,35 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
+// relations is family for the schema's names in pg_class c, in terms that its
+// index by name and schema answers: a database may hold the schemas of thousands
+// of sources. Names are sorted byte by byte there, so that those which begin with
+// n__ stand from there to n`.
+func (d *DB) relations(names []string) string {
+	or := make([]string, 0, 3*len(names))
+	for _, n := range names {
+		for _, is := range []string{n, n + currentSuffix} {
+			if len(is) <= schemas.MaxName { // a longer one would be cut and mean another
+				or = append(or, "c.relname = "+literal(is))
+			}
+		}
+		if child := n + "__"; len(child) <= schemas.MaxName {
+			or = append(or, "c.relname >= "+literal(child)+" AND c.relname < "+literal(n+"_`"))
+		}
+	}
+	if or == nil {
+		return "false"
+	}
+	return "c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(d.o.Schema) + ") AND (" + strings.Join(or, " OR ") + ")"
+}
+
 func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[string]*object, error) {
 	all := map[string]*object{}
 	query := `SELECT c.relname, c.relkind, c.relrowsecurity, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
 		a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
-		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		FROM pg_catalog.pg_class c
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE n.nspname = ` + literal(d.o.Schema) + " AND " + family("c.relname::text", names) + " ORDER BY c.relname, a.attnum"
+		WHERE ` + d.relations(names) + " ORDER BY c.relname, a.attnum"
 	err := s.query(ctx, query, func(v [][]byte) error {
 		o := all[string(v[0])]
 		if o == nil {
@@ -100,9 +122,9 @@ func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[s
 // readKeys adds the keys by which rows are unique.
 func (d *DB) readKeys(ctx context.Context, s *session, names []string, all map[string]*object) error {
 	query := `SELECT c.relname, pg_catalog.string_agg(a.attname, E'\n' ORDER BY k.place)
-		FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
+		FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid,
 		LATERAL pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k (number, place) JOIN pg_catalog.pg_attribute a ON a.attnum = k.number
-		WHERE a.attrelid = c.oid AND n.nspname = ` + literal(d.o.Schema) + " AND " + family("c.relname::text", names) + `
+		WHERE a.attrelid = c.oid AND ` + d.relations(names) + `
 		AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
 		GROUP BY c.relname, i.indexrelid`
 	return s.query(ctx, query, func(v [][]byte) error {
