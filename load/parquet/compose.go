@@ -57,7 +57,7 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWriter(t, &file{Name: name, shelf: x.folder.shelf}, out), nil
+	return newWriter(t, &file{Name: name, shelf: x.folder.shelf}, out, &x.lake.kept), nil
 }
 
 // pieces hands out staged rows, batch by batch, in their order.

@@ -1,98 +1,125 @@
 package parquet
 
 import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// So many texts, and bytes of them, a dictionary holds that is made here.
+// So many values, and bytes of them, a dictionary holds.
 const (
-	dictionaryTexts = 1 << 14
-	dictionaryBytes = 512 << 10
+	dictionaryValues = 1 << 14
+	dictionaryBytes  = 512 << 10
 )
 
-// textDictionary is the type of a column whose texts stand once each, and their
-// places for each row.
-var textDictionary = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
-
-// dictionary gathers the texts of a column.
+// dictionary has the values of a column once each, and for each row the place of
+// its value among them. It is filled before the first page is written.
 type dictionary struct {
-	places map[string]int32
-	texts  []string
-	bytes  int
-	last   string // was asked for last: equal texts mostly follow each other
-	at     int32  // its place
+	*tools      // places has that of each row that is not null
+	values int  // how many there are
+	plain  leaf // has them, encoded, and their bounds
+	taken  int  // rows that are not null, up to the page at hand
+	first  int  // of the page at hand
+	fill   func(a arrow.Array, from, to int) bool
 }
 
-// encodeTexts gives the parts of a column of texts one dictionary, which the
-// encoder of the file takes as it is: it finds the place of a text itself at ten
-// times the cost. It reports false where the parts are to be written as they
-// are: they are no texts, or too many differ, or there are none. The caller
-// releases the arrays.
-func encodeTexts(parts []arrow.Array) ([]arrow.Array, bool) {
-	d := dictionary{places: map[string]int32{}}
-	places := make([][]int32, len(parts))
-	for i, p := range parts {
-		texts, ok := p.(*array.String)
-		if !ok {
-			return nil, false
-		}
-		if places[i], ok = d.take(texts); !ok {
-			return nil, false
-		}
+// newDictionary is for values of a type; nil where it has no dictionary.
+func newDictionary(t arrow.DataType, with *tools) *dictionary {
+	with.places = with.places[:0]
+	d := &dictionary{tools: with, plain: leafOf(t, with)}
+	switch t.(type) {
+	case *arrow.StringType:
+		d.fill = filler(d, func(a arrow.Array) func(int) string { return a.(*array.String).Value }, func(v string) int { return len(v) + 4 })
+	case *arrow.Int64Type:
+		d.plain = &plainIntegers{integers{tools: with}}
+		d.fill = filler(d, func(a arrow.Array) func(int) int64 { return a.(*array.Int64).Value }, width[int64](8))
+	case *arrow.TimestampType:
+		d.plain = &plainIntegers{integers{tools: with}}
+		d.fill = filler(d, func(a arrow.Array) func(int) arrow.Timestamp { return a.(*array.Timestamp).Value }, width[arrow.Timestamp](8))
+	case *arrow.Date32Type:
+		d.fill = filler(d, func(a arrow.Array) func(int) arrow.Date32 { return a.(*array.Date32).Value }, width[arrow.Date32](4))
+	case *arrow.Float64Type:
+		d.fill = filler(d, func(a arrow.Array) func(int) uint64 {
+			f := a.(*array.Float64)
+			return func(i int) uint64 { return math.Float64bits(f.Value(i)) }
+		}, width[uint64](8))
+	case *arrow.Decimal128Type:
+		d.fill = filler(d, func(a arrow.Array) func(int) decimal128.Num { return a.(*array.Decimal128).Value }, width[decimal128.Num](16))
+	default:
+		return nil
 	}
-	if len(d.texts) == 0 {
-		return nil, false
-	}
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	defer b.Release()
-	b.AppendValues(d.texts, nil)
-	values := b.NewArray()
-	defer values.Release()
-	out := make([]arrow.Array, len(parts))
-	for i, p := range parts {
-		from := p.Data()
-		data := array.NewData(arrow.PrimitiveTypes.Int32, p.Len(),
-			[]*memory.Buffer{from.Buffers()[0], memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(places[i]))}, nil, p.NullN(), from.Offset())
-		indices := array.NewInt32Data(data)
-		data.Release()
-		out[i] = array.NewDictionaryArray(textDictionary, indices, values)
-		indices.Release()
-	}
-	return out, true
+	return d
 }
 
-// take is the place of each row's text, from the array's offset on. It reports
+func width[T any](n int) func(T) int { return func(T) int { return n } }
+
+// filler is the function that finds the places of an array's values. It reports
 // false when the dictionary is full.
-func (d *dictionary) take(texts *array.String) ([]int32, bool) {
-	offset := texts.Data().Offset()
-	out := make([]int32, offset+texts.Len())
-	for i := range texts.Len() {
-		if texts.IsNull(i) {
-			continue
-		}
-		if v := texts.Value(i); v != d.last || len(d.texts) == 0 {
-			if !d.find(v) {
-				return nil, false
+func filler[T comparable](d *dictionary, of func(arrow.Array) func(int) T, size func(T) int) func(arrow.Array, int, int) bool {
+	places := map[T]uint32{}
+	var last T // was asked for last: equal values mostly follow each other
+	var at uint32
+	bytes := 0
+	return func(a arrow.Array, from, to int) bool {
+		value, whole := of(a), a.NullN() == 0
+		for i := from; i < to; i++ {
+			if !whole && a.IsNull(i) {
+				continue
 			}
+			if v := value(i); v != last || d.values == 0 {
+				place, ok := places[v]
+				if !ok {
+					if bytes += size(v); d.values == dictionaryValues || bytes > dictionaryBytes {
+						return false
+					}
+					place = uint32(d.values)
+					places[v] = place
+					d.values++
+					d.plain.take(a, i, i+1)
+				}
+				last, at = v, place
+			}
+			d.places = append(d.places, at)
 		}
-		out[offset+i] = d.at
+		return true
 	}
-	return out, true
 }
 
-// find goes to the place of a text.
-func (d *dictionary) find(v string) bool {
-	at, ok := d.places[v]
-	if !ok {
-		if d.bytes += len(v); len(d.texts) == dictionaryTexts || d.bytes > dictionaryBytes {
-			return false
-		}
-		at = int32(len(d.texts))
-		d.texts = append(d.texts, v)
-		d.places[v] = at
+func (d *dictionary) take(a arrow.Array, from, to int) {
+	if a.NullN() == 0 {
+		d.taken += to - from
+		return
 	}
-	d.last, d.at = v, at
-	return true
+	for i := from; i < to; i++ {
+		if a.IsValid(i) {
+			d.taken++
+		}
+	}
+}
+
+func (d *dictionary) size() int { return (d.taken - d.first) * bits.Len(uint(d.values)) / 8 }
+
+func (d *dictionary) encode(dst []byte) []byte {
+	width := max(1, bits.Len(uint(d.values-1)))
+	dst = appendHybrid(append(dst, byte(width)), d.places[d.first:d.taken], uint(width))
+	d.first = d.taken
+	return dst
+}
+
+func (d *dictionary) bounds(s *metadata.EncodedStatistics) { d.plain.bounds(s) }
+
+// plainIntegers stand in a dictionary as they are.
+type plainIntegers struct{ integers }
+
+func (l *plainIntegers) encode(dst []byte) []byte {
+	for _, v := range l.tools.integers {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
+	}
+	l.tools.integers = l.tools.integers[:0]
+	return dst
 }

@@ -24,6 +24,7 @@ type Lake struct {
 	disk    *disk
 	storage storage
 	scratch scratch
+	kept    sync.Pool // of [tools]
 
 	mu      sync.Mutex
 	streams map[string]*folder // by name

@@ -120,7 +120,7 @@ func writes(t testing.TB, of *table, dir, name string) *writer {
 	d := &directory{disk: &disk{}}
 	out, err := d.disk.create(dir, name)
 	require.NoError(t, err)
-	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out)
+	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out, &sync.Pool{})
 }
 
 // scanned reads a table with penstock's own eyes.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -39,12 +40,14 @@ type writer struct {
 	file *file
 	low  bounds
 
-	repeating []bool // columns, in order: few of their values differ, to begin with
+	kept  *sync.Pool // of [tools]
+	whole bool       // an encoder has written the file
 }
 
-// newWriter writes the rows of a table to the file f, which out makes.
-func newWriter(t *table, f *file, out output) *writer {
-	w := &writer{t: t, bare: bare(t.schema), f: out, sum: xxh3.New(), file: f}
+// newWriter writes the rows of a table to the file f, which out makes, with
+// tools that are kept.
+func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
+	w := &writer{t: t, bare: bare(t.schema), f: out, sum: xxh3.New(), file: f, kept: kept}
 	w.out = bufio.NewWriterSize(w, 64<<10)
 	w.low = newBounds(t)
 	return w
@@ -81,14 +84,9 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 		parquet.WithDictionaryDefault(false), parquet.WithDataPageVersion(parquet.DataPageV1),
 		parquet.WithMaxRowGroupLength(rowGroupRows), parquet.WithDataPageSize(pageBytes), parquet.WithCreatedBy("penstock"),
 	}
-	w.repeating = make([]bool, w.bare.NumFields())
 	for i, f := range w.bare.Fields() {
-		path := parquet.ColumnPath{f.Name}
-		if f.Type.ID() == arrow.LIST {
-			path = append(path, "list", "element")
-		}
-		if w.repeating[i] = i < len(columns) && repeats(columns[i]); w.repeating[i] {
-			props = append(props, parquet.WithDictionaryPath(path, true))
+		if i < len(columns) && repeats(columns[i]) {
+			props = append(props, parquet.WithDictionaryPath(pathOf(f), true))
 		}
 	}
 	var arrowProps []pqarrow.WriterOption
@@ -168,56 +166,51 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 	return nil
 }
 
-// addAll writes rows that are all at hand as one row group, column by column,
-// which takes less memory than to encode all columns next to each other.
+// addAll writes rows that are all at hand as one row group, and the file with
+// it, column by column.
 func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
-	if err := w.begin(batches[0]); err != nil {
-		return err
-	}
-	if err := w.pq.NewRowGroupChecked(); err != nil {
-		return err
+	if !encodable(w.bare) {
+		for i, b := range batches {
+			if err := w.add(b, rows[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	total := 0
 	for i, n := range rows {
 		total += n
 		w.low.add(batches[i], n)
 	}
+	e, err := newEncoder(w.bare, w.out, w.kept)
+	if err != nil {
+		return err
+	}
+	parts := make([]arrow.Array, len(batches))
 	for c := range w.bare.Fields() {
-		parts := make([]arrow.Array, len(batches))
 		for i, b := range batches {
 			parts[i] = b[c]
 		}
-		if err := w.addColumn(c, parts, total); err != nil {
-			return err
+		if err := e.column(c, parts, repeats(parts[0])); err != nil {
+			return fmt.Errorf("encode column %s: %w", w.bare.Field(c).Name, err)
 		}
 	}
-	w.file.Rows = int64(total)
-	return nil
-}
-
-// addColumn writes a column of a row group.
-func (w *writer) addColumn(c int, parts []arrow.Array, rows int) error {
-	typ := w.bare.Field(c).Type
-	if w.repeating[c] {
-		if encoded, ok := encodeTexts(parts); ok {
-			defer release(encoded)
-			parts, typ = encoded, textDictionary
-		}
-	}
-	column := arrow.NewChunked(typ, parts)
-	defer column.Release()
-	return w.pq.WriteColumnChunked(column, 0, int64(rows))
+	w.file.Rows, w.whole = int64(total), true
+	return e.finish(total)
 }
 
 // finish makes the file durable and reads its footer back.
 func (w *writer) finish() (*file, error) {
-	if w.pq == nil {
+	if w.pq == nil && !w.whole {
 		if err := w.begin(nil); err != nil {
 			w.abandon()
 			return nil, err
 		}
 	}
-	err := w.pq.Close()
+	var err error
+	if w.pq != nil {
+		err = w.pq.Close()
+	}
 	if err == nil {
 		err = w.out.Flush()
 	}

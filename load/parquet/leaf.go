@@ -1,0 +1,341 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/klauspost/compress/zstd"
+)
+
+// leaf takes the values of a column that are not null, and encodes them page by
+// page.
+type leaf interface {
+	// take adds rows of an array, nulls left out.
+	take(a arrow.Array, from, to int)
+	// size is about how many bytes the page has so far.
+	size() int
+	// encode appends the page's values, and begins another.
+	encode(dst []byte) []byte
+	// bounds tells the least and the greatest of all values so far.
+	bounds(s *metadata.EncodedStatistics)
+}
+
+// tools are what columns are encoded with, one after the other: the compressor
+// has tables that take longer to make than a page to compress.
+type tools struct {
+	zstd         *zstd.Encoder
+	reps, defs   []uint8 // levels of the page at hand
+	page, packed []byte
+
+	// Of the values of the page at hand, one of these has those that are not null.
+	bytes    []byte
+	integers []int64
+	bits     []uint8
+	places   []uint32 // of all pages: see [dictionary]
+}
+
+// pickTools takes tools that are kept, or makes new ones.
+func pickTools(kept *sync.Pool) (*tools, error) {
+	if t, ok := kept.Get().(*tools); ok {
+		return t, nil
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true), zstd.WithAllLitEntropyCompression(true))
+	return &tools{zstd: z}, err
+}
+
+// leafOf is the leaf for a type; nil where there is none.
+func leafOf(t arrow.DataType, with *tools) leaf {
+	switch t := t.(type) {
+	case *arrow.StringType:
+		return &texts{tools: with}
+	case *arrow.Int64Type, *arrow.TimestampType:
+		return &integers{tools: with}
+	case *arrow.Float64Type:
+		return &floats{fixed: fixed{with}}
+	case *arrow.Date32Type:
+		return &dates{fixed: fixed{with}}
+	case *arrow.Decimal128Type:
+		return &decimals{fixed: fixed{with}, width: int(pqarrow.DecimalSize(t.Precision))}
+	case *arrow.BooleanType:
+		return &bools{tools: with}
+	}
+	return nil
+}
+
+// encodingOf is how a leaf for the type encodes.
+func encodingOf(t arrow.DataType) parquet.Encoding {
+	switch t.(type) {
+	case *arrow.Int64Type, *arrow.TimestampType:
+		return parquet.Encodings.DeltaBinaryPacked
+	}
+	return parquet.Encodings.Plain
+}
+
+// texts are written with their length before each.
+type texts struct {
+	*tools
+	low, high []byte
+	some      bool
+}
+
+func (l *texts) take(a arrow.Array, from, to int) {
+	s := a.(*array.String)
+	if from == to {
+		return // there may be no offsets
+	}
+	var data []byte
+	if b := s.Data().Buffers()[2]; b != nil {
+		data = b.Bytes()
+	}
+	offsets, whole := s.ValueOffsets(), s.NullN() == 0
+	for i := from; i < to; i++ {
+		if !whole && s.IsNull(i) {
+			continue
+		}
+		v := data[offsets[i]:offsets[i+1]]
+		l.bytes = append(binary.LittleEndian.AppendUint32(l.bytes, uint32(len(v))), v...)
+		l.see(v)
+	}
+}
+
+// see widens the bounds to hold v.
+func (l *texts) see(v []byte) {
+	switch {
+	case !l.some:
+		l.some, l.low, l.high = true, v, v
+	case bytes.Compare(v, l.low) < 0:
+		l.low = v
+	case bytes.Compare(v, l.high) > 0:
+		l.high = v
+	}
+}
+
+func (l *texts) size() int { return len(l.bytes) }
+
+func (l *texts) encode(dst []byte) []byte {
+	dst = append(dst, l.bytes...)
+	l.bytes = l.bytes[:0]
+	return dst
+}
+
+func (l *texts) bounds(s *metadata.EncodedStatistics) {
+	if l.some {
+		s.SetMin(l.low).SetMax(l.high)
+	}
+}
+
+// integers are written as differences.
+type integers struct {
+	*tools
+	low, high int64
+	some      bool
+}
+
+func (l *integers) take(a arrow.Array, from, to int) {
+	switch a := a.(type) {
+	case *array.Int64:
+		takeIntegers(l, a, a.Int64Values(), from, to)
+	case *array.Timestamp:
+		takeIntegers(l, a, a.TimestampValues(), from, to)
+	}
+}
+
+func takeIntegers[T ~int64](l *integers, a arrow.Array, values []T, from, to int) {
+	whole := a.NullN() == 0
+	for i := from; i < to; i++ {
+		if !whole && a.IsNull(i) {
+			continue
+		}
+		v := int64(values[i])
+		if !l.some {
+			l.some, l.low, l.high = true, v, v
+		}
+		l.low, l.high = min(l.low, v), max(l.high, v)
+		l.tools.integers = append(l.tools.integers, v)
+	}
+}
+
+func (l *integers) size() int { return 8 * len(l.tools.integers) }
+
+func (l *integers) encode(dst []byte) []byte {
+	dst = appendDeltas(dst, l.tools.integers)
+	l.tools.integers = l.tools.integers[:0]
+	return dst
+}
+
+func (l *integers) bounds(s *metadata.EncodedStatistics) {
+	if l.some {
+		s.SetMin(binary.LittleEndian.AppendUint64(nil, uint64(l.low)))
+		s.SetMax(binary.LittleEndian.AppendUint64(nil, uint64(l.high)))
+	}
+}
+
+// fixed are values of one width, written as they are.
+type fixed struct{ *tools }
+
+func (l *fixed) size() int { return len(l.bytes) }
+
+func (l *fixed) encode(dst []byte) []byte {
+	dst = append(dst, l.bytes...)
+	l.bytes = l.bytes[:0]
+	return dst
+}
+
+type floats struct {
+	fixed
+	low, high float64
+	some      bool
+}
+
+func (l *floats) take(a arrow.Array, from, to int) {
+	f := a.(*array.Float64)
+	for i := from; i < to; i++ {
+		if f.IsNull(i) {
+			continue
+		}
+		v := f.Value(i)
+		l.bytes = binary.LittleEndian.AppendUint64(l.bytes, math.Float64bits(v))
+		switch {
+		case math.IsNaN(v): // of no order
+		case !l.some:
+			l.some, l.low, l.high = true, v, v
+		default:
+			l.low, l.high = min(l.low, v), max(l.high, v)
+		}
+	}
+}
+
+// bounds gives a zero the sign that leaves out neither.
+func (l *floats) bounds(s *metadata.EncodedStatistics) {
+	if !l.some {
+		return
+	}
+	low, high := l.low, l.high
+	if low == 0 {
+		low = math.Copysign(0, -1)
+	}
+	if high == 0 {
+		high = 0
+	}
+	s.SetMin(binary.LittleEndian.AppendUint64(nil, math.Float64bits(low)))
+	s.SetMax(binary.LittleEndian.AppendUint64(nil, math.Float64bits(high)))
+}
+
+type dates struct {
+	fixed
+	low, high arrow.Date32
+	some      bool
+}
+
+func (l *dates) take(a arrow.Array, from, to int) {
+	d := a.(*array.Date32)
+	for i := from; i < to; i++ {
+		if d.IsNull(i) {
+			continue
+		}
+		v := d.Value(i)
+		if !l.some {
+			l.some, l.low, l.high = true, v, v
+		}
+		l.low, l.high = min(l.low, v), max(l.high, v)
+		l.bytes = binary.LittleEndian.AppendUint32(l.bytes, uint32(v))
+	}
+}
+
+func (l *dates) bounds(s *metadata.EncodedStatistics) {
+	if l.some {
+		s.SetMin(binary.LittleEndian.AppendUint32(nil, uint32(l.low)))
+		s.SetMax(binary.LittleEndian.AppendUint32(nil, uint32(l.high)))
+	}
+}
+
+// decimals are written in as many bytes as their precision takes, the highest
+// first.
+type decimals struct {
+	fixed
+	width     int
+	low, high decimal128.Num
+	some      bool
+}
+
+func (l *decimals) take(a arrow.Array, from, to int) {
+	d := a.(*array.Decimal128)
+	for i := from; i < to; i++ {
+		if d.IsNull(i) {
+			continue
+		}
+		v := d.Value(i)
+		switch {
+		case !l.some:
+			l.some, l.low, l.high = true, v, v
+		case v.Less(l.low):
+			l.low = v
+		case l.high.Less(v):
+			l.high = v
+		}
+		l.bytes = l.append(l.bytes, v)
+	}
+}
+
+func (l *decimals) append(dst []byte, v decimal128.Num) []byte {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(v.HighBits()))
+	binary.BigEndian.PutUint64(b[8:], v.LowBits())
+	return append(dst, b[16-l.width:]...)
+}
+
+func (l *decimals) bounds(s *metadata.EncodedStatistics) {
+	if l.some {
+		s.SetMin(l.append(nil, l.low)).SetMax(l.append(nil, l.high))
+	}
+}
+
+// bools are written as bits.
+type bools struct {
+	*tools
+	yes, not bool // seen
+}
+
+func (l *bools) take(a arrow.Array, from, to int) {
+	b := a.(*array.Boolean)
+	for i := from; i < to; i++ {
+		switch {
+		case b.IsNull(i):
+		case b.Value(i):
+			l.bits, l.yes = append(l.bits, 1), true
+		default:
+			l.bits, l.not = append(l.bits, 0), true
+		}
+	}
+}
+
+func (l *bools) size() int { return len(l.bits) / 8 }
+
+func (l *bools) encode(dst []byte) []byte {
+	dst = pack(dst, l.bits, 1)
+	l.bits = l.bits[:0]
+	return dst
+}
+
+func (l *bools) bounds(s *metadata.EncodedStatistics) {
+	if !l.yes && !l.not {
+		return
+	}
+	least, most := byte(1), byte(0)
+	if l.not {
+		least = 0
+	}
+	if l.yes {
+		most = 1
+	}
+	s.SetMin([]byte{least}).SetMax([]byte{most})
+}
