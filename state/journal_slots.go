@@ -75,6 +75,9 @@ func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRec
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
+// Orphans implements [SlotBook]: one process at a time has the file.
+func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
+
 // Slots are the last records of a pipeline, the newest first.
 func (j *JournalFile) Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error) {
 	return j.slots(ctx, `WHERE pipeline = ? ORDER BY due DESC LIMIT ?`, pipeline, limit)

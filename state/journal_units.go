@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,16 +20,13 @@ func (j *JournalFile) AddUnits(ctx context.Context, units []Unit) (added []Unit,
 	err = j.change(ctx, "add units", func(tx *sql.Tx) error {
 		added = nil
 		for _, u := range units {
-			err := tx.QueryRowContext(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before) VALUES (?, ?, ?, ?, 'waiting', ?)
-				ON CONFLICT DO NOTHING RETURNING id`, u.Run, u.Pipeline, u.Source, u.Part, micros(u.NotBefore)).Scan(&u.ID)
-			if err == sql.ErrNoRows {
-				continue
-			}
+			one, err := scanUnits(tx.QueryContext(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before) VALUES (?, ?, ?, ?, 'waiting', ?)
+				ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE run = excluded.run
+				RETURNING `+unitColumns, u.Run, u.Pipeline, u.Source, u.Part, micros(u.NotBefore)))
 			if err != nil {
 				return err
 			}
-			u.State = UnitWaiting
-			added = append(added, u)
+			added = append(added, one...)
 		}
 		return forgetUnits(ctx, tx, units)
 	})
@@ -73,6 +72,7 @@ func (j *JournalFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, er
 			now.UnixMicro(), c.Worker, now.Add(c.For).UnixMicro(), run, pipeline, source, c.Unit, orAll(c.Limit)))
 		return err
 	})
+	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.ID, b.ID) })
 	return units, err
 }
 

@@ -109,6 +109,9 @@ type SlotBook interface {
 	AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	SetSlot(ctx context.Context, s SlotRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
+	// Orphans are the open slots of a process that is gone: from now on they are the
+	// caller's. There are none where one process has the journal.
+	Orphans(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error)
 }
 

@@ -72,8 +72,9 @@ var ErrTaken = errors.New("unit is no longer this worker's")
 // are kept for the last runs of their pipeline.
 type Units interface {
 	// AddUnits adds units that wait, all of them or none, and returns those it has
-	// added, with their IDs: one whose pipeline, source and part are active already,
-	// in this run or an earlier one, is left out.
+	// added, with their IDs: one whose pipeline, source and part are active already is
+	// left out if it is of another run, and returned as it is if it is of the same: to
+	// add a run's units twice is fine.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
 	// ClaimUnits makes the worker's own those of the longest waiting source that may
 	// be begun: units of one run, pipeline and source, none where there are none. A

@@ -22,6 +22,8 @@ const module = "github.com/penstock-data/penstock"
 var line = map[string][]string{
 	"schemas":                nil,
 	"state":                  nil,
+	"state/postgres":         {"state"},
+	"state/statetest":        {"state"},
 	"extract/wire":           {"state"},
 	"extract":                {"extract/wire", "schemas", "state"},
 	"extract/sandbox":        {"schemas"},

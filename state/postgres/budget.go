@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ChangeBudget lets change work on what is kept of a credential's budget while
+// nobody else does, and keeps what it gives: nil leaves it as it is. at is the
+// database's clock, read once the row is held. name tells nothing of the
+// credential. Nothing is tried again here: who asks knows what a moment is worth.
+func (s *Store) ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error {
+	pool, err := s.ready(ctx)
+	if err != nil {
+		return s.told(err)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		var at time.Time
+		var kept []byte
+		const read = "SELECT kept, clock_timestamp() FROM (SELECT kept FROM budgets WHERE name = $1 FOR UPDATE) held"
+		err := tx.QueryRow(ctx, read, name).Scan(&kept, &at)
+		if errors.Is(err, pgx.ErrNoRows) {
+			if _, err := tx.Exec(ctx, "INSERT INTO budgets VALUES ($1, 'null') ON CONFLICT DO NOTHING", name); err != nil {
+				return err
+			}
+			err = tx.QueryRow(ctx, read, name).Scan(&kept, &at)
+		}
+		if err != nil {
+			return err
+		}
+		if string(kept) == "null" {
+			kept = nil
+		}
+		text, err := change(at, kept)
+		if err != nil || text == nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE budgets SET kept = $1 WHERE name = $2", text, name)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("change budget: %w", s.told(err))
+	}
+	return nil
+}

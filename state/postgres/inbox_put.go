@@ -1,0 +1,232 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// commit has a group in the database and synced when it returns, or says in each
+// of the group why not. One whose commit was not answered is not tried again: its
+// senders do that, and what was kept all the same is a repetition then.
+// // Invariant 3
+func (b *inbox) commit(group []*delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // those who wait may leave, their group is written all the same
+	defer cancel()
+	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {
+		g := &grouping{tx: tx, quota: b.quota, heads: map[string]head{}}
+		return g.put(ctx, group)
+	})
+	if err == nil {
+		return
+	}
+	for _, d := range group {
+		d.was, d.err = "", err
+	}
+}
+
+// known is the first delivery with an id.
+type known struct {
+	digest  [16]byte
+	ordinal int64
+}
+
+type variant struct{ key, digest [16]byte }
+
+// head is what a group adds to a source.
+type head struct{ ordinal, bytes int64 }
+
+// grouping is the writing of one group in one transaction.
+type grouping struct {
+	tx          pgx.Tx
+	quota       int64
+	last, bytes int64 // of the inbox
+	added       int64 // bytes
+
+	first    map[[16]byte]known
+	variants map[variant]bool
+	sources  map[string]int32
+	heads    map[string]head
+
+	rows, firsts []*delivery
+	others       []variant
+	conflicts    []int64
+}
+
+func (g *grouping) put(ctx context.Context, group []*delivery) error {
+	if err := g.read(ctx, group); err != nil {
+		return err
+	}
+	for _, d := range group {
+		d.was, d.err = "", nil
+		g.judge(d)
+	}
+	if len(g.rows) == 0 {
+		return nil
+	}
+	if err := g.number(ctx); err != nil {
+		return err
+	}
+	return g.write(ctx)
+}
+
+// read takes the row of the inbox, and what is known of the group's ids.
+func (g *grouping) read(ctx context.Context, group []*delivery) error {
+	var keys, names [][]byte
+	for _, d := range group {
+		names = append(names, []byte(d.event.Source))
+		if d.event.ID != "" {
+			keys = append(keys, d.key[:])
+		}
+	}
+	g.first, g.variants, g.sources = map[[16]byte]known{}, map[variant]bool{}, map[string]int32{}
+	var q pgx.Batch
+	q.Queue("SELECT last, bytes FROM inbox FOR UPDATE").QueryRow(func(row pgx.Row) error { return row.Scan(&g.last, &g.bytes) })
+	q.Queue("SELECT key, digest, ordinal FROM event_ids WHERE key = ANY($1)", keys).Query(func(rows pgx.Rows) error {
+		var key, digest []byte
+		var ordinal int64
+		_, err := pgx.ForEachRow(rows, []any{&key, &digest, &ordinal}, func() error {
+			g.first[[16]byte(key)] = known{[16]byte(digest), ordinal}
+			return nil
+		})
+		return err
+	})
+	q.Queue("SELECT key, digest FROM event_variants WHERE key = ANY($1)", keys).Query(func(rows pgx.Rows) error {
+		var key, digest []byte
+		_, err := pgx.ForEachRow(rows, []any{&key, &digest}, func() error {
+			g.variants[variant{[16]byte(key), [16]byte(digest)}] = true
+			return nil
+		})
+		return err
+	})
+	q.Queue("SELECT source, name FROM inbox_sources WHERE name = ANY($1)", names).Query(func(rows pgx.Rows) error {
+		var source int32
+		var name []byte
+		_, err := pgx.ForEachRow(rows, []any{&source, &name}, func() error {
+			g.sources[string(name)] = source
+			return nil
+		})
+		return err
+	})
+	if err := g.tx.SendBatch(ctx, &q).Close(); err != nil {
+		return fmt.Errorf("read inbox: %w", err)
+	}
+	return nil
+}
+
+// judge says what a delivery is, and takes it up if it is to be kept.
+func (g *grouping) judge(d *delivery) {
+	first, again := g.first[d.key]
+	switch {
+	case d.event.ID == "" || !again:
+		d.was = state.Stored
+	case first.digest == d.digest, g.variants[variant{d.key, d.digest}]:
+		d.was = state.Duplicate
+		return
+	default:
+		d.was = state.Conflicting
+	}
+	if g.bytes+g.added+d.size > g.quota {
+		d.was, d.err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
+		return
+	}
+	g.last++
+	g.added += d.size
+	d.event.Ordinal = g.last
+	g.heads[d.event.Source] = head{g.last, g.heads[d.event.Source].bytes + d.size}
+	g.rows = append(g.rows, d)
+	switch {
+	case d.was == state.Conflicting:
+		g.conflicts = append(g.conflicts, first.ordinal)
+		g.variants[variant{d.key, d.digest}] = true
+		g.others = append(g.others, variant{d.key, d.digest})
+	case d.event.ID != "":
+		g.first[d.key] = known{d.digest, g.last}
+		g.firsts = append(g.firsts, d)
+	}
+}
+
+// number gives new sources their numbers.
+func (g *grouping) number(ctx context.Context) error {
+	for name := range g.heads {
+		if _, there := g.sources[name]; there {
+			continue
+		}
+		var source int32
+		if err := g.tx.QueryRow(ctx, "INSERT INTO inbox_sources (name) VALUES ($1) RETURNING source", []byte(name)).Scan(&source); err != nil {
+			return fmt.Errorf("add source: %w", err)
+		}
+		g.sources[name] = source
+	}
+	return nil
+}
+
+// write inserts what was taken up, and brings the accounts up to it.
+func (g *grouping) write(ctx context.Context) error {
+	var c columns
+	for _, d := range g.rows {
+		c.add(g.sources[d.event.Source], d)
+	}
+	var q pgx.Batch
+	q.Queue(`INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size)
+		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bytea[], $4::bytea[], $5::timestamptz[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[], $10::boolean[], $11::bigint[])`,
+		c.ordinals, c.sources, c.ids, c.types, c.received, c.schemes, c.headers, c.bodies, c.digests, c.conflicts, c.sizes)
+	if len(g.firsts) > 0 {
+		var keys, digests [][]byte
+		var ordinals []int64
+		for _, d := range g.firsts {
+			keys, digests, ordinals = append(keys, d.key[:]), append(digests, d.digest[:]), append(ordinals, d.event.Ordinal)
+		}
+		q.Queue("INSERT INTO event_ids SELECT *, $4::integer FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])", keys, digests, ordinals, today())
+	}
+	if len(g.others) > 0 {
+		var keys, digests [][]byte
+		for _, v := range g.others {
+			keys, digests = append(keys, v.key[:]), append(digests, v.digest[:])
+		}
+		q.Queue("INSERT INTO event_variants SELECT *, $3::integer FROM unnest($1::bytea[], $2::bytea[])", keys, digests, today())
+		q.Queue("UPDATE events SET conflict = true WHERE ordinal = ANY($1)", g.conflicts)
+	}
+	for name, h := range g.heads {
+		q.Queue("UPDATE inbox_sources SET head = $1, bytes = bytes + $2 WHERE source = $3", h.ordinal, h.bytes, g.sources[name])
+	}
+	q.Queue("UPDATE inbox SET last = $1, bytes = bytes + $2", g.last, g.added)
+	if err := g.tx.SendBatch(ctx, &q).Close(); err != nil {
+		return fmt.Errorf("insert events: %w", err)
+	}
+	return nil
+}
+
+// columns are the events of a group as the database takes them.
+type columns struct {
+	ordinals, sizes                               []int64
+	sources                                       []int32
+	ids, types, schemes, headers, bodies, digests [][]byte
+	received                                      []time.Time
+	conflicts                                     []bool
+}
+
+func (c *columns) add(source int32, d *delivery) {
+	e := &d.event
+	c.ordinals, c.sizes, c.sources = append(c.ordinals, e.Ordinal), append(c.sizes, d.size), append(c.sources, source)
+	c.ids, c.types, c.schemes = append(c.ids, []byte(e.ID)), append(c.types, []byte(e.Type)), append(c.schemes, []byte(e.Scheme))
+	c.headers, c.bodies, c.digests = append(c.headers, d.header), append(c.bodies, blob(e.Body)), append(c.digests, d.digest[:])
+	c.received = append(c.received, e.Received)
+	c.conflicts = append(c.conflicts, d.was == state.Conflicting)
+}
+
+// blob is b as a value that is not null.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// errReading is returned by what would change an inbox that was opened for reading.
+var errReading = errors.New("it was opened for reading")

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// journal is the account of all daemons that share the database. A slot belongs to
+// the process that has added it, until that gives no sign of life.
+type journal struct {
+	s       *Store
+	process string // this journal, unlike any other
+	stop    context.CancelFunc
+	beats   sync.WaitGroup
+}
+
+var _ state.Journal = (*journal)(nil)
+
+// How long a process lives without a sign of life, and how often it gives one.
+const (
+	processLife = 30 * time.Second
+	processBeat = 5 * time.Second
+)
+
+// What a journal keeps of each pipeline. // Invariant 6
+const (
+	keptSlots    = 5_000
+	keptRuns     = 500
+	keptUnitRuns = 20
+)
+
+// OpenJournal implements [state.Store]. Any number of processes may have it.
+func (s *Store) OpenJournal(ctx context.Context) (state.Journal, error) {
+	j := &journal{s: s, process: s.me + "/" + nonce()}
+	if err := j.beat(ctx); err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	live, stop := context.WithCancel(context.WithoutCancel(ctx))
+	j.stop = stop
+	j.beats.Go(func() { j.live(live) })
+	return j, nil
+}
+
+// live gives signs of life until ctx ends.
+func (j *journal) live(ctx context.Context) {
+	tick := time.NewTicker(processBeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = j.beat(ctx) // the next one may succeed; else others take the slots over
+		}
+	}
+}
+
+func (j *journal) beat(ctx context.Context) error {
+	return j.s.change(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
+			ON CONFLICT (process) DO UPDATE SET until = excluded.until`, j.process, processLife)
+		if err == nil {
+			_, err = tx.Exec(ctx, "DELETE FROM processes WHERE until < clock_timestamp() - interval '1 day'")
+		}
+		return err
+	})
+}
+
+// Close implements [state.Journal]. What is open is free for others at once.
+func (j *journal) Close() error {
+	j.stop()
+	j.beats.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := j.s.change(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM processes WHERE process = $1", j.process)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("close journal: %w", err)
+	}
+	return nil
+}
+
+// orphaned are rows whose owner is gone.
+const orphaned = `NOT EXISTS (SELECT FROM processes WHERE process = owner AND until > clock_timestamp())`
+
+// Seen implements [state.Schedule]: see [state.JournalFile.Seen].
+func (j *journal) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (seen time.Time, err error) {
+	err = j.change(ctx, "begin schedule", func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `INSERT INTO pipelines (name, schedule, seen) VALUES ($1, $2, $3)
+			ON CONFLICT (name) DO UPDATE SET schedule = excluded.schedule,
+				seen = CASE WHEN pipelines.schedule = excluded.schedule THEN pipelines.seen ELSE excluded.seen END
+			RETURNING seen`, pipeline, schedule, now).Scan(&seen)
+	})
+	return seen.UTC(), err
+}
+
+// Pause implements [state.Schedule].
+func (j *journal) Pause(ctx context.Context, pipeline string, since time.Time) error {
+	return j.change(ctx, "pause", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE pipelines SET paused = $1 WHERE name = $2", at(since), pipeline)
+		return err
+	})
+}
+
+// Paused implements [state.Schedule].
+func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
+	var since *time.Time
+	err := j.s.look(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, "SELECT paused FROM pipelines WHERE name = $1", pipeline).Scan(&since)
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, fmt.Errorf("read journal: %w", err)
+	}
+	return of(since), nil
+}
+
+func (j *journal) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
+	if err := j.s.change(ctx, do); err != nil {
+		return fmt.Errorf("write journal: %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// KeepRun implements [state.RunBook].
+func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
+	log, err := json.Marshal(r.Log)
+	if err != nil {
+		return fmt.Errorf("write journal: run: %w", err)
+	}
+	return j.change(ctx, "run", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+			ON CONFLICT (pipeline, run) DO UPDATE SET cause = excluded.cause, due = excluded.due, started = excluded.started, ended = excluded.ended,
+				status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner`,
+			r.Pipeline, r.Run, r.Cause, at(r.Due), at(r.Started), at(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process)
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run <
+				(SELECT run FROM runs WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, r.Pipeline, keptRuns-1)
+		}
+		return err
+	})
+}
+
+// BreakRuns implements [state.RunBook]: it is about runs of processes that are gone.
+func (j *journal) BreakRuns(ctx context.Context, why string) error {
+	return j.change(ctx, "runs", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $1 WHERE status = 'running' AND "+orphaned, why)
+		return err
+	})
+}
+
+// Runs implements [state.RunBook].
+func (j *journal) Runs(ctx context.Context, pipeline, before string, limit int) ([]state.RunRecord, error) {
+	return j.runs(ctx, "'[]'::bytea", "($1 = '' OR pipeline = $1) AND ($2 = '' OR run < $2) ORDER BY run DESC LIMIT $3", pipeline, before, limit)
+}
+
+// Run implements [state.RunBook].
+func (j *journal) Run(ctx context.Context, run string) (state.RunRecord, bool, error) {
+	all, err := j.runs(ctx, "log", "run = $1", run)
+	if err != nil || len(all) == 0 {
+		return state.RunRecord{}, false, err
+	}
+	return all[0], true, nil
+}
+
+func (j *journal) runs(ctx context.Context, log, where string, args ...any) (all []state.RunRecord, err error) {
+	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, "SELECT pipeline, run, cause, due, started, ended, status, error, report, "+log+" FROM runs WHERE "+where, args...)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, runOf)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return all, nil
+}
+
+func runOf(row pgx.CollectableRow) (r state.RunRecord, err error) {
+	var due, started, ended *time.Time
+	var report, log []byte
+	if err := row.Scan(&r.Pipeline, &r.Run, &r.Cause, &due, &started, &ended, &r.Status, &r.Error, &report, &log); err != nil {
+		return r, err
+	}
+	r.Due, r.Started, r.Ended = of(due), of(started), of(ended)
+	if len(report) > 0 {
+		r.Report = report
+	}
+	return r, json.Unmarshal(log, &r.Log)
+}

@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+const slotColumns = "pipeline, due, state, why, cause, run, status, started, ended, attempts, broken, count"
+
+// nonce tells one call from all others.
+func nonce() string { return rand.Text()[:16] }
+
+// AddSlots implements [state.SlotBook]. Of several processes that add a slot one
+// gets it; where the pipeline is paused it is skipped, whoever has paused it.
+// // Invariant 18
+func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
+	call := nonce()
+	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
+		added = nil
+		var paused bool
+		if err := tx.QueryRow(ctx, "SELECT coalesce((SELECT paused IS NOT NULL FROM pipelines WHERE name = $1 FOR UPDATE), false)", pipeline).Scan(&paused); err != nil {
+			return err
+		}
+		for _, s := range slots {
+			s.Pipeline, s.Count = pipeline, max(1, s.Count)
+			if paused && s.State == state.SlotWaiting {
+				s.State, s.Cause, s.Why = state.SlotSkipped, "", "paused"
+			}
+			args := append(values(s), j.process, call)
+			// A slot that is there already is this call's own if its answer was lost.
+			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() > 0 {
+				added = append(added, s)
+			}
+		}
+		if _, err := tx.Exec(ctx, "UPDATE pipelines SET seen = greatest(seen, $1) WHERE name = $2", through, pipeline); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM slots WHERE pipeline = $1 AND state IN ('ran', 'skipped') AND due <
+			(SELECT due FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT 1 OFFSET $2)`, pipeline, keptSlots-1)
+		return err
+	})
+	return added, err
+}
+
+// SetSlot implements [state.SlotBook]. It returns [state.ErrTaken], wrapped, where
+// another process has taken the slot over.
+func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord) error {
+	return j.change(ctx, "slot", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
+			WHERE pipeline = $1 AND due = $2 AND owner = $13`, append(values(s), j.process)...)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = state.ErrTaken
+		}
+		return err
+	})
+}
+
+// OpenSlots implements [state.SlotBook]: this process's own, and those of processes
+// that are gone, which are its own from now on.
+func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
+	return j.adopt(ctx, pipeline, "(owner = $2 OR "+orphaned+")")
+}
+
+// Orphans implements [state.SlotBook].
+func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
+	return j.adopt(ctx, pipeline, "owner <> $2 AND "+orphaned)
+}
+
+func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
+	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND "+whose+" RETURNING "+slotColumns, pipeline, j.process)
+		if err != nil {
+			return err
+		}
+		slots, err = pgx.CollectRows(rows, slotOf)
+		return err
+	})
+	slices.SortFunc(slots, func(a, b state.SlotRecord) int { return a.Due.Compare(b.Due) })
+	return slots, err
+}
+
+// Slots implements [state.SlotBook].
+func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
+	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)
+		if err != nil {
+			return err
+		}
+		slots, err = pgx.CollectRows(rows, slotOf)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return slots, nil
+}
+
+func slotOf(row pgx.CollectableRow) (s state.SlotRecord, err error) {
+	var started, ended *time.Time
+	err = row.Scan(&s.Pipeline, &s.Due, &s.State, &s.Why, &s.Cause, &s.Run, &s.Status, &started, &ended, &s.Attempts, &s.Broken, &s.Count)
+	s.Due, s.Started, s.Ended = s.Due.UTC(), of(started), of(ended)
+	return s, err
+}
+
+// values are the columns of a slot.
+func values(s state.SlotRecord) []any {
+	return []any{s.Pipeline, s.Due, s.State, clean(s.Why), s.Cause, s.Run, s.Status, at(s.Started), at(s.Ended), s.Attempts, s.Broken, s.Count}
+}

@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// Times of leases. A holder that cannot renew one takes it for lost by its own
+// clock, a margin before the database gives it to another: that clock is not
+// turned with the time of day, and only runs on. // Invariant 13
+const (
+	leaseTime   = 30 * time.Second
+	leaseRenew  = leaseTime / 4
+	leaseMargin = 5 * time.Second
+	leaseLook   = 200 * time.Millisecond // how often one that another has is asked for
+)
+
+// lease is a row that names its holder.
+type lease struct {
+	s      *Store
+	name   string
+	token  int64
+	lost   chan struct{}
+	stop   context.CancelFunc
+	renews sync.WaitGroup
+	once   func() error
+}
+
+var _ state.Lease = (*lease)(nil)
+
+// Lease implements [state.Store].
+func (s *Store) Lease(ctx context.Context, pipeline, source string, wait time.Duration) (state.Lease, error) {
+	l, err := s.take(ctx, "pipeline "+state.LeaseName(pipeline, source), wait)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// take waits for a lease.
+func (s *Store) take(ctx context.Context, name string, wait time.Duration) (*lease, error) {
+	for begun := time.Now(); ; {
+		l, holder, err := s.tryTake(ctx, name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("lease %s: %w", name, err)
+		case l != nil:
+			return l, nil
+		case time.Since(begun) >= wait:
+			return nil, fmt.Errorf("lease %s: %w: %s", name, state.ErrLocked, holder)
+		}
+		select {
+		case <-time.After(min(leaseLook, wait-time.Since(begun)+time.Millisecond)):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lease %s: %w", name, context.Cause(ctx))
+		}
+	}
+}
+
+// tryTake takes a lease, or says who has it.
+func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder string, err error) {
+	mine := fmt.Sprintf("held by %s (%s, %s)", filepath.Base(os.Args[0]), s.me, nonce())
+	var token int64
+	var asked time.Time
+	err = s.change(ctx, func(tx pgx.Tx) error {
+		asked = time.Now()
+		err := tx.QueryRow(ctx, `INSERT INTO leases AS l (name, token, holder, since, until)
+			VALUES ($1, nextval('lease_tokens'), $2, clock_timestamp(), clock_timestamp() + $3)
+			ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, since = excluded.since, until = excluded.until
+				WHERE l.until <= clock_timestamp() OR l.holder = excluded.holder
+			RETURNING token`, name, mine, leaseTime).Scan(&token)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		err = tx.QueryRow(ctx, "SELECT holder || ' since ' || to_char(since, 'YYYY-MM-DD HH24:MI:SS TZ') FROM leases WHERE name = $1", name).Scan(&holder)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err, holder = nil, "holder unknown" // it was given back meanwhile
+		}
+		return err
+	})
+	if err != nil || token == 0 {
+		return nil, holder, err
+	}
+	return s.hold(ctx, name, token, asked), "", nil
+}
+
+// hold renews a lease until it is given back or lost.
+func (s *Store) hold(ctx context.Context, name string, token int64, asked time.Time) *lease {
+	l := &lease{s: s, name: name, token: token, lost: make(chan struct{})}
+	live, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	l.renews.Go(func() { l.live(live, asked) })
+	l.once = sync.OnceValue(l.giveBack)
+	return l
+}
+
+// live renews the lease. It is ours until its time after a renewal was asked for
+// has passed, however late the answer came.
+func (l *lease) live(ctx context.Context, asked time.Time) {
+	for {
+		left := time.Until(asked.Add(leaseTime - leaseMargin))
+		if left <= 0 {
+			close(l.lost)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(leaseRenew, left)):
+		}
+		now := time.Now()
+		limited, cancel := context.WithDeadline(ctx, asked.Add(leaseTime-leaseMargin))
+		kept, err := l.renew(limited)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && kept:
+			asked = now
+		case err == nil:
+			close(l.lost) // another has it
+			return
+		}
+	}
+}
+
+func (l *lease) renew(ctx context.Context) (kept bool, err error) {
+	err = l.s.change(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", leaseTime, l.name, l.token)
+		kept = tag.RowsAffected() == 1
+		return err
+	})
+	return kept, err
+}
+
+// Token implements [state.Lease].
+func (l *lease) Token() int64 { return l.token }
+
+// Lost implements [state.Lease].
+func (l *lease) Lost() <-chan struct{} { return l.lost }
+
+// Release implements [state.Lease].
+func (l *lease) Release() error { return l.once() }
+
+func (l *lease) giveBack() error {
+	l.stop()
+	l.renews.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := l.s.change(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM leases WHERE name = $1 AND token = $2", l.name, l.token)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("give lease %s back: %w", l.name, err)
+	}
+	return nil
+}

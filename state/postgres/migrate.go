@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// latest is the version of the schema that this program makes: the number of the
+// last migration.
+const latest = 1
+
+// Migrate brings the schema to this version, and makes it where there is none. It
+// returns the versions before and after. Of several processes that do so at once
+// one does the work, and the others wait. It returns [state.ErrNewer], wrapped,
+// where the schema is of a later version: nothing was changed.
+func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
+	pool, err := s.connections()
+	if err != nil {
+		return 0, 0, fmt.Errorf("migrate: %w", err)
+	}
+	if err := s.inspect(ctx, pool); errors.Is(err, state.ErrNewer) {
+		return 0, 0, fmt.Errorf("migrate: %w", err)
+	}
+	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
+		return 0, 0, fmt.Errorf("migrate: %w", s.told(err))
+	}
+	p, err := s.provider(pool)
+	if err != nil {
+		return 0, 0, fmt.Errorf("migrate: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if from, err = p.GetDBVersion(ctx); err != nil {
+		return 0, 0, fmt.Errorf("migrate: %w", s.told(err))
+	}
+	if _, err = p.Up(ctx); err != nil {
+		return from, from, fmt.Errorf("migrate: %w", s.told(err))
+	}
+	to, err = p.GetDBVersion(ctx)
+	return from, to, err
+}
+
+func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	id := fnv.New64a()
+	_, _ = id.Write([]byte("penstock " + s.schema))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64())), lock.WithLockTimeout(1, 60)) // each second, for a minute
+	if err != nil {
+		return nil, err
+	}
+	c := pool.Config().ConnConfig.Copy()
+	delete(c.RuntimeParams, "statement_timeout") // an index may take longer
+	return goose.NewProvider(goose.DialectPostgres, stdlib.OpenDB(*c), files, goose.WithSessionLocker(locker), goose.WithTableName(versionTable))
+}
+
+// versionTable has a line for each migration.
+const versionTable = "migrations"
+
+// inspect returns nil if the schema is of this version, [ErrUnmigrated] or
+// [state.ErrNewer] if not.
+func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
+	var version int64
+	err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&version)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
+		version, err = 0, nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case version > latest:
+		return fmt.Errorf("schema %s has version %d, and this program knows %d: %w", s.schema, version, latest, state.ErrNewer)
+	case version < latest:
+		return fmt.Errorf("schema %s has version %d of %d: %w", s.schema, version, latest, ErrUnmigrated)
+	}
+	return nil
+}
+
+// Health says how the database stands, for `check`.
+type Health struct {
+	Schema  string
+	Version int64    // of the schema
+	Server  string   // its version
+	Lacking []string // rights that the role does not have, as GRANT has them
+}
+
+// Health looks at the schema and the rights of the role. It returns [ErrUnmigrated]
+// or [state.ErrNewer], wrapped, where the version is not this one's.
+func (s *Store) Health(ctx context.Context) (h Health, err error) {
+	err = s.look(ctx, func(pool *pgxpool.Pool) error {
+		h = Health{Schema: s.schema, Version: latest}
+		if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&h.Server); err != nil {
+			return err
+		}
+		rows, err := pool.Query(ctx, `SELECT r.wanted || ' ON ' || c.relname FROM pg_class c
+			CROSS JOIN LATERAL unnest(CASE c.relkind WHEN 'S' THEN ARRAY['USAGE'] ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END) r(wanted)
+			WHERE c.relnamespace = $1::text::regnamespace AND c.relkind IN ('r', 'S') AND c.relname NOT LIKE 'river\_%' AND c.relname NOT LIKE $2 || '%'
+				AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, r.wanted) ELSE has_table_privilege(c.oid, r.wanted) END
+			ORDER BY 1`, pgx.Identifier{s.schema}.Sanitize(), versionTable)
+		if err != nil {
+			return err
+		}
+		h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return h, fmt.Errorf("look at the state database: %w", err)
+	}
+	return h, nil
+}

@@ -1,0 +1,143 @@
+-- +goose Up
+-- Texts that come from outside are bytea, since they may hold anything.
+CREATE TABLE inbox (
+	one   boolean PRIMARY KEY DEFAULT true CHECK (one),
+	last  bigint NOT NULL, -- the ordinal given last: whoever gives one has this row until it is committed
+	bytes bigint NOT NULL  -- of events kept
+);
+INSERT INTO inbox VALUES (true, 0, 0);
+CREATE TABLE inbox_sources (
+	source  integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	name    bytea NOT NULL UNIQUE,
+	head    bigint NOT NULL DEFAULT 0, -- the last of its events
+	trimmed bigint NOT NULL DEFAULT 0, -- events up to here are gone
+	bytes   bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE events (
+	ordinal  bigint PRIMARY KEY,
+	source   integer NOT NULL REFERENCES inbox_sources,
+	id       bytea NOT NULL,
+	type     bytea NOT NULL,
+	received timestamptz NOT NULL,
+	scheme   bytea NOT NULL,
+	header   bytea NOT NULL,
+	body     bytea NOT NULL,
+	digest   bytea NOT NULL,
+	conflict boolean NOT NULL,
+	size     bigint NOT NULL,
+	reason   text
+);
+CREATE INDEX events_of ON events (source, ordinal);
+CREATE INDEX events_queue ON events (source, ordinal) WHERE reason IS NULL;
+CREATE INDEX events_dead ON events (source, ordinal) WHERE reason IS NOT NULL;
+CREATE TABLE event_ids ( -- they outlive the events
+	key     bytea PRIMARY KEY, -- half a SHA-256 of source and id
+	digest  bytea NOT NULL,    -- of the body that came first
+	ordinal bigint NOT NULL,
+	day     integer NOT NULL   -- since 1970
+);
+CREATE INDEX event_ids_by_day ON event_ids (day);
+CREATE TABLE event_variants ( -- other bodies that came with an id
+	key    bytea NOT NULL,
+	digest bytea NOT NULL,
+	day    integer NOT NULL,
+	PRIMARY KEY (key, digest)
+);
+CREATE TABLE captures (
+	capture  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	source   bytea NOT NULL,
+	received timestamptz NOT NULL,
+	header   bytea NOT NULL,
+	body     bytea NOT NULL
+);
+CREATE INDEX captures_of ON captures (source, capture);
+
+CREATE TABLE processes ( -- that open the journal
+	process text PRIMARY KEY,
+	until   timestamptz NOT NULL -- alive, unless it says so again
+);
+CREATE TABLE pipelines (
+	name     text PRIMARY KEY,
+	schedule text NOT NULL,
+	seen     timestamptz NOT NULL,
+	paused   timestamptz
+);
+CREATE TABLE slots (
+	pipeline text NOT NULL,
+	due      timestamptz NOT NULL,
+	state    text NOT NULL,
+	why      text NOT NULL,
+	cause    text NOT NULL,
+	run      text NOT NULL,
+	status   text NOT NULL,
+	started  timestamptz,
+	ended    timestamptz,
+	attempts integer NOT NULL,
+	broken   integer NOT NULL,
+	count    integer NOT NULL,
+	owner    text NOT NULL,
+	call     text NOT NULL, -- which has added it: a call whose answer was lost is known by it
+	PRIMARY KEY (pipeline, due)
+);
+CREATE INDEX slots_open ON slots (pipeline, due) WHERE state IN ('waiting', 'running');
+CREATE TABLE runs (
+	pipeline text NOT NULL,
+	run      text NOT NULL,
+	cause    text NOT NULL,
+	due      timestamptz,
+	started  timestamptz,
+	ended    timestamptz,
+	status   text NOT NULL,
+	error    text NOT NULL,
+	report   bytea NOT NULL,
+	log      bytea NOT NULL,
+	owner    text NOT NULL,
+	PRIMARY KEY (pipeline, run)
+);
+CREATE INDEX runs_by_run ON runs (run);
+CREATE INDEX runs_open ON runs (owner) WHERE status = 'running';
+
+CREATE TABLE units (
+	id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	run        text NOT NULL,
+	pipeline   text NOT NULL,
+	source     text NOT NULL,
+	part       text NOT NULL,
+	state      text NOT NULL CHECK (state IN ('waiting', 'running', 'parked', 'done', 'failed', 'cancelled')),
+	attempt    integer NOT NULL DEFAULT 0,
+	worker     text NOT NULL DEFAULT '',
+	not_before timestamptz NOT NULL DEFAULT '-infinity',
+	started    timestamptz,
+	ended      timestamptz,
+	beat       timestamptz, -- until then it is its worker's
+	report     bytea
+);
+CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
+CREATE INDEX units_due ON units (not_before, id) WHERE state IN ('waiting', 'parked');
+CREATE INDEX units_running ON units (beat) WHERE state = 'running';
+CREATE INDEX units_by_run ON units (pipeline, run);
+
+CREATE SEQUENCE lease_tokens;
+CREATE TABLE leases (
+	name   text PRIMARY KEY,
+	token  bigint NOT NULL, -- grows with each holder
+	holder text NOT NULL,   -- for people
+	since  timestamptz NOT NULL,
+	until  timestamptz NOT NULL
+);
+CREATE TABLE notes (
+	name text PRIMARY KEY,
+	text bytea NOT NULL
+);
+CREATE TABLE secrets (
+	name   text PRIMARY KEY,
+	secret bytea, -- encrypted with age
+	note   bytea
+);
+CREATE TABLE budgets (
+	name text PRIMARY KEY, -- half a SHA-256 of the credential
+	kept jsonb NOT NULL
+);
+-- +goose Down
+DROP TABLE budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;
+DROP SEQUENCE lease_tokens;

@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// notes are rows.
+type notes struct{ s *Store }
+
+var _ state.Notes = notes{}
+
+// Note implements [state.Notes].
+func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
+	err = n.s.look(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("read note %s: %w", name, err)
+	}
+	return text, nil
+}
+
+// SetNote implements [state.Notes].
+func (n notes) SetNote(ctx context.Context, name string, was, text []byte) error {
+	tries := 0
+	err := n.s.change(ctx, func(tx pgx.Tx) error {
+		tries++
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock note ' || $1, 0))", name); err != nil {
+			return err
+		}
+		var now []byte
+		err := tx.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&now)
+		switch {
+		case err != nil && !errors.Is(err, pgx.ErrNoRows):
+			return err
+		case tries > 1 && same(now, text):
+			return nil // the first answer was lost
+		case !same(now, was):
+			return state.ErrMoved
+		case text == nil:
+			_, err = tx.Exec(ctx, "DELETE FROM notes WHERE name = $1", name)
+		default:
+			_, err = tx.Exec(ctx, "INSERT INTO notes VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET text = excluded.text", name, text)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write note %s: %w", name, err)
+	}
+	return nil
+}
+
+// same reports whether two notes are one; nil is none.
+func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// NoteNames implements [state.Notes].
+func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
+	err = n.s.look(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)
+		if err == nil {
+			names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list notes: %w", err)
+	}
+	return names, nil
+}

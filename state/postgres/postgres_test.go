@@ -1,0 +1,55 @@
+//go:build unix
+
+package postgres
+
+import (
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/statetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// schemas gives each test a schema of its own.
+var schemas atomic.Int64
+
+// in is the URL of a new schema, migrated.
+func in(t *testing.T, at string) string {
+	t.Helper()
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("search_path", fmt.Sprintf("state %d", schemas.Add(1)))
+	u.RawQuery = q.Encode()
+	s := New(Options{URL: u.String()})
+	from, to, err := s.Migrate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(0), from)
+	require.Equal(t, int64(latest), to)
+	require.NoError(t, s.Close())
+	return u.String()
+}
+
+func key(t *testing.T) string {
+	t.Helper()
+	k, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	return k.String()
+}
+
+func TestPostgresConforms(t *testing.T) {
+	server := pgtest.Start(t)
+	statetest.Run(t, statetest.Rig{Shared: true, Fresh: func(t *testing.T) func() state.Store {
+		o := Options{URL: in(t, server.URL()), Keys: key(t)}
+		return func() state.Store { return New(o) }
+	}})
+}

@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// safe keeps tokens in the database, encrypted before they leave the process:
+// neither its owner nor a backup of it can read them. // Invariant 5
+type safe struct{ s *Store }
+
+var _ state.Safe = safe{}
+
+// Vault implements [state.Store].
+func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
+
+// Check implements [state.Safe]. Without a key it returns [ErrNoKey], wrapped.
+func (f safe) Check() error {
+	_, err := f.keys()
+	return err
+}
+
+// keys are the identities that open what is kept.
+func (f safe) keys() ([]age.Identity, error) {
+	if strings.TrimSpace(f.s.o.Keys) == "" {
+		return nil, ErrNoKey
+	}
+	all, err := age.ParseIdentities(strings.NewReader(f.s.o.Keys))
+	if err != nil {
+		return nil, errors.New("the key of the state database is no age identity; `age-keygen` makes one") // the reason might quote it
+	}
+	return all, nil
+}
+
+// Lock implements [state.Safe]. Of all processes one has it. // Invariant 13
+func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
+	l, err := f.s.take(ctx, leaseOf(name), wait)
+	if err != nil {
+		return nil, err
+	}
+	f.s.mu.Lock()
+	f.s.own[name] = l
+	f.s.mu.Unlock()
+	return l, nil
+}
+
+func leaseOf(name string) string { return "token " + name }
+
+// safeTime is how long a text may take to be read or written.
+const safeTime = 20 * time.Second
+
+// Read implements [state.Safe].
+func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
+	defer cancel()
+	err = f.s.look(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, "SELECT "+column(what)+" FROM secrets WHERE name = $1", name).Scan(&text)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read credential: %w", err)
+	case text == nil || what == state.EntryNote:
+		return text, nil
+	}
+	if text, err = f.open(text); err != nil {
+		return nil, fmt.Errorf("read credential: %w", err)
+	}
+	return text, nil
+}
+
+func (f safe) open(text []byte) ([]byte, error) {
+	keys, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
+	r, err := age.Decrypt(bytes.NewReader(text), keys...)
+	if err != nil {
+		return nil, fmt.Errorf("it was encrypted with another key: %w", err)
+	}
+	return io.ReadAll(r)
+}
+
+func (f safe) seal(text []byte) ([]byte, error) {
+	keys, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
+	var to age.Recipient
+	switch k := keys[0].(type) {
+	case *age.X25519Identity:
+		to = k.Recipient()
+	case *age.HybridIdentity:
+		to = k.Recipient()
+	default:
+		return nil, errors.New("the key of the state database is of a kind that cannot be used")
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, to)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return sealed.Bytes(), err
+}
+
+// Write implements [state.Safe]. A process that was frozen, and has lost the lock
+// meanwhile, changes nothing. // Invariant 13
+func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
+	f.s.mu.Lock()
+	l := f.s.own[name]
+	f.s.mu.Unlock()
+	if l == nil {
+		return fmt.Errorf("write credential %s: its lock is not held", name)
+	}
+	if what == state.EntrySecret {
+		var err error
+		if text, err = f.seal(text); err != nil {
+			return fmt.Errorf("write credential: %w", err)
+		}
+		step("sealed")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
+	defer cancel()
+	err := f.s.change(ctx, func(tx pgx.Tx) error {
+		var ours bool
+		err := tx.QueryRow(ctx, "SELECT coalesce((SELECT token = $2 AND until > clock_timestamp() FROM leases WHERE name = $1 FOR UPDATE), false)", leaseOf(name), l.token).Scan(&ours)
+		switch {
+		case err != nil:
+			return err
+		case !ours:
+			return fmt.Errorf("%w: the lock was lost while this process did not run", state.ErrLocked)
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO secrets (name, "+column(what)+") VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET "+column(what)+" = excluded."+column(what), name, text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write credential: %w", err)
+	}
+	step("durable")
+	return nil
+}
+
+func column(what state.Entry) string {
+	if what == state.EntrySecret {
+		return "secret"
+	}
+	return "note"
+}
+
+// Where implements [state.Safe].
+func (f safe) Where(name string) string { return "the state database, encrypted, as " + name }

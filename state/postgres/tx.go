@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// patience is how long a database that is being started again, or a connection
+// that was cut, is waited for. // Invariant 15
+const patience = 10 * time.Second
+
+// errUncertain says that a commit was sent, and no answer came.
+var errUncertain = errors.New("whether it was committed is not known")
+
+// change runs do in a transaction, and again if the database was not there or
+// somebody was in the way. do must mean the same the second time: a commit whose
+// answer was lost may have counted. What it has changed is durable when change
+// returns nil. // Invariant 3
+func (s *Store) change(ctx context.Context, do func(pgx.Tx) error) error {
+	return s.again(ctx, func(err error) bool { return passing(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+		return s.once(ctx, do)
+	})
+}
+
+// changeOnce is change for what must not happen twice: it is not tried again once
+// its commit was sent.
+func (s *Store) changeOnce(ctx context.Context, do func(pgx.Tx) error) error {
+	return s.again(ctx, func(err error) bool { return passing(err) && !errors.Is(err, errUncertain) }, func(ctx context.Context) error {
+		return s.once(ctx, do)
+	})
+}
+
+// look runs do with a connection, to read.
+func (s *Store) look(ctx context.Context, do func(*pgxpool.Pool) error) error {
+	return s.again(ctx, passing, func(ctx context.Context) error {
+		pool, err := s.ready(ctx)
+		if err != nil {
+			return err
+		}
+		return do(pool)
+	})
+}
+
+// again runs do until it has gone well or failed for good.
+func (s *Store) again(ctx context.Context, passes func(error) bool, do func(context.Context) error) error {
+	pause := 20 * time.Millisecond
+	for begun := time.Now(); ; pause = min(2*pause, time.Second) {
+		err := do(ctx)
+		if err == nil || !passes(err) || time.Since(begun) > patience || ctx.Err() != nil {
+			return s.told(err)
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), s.told(err))
+		}
+	}
+}
+
+// once is one transaction.
+func (s *Store) once(ctx context.Context, do func(pgx.Tx) error) error {
+	pool, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err = s.step("begun"); err == nil {
+		err = do(tx)
+	}
+	if err == nil {
+		err = s.step("changed")
+	}
+	if err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		return err
+	}
+	// A cancelled caller must not make the outcome uncertain.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
+	defer cancel()
+	if err := tx.Commit(limited); err != nil {
+		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != "57P01" || errors.Is(err, pgx.ErrTxCommitRollback) {
+			return err // the server says no
+		}
+		return fmt.Errorf("%w: %w", errUncertain, err)
+	}
+	return s.step("committed")
+}
+
+// ready is the pool, once the schema is known to be of this version.
+func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
+	pool, err := s.connections()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	good := s.good
+	s.mu.Unlock()
+	if good {
+		return pool, nil
+	}
+	if err := s.inspect(ctx, pool); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.good = true
+	s.mu.Unlock()
+	return pool, nil
+}
+
+// passing reports whether an error is of the moment: the connection was lost, the
+// server is being started, somebody was in the way.
+func passing(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300":
+			return true
+		}
+		return strings.HasPrefix(e.Code, "08")
+	}
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.Is(err, pgx.ErrNoRows), errors.Is(err, ErrUnmigrated), errors.Is(err, state.ErrNewer):
+		return false
+	}
+	if _, dialled := errors.AsType[*pgconn.ConnectError](err); dialled {
+		return true
+	}
+	return broken(err)
+}
+
+// told is err without what must not be seen: the driver names user and database
+// where it cannot connect, and never the password; what stands in the URL is taken
+// out all the same. // Invariant 5
+func (s *Store) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		lines := strings.Split(strings.TrimSpace(e.Error()), "\n")
+		return &dialError{cause: err, text: "connect to the state database: " + s.redact(strings.TrimSpace(lines[len(lines)-1]))}
+	}
+	return err
+}
+
+func (s *Store) redact(text string) string {
+	c, err := pgconn.ParseConfig(s.o.URL)
+	if err != nil || c.Password == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, c.Password, "[redacted]")
+}
+
+type dialError struct {
+	cause error
+	text  string
+}
+
+// Error is the text without the password.
+func (e *dialError) Error() string { return e.text }
+
+// Unwrap returns the cause.
+func (e *dialError) Unwrap() error { return e.cause }

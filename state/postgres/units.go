@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// unitColumns are what a unit is read from, in the order of unitOf.
+const unitColumns = "id, run, pipeline, source, part, state, attempt, worker, nullif(not_before, '-infinity'), started, ended, report"
+
+// activeUnits are those that have not ended.
+const activeUnits = "state IN ('waiting', 'running', 'parked')"
+
+// AddUnits implements [state.Units].
+func (j *journal) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
+	var runs, pipelines, sources, parts []string
+	var notBefore []time.Time
+	for _, u := range units {
+		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
+		notBefore = append(notBefore, u.NotBefore)
+	}
+	err = j.change(ctx, "add units", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before)
+			SELECT run, pipeline, source, part, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, n) ORDER BY n
+			ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE units.run = excluded.run
+			RETURNING `+unitColumns, runs, pipelines, sources, parts, notBefore)
+		if err != nil {
+			return err
+		}
+		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
+			return err
+		}
+		slices.Sort(pipelines)
+		for _, p := range slices.Compact(slices.Clone(pipelines)) { // Invariant 6
+			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run <
+				(SELECT DISTINCT run FROM units WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, p, keptUnitRuns-1)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return byID(added), err
+}
+
+func byID(units []state.Unit) []state.Unit {
+	slices.SortFunc(units, func(a, b state.Unit) int { return cmp.Compare(a.ID, b.ID) })
+	return units
+}
+
+// dueUnits are those that may be claimed.
+const dueUnits = "(state IN ('waiting', 'parked') AND not_before <= clock_timestamp() OR state = 'running' AND beat < clock_timestamp())"
+
+// ClaimUnits implements [state.Units]. Two workers never wait for each other: one
+// takes what the other has not.
+func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
+	err = j.change(ctx, "claim units", func(tx pgx.Tx) error {
+		units = nil
+		var run, pipeline, source string
+		err := tx.QueryRow(ctx, `SELECT run, pipeline, source FROM units WHERE `+dueUnits+`
+			AND ($1 = '' OR pipeline = $1) AND ($2 = '' OR run = $2) AND ($3::text IS NULL OR source = $3) AND ($4 = 0 OR id = $4)
+			ORDER BY not_before, id LIMIT 1 FOR UPDATE SKIP LOCKED`, c.Pipeline, c.Run, c.Source, c.Unit).Scan(&run, &pipeline, &source)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = clock_timestamp() + $2
+			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits+` AND run = $3 AND pipeline = $4 AND source = $5 AND ($6 = 0 OR id = $6)
+				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, run, pipeline, source, c.Unit, orAll(c.Limit))
+		if err == nil {
+			units, err = pgx.CollectRows(rows, unitOf)
+		}
+		return err
+	})
+	return byID(units), err
+}
+
+// BeatUnits implements [state.Units].
+func (j *journal) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
+	err = j.change(ctx, "beat units", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "UPDATE units SET beat = clock_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
+		if err == nil {
+			kept, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		}
+		return err
+	})
+	slices.Sort(kept)
+	return kept, err
+}
+
+// SettleUnit implements [state.Units]. To settle a unit twice in the same way is
+// fine: the first answer may have been lost.
+func (j *journal) SettleUnit(ctx context.Context, u state.Unit) error {
+	return j.change(ctx, fmt.Sprintf("settle unit %d", u.ID), func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE units SET state = $1, not_before = coalesce($2::timestamptz, '-infinity'), ended = CASE WHEN $3 THEN clock_timestamp() END, report = $4
+			WHERE id = $5 AND worker = $6 AND attempt = $7 AND state IN ('running', $1)`,
+			u.State, at(u.NotBefore), u.State.Ended(), []byte(u.Report), u.ID, u.Worker, u.Attempt)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = state.ErrTaken
+		}
+		return err
+	})
+}
+
+// CancelUnits implements [state.Units].
+func (j *journal) CancelUnits(ctx context.Context, run string) (n int, err error) {
+	err = j.change(ctx, "cancel units", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE run = $1 AND "+activeUnits, run)
+		n = int(tag.RowsAffected())
+		return err
+	})
+	return n, err
+}
+
+// mostUnits is how many units one call returns where nothing else is said.
+const mostUnits = 1000
+
+// Units implements [state.Units].
+func (j *journal) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
+	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, `SELECT `+unitColumns+` FROM units
+			WHERE ($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR `+activeUnits+`) AND id > $5
+			ORDER BY id LIMIT $6`, f.Run, f.Pipeline, f.Source, f.Active, f.After, cmp.Or(f.Limit, mostUnits))
+		if err == nil {
+			units, err = pgx.CollectRows(rows, unitOf)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	return units, nil
+}
+
+func unitOf(row pgx.CollectableRow) (u state.Unit, err error) {
+	var notBefore, started, ended *time.Time
+	var report []byte
+	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Worker, &notBefore, &started, &ended, &report)
+	u.NotBefore, u.Started, u.Ended = of(notBefore), of(started), of(ended)
+	if len(report) > 0 {
+		u.Report = report
+	}
+	return u, err
+}

@@ -1,0 +1,365 @@
+package statetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// contextOf is the context of a test.
+func contextOf(t require.TestingT) context.Context {
+	if c, ok := t.(interface{ Context() context.Context }); ok {
+		return c.Context()
+	}
+	return context.Background()
+}
+
+func day(hour int) time.Time { return time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC) }
+
+func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, s := t.Context(), opened(t, open)
+	j, err := s.OpenJournal(ctx)
+	require.NoError(t, err)
+	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
+	require.NoError(t, err)
+	require.Equal(t, day(1), seen, "a new pipeline begins now")
+	added, err := j.AddSlots(ctx, "nightly", day(3), []state.SlotRecord{
+		{Due: day(2), State: state.SlotSkipped, Why: "pau\x00sed"}, {Due: day(3), State: state.SlotWaiting, Cause: "schedule"},
+	})
+	require.NoError(t, err)
+	require.Len(t, added, 2)
+	added, err = j.AddSlots(ctx, "nightly", day(4), []state.SlotRecord{{Due: day(3), State: state.SlotSkipped}, {Due: day(4), State: state.SlotWaiting}})
+	require.NoError(t, err)
+	require.Len(t, added, 1, "a slot has one record")
+	require.Equal(t, day(4), added[0].Due)
+	require.NoError(t, j.SetSlot(ctx, state.SlotRecord{
+		Pipeline: "nightly", Due: day(3), State: state.SlotRan, Run: "r1", Status: "complete", Started: day(3), Ended: day(4), Attempts: 1, Count: 1,
+	}))
+	require.NoError(t, j.Close())
+	j = journalOf(t, s)
+	all, err := j.Slots(ctx, "nightly", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.Equal(t, []time.Time{day(4), day(3), day(2)}, []time.Time{all[0].Due, all[1].Due, all[2].Due})
+	require.Equal(t, "complete", all[1].Status)
+	require.Equal(t, day(4), all[1].Ended)
+	require.True(t, all[0].Started.IsZero())
+	left, err := j.OpenSlots(ctx, "nightly")
+	require.NoError(t, err)
+	require.Len(t, left, 1, "what a process before has left open")
+	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
+	require.NoError(t, err)
+	require.Equal(t, day(4), seen, "what was missed is known")
+	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
+	require.NoError(t, err)
+	require.Equal(t, day(9), seen, "another schedule missed nothing")
+}
+
+// journalSlotsShared has several daemons come to every slot.
+func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
+	if !r.Shared {
+		j := journalOf(t, opened(t, open))
+		require.NoError(t, j.Close())
+		return
+	}
+	const processes, slots = 3, 40
+	var mu sync.Mutex
+	got := map[time.Time]int{}
+	var wg sync.WaitGroup
+	for range processes {
+		j := journalOf(t, opened(t, open))
+		_, err := j.Seen(t.Context(), "p", "@hourly", day(0))
+		require.NoError(t, err)
+		wg.Go(func() {
+			for n := range slots {
+				due := day(0).Add(time.Duration(n) * time.Hour)
+				added, err := j.AddSlots(t.Context(), "p", due, []state.SlotRecord{{Due: due, State: state.SlotWaiting}})
+				require.NoError(t, err)
+				mu.Lock()
+				for _, s := range added {
+					got[s.Due]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, got, slots)
+	for due, n := range got {
+		require.Equal(t, 1, n, "%s", due)
+	}
+}
+
+// journalOrphans has a daemon end with a slot open: another takes it over, once.
+func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
+	if !r.Shared {
+		j := journalOf(t, opened(t, open))
+		none, err := j.Orphans(t.Context(), "p")
+		require.NoError(t, err)
+		require.Empty(t, none)
+		return
+	}
+	ctx := t.Context()
+	first, err := opened(t, open).OpenJournal(ctx)
+	require.NoError(t, err)
+	second, third := journalOf(t, opened(t, open)), journalOf(t, opened(t, open))
+	_, err = first.Seen(ctx, "p", "@hourly", day(0))
+	require.NoError(t, err)
+	added, err := first.AddSlots(ctx, "p", day(1), []state.SlotRecord{{Due: day(1), State: state.SlotWaiting}})
+	require.NoError(t, err)
+	require.Len(t, added, 1)
+	none, err := second.Orphans(ctx, "p")
+	require.NoError(t, err)
+	require.Empty(t, none, "its process lives")
+	none, err = second.OpenSlots(ctx, "p")
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.ErrorIs(t, second.SetSlot(ctx, added[0]), state.ErrTaken)
+	require.NoError(t, first.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r1", Status: "running"}))
+	require.NoError(t, second.BreakRuns(ctx, "gone"))
+	run, _, err := second.Run(ctx, "r1")
+	require.NoError(t, err)
+	require.Equal(t, "running", run.Status)
+	require.NoError(t, first.Close())
+	taken, err := second.Orphans(ctx, "p")
+	require.NoError(t, err)
+	require.Len(t, taken, 1)
+	none, err = third.Orphans(ctx, "p")
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.NoError(t, second.SetSlot(ctx, taken[0]))
+	require.NoError(t, second.BreakRuns(ctx, "gone"))
+	run, _, err = second.Run(ctx, "r1")
+	require.NoError(t, err)
+	require.Equal(t, "stopped", run.Status)
+}
+
+func journalPause(t *testing.T, r Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	_, err := j.Seen(ctx, "a", "@daily", day(1))
+	require.NoError(t, err)
+	for _, at := range []time.Time{day(2), {}} {
+		require.NoError(t, j.Pause(ctx, "a", at))
+		got, err := j.Paused(ctx, "a")
+		require.NoError(t, err)
+		require.True(t, at.Equal(got), "%s", got)
+	}
+	none, err := j.Paused(ctx, "nobody")
+	require.NoError(t, err)
+	require.True(t, none.IsZero())
+	if !r.Shared {
+		return
+	}
+	require.NoError(t, journalOf(t, opened(t, open)).Pause(ctx, "a", day(3)))
+	added, err := j.AddSlots(ctx, "a", day(4), []state.SlotRecord{{Due: day(4), State: state.SlotWaiting, Cause: "schedule"}})
+	require.NoError(t, err)
+	require.Equal(t, state.SlotSkipped, added[0].State, "somebody else has paused it")
+	require.Equal(t, "paused", added[0].Why)
+}
+
+func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	for _, r := range []state.RunRecord{
+		{Pipeline: "a", Run: "r1", Cause: "schedule", Due: day(1), Started: day(1), Ended: day(2), Status: "complete", Report: json.RawMessage(`{"run":"r1"}`)},
+		{Pipeline: "b", Run: "r2", Cause: "manual", Started: day(2), Status: "running"},
+		{Pipeline: "a", Run: "r3", Cause: "schedule", Started: day(3), Status: "running"},
+	} {
+		require.NoError(t, j.KeepRun(ctx, r))
+	}
+	log := []state.LogLine{{At: day(3), Level: "error", Stream: "crm.leads", Text: "<b>503</b>\x00"}}
+	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: "r3", Cause: "schedule", Started: day(3), Ended: day(4), Status: "failed", Error: "no", Log: log}))
+	all, err := j.Runs(ctx, "", "", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.Equal(t, "r3", all[0].Run)
+	require.Empty(t, all[0].Log, "a list carries no logs")
+	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
+	require.Equal(t, day(2), all[2].Ended)
+	require.Nil(t, all[1].Report)
+	before, err := j.Runs(ctx, "a", "r3", 10)
+	require.NoError(t, err)
+	require.Len(t, before, 1)
+	one, ok, err := j.Run(ctx, "r3")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, log, one.Log)
+	_, ok, err = j.Run(ctx, "r9")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func unit(source, part string) state.Unit {
+	return state.Unit{Run: "run1", Pipeline: "p", Source: source, Part: part}
+}
+
+func add(t *testing.T, j state.Journal, units ...state.Unit) []state.Unit {
+	t.Helper()
+	added, err := j.AddUnits(t.Context(), units)
+	require.NoError(t, err)
+	return added
+}
+
+func claim(t require.TestingT, j state.Journal, c state.Claim) []state.Unit {
+	if c.For == 0 {
+		c.For = time.Minute
+	}
+	units, err := j.ClaimUnits(contextOf(t), c)
+	require.NoError(t, err)
+	return units
+}
+
+func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
+	require.Len(t, add(t, j, unit("s1", "a")), 1, "of the same run: as it is")
+	later := unit("s1", "a")
+	later.Run = "run2"
+	require.Empty(t, add(t, j, later), "it is active in another run")
+
+	got := claim(t, j, state.Claim{Worker: "w1"})
+	require.Len(t, got, 2, "all of one source")
+	for i, part := range []string{"a", "b"} {
+		u := got[i]
+		require.Equal(t, "s1 "+part, u.Source+" "+u.Part)
+		require.Equal(t, state.UnitRunning, u.State)
+		require.Equal(t, 1, u.Attempt)
+		require.Equal(t, "w1", u.Worker)
+		require.WithinDuration(t, time.Now(), u.Started, time.Minute)
+	}
+	only := ""
+	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Source: &only}), 1)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another has it")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Pipeline: "q"}))
+	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Run: "run1", Pipeline: "p", Limit: 1}), 1)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2"}))
+
+	u := got[0]
+	u.State, u.Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
+	require.NoError(t, j.SettleUnit(ctx, u))
+	u = got[1]
+	u.Worker, u.State = "w2", state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, u), state.ErrTaken, "it is not that worker's")
+	all, err := j.Units(ctx, state.UnitFilter{Run: "run1"})
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	require.Equal(t, state.UnitDone, all[0].State)
+	require.JSONEq(t, `{"rows":1}`, string(all[0].Report))
+	require.False(t, all[0].Ended.IsZero())
+	all, err = j.Units(ctx, state.UnitFilter{Active: true, After: all[0].ID, Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Len(t, add(t, j, later), 1, "it has ended in the other run")
+}
+
+func unitsClaimRace(t *testing.T, r Rig, open func() state.Store) {
+	const sources, workers = 30, 6
+	j := journalOf(t, opened(t, open))
+	var all []state.Unit
+	for n := range sources {
+		all = append(all, unit(fmt.Sprint("s", n), "a"), unit(fmt.Sprint("s", n), "b"))
+	}
+	add(t, j, all...)
+	var mu sync.Mutex
+	seen := map[int64]int{}
+	var wg sync.WaitGroup
+	for w := range workers {
+		own := j
+		if r.Shared {
+			own = journalOf(t, opened(t, open))
+		}
+		wg.Go(func() {
+			for {
+				got := claim(t, own, state.Claim{Worker: fmt.Sprint("w", w)})
+				if len(got) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, u := range got {
+					seen[u.ID]++
+				}
+				mu.Unlock()
+				for _, u := range got {
+					u.State = state.UnitDone
+					require.NoError(t, own.SettleUnit(t.Context(), u))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, seen, 2*sources, "none is lost")
+	for id, n := range seen {
+		require.Equal(t, 1, n, "unit %d", id)
+	}
+}
+
+func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "a"), unit("s1", "b"))
+	got := claim(t, j, state.Claim{Worker: "frozen", For: time.Millisecond})
+	require.Len(t, got, 2)
+	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 10*time.Second, 5*time.Millisecond)
+	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, []int64{got[1].ID}, kept, "nobody has taken the other")
+	u := got[0]
+	u.State = state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, u), state.ErrTaken)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "it has given a sign of life")
+	all, err := j.Units(ctx, state.UnitFilter{})
+	require.NoError(t, err)
+	require.Equal(t, 2, all[0].Attempt)
+}
+
+func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "a"), unit("s2", "a"))
+	u := claim(t, j, state.Claim{Worker: "w"})[0]
+	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+	require.NoError(t, j.SettleUnit(ctx, u))
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "not yet")
+	all, err := j.Units(ctx, state.UnitFilter{Source: &u.Source})
+	require.NoError(t, err)
+	require.Equal(t, u.NotBefore, all[0].NotBefore)
+	require.True(t, all[0].Ended.IsZero())
+	running := claim(t, j, state.Claim{Worker: "w"})
+	require.Len(t, running, 1)
+	n, err := j.CancelUnits(ctx, "run1")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	kept, err := j.BeatUnits(ctx, "w", []int64{running[0].ID}, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, kept, "that is how its worker learns it")
+	running[0].State = state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, running[0]), state.ErrTaken)
+	parked := u
+	parked.Run = "run2"
+	added := add(t, j, parked)
+	require.Len(t, added, 1)
+	require.Equal(t, u.NotBefore, added[0].NotBefore)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
+}
+
+// unitsForgotten has many runs: what has ended does not pile up. // Invariant 6
+func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	for n := range 30 {
+		u := unit("s", "a")
+		u.Run = fmt.Sprintf("run%02d", n)
+		require.Len(t, add(t, j, u), 1)
+		got := claim(t, j, state.Claim{Worker: "w"})
+		require.Len(t, got, 1)
+		got[0].State = state.UnitFailed
+		require.NoError(t, j.SettleUnit(ctx, got[0]))
+	}
+	all, err := j.Units(ctx, state.UnitFilter{})
+	require.NoError(t, err)
+	require.Len(t, all, 20)
+	require.Equal(t, "run10", all[0].Run)
+}

@@ -1,0 +1,75 @@
+// Package statetest is what every [state.Store] must do. An implementation calls
+// [Run] from one test; what it finds in one of them becomes a test for all.
+package statetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// Rig is a kind of store under test.
+type Rig struct {
+	// Fresh makes a place for one test, and gives what opens it as one more process
+	// would. What is opened is closed by the test.
+	Fresh func(t *testing.T) (open func() state.Store)
+	// Shared says that several processes may have the inbox and the journal at once.
+	Shared bool
+}
+
+// Run runs the suite.
+func Run(t *testing.T, r Rig) {
+	for name, test := range map[string]func(*testing.T, Rig, func() state.Store){
+		"inbox keeps what is appended":              inboxAppend,
+		"inbox knows repetitions":                   inboxRepetitions,
+		"inbox is in order with many senders":       inboxManyAtOnce,
+		"inbox has a quota":                         inboxQuota,
+		"inbox puts events aside":                   inboxDeadLetters,
+		"inbox keeps captures apart":                inboxCaptures,
+		"inbox is its model":                        inboxModel,
+		"inbox is shared in order":                  inboxShared,
+		"journal has each slot once":                journalSlots,
+		"journal has each slot once among many":     journalSlotsShared,
+		"journal gives slots of the gone to others": journalOrphans,
+		"journal pauses":                            journalPause,
+		"journal keeps runs":                        journalRuns,
+		"units are claimed by source":               unitsClaim,
+		"units are claimed once among many":         unitsClaimRace,
+		"units are taken over":                      unitsTakenOver,
+		"units park and are cancelled":              unitsParkAndCancel,
+		"units are forgotten":                       unitsForgotten,
+		"lease has one holder":                      leases,
+		"notes compare and swap":                    notes,
+		"vault keeps secrets":                       vault,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, r, r.Fresh(t))
+		})
+	}
+}
+
+func opened(t *testing.T, open func() state.Store) state.Store {
+	t.Helper()
+	s := open()
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func inboxOf(t *testing.T, s state.Store, o state.InboxOptions) state.Inbox {
+	t.Helper()
+	b, err := s.OpenInbox(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
+}
+
+func journalOf(t *testing.T, s state.Store) state.Journal {
+	t.Helper()
+	j, err := s.OpenJournal(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	return j
+}
