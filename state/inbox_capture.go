@@ -48,6 +48,17 @@ func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	return nil
 }
 
+// Captured is how many deliveries of a source are kept to learn from, and how many
+// there may be.
+func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, err error) {
+	err = b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM captures WHERE source = ? AND received > ?",
+		[]byte(source), time.Now().Add(-captureAge).UnixMicro()).Scan(&n)
+	if err != nil {
+		return 0, captureLimit, fmt.Errorf("count captures: %w", err)
+	}
+	return n, captureLimit, nil
+}
+
 // Captures returns the deliveries of a source that were captured in the last 24
 // hours, oldest first. Their ordinals are their own, not those of events.
 func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Event, err error) {

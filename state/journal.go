@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -16,17 +17,29 @@ import (
 // One process writes it; others can read meanwhile. It is safe for concurrent
 // use.
 type JournalFile struct {
-	file *sqliteFile
+	file     *sqliteFile
+	runBytes int // keptRunBytes, but in tests
 }
 
 // journalName is the journal's file in the state folder.
 const journalName = "journal.db"
 
-// What a journal keeps of each pipeline. // Invariant 6
+// What a journal keeps of each pipeline: 64 MiB of runs, besides the last one, and
+// at most 25 MiB of slots. // Invariant 6
 const (
-	keptSlots = 5_000
-	keptRuns  = 500
+	keptSlots    = 5_000
+	keptRuns     = 500
+	keptRunBytes = 64 << 20 // of their reports and logs
+	maxText      = 4 << 10  // of one reason or error
 )
+
+// bounded is text, its end left out where it is longer than a record keeps.
+func bounded(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
 
 // journalSteps are the schema. Times are microseconds since 1970.
 var journalSteps = []string{`
@@ -97,7 +110,7 @@ func OpenJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &JournalFile{f}, nil
+	return &JournalFile{f, keptRunBytes}, nil
 }
 
 // ReadJournal opens the journal of a state folder for reading alone, whoever
@@ -107,7 +120,7 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &JournalFile{f}, nil
+	return &JournalFile{f, keptRunBytes}, nil
 }
 
 // Close gives the journal up.

@@ -32,7 +32,7 @@ type LogLine struct {
 }
 
 // KeepRun records a run, or what has become of one, and forgets the oldest of
-// its pipeline that are too many.
+// its pipeline that are too many, or too large together. The last one stays.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
@@ -44,12 +44,14 @@ func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	}
 	return j.change(ctx, "run", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, r.Error, report, log)
+			r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, bounded(r.Error), report, log)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run <
-			(SELECT run FROM runs WHERE pipeline = ?1 ORDER BY run DESC LIMIT 1 OFFSET ?2)`, r.Pipeline, keptRuns-1)
+		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run IN (SELECT run FROM (
+			SELECT run, row_number() OVER newest AS place, sum(length(report) + length(log)) OVER newest AS size
+			FROM runs WHERE pipeline = ?1 WINDOW newest AS (ORDER BY run DESC))
+			WHERE place > ?2 OR size > ?3 AND place > 1)`, r.Pipeline, keptRuns, j.runBytes)
 		return err
 	})
 }

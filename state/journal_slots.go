@@ -107,5 +107,5 @@ func (j *JournalFile) slots(ctx context.Context, where string, args ...any) ([]S
 
 // values are the columns of the table.
 func (s SlotRecord) values() []any {
-	return []any{s.Pipeline, micros(s.Due), s.State, s.Why, s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
+	return []any{s.Pipeline, micros(s.Due), s.State, bounded(s.Why), s.Cause, s.Run, s.Status, micros(s.Started), micros(s.Ended), s.Attempts, s.Broken, s.Count}
 }

@@ -2,7 +2,11 @@ package state
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,4 +132,43 @@ func TestJournalRuns(t *testing.T) {
 	_, ok, err = j.Run(ctx, "r9")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// What one pipeline may take of the journal has a bound, however much its runs have
+// to tell. // Invariant 6
+func TestJournalIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	j, err := OpenJournal(t.Context(), dir)
+	require.NoError(t, err)
+	defer j.Close()
+	j.runBytes = 640 << 10
+	report, err := json.Marshal(strings.Repeat("r", 80<<10))
+	require.NoError(t, err)
+	for i := range 20 {
+		require.NoError(t, j.KeepRun(t.Context(), RunRecord{Pipeline: "p", Run: fmt.Sprintf("r%02d", i), Report: report, Error: strings.Repeat("e", 1<<20)}))
+	}
+	all, err := j.Runs(t.Context(), "p", "", 100)
+	require.NoError(t, err)
+	require.Len(t, all, 7, "those that there is room for")
+	require.Equal(t, "r19", all[0].Run)
+	require.Less(t, len(all[0].Error), 5<<10)
+	info, err := os.Stat(filepath.Join(dir, journalName))
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(1<<20), "the room of those forgotten is used again")
+
+	huge, err := json.Marshal(strings.Repeat("h", 641<<10))
+	require.NoError(t, err)
+	require.NoError(t, j.KeepRun(t.Context(), RunRecord{Pipeline: "p", Run: "r20", Report: huge}))
+	all, err = j.Runs(t.Context(), "p", "", 100)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "r20", all[0].Run, "the last one stays")
+
+	_, err = j.Seen(t.Context(), "p", "@daily", time.Unix(0, 0))
+	require.NoError(t, err)
+	_, err = j.AddSlots(t.Context(), "p", time.Unix(1, 0), []SlotRecord{{Due: time.Unix(1, 0), State: SlotSkipped, Why: strings.Repeat("w", 1<<20)}})
+	require.NoError(t, err)
+	slots, err := j.Slots(t.Context(), "p", 10)
+	require.NoError(t, err)
+	require.Less(t, len(slots[0].Why), 5<<10)
 }

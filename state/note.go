@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,14 +21,7 @@ func ReadNote(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read note: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxNote+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read note: %w", err)
-	case len(text) > maxNote:
-		return nil, fmt.Errorf("read note %s: more than %d bytes", path, maxNote)
-	}
-	return text, nil
+	return readSmall(f, "note "+path, maxNote)
 }
 
 // WriteNote puts text in the place of the file path, whole or not at all, and

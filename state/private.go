@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,14 +31,7 @@ func readPrivate(path string) ([]byte, error) {
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
 		return nil, fmt.Errorf("read %s: %w: replaced while it was opened", path, ErrExposed)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxPrivate+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read credential: %w", err)
-	case len(text) > maxPrivate:
-		return nil, fmt.Errorf("read %s: more than %d bytes", path, maxPrivate)
-	}
-	return text, nil
+	return readSmall(f, path, maxPrivate)
 }
 
 // inspect looks at what stands at path without following it; nil for nothing.

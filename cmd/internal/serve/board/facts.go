@@ -270,6 +270,8 @@ type Webhook struct {
 	Waiting  int64      `json:"waiting" jsonschema:"description=Events in the inbox that are not applied yet."`
 	Lag      float64    `json:"lag_seconds" jsonschema:"description=Age of the oldest of these."`
 	Bytes    int64      `json:"inbox_bytes"`
+	Captured int        `json:"captured,omitempty" jsonschema:"description=Deliveries that nothing has verified and that are kept to learn the scheme from."`
+	Room     int        `json:"captures_most,omitempty" jsonschema:"description=How many of these there may be."`
 	Quota    int64      `json:"inbox_quota,omitempty" jsonschema:"description=Bytes beyond which deliveries are put off with 503."`
 	Coverage []Coverage `json:"coverage"`
 	Dead     []Event    `json:"dead_letters" jsonschema:"description=The newest of the events that could not be applied."`

@@ -79,6 +79,24 @@ func TestQuotaIsTold(t *testing.T) {
 	require.Len(t, all, 1)
 	require.EqualValues(t, 1000, all[0].Quota)
 	require.Greater(t, all[0].Bytes, int64(500))
+	require.Zero(t, all[0].Room, "its scheme is known")
+}
+
+// TestCapturesAreTold: a visitor sees how much of the room is taken for deliveries
+// that nobody has verified, which anybody may send.
+func TestCapturesAreTold(t *testing.T) {
+	in, err := state.OpenInbox(t.Context(), t.TempDir(), state.InboxOptions{})
+	require.NoError(t, err)
+	defer in.Close()
+	for range 3 {
+		require.NoError(t, in.Capture(t.Context(), state.Event{Source: "main", Received: time.Now(), Body: []byte("{}")}))
+	}
+	f := New(Config{Inbox: in, Places: func() []Place { return nil }, Webhooks: func() []Receiver { return []Receiver{{Source: "main", Scheme: "learn"}} }}, &board.Feed{})
+	f.daemon = &idle{hub: serve.NewHub()}
+	close(f.first)
+	all, err := f.Webhooks(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 100}, []int{all[0].Captured, all[0].Room})
 }
 
 func TestZoneOfASchedule(t *testing.T) {

@@ -148,6 +148,14 @@ const (
 	shownBody   = 500
 )
 
+// captures is an inbox that can say how many deliveries are kept to learn from, and
+// how many there may be, without reading them.
+type captures interface {
+	Captured(ctx context.Context, source string) (n, most int, err error)
+}
+
+var _ captures = (*state.InboxFile)(nil)
+
 // Webhooks implements board.Live.
 func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 	if f.Inbox == nil {
@@ -162,6 +170,11 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 		w := board.Webhook{Source: r.Source, Path: "/webhooks/" + r.Source, Scheme: r.Scheme, Quota: f.Inbox.Quota()}
 		f.count(&w)
 		w.Coverage = f.coverage(ctx, r.Source)
+		if counts, ok := f.Inbox.(captures); ok && r.Scheme == "learn" {
+			if w.Captured, w.Room, err = counts.Captured(ctx, r.Source); err != nil {
+				return nil, err
+			}
+		}
 		if i := slices.IndexFunc(standings, func(s state.Standing) bool { return s.Source == r.Source }); i >= 0 {
 			w.Bytes, w.DeadSum = standings[i].Bytes, standings[i].DeadLetters
 			if err := f.letters(ctx, &w, standings[i]); err != nil {
