@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -16,6 +15,7 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -52,6 +52,30 @@ func (c *counted) Write(b []byte) (int, error) {
 }
 
 func (c *counted) Tell() int64 { return c.n }
+
+// tools are what columns are encoded with, one after the other: the compressor
+// has tables that take longer to make than a page to compress.
+type tools struct {
+	zstd         *zstd.Encoder
+	reps, defs   []uint8 // levels of the page at hand
+	page, packed []byte
+
+	// Of the values of the page at hand, one of these has those that are not null.
+	bytes    []byte
+	integers []int64
+	bits     []uint8
+	places   []uint32 // of all pages: see [dictionary]
+}
+
+// pickTools takes tools that are kept, or makes new ones.
+func pickTools(kept *sync.Pool) (*tools, error) {
+	if t, ok := kept.Get().(*tools); ok {
+		return t, nil
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true), zstd.WithAllLitEntropyCompression(true))
+	return &tools{zstd: z}, err
+}
 
 // element is the type of a column's values: of those in its lists, where it has
 // lists.
@@ -171,139 +195,5 @@ func (e *encoder) finish(rows int) error {
 		return fmt.Errorf("write footer: %w", err)
 	}
 	_, err = e.out.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(n)), magic...))
-	return err
-}
-
-// chunk is a column in the making.
-type chunk struct {
-	*encoder
-	pages pqfile.PageWriter
-	leaf  leaf
-	as    parquet.Encoding
-	list  bool
-	top   uint8 // definition level of a value that is there
-	holes int   // of the page: levels below top
-	nulls int64
-}
-
-// share has the column written by a dictionary, unless too many values differ.
-func (x *chunk) share(t arrow.DataType, parts []arrow.Array) error {
-	d := newDictionary(t, x.tools)
-	if d == nil {
-		return nil
-	}
-	full := false
-	for _, p := range parts {
-		spans(p, 0, p.Len(), func(a arrow.Array, from, to int) { full = full || !d.fill(a, from, to) })
-	}
-	if full || d.values == 0 {
-		d.plain.encode(nil) // what it has taken is of no use
-		return nil
-	}
-	data := d.plain.encode(nil)
-	_, err := x.pages.WriteDictionaryPage(pqfile.NewDictionaryPage(memory.NewBufferBytes(data), int32(d.values), parquet.Encodings.Plain))
-	x.leaf, x.as = d, parquet.Encodings.RLEDict
-	return err
-}
-
-// spans hands out where rows have their values: next to each other but for
-// lists, of which those that are null may have left something behind.
-func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to int)) {
-	l, ok := a.(*array.List)
-	if !ok {
-		each(a, from, to)
-		return
-	}
-	var start, end int64
-	for i := from; i < to; i++ {
-		if l.IsNull(i) {
-			continue
-		}
-		first, next := l.ValueOffsets(i)
-		if first != end {
-			each(l.ListValues(), int(start), int(end))
-			start = first
-		}
-		end = next
-	}
-	each(l.ListValues(), int(start), int(end))
-}
-
-// write cuts the column into pages.
-func (x *chunk) write(parts []arrow.Array) error {
-	for _, p := range parts {
-		for from := 0; from < p.Len(); from += sliceRows {
-			to := min(from+sliceRows, p.Len())
-			x.level(p, from, to)
-			spans(p, from, to, x.leaf.take)
-			if x.leaf.size()+len(x.defs)/8 < wholePage {
-				continue
-			}
-			if err := x.flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return x.flush()
-}
-
-// level takes down which of the rows have values.
-func (x *chunk) level(a arrow.Array, from, to int) {
-	l, ok := a.(*array.List)
-	if !ok {
-		x.defs = x.mark(x.defs, a, from, to, x.top)
-		return
-	}
-	values := l.ListValues()
-	for i := from; i < to; i++ {
-		first, next := l.ValueOffsets(i)
-		if l.IsNull(i) || first == next {
-			has := uint8(1)
-			if l.IsNull(i) {
-				has = 0
-			}
-			x.reps, x.defs = append(x.reps, 0), append(x.defs, has)
-			x.holes++
-			continue
-		}
-		x.reps = append(x.reps, 0)
-		for range next - first - 1 {
-			x.reps = append(x.reps, 1)
-		}
-		x.defs = x.mark(x.defs, values, int(first), int(next), x.top)
-	}
-}
-
-// mark appends a level for each value: top, or one less where it is null.
-func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []uint8 {
-	whole := a.NullN() == 0
-	for i := from; i < to; i++ {
-		if whole || a.IsValid(i) {
-			levels = append(levels, top)
-			continue
-		}
-		levels = append(levels, top-1)
-		x.holes++
-	}
-	return levels
-}
-
-// flush writes the page.
-func (x *chunk) flush() error {
-	n := len(x.defs)
-	if n == 0 {
-		return nil
-	}
-	page := x.page[:0]
-	if x.list {
-		page = appendLevels(page, x.reps, 1)
-	}
-	page = x.leaf.encode(appendLevels(page, x.defs, x.top))
-	x.packed = x.zstd.EncodeAll(page, x.packed[:0])
-	x.nulls += int64(x.holes)
-	x.page, x.reps, x.defs, x.holes = page, x.reps[:0], x.defs[:0], 0
-	p := pqfile.NewDataPageV1(memory.NewBufferBytes(x.packed), int32(n), x.as, parquet.Encodings.RLE, parquet.Encodings.RLE, int32(len(page)))
-	defer p.Release()
-	_, err := x.pages.WriteDataPage(p)
 	return err
 }

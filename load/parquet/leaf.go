@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -12,7 +11,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
-	"github.com/klauspost/compress/zstd"
 )
 
 // leaf takes the values of a column that are not null, and encodes them page by
@@ -26,30 +24,6 @@ type leaf interface {
 	encode(dst []byte) []byte
 	// bounds tells the least and the greatest of all values so far.
 	bounds(s *metadata.EncodedStatistics)
-}
-
-// tools are what columns are encoded with, one after the other: the compressor
-// has tables that take longer to make than a page to compress.
-type tools struct {
-	zstd         *zstd.Encoder
-	reps, defs   []uint8 // levels of the page at hand
-	page, packed []byte
-
-	// Of the values of the page at hand, one of these has those that are not null.
-	bytes    []byte
-	integers []int64
-	bits     []uint8
-	places   []uint32 // of all pages: see [dictionary]
-}
-
-// pickTools takes tools that are kept, or makes new ones.
-func pickTools(kept *sync.Pool) (*tools, error) {
-	if t, ok := kept.Get().(*tools); ok {
-		return t, nil
-	}
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true), zstd.WithAllLitEntropyCompression(true))
-	return &tools{zstd: z}, err
 }
 
 // leafOf is the leaf for a type; nil where there is none.
