@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,11 +48,12 @@ type room struct {
 	heap   int64 // near which the collector keeps the Go heap
 	budget int64 // of records between their page and their commit
 	group  int64 // of rows in one commit
+	rows   int   // that suit one commit; a page more may come
 }
 
 // with is room enough for r and for other.
 func (r room) with(other room) room {
-	return room{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group)}
+	return room{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
 
 // querier is a load.Querier to be closed after use.

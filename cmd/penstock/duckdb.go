@@ -21,10 +21,9 @@ func duckdbPlace() place {
 	return place{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
-		// A group of 122,880 usual rows and a third: one that is gathered faster than
-		// the one before is written would only wait in memory, where the collector
-		// goes over it.
-		room: room{heap: defaultHeap, budget: 60 << 20, group: pipeline.DefaultGroupBytes},
+		// Two groups of usual rows, lest the engine wait for the next; a third would
+		// only stand in memory, where the collector goes over it.
+		room: room{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
 			return filepath.Abs(path)

@@ -169,7 +169,7 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), ByteBudget: r.room.budget, GroupBytes: r.room.group,
+		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
 	}
 	for _, s := range r.streams {
 		cfg.Log[s.Name] = s.Log

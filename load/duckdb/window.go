@@ -196,8 +196,8 @@ func attachSQL(path, name string, o Options, m mode) string {
 	switch {
 	case m == looking:
 		q += " (READ_ONLY)"
-	case o.StorageVersion != "":
-		q += " (STORAGE_VERSION " + literal(o.StorageVersion) + ")"
+	default:
+		q += fmt.Sprintf(" (STORAGE_VERSION %s, ROW_GROUP_SIZE %d)", literal(o.StorageVersion), RowGroup)
 	}
 	return q
 }

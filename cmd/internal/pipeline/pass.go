@@ -27,10 +27,6 @@ type limits struct {
 	compared   int64         // rows of a table in memory at a time, of Verify
 }
 
-// A group of 122,880 rows, or a page more, fills one row group of DuckDB, which
-// is compressed while it is inserted. One of 137,000 leaves a scrap beside it,
-// one of 122,000 waits for the commit, and either is worked over once more by
-// the next checkpoint: a million rows then cost half as much CPU again.
 var defaultLimits = limits{
 	batchRows:  10_000,
 	batchBytes: 32 << 20,

@@ -73,6 +73,7 @@ type Config struct {
 	Workers    int   // streams read at once; 0: DefaultWorkers
 	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
 	GroupBytes int64 // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
+	GroupRows  int   // rows that one commit holds, or a page more; 0: what suits destinations that have no wish
 
 	// Turns are shared with the Deltas of the pipeline in this process; nil where
 	// it has none.
@@ -154,6 +155,7 @@ func newRun(c Config) (*run, error) {
 	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
 	r.limits = cmp.Or(c.limits, defaultLimits)
 	r.limits.groupBytes = cmp.Or(c.GroupBytes, r.limits.groupBytes)
+	r.limits.groupRows = cmp.Or(c.GroupRows, r.limits.groupRows)
 	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // room is kept for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
