@@ -220,5 +220,7 @@ const (
 	ColValidFrom = "_penstock_valid_from" // mode history: when this version was first seen
 	ColValidTo   = "_penstock_valid_to"   // and when the next one was, or that it was gone; null: current
 
+	ColSource = "_penstock_source" // where sources share a table: whose row it is; the first of every key
+
 	ColOrdinal = "_penstock_ordinal" // which record of the pass a row came from, int64, rising
 )

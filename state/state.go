@@ -11,9 +11,11 @@ import "errors"
 // the beginning.
 type Cursor string
 
-// Key names the cursor of one stream in one pipeline.
+// Key names the cursor of one stream in one pipeline, and of one source where
+// several share the tables of a destination.
 type Key struct {
 	Pipeline string
+	Source   string // "" where the tables are those of one source
 	Stream   string
 }
 

@@ -97,6 +97,13 @@ func (d *DB) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 // position reads a stream's position from the file.
 func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
 	err = d.look(ctx, func(s *session) error {
+		live, err := s.engine.objects(ctx, s, false)
+		if err != nil {
+			return fmt.Errorf("read the database's catalog: %w", err)
+		}
+		if err := sharing(live, k); err != nil {
+			return err
+		}
 		p, err = readPosition(ctx, s, k)
 		return err
 	})
@@ -124,7 +131,11 @@ func readPosition(ctx context.Context, s *session, k state.Key) (p position, err
 }
 
 func whereKey(k state.Key) string {
-	return "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+	if k.Source != "" {
+		where += " AND " + schemas.ColSource + " = " + literal(k.Source)
+	}
+	return where
 }
 
 // exists reports whether the file is there; one that cannot be seen is left to

@@ -33,7 +33,7 @@ func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 		return err
 	}
 	if m.of.Log {
-		pending = append(pending[:len(pending):len(pending)], &load.Staged{Table: load.RowChanges})
+		pending = append(pending[:len(pending):len(pending)], &load.Staged{Table: m.ownTable(load.RowChanges)})
 	}
 	names := make([]string, 0, len(pending)+1)
 	for _, p := range pending {

@@ -39,7 +39,7 @@ func (m *merge) keyless(t *target) error {
 			FROM (SELECT %[3]s AS h, %[4]s AS o, row_number() OVER (PARTITION BY %[3]s ORDER BY %[4]s) AS i FROM %[5]s) AS s
 			LEFT JOIN (SELECT h, sum(n) AS n FROM %[6]s GROUP BY h) AS k USING (h)
 			LEFT JOIN (%[7]s) AS t USING (h)`,
-			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, keptRows, stored(t)))
+			isUnchanged, isNew, schemas.ColHash, schemas.ColOrdinal, from, keptRows, m.stored(t)))
 	})
 	if err != nil {
 		return err
@@ -61,12 +61,12 @@ func (m *merge) keyless(t *target) error {
 }
 
 // stored counts the rows of t by hash, in History those that stand.
-func stored(t *target) string {
+func (m *merge) stored(t *target) string {
 	where := ""
 	if t.Mode == schemas.History {
 		where = " WHERE " + t.stands("")
 	}
-	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, place(t.Name), where)
+	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.held(t), where)
 }
 
 // sweepKeyless looks for rows beyond those the pass carried.
@@ -76,12 +76,12 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_missing AS
 		SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM (%s) AS t
-		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, stored(t), keptRows))
+		LEFT JOIN (SELECT h, sum(n) AS n FROM %s GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)`, m.stored(t), keptRows))
 	if err != nil {
 		return err
 	}
 	err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT coalesce(sum(spare), 0) FROM %s) FROM %s",
-		t.stands(""), lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
+		t.stands(""), lostKeys, m.held(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (m *merge) trim(t *target, s load.Sweep) error {
 	}
 	err := m.s.exec(m.ctx, fmt.Sprintf(`CREATE OR REPLACE TEMP TABLE _penstock_spare AS SELECT *, %s AS _penstock_rank FROM
 		(SELECT t.*, s.h AS _penstock_h, s.n AS _penstock_n, %s AS _penstock_twin FROM %s AS t JOIN %s AS s ON %s)`,
-		rank, twin, place(t.Name), lostKeys, these))
+		rank, twin, m.held(t), lostKeys, these))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (m *merge) trim(t *target, s load.Sweep) error {
 			end, schemas.ColValidTo, schemas.ColDeletedAt, spareRows)
 	}
 	for _, q := range []string{
-		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s", place(t.Name), lostKeys, these),
+		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s%s", place(t.Name), lostKeys, these, m.ours(t, "t.")),
 		fmt.Sprintf("INSERT INTO %s BY NAME %s", place(t.Name), back),
 		"DROP TABLE " + spareRows,
 	} {

@@ -117,13 +117,14 @@ func (m *merge) supersede(t *target, n counts) error {
 // replaced is the further condition, on rows of t (or of a child of it) called
 // so, that they belong to the version of a record which is replaced in place.
 func (m *merge) replaced(t *target, of string) string {
+	ours := m.ours(t, of)
 	switch t.Mode {
 	case schemas.History:
-		return " AND " + of + schemas.ColValidTo + " IS NULL"
+		return ours + " AND " + of + schemas.ColValidTo + " IS NULL"
 	case schemas.Append:
-		return " AND " + of + schemas.ColRun + " >= " + literal(m.of.Run)
+		return ours + " AND " + of + schemas.ColRun + " >= " + literal(m.of.Run)
 	}
-	return ""
+	return ours
 }
 
 // remove deletes the rows that are replaced, and what hangs from them.
@@ -139,7 +140,7 @@ func (m *merge) remove(t *target) error {
 		}
 		key, link := linkOf(t, c)
 		err := m.change(m.ctx, c.Name, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE st = %s) AS s WHERE s.l = %s%s",
-			place(c.Name), key, status, isChanged, link, m.replaced(t, "t.")))
+			place(c.Name), key, status, isChanged, link, m.replaced(c, "t.")))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -150,8 +151,8 @@ func (m *merge) remove(t *target) error {
 // end closes the versions that others follow, and what hangs from them.
 func (m *merge) end(t *target) error {
 	set := "SET " + schemas.ColValidTo + " = s.f"
-	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s",
-		place(t.Name), set, status, isNext, on("s", t.Key), t.stands("t.")))
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
+		place(t.Name), set, status, isNext, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {
 		return err
 	}
@@ -160,8 +161,8 @@ func (m *merge) end(t *target) error {
 			continue
 		}
 		key, link := linkOf(t, c)
-		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l, f FROM %s WHERE st = %s) AS s WHERE s.l = %s AND %s",
-			place(c.Name), set, key, status, isNext, link, c.stands("t.")))
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s AS t %s FROM (SELECT %s AS l, f FROM %s WHERE st = %s) AS s WHERE s.l = %s AND %s%s",
+			place(c.Name), set, key, status, isNext, link, c.stands("t."), m.ours(c, "t.")))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -183,7 +184,7 @@ func (m *merge) save(t *target) error {
 		columns[i] = fmt.Sprintf("t.%s AS f%d", ident(f), i)
 	}
 	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_foreign AS SELECT s.o, %s FROM %s AS t JOIN %s AS s ON %s WHERE s.st = %s%s",
-		strings.Join(columns, ", "), place(t.Name), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
+		strings.Join(columns, ", "), m.held(t), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
 // restore puts it beside the new rows.

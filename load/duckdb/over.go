@@ -14,6 +14,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Views is an engine in memory over Parquet files that others have written. It
@@ -52,6 +53,9 @@ func Over(ctx context.Context, files map[string][]string, views map[string]strin
 // overMemoryLimit is more than a commit gets: what is asked here is whole tables.
 const overMemoryLimit = "1GB"
 
+// fileColumn tells a row's file, while a view is made of it.
+const fileColumn = load.Prefix + "file"
+
 // overSQL makes the views, and shuts out every other file.
 func overSQL(files map[string][]string, views map[string]string, temp string) []string {
 	q := []string{
@@ -69,8 +73,15 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 			list[i] = literal(p)
 		}
 		allowed = append(allowed, list...)
-		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT * FROM read_parquet([%s], union_by_name = true, hive_partitioning = false)",
-			ident(name), strings.Join(list, ", ")))
+		from, columns := strings.Join(list, ", "), "*"
+		more := ""
+		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
+			// Sources that share a table have a folder each, which tells whose the rows are.
+			columns = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, * EXCLUDE (%[1]s)", fileColumn, schemas.ColSource)
+			more = ", filename = '" + fileColumn + "'"
+		}
+		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM read_parquet([%s], union_by_name = true, hive_partitioning = false%s)",
+			ident(name), columns, from, more))
 	}
 	for name, query := range views {
 		q = append(q, "CREATE VIEW "+ident(name)+" AS "+query)

@@ -20,12 +20,16 @@ type change struct {
 
 func (m *merge) note(t *target, c change) error {
 	text := func(s string) string { return "CAST(" + s + " AS VARCHAR)" }
-	values := []string{
+	var values []string
+	if m.key.Source != "" {
+		values = append(values, literal(m.key.Source))
+	}
+	values = append(values,
 		literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name),
 		c.at, c.action, text(c.key), text(c.before), text(c.after),
-	}
+	)
 	err := m.s.exec(m.ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", place(load.RowChanges.Name),
-		idents(load.Names(load.RowChanges.Columns)), strings.Join(values, ", "), c.from))
+		idents(load.Names(m.ownTable(load.RowChanges).Columns)), strings.Join(values, ", "), c.from))
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
@@ -56,7 +60,7 @@ func (m *merge) logWritten(t *target, n counts) error {
 			c.key = keyDocument("r.", t)
 			c.before = "CASE WHEN s.st <> " + isNew + " THEN " + document("t.", t) + " END"
 			c.from = fmt.Sprintf("%s AS s JOIN %s AS r ON r.%s = s.o LEFT JOIN (%s) AS t ON %s WHERE s.st < %s",
-				status, from, schemas.ColOrdinal, lastRows(t), on("s", t.Key), isUnchanged)
+				status, from, schemas.ColOrdinal, m.lastRows(t), on("s", t.Key), isUnchanged)
 		}
 		return m.note(t, c)
 	})
@@ -64,8 +68,8 @@ func (m *merge) logWritten(t *target, n counts) error {
 
 // lastRows are the rows that records in the status table have, of each its last
 // version.
-func lastRows(t *target) string {
-	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", place(t.Name), status, on("s", t.Key))
+func (m *merge) lastRows(t *target) string {
+	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", m.held(t), status, on("s", t.Key))
 	if t.Mode != schemas.Append && t.Mode != schemas.History {
 		return q
 	}
@@ -88,7 +92,7 @@ func (m *merge) logLost(t *target, s load.Sweep) error {
 	}
 	return m.note(t, change{
 		at: timestamp(s.At), action: "'delete'", key: keyDocument("t.", t), before: document("t.", t), after: "NULL",
-		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", place(t.Name), lostKeys, on("s", t.Key), t.stands("t.")),
+		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", m.held(t), lostKeys, on("s", t.Key), t.stands("t.")),
 	})
 }
 

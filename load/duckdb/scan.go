@@ -15,18 +15,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Scan implements [load.Destination].
-func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+// scanOf scans the rows of one source; all of them where it has no name.
+func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	err := d.alone(ctx, func(s *session) error {
 		t, ok, err := readTable(ctx, s, table)
 		if err != nil || !ok {
 			return err
 		}
+		if columns == nil && source != "" {
+			columns = load.Unshared(t.Columns)
+		}
 		schema, err := load.Select(t.Columns, columns)
 		if err != nil {
 			return err
 		}
-		return s.stream(ctx, "SELECT "+idents(load.Names(schema))+" FROM "+place(table), func(b arrow.RecordBatch) error {
+		return s.stream(ctx, "SELECT "+idents(load.Names(schema))+" FROM "+heldFor(t, source), func(b arrow.RecordBatch) error {
 			if b.NumRows() == 0 {
 				return nil
 			}
@@ -73,6 +76,9 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 	}
 	for _, own := range load.OwnTables() {
 		if own.Name == name {
+			if _, shared := c.live[name].types[schemas.ColSource]; shared {
+				own = load.ShareTable(own)
+			}
 			return own, true, nil
 		}
 	}

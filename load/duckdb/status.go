@@ -107,7 +107,7 @@ func (m *merge) statusSQL(t *target, from string) string {
 		again = fmt.Sprintf("coalesce(t.%s >= %s, false)", schemas.ColRun, literal(m.of.Run))
 	}
 	with += fmt.Sprintf(", m AS (SELECT %s, %s AS st, %s AS revived, %s AS again FROM %s AS t JOIN s ON %s)",
-		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, place(t.Name), on("s", t.Key))
+		strings.Join(keyColumns("s.", t.Key), ", "), st, revived, again, m.held(t), on("s", t.Key))
 	again, carried := "coalesce(m.again, false)", ""
 	if m.carried != nil && t.has(schemas.ColHash) { // not one of penstock's own tables
 		carried = " LEFT JOIN " + m.carried.table + " AS c ON " + equal("c", "s", t.Key)
@@ -133,7 +133,7 @@ func (m *merge) versionsSQL(t *target) string {
 		again += " OR c.carried IS NOT NULL"
 	}
 	keys := strings.Join(keyColumns("s.", t.Key), ", ")
-	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, place(t.Name), on("s", t.Key), keys) +
+	return fmt.Sprintf(", m AS (SELECT %s, max({%s}) AS v FROM %s AS t JOIN s ON %s GROUP BY %s)", keys, last, m.held(t), on("s", t.Key), keys) +
 		" SELECT s.*, CASE WHEN m.v IS NULL THEN " + isNew + " WHEN m.v.c AND m.v.h = s.h THEN " + isUnchanged +
 		" WHEN m.v.c AND m.v.r >= " + run + " THEN " + isChanged + " ELSE " + isNext + " END AS st, " +
 		"coalesce(NOT m.v.c, false) AS revived, " + again + " AS again" + from +

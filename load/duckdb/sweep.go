@@ -29,7 +29,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		m.out.Known = true
 	case t.Mode == schemas.Append: // what was seen, was seen
 		m.out.Known = true
-		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.stands(""), place(t.Name)), &m.out.Alive)
+		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.stands(""), m.held(t)), &m.out.Alive)
 	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
 	case s.Keys != nil:
@@ -56,7 +56,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 		return err
 	}
 	err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s), (SELECT count(*) FROM %s) FROM %s",
-		t.stands(""), lostKeys, place(t.Name)), &m.out.Alive, &m.out.Missing)
+		t.stands(""), lostKeys, m.held(t)), &m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (m *merge) findLost(t *target) error {
 	}
 	return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
 		"WHERE %s AND NOT coalesce(t.%s >= %s, false)%s",
-		asKeys("t.", t.Key), place(t.Name), t.stands("t."), schemas.ColRun, literal(m.of.Run), carried))
+		asKeys("t.", t.Key), m.held(t), t.stands("t."), schemas.ColRun, literal(m.of.Run), carried))
 }
 
 // findNamed finds the rows with these keys.
@@ -100,7 +100,7 @@ func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
 	make := func(from string) error {
 		return m.s.exec(m.ctx, fmt.Sprintf("CREATE OR REPLACE TEMP TABLE _penstock_missing AS SELECT %s FROM %s AS t "+
 			"SEMI JOIN (SELECT %s FROM %s) AS s ON %s WHERE %s",
-			asKeys("t.", t.Key), place(t.Name), asKeys("", t.Key), from, on("s", t.Key), t.stands("t.")))
+			asKeys("t.", t.Key), m.held(t), asKeys("", t.Key), from, on("s", t.Key), t.stands("t.")))
 	}
 	if len(keys) == 0 {
 		return make("(SELECT * FROM " + place(t.Name) + " LIMIT 0)")
@@ -135,15 +135,15 @@ func (m *merge) list(t *target, n int) error {
 
 // bury deletes what was found in the way of the table's mode.
 func (m *merge) bury(t *target, s load.Sweep) error {
-	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s", burial(t, s), lostKeys, on("s", t.Key), t.stands("t.")))
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", burial(t, s), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {
 		return err
 	}
 	for _, c := range m.children(t) {
 		key, link := linkOf(t, c)
-		where := ""
+		where := m.ours(c, "t.")
 		if t.Mode == schemas.History {
-			where = " AND " + c.stands("t.")
+			where += " AND " + c.stands("t.")
 		}
 		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", burial(c, s), key, lostKeys, link, where))
 		if err != nil {

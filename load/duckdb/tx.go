@@ -76,6 +76,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
 	var err error
+	b = load.Stamp(t, b, x.key.Source)
+	defer b.Release()
 	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
@@ -122,6 +124,13 @@ func (x *tx) take(ctx context.Context) error {
 // unmoved checks the fence: the stream's position is still the one the
 // transaction began from. // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
+	live, err := x.s.engine.objects(ctx, x.s, false)
+	if err != nil {
+		return fmt.Errorf("read the database's catalog: %w", err)
+	}
+	if err := sharing(live, x.key); err != nil {
+		return err
+	}
 	now, err := readPosition(ctx, x.s, x.key)
 	if err != nil {
 		return fmt.Errorf("read cursor: %w", err)
@@ -232,7 +241,12 @@ func (x *tx) move(ctx context.Context, to position) error {
 	if n != min(x.at.sequence, 1) { // no row before the first commit, then one
 		return state.ErrMoved
 	}
-	return x.s.exec(ctx, fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, %s, %d, %s)", table,
+	names := load.Names(x.ownTable(load.State).Columns)
+	owner := ""
+	if x.key.Source != "" {
+		owner = literal(x.key.Source) + ", "
+	}
+	return x.s.exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s%s, %s, %s, %d, %s)", table, idents(names), owner,
 		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(time.Now())))
 }
 
@@ -247,7 +261,7 @@ func (x *tx) ownTables(ctx context.Context) error {
 		if live[t.Name] != nil {
 			continue
 		}
-		if err := x.s.exec(ctx, createSQL(t)); err != nil {
+		if err := x.s.exec(ctx, createSQL(x.ownTable(t))); err != nil {
 			return fmt.Errorf("create %s: %w", t.Name, err)
 		}
 		x.ddl = true

@@ -76,7 +76,7 @@ func memoryDriver() Driver {
 
 // Run runs the suite.
 func Run(t *testing.T, d Driver) {
-	for _, c := range cases() {
+	for _, c := range append(cases(), sharedCases()...) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, d) })
 	}
 }
@@ -90,6 +90,17 @@ type testCase struct {
 // cases is the suite.
 func cases() []testCase {
 	return slices.Concat(valueCases, mergeCases, modeCases, commitCases)
+}
+
+// sharedCases are about several sources in one place.
+func sharedCases() []testCase {
+	return []testCase{
+		{"shared by sources", testShared},
+		{"sources side by side", testNeighbours},
+		{"ledgers of sources side by side", testNeighbourLedger},
+		{"many sources commit at once", testNeighbourRace},
+		{"shared and unshared do not mix", testUnshared},
+	}
 }
 
 var (

@@ -33,18 +33,56 @@ type directory struct {
 }
 
 // streams implements [storage].
-func (d *directory) streams(context.Context) ([]string, error) {
+func (d *directory) streams(_ context.Context, source string) ([]string, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil && !gone(err) {
 		return nil, err
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			out = append(out, e.Name())
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
 		}
+		parts, err := d.parts(e.Name(), source)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parts...)
 	}
 	return out, nil
+}
+
+// parts are the folders, in that of a stream, of a source or of all: the
+// stream's own where it is not shared.
+func (d *directory) parts(stream, source string) ([]string, error) {
+	if source != "" {
+		name := folderIn(stream, source)
+		if _, err := os.Stat(filepath.Join(d.path, name)); err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []string{name}, nil
+	}
+	if _, err := os.Lstat(filepath.Join(d.path, stream, current)); err == nil {
+		return []string{stream}, nil
+	}
+	entries, err := os.ReadDir(filepath.Join(d.path, stream))
+	var out []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), sourcePrefix) {
+			out = append(out, stream+"/"+e.Name())
+		}
+	}
+	if out == nil {
+		out = []string{stream}
+	}
+	return out, ignoreGone(err)
+}
+
+func ignoreGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
 }
 
 // shelf implements [storage].
@@ -53,8 +91,12 @@ func (d *directory) shelf(name string) shelf {
 }
 
 // pattern implements [storage]: one through the links.
-func (d *directory) pattern(table string) string {
-	return filepath.Join(d.path, "*", current, folderOf(table), "*"+suffix)
+func (d *directory) pattern(table string, shared bool) string {
+	stream := "*"
+	if shared {
+		stream = filepath.Join("*", sourcePrefix+"*")
+	}
+	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
 // usable finds out whether the file system can replace a link, before work is

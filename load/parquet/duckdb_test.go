@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +60,13 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	if len(tables) == 0 || tables[0].Name != table {
 		return nil
 	}
-	rows, err := e.ask(t.Context(), "FROM read_parquet("+pattern(d.(*Lake), "*", current, folderOf(table), "*"+suffix)+")")
+	query := "FROM read_parquet(" + pattern(d.(*Lake), "*", current, folderOf(table), "*"+suffix) + ")"
+	all, err := d.(*Lake).manifests(t.Context())
+	require.NoError(t, err)
+	if slices.ContainsFunc(all, func(m *manifest) bool { return m.Source != "" }) { // the folders of sources are partitions to the engine
+		query = "FROM read_parquet(" + pattern(d.(*Lake), "*", sourcePrefix+"*", current, folderOf(table), "*"+suffix) + ", union_by_name = true)"
+	}
+	rows, err := e.ask(t.Context(), query)
 	require.NoError(t, err)
 	return rows
 }

@@ -40,7 +40,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 		return err
 	}
 	if t == nil {
-		if err := m.lake.vacant(ctx, want.Name, m.folder); err != nil {
+		if err := m.lake.vacant(ctx, want.Name, m.key.Source, m.folder); err != nil {
 			return err
 		}
 	}

@@ -10,16 +10,18 @@ import (
 
 // folder is a stream of the lake, and what this process knows of it.
 type folder struct {
-	shelf  shelf
-	writer chan struct{} // holds one token while a transaction of this process is applied
+	name     string
+	pipeline string // of a source's, whose passes these are
+	shelf    shelf
+	writer   chan struct{} // holds one token while a transaction of this process is applied
 
 	mu   sync.Mutex
 	pass *pass   // the one under way, or the last
 	keys keyring // used by who holds the writer's token
 }
 
-func newFolder(s shelf) *folder {
-	return &folder{shelf: s, writer: make(chan struct{}, 1), keys: newKeyring()}
+func newFolder(name string, s shelf) *folder {
+	return &folder{name: name, shelf: s, writer: make(chan struct{}, 1), keys: newKeyring()}
 }
 
 // manifest is that of the current generation, with the cursor that the stream
@@ -53,7 +55,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 	}
 	for _, f := range folders {
 		c, ok := f.shelf.(cleaner)
-		if !ok {
+		if !ok || f.shared() { // of those there may be very many: each is tidied up before its next commit
 			continue
 		}
 		m, err := f.manifest(ctx)

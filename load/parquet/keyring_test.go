@@ -11,7 +11,7 @@ import (
 // scratch file, when it was asked for again. Nothing is written before that.
 func TestKeysAreWrittenDownWhenTheyAreAskedForAgain(t *testing.T) {
 	const rows = recentRows / 2
-	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder(nil)}
+	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder("", nil)}
 	defer func() { require.NoError(t, x.lake.scratch.close()) }()
 	ring := &x.folder.keys
 	words := func(n int) []uint64 {

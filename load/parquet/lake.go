@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -77,7 +76,14 @@ func (l *Lake) folder(k state.Key) *folder {
 	if strings.HasPrefix(k.Stream, "_") {
 		name += "@" + folderOf(k.Pipeline)
 	}
-	return l.folderNamed(name)
+	if k.Source == "" {
+		return l.folderNamed(name)
+	}
+	f := l.folderNamed(folderIn(name, k.Source))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.pipeline = k.Pipeline
+	return f
 }
 
 func (l *Lake) folderNamed(name string) *folder {
@@ -85,15 +91,19 @@ func (l *Lake) folderNamed(name string) *folder {
 	defer l.mu.Unlock()
 	f := l.streams[name]
 	if f == nil {
-		f = newFolder(l.storage.shelf(name))
+		f = newFolder(name, l.storage.shelf(name))
 		l.streams[name] = f
 	}
 	return f
 }
 
 // folders are those of all streams, by name.
-func (l *Lake) folders(ctx context.Context) ([]*folder, error) {
-	names, err := l.storage.streams(ctx)
+func (l *Lake) folders(ctx context.Context) ([]*folder, error) { return l.foldersOf(ctx, "") }
+
+// foldersOf are those of a source that shares the streams; of none, all there
+// are.
+func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) {
+	names, err := l.storage.streams(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +115,10 @@ func (l *Lake) folders(ctx context.Context) ([]*folder, error) {
 }
 
 // manifests are those of all streams.
-func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) {
-	folders, err := l.folders(ctx)
+func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) { return l.manifestsOf(ctx, "") }
+
+func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, error) {
+	folders, err := l.foldersOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +137,7 @@ func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) {
 
 // Cursor implements [load.Destination].
 func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
-	m, err := l.folder(k).of(ctx, k)
+	m, err := l.of(ctx, l.folder(k), k)
 	if err != nil {
 		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
 	}
@@ -134,31 +146,16 @@ func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 
 // Tables implements [load.Destination].
 func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
-	all, err := l.manifests(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read tables of %s: %w", name, err)
-	}
-	seen := map[string]bool{}
-	var out []schemas.Table
-	for _, m := range all {
-		for _, t := range m.Tables {
-			if (t.Name == name || strings.HasPrefix(t.Name, name+"__")) && !seen[t.Name] {
-				seen[t.Name] = true
-				out = append(out, t.as())
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b schemas.Table) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
+	return l.tablesOf(ctx, "", name)
 }
 
 // vacant refuses a new table that another stream has already: its rows would lie
 // in two places.
-func (l *Lake) vacant(ctx context.Context, name string, mine *folder) error {
+func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) error {
 	if load.Own(name) {
 		return nil
 	}
-	folders, err := l.folders(ctx)
+	folders, err := l.foldersOf(ctx, source)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ type manifest struct {
 	Format   int       `json:"format"`
 	Pipeline string    `json:"pipeline"`
 	Stream   string    `json:"stream"`
-	Sequence int64     `json:"sequence"` // the generation's number: so many commits were made
-	Parent   int64     `json:"parent"`   // the one it followed
+	Source   string    `json:"source,omitempty"` // whose rows these are, where sources share the stream's tables
+	Sequence int64     `json:"sequence"`         // the generation's number: so many commits were made
+	Parent   int64     `json:"parent"`           // the one it followed
 	Cursor   string    `json:"cursor"`
 	Run      string    `json:"run"`
 	At       time.Time `json:"at"`
@@ -185,7 +186,9 @@ func (t *table) typeOf(name string) arrow.DataType {
 }
 
 // key is the stream that the generation is of.
-func (m *manifest) key() state.Key { return state.Key{Pipeline: m.Pipeline, Stream: m.Stream} }
+func (m *manifest) key() state.Key {
+	return state.Key{Pipeline: m.Pipeline, Source: m.Source, Stream: m.Stream}
+}
 
 // table is the table of that name, or nil.
 func (m *manifest) table(name string) *table {

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Scan implements [load.Destination].
-func (l *Lake) Scan(ctx context.Context, name string, columns []string, each func(arrow.RecordBatch) error) error {
-	all, err := l.manifests(ctx)
+// scanOf scans the rows of one source; all of them where it has no name.
+func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, each func(arrow.RecordBatch) error) error {
+	all, err := l.manifestsOf(ctx, source)
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", name, err)
 	}
@@ -27,12 +27,8 @@ func (l *Lake) Scan(ctx context.Context, name string, columns []string, each fun
 		if diff := c.diff(); err == nil && diff != nil {
 			err = &load.ForeignChange{Table: name, Diff: diff}
 		}
-		switch {
-		case err != nil:
-		case name == load.State.Name && m.Moves > 0:
-			err = m.scanState(columns, each)
-		default:
-			err = t.scan(ctx, m.files(t), columns, each)
+		if err == nil {
+			err = m.scan(ctx, t, columns, each, source == "")
 		}
 		if err != nil {
 			return fmt.Errorf("scan %s: %w", name, err)
@@ -64,14 +60,17 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 // stream, it is a pattern that finds their files, through the links.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if load.Own(name) {
-		return l.storage.pattern(name), nil
+		return l.ownPath(ctx, name)
 	}
 	all, err := l.manifests(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
 	for _, m := range all {
-		if t := m.table(name); t != nil {
+		switch t := m.table(name); {
+		case t != nil && m.Source != "":
+			return filepath.Join(filepath.Dir(filepath.Dir(m.dir)), sourcePrefix+"*", current, t.Folder, "*"+suffix), nil
+		case t != nil:
 			return filepath.Join(m.dir, t.Folder), nil
 		}
 	}

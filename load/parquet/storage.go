@@ -10,14 +10,17 @@ import (
 // storage is where the streams of a lake are kept. Its methods, and those of its
 // shelves, may be called from any number of goroutines.
 type storage interface {
-	// streams are the names of the streams' folders.
-	streams(ctx context.Context) ([]string, error)
+	// streams are the names of the streams' folders. A stream that sources share
+	// has one in its own for each, such as crm.leads/_penstock_source=berlin: see
+	// [folderIn]. With a source it is those of that source alone, found without
+	// looking at the others' (there may be thousands), else all there are.
+	streams(ctx context.Context, source string) ([]string, error)
 	// shelf is the place of one stream, by the name of its folder. Nothing need be
 	// there yet.
 	shelf(name string) shelf
 	// pattern finds the files of one of penstock's own tables, which lie with every
-	// stream.
-	pattern(table string) string
+	// stream, or with each source of it where these share the streams.
+	pattern(table string, shared bool) string
 }
 
 // shelf keeps the generations of one stream. What was committed never changes.

@@ -39,7 +39,7 @@ type tx struct {
 // Begin implements [load.Destination].
 func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	f := l.folder(k)
-	m, err := f.of(ctx, k)
+	m, err := l.of(ctx, f, k)
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
@@ -100,7 +100,7 @@ func (x *tx) take(ctx context.Context) error {
 // unmoved checks the fence: the folder's generation is still the one that the
 // transaction began from. // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
-	now, err := x.folder.of(ctx, x.key)
+	now, err := x.lake.of(ctx, x.folder, x.key)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func cursorOf(m *manifest) state.Cursor {
 
 // open begins the next generation as a copy of the one there is.
 func (x *tx) open(ctx context.Context) (err error) {
-	next := &manifest{shelf: x.folder.shelf, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream}
+	next := &manifest{shelf: x.folder.shelf, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
 		next = x.base.clone()
 		next.Moves, next.MovedAt = 0, time.Time{}

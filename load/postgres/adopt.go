@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	}
 	mode := want.Mode.Or(schemas.Merge)
 	switch {
-	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(want.Key)):
+	case len(want.Key) > 0 && !slices.Contains(o.unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || mode == schemas.Append && len(want.Key) > 0:
 		mode = schemas.Merge // it can turn
@@ -30,7 +31,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 // f has changed something.
 func (d *DB) change(ctx context.Context, f func(*merge) (bool, error)) error {
 	return d.retry(ctx, func() error {
-		if err := d.prepare(ctx); err != nil {
+		if err := d.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) { // which are there, and shared
 			return err
 		}
 		s, err := d.acquire(ctx)

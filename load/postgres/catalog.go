@@ -48,6 +48,9 @@ func (d *DB) readCatalog(ctx context.Context, s *session, names []string) (*cata
 	}
 	for _, t := range load.OwnTables() {
 		if slices.Contains(names, t.Name) {
+			if o := c.live[t.Name]; o != nil && o.types[schemas.ColSource] != "" {
+				t = load.ShareTable(t)
+			}
 			c.made[t.Name] = t
 		}
 	}
@@ -179,7 +182,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 			return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
 		}
 	}
-	if unique(t) && !slices.Contains(o.unique, load.KeyName(t.Key)) {
+	if unique(t) && !slices.Contains(o.unique, load.KeyName(load.FullKey(t))) {
 		return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("the primary key (%s) is gone", strings.Join(t.Key, ", "))}}
 	}
 	return t, nil

@@ -42,7 +42,7 @@ func (m *merge) create(t schemas.Table) error {
 		defs = append(defs, m.db.definition(t, f))
 	}
 	if unique(t) {
-		defs = append(defs, "PRIMARY KEY ("+idents(t.Key)+")")
+		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
 	}
 	if err := m.s.run(m.ctx, "CREATE TABLE "+m.db.place(t.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
@@ -52,23 +52,26 @@ func (m *merge) create(t schemas.Table) error {
 
 // index makes the indexes that a merge looks rows up by, beside the primary key.
 func (m *merge) index(t schemas.Table) error {
-	table := m.db.place(t.Name)
+	table, owner := m.db.place(t.Name), ""
+	if load.Shared(t.Columns) {
+		owner = ident(schemas.ColSource) + ", "
+	}
 	switch {
 	case load.Own(t.Name):
 		return nil
 	case load.Child(t.Columns) && keyLinks(t):
 		return nil
 	case load.Child(t.Columns):
-		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(load.Link(t.Columns))+")")
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+ident(load.Link(t.Columns))+")")
 	case len(t.Key) == 0:
-		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+ident(schemas.ColHash)+")")
+		return m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+ident(schemas.ColHash)+")")
 	case unique(t):
 		return nil
 	}
-	if err := m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+idents(t.Key)+")"); err != nil || t.Mode != schemas.History {
+	if err := m.s.run(m.ctx, "CREATE INDEX ON "+table+" ("+owner+idents(t.Key)+")"); err != nil || t.Mode != schemas.History {
 		return err
 	}
-	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
+	return m.s.run(m.ctx, "CREATE UNIQUE INDEX ON "+table+" ("+owner+idents(t.Key)+") WHERE "+ident(schemas.ColValidTo)+" IS NULL")
 }
 
 // keyLinks reports whether the rows of children are found by the index of their
@@ -209,6 +212,7 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 
 // meanings of penstock's own columns.
 var meanings = map[string]string{
+	schemas.ColSource:    "whose row it is",
 	schemas.ColSyncedAt:  "when this row was read",
 	schemas.ColRun:       "the run that wrote this row",
 	schemas.ColHash:      "tells whether the record has changed",

@@ -223,9 +223,9 @@ func listDecoder(b *array.ListBuilder, elem arrow.DataType) decode {
 	}
 }
 
-// Scan implements [load.Destination]. JSON is handed out without the space that
+// scanOf scans the rows of one source; all of them where it has no name. JSON is handed out without the space that
 // jsonb puts into it.
-func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
 		c, err := d.readCatalog(ctx, s, []string{table})
 		if err != nil {
@@ -238,6 +238,13 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 		if _, err := c.table(table); err != nil {
 			return err
 		}
+		where := ""
+		if source != "" && load.Shared(t.Columns) {
+			where = " WHERE " + ident(schemas.ColSource) + " = " + literal(source)
+			if columns == nil {
+				columns = load.Unshared(t.Columns)
+			}
+		}
 		asked, err := load.Select(t.Columns, columns)
 		if err != nil {
 			return err
@@ -249,7 +256,7 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 				names[i] += "::text"
 			}
 		}
-		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table), asked, each)
+		return s.typed(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+d.place(table)+where, asked, each)
 	})
 	if err != nil {
 		return fmt.Errorf("scan %s: %w", table, err)

@@ -25,6 +25,9 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if err != nil {
 		return err
 	}
+	if c, err = m.alone(c, pending, names); err != nil {
+		return err
+	}
 	m.tables, m.dropped = map[string]*target{}, map[string]bool{}
 	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)
@@ -180,6 +183,6 @@ func (c *catalog) learn(p load.Plan, types map[string]string) {
 		o.types[f.Name] = types[f.Name]
 	}
 	if unique(p.Table) {
-		o.unique = append(o.unique, load.KeyName(p.Table.Key))
+		o.unique = append(o.unique, load.KeyName(load.FullKey(p.Table)))
 	}
 }

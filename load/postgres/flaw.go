@@ -84,12 +84,15 @@ func (m *merge) reject() error {
 	}
 	defer b.Release()
 	m.flaws = nil
-	t := &target{Table: load.Rejects, staged: &load.Staged{Table: load.Rejects}, types: map[string]string{}}
-	for _, f := range load.Rejects.Columns.Fields() {
+	stamped := load.Stamp(load.Rejects, b, m.key.Source)
+	defer stamped.Release()
+	rejects := ownTable(load.Rejects, m.key.Source)
+	t := &target{Table: rejects, staged: &load.Staged{Table: rejects}, types: map[string]string{}}
+	for _, f := range rejects.Columns.Fields() {
 		t.types[f.Name] = m.db.sqlType(schemas.TypeOf(f))
 	}
 	defer t.staged.Release()
-	if err := t.staged.Add(b); err != nil {
+	if err := t.staged.Add(stamped); err != nil {
 		return err
 	}
 	return m.own(t)

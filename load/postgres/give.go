@@ -65,7 +65,7 @@ func (m *merge) cut(t *target, records, rows string) error {
 		}
 		key, link := m.linkOf(t, c)
 		err := m.s.run(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE %s) AS s WHERE s.l = %s%s",
-			m.db.place(c.Name), key, status, records, link, rows))
+			m.db.place(c.Name), key, status, records, link, rows+m.ours(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -121,7 +121,7 @@ func (m *merge) upsert(t *target, where string) (int64, error) {
 		set = append(set, ident(name)+" = excluded."+ident(name))
 	}
 	return m.s.affect(m.ctx, fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
-		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), stagedIn, idents(t.Key), ident(schemas.ColOrdinal), idents(t.Key), strings.Join(set, ", "), where))
+		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), stagedIn, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where))
 }
 
 // cutMine removes the versions that this pass has written before of records
@@ -185,8 +185,8 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 		if deleted {
 			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
 		}
-		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL",
-			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo)))
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
+			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo), m.ours(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -200,14 +200,14 @@ func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 func (m *merge) shift(t *target) error {
 	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
 	from := ident(schemas.ColValidFrom)
-	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved)
+	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved+m.ours(t))
 	if err != nil {
 		return err
 	}
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
-		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s = s.f FROM (SELECT %s AS l, s.f FROM %s AS s WHERE %s) AS s WHERE s.l = %s AND t.%s IS NULL",
-			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo)))
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s = s.f FROM (SELECT %s AS l, s.f FROM %s AS s WHERE %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
+			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo), m.ours(c)))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}

@@ -25,11 +25,11 @@ func (m *merge) keep() error {
 
 // standing is the condition that a row t of a table counts: in History the
 // current ones do.
-func (t *target) standing() string {
+func (m *merge) standing(t *target) string {
 	if t.Mode == schemas.History {
-		return "t." + t.ended() + " IS NULL"
+		return "t." + t.ended() + " IS NULL" + m.ours(t)
 	}
-	return "true"
+	return "true" + m.ours(t)
 }
 
 // keyless appends the rows of which the table has fewer than the pass carried.
@@ -44,7 +44,7 @@ func (m *merge) keyless(t *target) error {
 		return err
 	}
 	hash := ident(schemas.ColHash)
-	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + t.standing() +
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.standing(t) +
 		" AND t." + hash + " IN (SELECT h FROM " + handedIn + ") GROUP BY 1"
 	err := m.s.run(m.ctx, temporary(status, "ON COMMIT DROP AS SELECT s.h, s.o, s.y, CASE WHEN s.i + coalesce(k.n, 0) <= coalesce(t.n, 0) THEN "+
 		isUnchanged+" ELSE "+isNew+" END AS st FROM (SELECT h, o, y, row_number() OVER (PARTITION BY h ORDER BY o) AS i FROM "+handedIn+") AS s "+
@@ -84,13 +84,13 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 		return err
 	}
 	hash := ident(schemas.ColHash)
-	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + t.standing() + " GROUP BY 1"
+	stored := "SELECT t." + hash + " AS h, count(*) AS n FROM " + m.db.place(t.Name) + " AS t WHERE " + m.standing(t) + " GROUP BY 1"
 	err := m.s.run(m.ctx, temporary(missing, "ON COMMIT DROP AS SELECT t.h, coalesce(k.n, 0) AS n, t.n - coalesce(k.n, 0) AS spare FROM ("+stored+") AS t "+
 		"LEFT JOIN (SELECT h, sum(n) AS n FROM "+keptRows+" GROUP BY h) AS k USING (h) WHERE t.n > coalesce(k.n, 0)"))
 	if err != nil {
 		return err
 	}
-	err = m.s.numbers(m.ctx, "SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM "+missing+") FROM "+m.db.place(t.Name)+" AS t WHERE "+t.standing(),
+	err = m.s.numbers(m.ctx, "SELECT count(*), (SELECT coalesce(sum(spare), 0) FROM "+missing+") FROM "+m.db.place(t.Name)+" AS t WHERE "+m.standing(t),
 		&m.out.Alive, &m.out.Missing)
 	if err != nil {
 		return err
@@ -137,5 +137,5 @@ func (m *merge) spare(t *target, parent string) string {
 		twin = fmt.Sprintf("row_number() OVER (PARTITION BY %s, %s, t.%s, t.%s ORDER BY t.ctid)", hash, parent, ident(schemas.ColParent), ident(schemas.ColIndex))
 	}
 	return fmt.Sprintf("SELECT tid FROM (SELECT tid, n, %s AS place FROM (SELECT t.ctid AS tid, s.h, s.n, t.%s AS y, %s AS link, %s AS twin FROM %s AS t JOIN %s AS s ON s.h = %s WHERE %s) AS t) AS t WHERE place > n",
-		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missing, hash, t.standing())
+		rank, ident(schemas.ColSyncedAt), link, twin, m.db.place(t.Name), missing, hash, m.standing(t))
 }

@@ -155,7 +155,7 @@ func (m *merge) empty(t *target) bool {
 		return true
 	}
 	some := int64(1)
-	err := m.s.numbers(m.ctx, "SELECT EXISTS (SELECT FROM "+m.db.place(t.Name)+")::int", &some)
+	err := m.s.numbers(m.ctx, "SELECT EXISTS (SELECT FROM "+m.db.place(t.Name)+" AS t WHERE true"+m.ours(t)+")::int", &some)
 	return err == nil && some == 0
 }
 

@@ -102,7 +102,7 @@ func (m *merge) recognise(t *target) error {
 	}
 	key, limit := "t."+ident(t.Key[0]), maxBeside(t.staged.Rows)
 	query := fmt.Sprintf("SELECT %s, t.%s FROM %s AS t WHERE %s AND %s AND %s ORDER BY %s%s LIMIT %d", key, ident(schemas.ColHash), m.db.place(t.Name),
-		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouched(t), key, turn, limit)
+		fmt.Sprintf("%s %s%s %d", key, from, beyond, start), fmt.Sprintf("%s %s %d", key, to, m.order.last), m.untouched(t)+m.ours(t), key, turn, limit)
 	if err := m.s.query(m.ctx, query, w.beside); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (m *merge) uncover(t *target) error {
 		return err
 	}
 	return m.s.run(m.ctx, "INSERT INTO "+carriedTable+" SELECT t."+ident(t.Key[0])+" FROM "+m.db.place(t.Name)+" AS t WHERE "+
-		m.untouched(t)+" AND "+cond+" ON CONFLICT DO NOTHING")
+		m.untouched(t)+m.ours(t)+" AND "+cond+" ON CONFLICT DO NOTHING")
 }
 
 // unorder gives up the order where a plan turns a key into what has another one.

@@ -10,11 +10,12 @@ import (
 )
 
 // prepare makes the tables of penstock's own, and the schema, where they are
-// missing: in a transaction of its own, as streams that begin at the same time
+// missing, as those for source have them: in a transaction of its own, as streams that begin at the same time
 // all want them. They are empty until the first commit.
-func (d *DB) prepare(ctx context.Context) error {
+func (d *DB) prepare(ctx context.Context, source string) error {
+	shared := source != ""
 	d.mu.Lock()
-	ready := d.ready
+	ready := d.ready[shared]
 	d.mu.Unlock()
 	if ready {
 		return nil
@@ -27,7 +28,10 @@ func (d *DB) prepare(ctx context.Context) error {
 	if err := d.begin(ctx, s); err != nil {
 		return err
 	}
-	if err := d.makeOwn(ctx, s); err != nil {
+	if err := d.sharing(ctx, s, source); err != nil {
+		return err
+	}
+	if err := d.makeOwn(ctx, s, source); err != nil {
 		return fmt.Errorf("make penstock's own tables in schema %s: %w", d.o.Schema, err)
 	}
 	if err := s.run(ctx, "COMMIT"); err != nil {
@@ -35,17 +39,20 @@ func (d *DB) prepare(ctx context.Context) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ready = true
+	d.ready[shared] = true
 	return nil
 }
 
-func (d *DB) makeOwn(ctx context.Context, s *session) error {
-	missing, err := d.missingOwn(ctx, s)
+func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
+	missing, err := d.missingOwn(ctx, s, source)
 	if err != nil || missing == 0 {
 		return err
 	}
 	// Others who come to make them wait here, and then find them.
 	if err := s.run(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended("+literal("penstock "+d.o.Schema)+", 0))"); err != nil {
+		return err
+	}
+	if err := d.sharing(ctx, s, source); err != nil {
 		return err
 	}
 	var schema int64
@@ -58,7 +65,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session) error {
 		}
 	}
 	for _, t := range load.OwnTables() {
-		if err := d.makeOne(ctx, s, t); err != nil {
+		if err := d.makeOne(ctx, s, ownTable(t, source)); err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
@@ -66,10 +73,10 @@ func (d *DB) makeOwn(ctx context.Context, s *session) error {
 }
 
 // missingOwn counts what there is not yet: a release may bring columns.
-func (d *DB) missingOwn(ctx context.Context, s *session) (n int64, err error) {
+func (d *DB) missingOwn(ctx context.Context, s *session, source string) (n int64, err error) {
 	var wanted []string
 	for _, t := range load.OwnTables() {
-		for _, f := range t.Columns.Fields() {
+		for _, f := range ownTable(t, source).Columns.Fields() {
 			wanted = append(wanted, "("+literal(t.Name)+", "+literal(f.Name)+")")
 		}
 	}
@@ -85,7 +92,7 @@ func (d *DB) makeOne(ctx context.Context, s *session, t schemas.Table) error {
 		defs = append(defs, d.definition(t, f))
 	}
 	if len(t.Key) > 0 {
-		defs = append(defs, "PRIMARY KEY ("+idents(t.Key)+")")
+		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
 	}
 	if err := s.run(ctx, "CREATE TABLE IF NOT EXISTS "+d.place(t.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
@@ -105,7 +112,7 @@ func (d *DB) unprepared(err error) error {
 		return err
 	}
 	d.mu.Lock()
-	d.ready = false
+	clear(d.ready)
 	d.mu.Unlock()
 	return again{err}
 }

@@ -39,7 +39,7 @@ func (m *merge) after(t *target) error {
 	if t.Mode == schemas.History {
 		stands = " AND t." + t.ended() + " IS NULL"
 	}
-	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
+	written := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ours(t) + stands + " AND t." + ident(schemas.ColHash) + " = s.h ORDER BY t." +
 		ident(schemas.ColRun) + ` COLLATE "C" DESC, t.` + ident(schemas.ColSyncedAt) + " DESC LIMIT 1) AS t"
 	return m.logRows(t, "s.y", action, keyDocument(t, "t."), "b.d", document(t),
 		status+" AS s JOIN "+written+" ON true LEFT JOIN "+beforeRows+" AS b ON b.o = s.o WHERE s.st < "+isUnchanged+" ORDER BY s.o")
@@ -51,7 +51,7 @@ func (m *merge) logKeyless(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	some := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE t." + ident(schemas.ColHash) + " = s.h LIMIT 1) AS t"
+	some := "LATERAL (SELECT * FROM " + m.db.place(t.Name) + " AS t WHERE t." + ident(schemas.ColHash) + " = s.h" + m.ours(t) + " LIMIT 1) AS t"
 	return m.logRows(t, "s.y", "'"+actionInsert+"'", "s.h", "NULL", document(t), status+" AS s JOIN "+some+" ON true WHERE s.st = "+isNew+" ORDER BY s.o")
 }
 
@@ -77,8 +77,12 @@ func (m *merge) logRows(t *target, at, action, key, before, after, from string) 
 	if err := m.db.step("log"); err != nil {
 		return err
 	}
-	return m.s.run(m.ctx, fmt.Sprintf(`INSERT INTO %s (run, pipeline, stream, "table", at, action, key, before, after) SELECT %s, %s, %s, %s, %s, %s, %s, CAST(%s AS json), CAST(%s AS json) FROM %s`,
-		m.db.place(load.RowChanges.Name), literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name), at, action, key, before, after, from))
+	column, owner := "", ""
+	if m.key.Source != "" {
+		column, owner = ident(schemas.ColSource)+", ", literal(m.key.Source)+", "
+	}
+	return m.s.run(m.ctx, fmt.Sprintf(`INSERT INTO %s (%srun, pipeline, stream, "table", at, action, key, before, after) SELECT %s%s, %s, %s, %s, %s, %s, %s, CAST(%s AS json), CAST(%s AS json) FROM %s`,
+		m.db.place(load.RowChanges.Name), column, owner, literal(m.of.Run), literal(m.key.Pipeline), literal(m.key.Stream), literal(t.Name), at, action, key, before, after, from))
 }
 
 // document is the JSON object of the row t's columns but penstock's own, in

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -23,12 +24,19 @@ func (p position) at(other position) bool {
 }
 
 func whereKey(k state.Key) string {
-	return "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
+	if k.Source != "" {
+		where += " AND " + ident(schemas.ColSource) + " = " + literal(k.Source)
+	}
+	return where
 }
 
 // position reads where a stream stands.
 func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) {
 	err = d.look(ctx, func(s *session) error {
+		if err := d.sharing(ctx, s, k.Source); err != nil {
+			return err
+		}
 		p, err = d.readPosition(ctx, s, k, "")
 		return err
 	})
@@ -58,8 +66,12 @@ func (d *DB) readPosition(ctx context.Context, s *session, k state.Key, lock str
 // nothing to wait at: whoever is about to commit it first has the lock.
 // Invariant 13
 func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (pipeline, stream, cursor, sequence) VALUES (%s, %s, '', 0) ON CONFLICT DO NOTHING",
-		d.place(load.State.Name), literal(k.Pipeline), literal(k.Stream)))
+	column, owner := "", ""
+	if k.Source != "" {
+		column, owner = ident(schemas.ColSource)+", ", literal(k.Source)+", "
+	}
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (%spipeline, stream, cursor, sequence) VALUES (%s%s, %s, '', 0) ON CONFLICT DO NOTHING",
+		d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream)))
 	if err != nil {
 		return position{}, err
 	}

@@ -121,13 +121,13 @@ func (m *merge) latest(t *target) string {
 		for i, k := range t.Key {
 			keys[i] = fmt.Sprintf(", t.%s AS k%d", ident(k), i)
 		}
-		return "(SELECT " + columns + strings.Join(keys, "") + " FROM " + m.db.place(t.Name) + " AS t) AS t ON " + equal("s", "t", t.Key)
+		return "(SELECT " + columns + strings.Join(keys, "") + " FROM " + m.db.place(t.Name) + " AS t WHERE true" + m.ours(t) + ") AS t ON " + equal("s", "t", t.Key)
 	}
 	order := "run DESC, t." + ident(schemas.ColSyncedAt) + " DESC, tid DESC"
 	if t.Mode == schemas.History {
 		order = "stands DESC, " + order
 	}
-	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
+	return "LATERAL (SELECT " + columns + " FROM " + m.db.place(t.Name) + " AS t WHERE " + on("s", t.Key) + m.ours(t) + " ORDER BY " + order + " LIMIT 1) AS t ON true"
 }
 
 // counts of a status table's records.

@@ -40,7 +40,7 @@ func (m *merge) sweep(s load.Sweep) error {
 }
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
-	stands := "t." + t.ended() + " IS NULL"
+	stands := "t." + t.ended() + " IS NULL" + m.ours(t)
 	if t.Mode == schemas.Append {
 		m.out.Known = true
 		return m.s.numbers(m.ctx, "SELECT count(*) FROM "+m.db.place(t.Name)+" AS t WHERE "+stands, &m.out.Alive)
@@ -177,7 +177,7 @@ func (m *merge) bury(t *target, s load.Sweep) error {
 func (m *merge) hanging(t *target, sql string) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
-		if err := m.s.run(m.ctx, fmt.Sprintf(sql, m.db.place(c.Name), "SELECT "+key+" AS l FROM "+missing, link)); err != nil {
+		if err := m.s.run(m.ctx, fmt.Sprintf(sql, m.db.place(c.Name), "SELECT "+key+" AS l FROM "+missing, link)+m.ours(c)); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}

@@ -75,6 +75,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err
 	if x.over {
 		return fmt.Errorf("write %s: transaction is over", t.Name)
 	}
+	b = load.Stamp(t, b, x.key.Source)
+	defer b.Release()
 	if x.pending, err = load.Stage(x.pending, t, b); err != nil {
 		return fmt.Errorf("write %s: %w", t.Name, err)
 	}
@@ -208,7 +210,7 @@ func (x *tx) start(ctx context.Context) error {
 	if err := x.db.step("begin"); err != nil {
 		return err
 	}
-	if err := x.db.prepare(ctx); err != nil {
+	if err := x.db.prepare(ctx, x.key.Source); err != nil {
 		return err
 	}
 	s, c, err := x.db.resume(ctx, x.pass)

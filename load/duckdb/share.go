@@ -1,0 +1,82 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+var _ load.Sharer = (*DB)(nil)
+
+// Share implements [load.Sharer].
+func (d *DB) Share(source string) load.Destination {
+	return load.Part{Destination: d, Source: source, ScanOf: d.scanOf}
+}
+
+// Forget implements [load.Sharer].
+func (d *DB) Forget(pipeline, source string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, p := range d.passes {
+		if k.Pipeline == pipeline && k.Source == source {
+			d.spend(p.carried)
+			p.lost, p.carried = true, nil
+			delete(d.passes, k)
+		}
+	}
+	for k := range d.positions {
+		if k.Pipeline == pipeline && k.Source == source {
+			delete(d.positions, k)
+		}
+	}
+}
+
+// Scan implements [load.Destination].
+func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	return d.scanOf(ctx, "", table, columns, each)
+}
+
+// held is t as a relation to read: of a table that sources share, the rows of
+// the transaction's own.
+func (x *tx) held(t *target) string { return heldFor(t.Table, x.key.Source) }
+
+func heldFor(t schemas.Table, source string) string {
+	if source == "" || !load.Shared(t.Columns) {
+		return place(t.Name)
+	}
+	return fmt.Sprintf("(FROM %s WHERE %s = %s)", place(t.Name), schemas.ColSource, literal(source))
+}
+
+// ours is the further condition that a row of t, called so as in "t.", is the
+// transaction's to change.
+func (x *tx) ours(t *target, of string) string {
+	if x.key.Source == "" || !load.Shared(t.Columns) {
+		return ""
+	}
+	return " AND " + of + schemas.ColSource + " = " + literal(x.key.Source)
+}
+
+// sharing refuses a source whose rows the tables of the file cannot hold.
+func sharing(live map[string]*object, k state.Key) error {
+	o := live[load.State.Name]
+	if o == nil {
+		return nil
+	}
+	_, shared := o.types[schemas.ColSource]
+	return load.Sharing(shared, k.Source)
+}
+
+// ownTable is one of penstock's own tables, as this transaction's source has it.
+func (x *tx) ownTable(t schemas.Table) schemas.Table {
+	if x.key.Source == "" {
+		return t
+	}
+	return load.ShareTable(t)
+}

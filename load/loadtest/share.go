@@ -1,0 +1,171 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// sharedBy is a destination as one source sees it that shares its tables with
+// another, whose rows have the same keys and hashes.
+type sharedBy struct {
+	load.Destination // as the source sees it
+	whole            load.Destination
+	other            load.Destination
+}
+
+// shared is d, driven by one of two sources that share its tables: whatever it
+// commits, the other commits right after it, and never asks what is missing.
+func shared(d Driver, source, other string) Driver {
+	whole := func(d load.Destination) load.Destination { return d.(*sharedBy).whole }
+	s := d
+	s.Open = func(t testing.TB, step func(string) error) load.Destination {
+		raw := d.Open(t, step)
+		one, err := load.Share(raw, source)
+		require.NoError(t, err)
+		two, err := load.Share(raw, other)
+		require.NoError(t, err)
+		return &sharedBy{Destination: one, whole: raw, other: two}
+	}
+	s.Rows = func(t testing.TB, dest load.Destination, table string) []Row {
+		return rowsBy(d.Rows(t, whole(dest), table), source)
+	}
+	if d.Alter != nil {
+		s.Alter = func(t testing.TB, dest load.Destination, table, column string, to arrow.DataType) {
+			d.Alter(t, whole(dest), table, column, to)
+		}
+	}
+	if d.Drop != nil {
+		s.Drop = func(t testing.TB, dest load.Destination, table string) { d.Drop(t, whole(dest), table) }
+	}
+	s.Comment = func(t testing.TB, dest load.Destination, table, column string) string {
+		return d.Comment(t, whole(dest), table, column)
+	}
+	return s
+}
+
+// rowsBy are the rows of a source, without the column that says so. What has no
+// such column is everybody's.
+func rowsBy(rows []Row, source string) []Row {
+	var out []Row
+	for _, r := range rows {
+		owner, told := r[schemas.ColSource]
+		if told && owner != source {
+			continue
+		}
+		r = maps.Clone(r)
+		delete(r, schemas.ColSource)
+		out = append(out, r)
+	}
+	return out
+}
+
+// Begin opens a transaction whose rows the other source commits as well.
+func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	x, err := s.Destination.Begin(ctx, k, from, p)
+	if err != nil {
+		return nil, err
+	}
+	return &echoed{Tx: x, of: s, key: k, pass: p}, nil
+}
+
+// Close closes what both see.
+func (s *sharedBy) Close() error { return s.whole.Close() }
+
+// echoed is a transaction that remembers its rows for the other source.
+type echoed struct {
+	load.Tx
+	of     *sharedBy
+	key    state.Key
+	pass   load.Pass
+	tables []schemas.Table
+	rows   []arrow.RecordBatch
+}
+
+// Write implements [load.Tx].
+func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error {
+	if err := x.Tx.Write(ctx, t, b); err != nil {
+		return err
+	}
+	b.Retain()
+	x.tables, x.rows = append(x.tables, t), append(x.rows, b)
+	return nil
+}
+
+// Commit commits, and then the same rows for the other source.
+func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
+	if err := x.Tx.Commit(ctx, next); err != nil {
+		return err
+	}
+	from, err := x.of.other.Cursor(ctx, x.key)
+	if err != nil {
+		return fmt.Errorf("the other source: %w", err)
+	}
+	tx, err := x.of.other.Begin(ctx, x.key, from, x.pass)
+	if err != nil {
+		return fmt.Errorf("the other source: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for i, b := range x.rows {
+		if err := tx.Write(ctx, x.tables[i], b); err != nil {
+			return fmt.Errorf("the other source: %w", err)
+		}
+	}
+	if err := tx.Commit(ctx, next+"'"); err != nil {
+		return fmt.Errorf("the other source: %w", err)
+	}
+	return nil
+}
+
+// Rollback implements [load.Tx].
+func (x *echoed) Rollback() error {
+	for _, b := range x.rows {
+		b.Release()
+	}
+	x.tables, x.rows = nil, nil
+	return x.Tx.Rollback()
+}
+
+// sharedNames are cases of the suite that also hold where another source has rows
+// with the same keys and hashes in the same tables.
+var sharedNames = []string{
+	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
+	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of twins",
+	"modes, applied in parts", "modes turn", "rows handed in again", "sweep lists", "sweep of named rows",
+	"log of rows", "log of rows without a key", "views of what stands", "scan", "own tables", "own rows written again",
+	"moved cursor, same again", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
+}
+
+// testShared runs those cases.
+func testShared(t *testing.T, d Driver) {
+	names := sharedNames
+	if testing.Short() {
+		names = []string{"children of a composite key", "sweep of named rows", "scan", "own tables"}
+	}
+	if !sharing(t, d) {
+		t.Skip("its tables cannot be shared")
+	}
+	d = shared(d, "berlin", "boston")
+	for _, c := range cases() {
+		if slices.Contains(names, c.name) {
+			t.Run(c.name, func(t *testing.T) { c.run(t, d) })
+		}
+	}
+}
+
+// sharing reports whether sources can share the destination's tables.
+func sharing(t *testing.T, d Driver) bool {
+	dest := d.Open(t, func(string) error { return nil })
+	defer dest.Close()
+	_, ok := dest.(load.Sharer)
+	return ok
+}

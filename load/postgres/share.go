@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+var _ load.Sharer = (*DB)(nil)
+
+// Share implements [load.Sharer].
+func (d *DB) Share(source string) load.Destination {
+	return load.Part{Destination: d, Source: source, ScanOf: d.scanOf}
+}
+
+// Forget implements [load.Sharer].
+func (d *DB) Forget(pipeline, source string) {
+	var gone []*pass
+	d.mu.Lock()
+	for k, p := range d.passes {
+		if k.Pipeline == pipeline && k.Source == source {
+			gone = append(gone, p)
+			delete(d.passes, k)
+		}
+	}
+	d.mu.Unlock()
+	for _, p := range gone {
+		d.forgo(p)
+	}
+}
+
+// Scan implements [load.Destination].
+func (d *DB) Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error {
+	return d.scanOf(ctx, "", table, columns, each)
+}
+
+// ours is the further condition that a row called t, of a table that sources
+// share, is the transaction's own.
+func (x *tx) ours(t *target) string {
+	if x.key.Source == "" || !load.Shared(t.Columns) {
+		return ""
+	}
+	return " AND t." + ident(schemas.ColSource) + " = " + literal(x.key.Source)
+}
+
+// ownTable is one of penstock's own tables, as those for source have it.
+func ownTable(t schemas.Table, source string) schemas.Table {
+	if source == "" {
+		return t
+	}
+	return load.ShareTable(t)
+}
+
+// sharing refuses a source whose rows the tables of the schema cannot hold.
+func (d *DB) sharing(ctx context.Context, s *session, source string) error {
+	d.mu.Lock()
+	ready := d.ready[source != ""] && !d.ready[source == ""]
+	d.mu.Unlock()
+	if ready {
+		return nil // looked at before
+	}
+	var tables, shared int64
+	of := "FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace WHERE n.nspname = " + literal(d.o.Schema) +
+		" AND r.relname = " + literal(load.State.Name)
+	err := s.numbers(ctx, "SELECT (SELECT count(*) "+of+"), (SELECT count(*) "+of+
+		" AND EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = r.oid AND a.attname = "+literal(schemas.ColSource)+"))", &tables, &shared)
+	if err != nil || tables == 0 {
+		return err
+	}
+	return load.Sharing(shared > 0, source)
+}
+
+// alone keeps other sources from changing the shape of tables until the
+// transaction ends, where it is about to: what two would make at once, one
+// makes. It returns the catalog as it is then.
+func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*catalog, error) {
+	if m.key.Source == "" || !shapes(c, pending) {
+		return c, nil
+	}
+	err := m.s.run(m.ctx, fmt.Sprintf("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s, 0))", literal("penstock tables "+m.db.o.Schema)))
+	if err != nil {
+		return nil, err
+	}
+	return m.db.readCatalog(m.ctx, m.s, names)
+}
+
+// shapes reports whether the tables would have to change for what is staged.
+func shapes(c *catalog, pending []*load.Staged) bool {
+	for _, p := range pending {
+		plan, err := load.Fit(c.made[p.Name], p.Table)
+		if err != nil || c.live[p.Name] == nil || !plan.Empty() {
+			return true
+		}
+	}
+	return false
+}
