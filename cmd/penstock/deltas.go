@@ -65,7 +65,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 
 // once is one application, with the pipeline's lock.
 func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err error) {
-	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Name)
+	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
 	if err != nil {
 		return none, err
 	}
@@ -96,7 +96,7 @@ func (x *applier) ready(ctx context.Context) error {
 		return err
 	}
 	cfg := r.config()
-	cfg.Turns = x.holds.turnsOf(x.pipeline.Name)
+	cfg.Turns = x.holds.turnsOf(x.pipeline.Key())
 	d, err := pipeline.NewDeltas(pipeline.DeltaConfig{
 		Config:     cfg,
 		Inbox:      extract.NewInbox(x.inbox, x.source(), known, plain(r.streams)),

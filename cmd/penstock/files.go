@@ -19,7 +19,7 @@ func (a *app) files(r *openedRun) map[string]string {
 	folders := map[string]string{}
 	for _, to := range r.pipeline.To {
 		d, _ := r.conf.Destination(to.Text)
-		folders[d.Name] = filesOf(r.conf, d)
+		folders[d.Name] = filesOf(r.conf, d.For(r.pipeline.From[0].Text))
 		if folders[d.Name] == "" {
 			a.log.Warn("the destination keeps no files, only rows about them; name a folder with files:",
 				"destination", d.Name, "stream", r.streams[i].Name)

@@ -38,6 +38,7 @@ var line = map[string][]string{
 	"cmd/internal/config":    {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
 	"cmd/internal/imports":   {"schemas"},
 	"cmd/internal/pipeline":  {"extract", "extract/wire", "transform", "load", "schemas", "state"},
+	"cmd/internal/fleet":     {"cmd/internal/pipeline"},
 	"cmd/penstock":           {"*"},
 
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
@@ -57,6 +58,7 @@ var foreign = map[string][]string{
 	"load":                   {"net/http", "duckdb-go", "database/sql", "pgx"},
 	"cmd/internal/pipeline":  {"net/http", "go-yaml", "duckdb-go", "robfig/cron"},
 	"cmd/internal/config":    {"net/http", "arrow-go"},
+	"cmd/internal/fleet":     {"net/http", "arrow-go", "go-yaml", "database/sql"},
 	"cmd/internal/signature": {"net/http", "arrow-go", "go-yaml", "os"},
 	"cmd/internal/imports":   {"net/http", "arrow-go"},
 

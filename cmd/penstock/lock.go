@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 const lockWait = 3 * time.Second
 
 // lockPipeline keeps a second process of this machine from making the same run
-// until unlock; the destination's own fence keeps those of others.
-// // Invariant 13
-func lockPipeline(ctx context.Context, s state.Store, name string) (lease state.Lease, err error) {
-	l, err := s.Lease(ctx, name, "", lockWait)
+// until unlock; the destination's own fence keeps those of others. The key is
+// that of a pipeline, or of one of its sources: see [config.Pipeline.Key].
+// Invariant 13
+func lockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
+	name, source, _ := strings.Cut(key, "@")
+	l, err := s.Lease(ctx, name, source, lockWait)
 	switch {
 	case err == nil:
 		return l, nil

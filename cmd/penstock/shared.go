@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -78,8 +81,41 @@ func (b *borrowed) Close() (err error) {
 
 // whole is the destination itself, whoever has it.
 func whole(d load.Destination) load.Destination {
-	if b, ok := d.(*borrowed); ok {
-		return b.Destination
+	switch d := d.(type) {
+	case *borrowed:
+		return d.Destination
+	case *sharedPart:
+		return whole(d.whole)
 	}
 	return d
+}
+
+// sharedPart is a destination as a source sees it that shares its tables. It is
+// closed with what it is a part of.
+type sharedPart struct {
+	load.Destination
+	whole load.Destination
+}
+
+// Close gives the destination back.
+func (s *sharedPart) Close() error { return s.whole.Close() }
+
+// openPart opens the place of a source in a destination.
+func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {
+	dest, err := a.openDestination(ctx, c, d.For(source))
+	if err != nil || !c.Shared(d) {
+		return dest, err
+	}
+	part, err := load.Share(whole(dest), source)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open destination %s: %w", d.Name, err), dest.Close())
+	}
+	return &sharedPart{Destination: part, whole: dest}, nil
+}
+
+// forget gives up what is remembered of a pipeline's passes over a source.
+func forget(dest load.Destination, pipeline, source string) {
+	if s, ok := whole(dest).(load.Sharer); ok {
+		s.Forget(pipeline, source)
+	}
 }

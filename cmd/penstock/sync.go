@@ -17,7 +17,10 @@ import (
 // syncFlags are the command line's words for one run.
 type syncFlags struct {
 	streams []string
+	sources []string // of a pipeline over several: patterns; nil: all of them
 	options pipeline.Options
+
+	budget *pipeline.Budget // shared with other runs of this process; nil: its own
 
 	run    string               // its id; "" makes one
 	follow func(pipeline.Event) // told what happens instead of the terminal
@@ -43,6 +46,12 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
 			if err != nil {
 				return err
 			}
+			if p.Many {
+				return a.syncAll(cmd.Context(), c, p, f)
+			}
+			if len(f.sources) > 0 {
+				return usage("", "pipeline %s reads one source, %s", p.Name, p.From[0].Text)
+			}
 			r, err := a.sync(cmd.Context(), c, p, f)
 			if err != nil {
 				return err
@@ -52,6 +61,7 @@ deferred with safe progress, 130 and 143 stopped by a signal.`,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	fl.StringArrayVar(&f.sources, "source", nil, "of a pipeline over several, only these sources: a `pattern`; may be repeated")
 	fl.BoolVar(&f.options.DryRun, "dry-run", false, "read and map, touch no destination")
 	fl.BoolVar(&f.options.Full, "full", false, "read every stream from its beginning, whatever an unfinished pass has left")
 	fl.BoolVar(&f.options.ConfirmShrink, "confirm-shrink", false, "delete what is gone at the source, even if it is much")
@@ -82,7 +92,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	defer r.close(a)
 	if !f.options.DryRun {
 		var unlock func()
-		if ctx, unlock, err = a.holds.take(ctx, a.stateOf(c), p.Name); err != nil {
+		if ctx, unlock, err = a.holds.take(ctx, a.stateOf(c), p.Key()); err != nil {
 			return none, err
 		}
 		defer unlock()
@@ -97,10 +107,14 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	if f.options.Backfill == nil {
 		cfg.Forecast = r.expect(ctx)
 	}
-	cfg.Files, cfg.Turns = a.files(r), a.holds.turnsOf(p.Name)
+	cfg.Files, cfg.Turns = a.files(r), a.holds.turnsOf(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
+	cfg.Budget = f.budget
 	report, err := pipeline.Run(ctx, cfg)
 	hide()
+	if p.Many {
+		report.Source = p.From[0].Text
+	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
 		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // which have hints of their own
@@ -184,6 +198,7 @@ func (r *openedRun) publish(ctx context.Context) error {
 	for _, d := range r.dests {
 		_, unreached := d.Destination.(down)
 		of, _ := r.conf.Destination(d.Name)
+		of = of.For(r.pipeline.From[0].Text)
 		if of.Publish == "" || unreached || ctx.Err() != nil {
 			continue
 		}
@@ -212,7 +227,7 @@ func (a *app) openDestinations(ctx context.Context, c *config.Config, p config.P
 	var all opened
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		dest, err := a.openDestination(ctx, c, d)
+		dest, err := a.openPart(ctx, c, d, p.From[0].Text)
 		if err != nil && len(p.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
 			dest, err = down{err}, nil
 		}

@@ -28,6 +28,9 @@ type Client struct {
 // Tokens that change by themselves are kept in the vault.
 func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
 	src, _ := c.Source(source)
+	if src.Faults != nil {
+		return nil, src.Faults
+	}
 	all := c.withParents(streams)
 	shared := &accounts{c: c, source: src, vault: vault, byWord: map[wire.Secret]*account{}}
 	var clients []Client

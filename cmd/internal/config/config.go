@@ -20,6 +20,7 @@ type Input struct {
 	File      string                            // name of the file, for messages
 	Env       func(name string) (string, bool)  // os.LookupEnv, or a test's
 	Read      func(path string) (string, error) // content of a ${file:…}
+	Rows      func(Listing) ([]Row, error)      // what a listing lists; nil: no source is made of it
 	Catalogue []schemas.Stream                  // every endpoint, writes too
 	Schemes   []string                          // of the destinations' URLs
 }
@@ -29,7 +30,8 @@ type Input struct {
 type Config struct {
 	File         string
 	Version      int
-	Sources      []Source      // in the file's order, as are the others
+	Sources      []Source      // in the file's order, as are the others; those of Listing last
+	Listing      *Listing      // nil: all of them stand in the file
 	Destinations []Destination // ditto
 	Pipelines    []Pipeline    // ditto
 	Streams      []Stream      // the catalogue, overridden, then the file's own
@@ -86,14 +88,14 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// root reads the streams before the pipelines, and both after what they name,
+// root reads the sources before the streams, these before the pipelines, and all after what they name,
 // wherever they stand in the file.
 func (r *reader) root(c *Config, root ast.Node) {
 	later := map[string]ast.Node{}
 	keep := func(key string) func(ast.Node) { return func(n ast.Node) { later[key] = n } }
 	complete := r.mapping(root, "the configuration", fields{
 		"version":      func(n ast.Node) { c.Version = r.number(n, "version", 1, 1) },
-		"sources":      func(n ast.Node) { c.Sources = r.sources(n) },
+		"sources":      keep("sources"),
 		"destinations": func(n ast.Node) { c.Destinations = r.destinations(n) },
 		"pipelines":    keep("pipelines"),
 		"streams":      keep("streams"),
@@ -101,6 +103,9 @@ func (r *reader) root(c *Config, root ast.Node) {
 		"state":        func(n ast.Node) { c.State = r.state(n) },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
+	if n := later["sources"]; n != nil {
+		c.Sources = r.sources(n, c)
+	}
 	c.Streams = r.streams(later["streams"], c.Sources)
 	if n := later["pipelines"]; n != nil {
 		c.Pipelines = r.pipelines(n, c)
@@ -110,6 +115,7 @@ func (r *reader) root(c *Config, root ast.Node) {
 	}
 	if len(r.faults) == 0 {
 		r.collisions(c)
+		r.placed(c)
 		r.unread(c)
 	}
 }

@@ -10,9 +10,6 @@ func (c *Config) Buildable(p Pipeline, streams []Stream) error {
 	say := func(at Pos, format string, args ...any) {
 		faults = append(faults, Fault{File: c.File, Pos: at, Message: fmt.Sprintf(format, args...) + " cannot be used in this release"})
 	}
-	if len(p.From) > 1 {
-		say(p.From[1].At, "pipeline %s: a second source", p.Name)
-	}
 	if c.State.URL != "" {
 		say(c.State.At, "state in a database")
 	}

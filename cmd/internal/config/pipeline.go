@@ -15,7 +15,8 @@ import (
 type Pipeline struct {
 	At       Pos
 	Name     string
-	From     []Ref
+	From     []Ref // the sources, patterns resolved
+	Many     bool  // it reads several sources, even where only one is there for now
 	To       []Ref
 	Streams  []Ref // patterns: a name, a name with *, either with ! before it
 	Schedule *Schedule
@@ -45,7 +46,7 @@ func (r *reader) pipelines(n ast.Node, c *Config) []Pipeline {
 		p := Pipeline{At: e.at, Name: e.key, Mode: Ref{Text: "merge"}}
 		what := "pipeline " + e.key
 		ok := r.mapping(e.value, what, fields{
-			"from":     func(n ast.Node) { p.From = r.refs(n, what+" from", "source", sourceNames(c)) },
+			"from":     func(n ast.Node) { r.readsFrom(&p, n, what+" from", c) },
 			"to":       func(n ast.Node) { p.To = r.refs(n, what+" to", "destination", destinationNames(c)) },
 			"streams":  func(n ast.Node) { p.Streams = r.patterns(n, what+" streams", c.Streams) },
 			"schedule": func(n ast.Node) { p.Schedule = r.schedule(n, what+" schedule") },
@@ -132,31 +133,47 @@ func (r *reader) contract(n ast.Node, what string) Contract {
 
 // collisions faults two pipelines that would write one table of one place.
 func (r *reader) collisions(c *Config) {
-	type place struct{ url, schema, table string }
-	taken := map[place]string{}
-	for _, p := range c.Pipelines {
+	tables := make([]map[string]bool, len(c.Pipelines))
+	for i, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)
 		if err != nil {
 			r.selectionFaults(err)
 			continue
 		}
+		tables[i] = map[string]bool{}
+		for _, s := range streams {
+			tables[i][s.Table.Name] = true
+		}
 		for _, to := range p.To {
-			d, _ := c.Destination(to.Text)
-			var shared []string
-			others := map[string]bool{}
-			for _, s := range streams {
-				at := place{d.URL.Reveal(), d.Schema, s.Table.Name}
-				if other, ok := taken[at]; ok && other != p.Name {
-					shared = append(shared, s.Table.Name)
-					others[other] = true
-				}
-				taken[at] = p.Name
-			}
-			if len(shared) > 0 {
-				r.fault(to.At, "pipelines %s and %s would both write %s into %s",
-					strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, few(shared), d.Name)
+			r.collides(c, tables[:i+1], p, to)
+		}
+	}
+}
+
+// collides faults the last of some pipelines, whose tables these are, for what
+// it would write into the place that one before it writes.
+func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, to Ref) {
+	d, _ := c.Destination(to.Text)
+	mine := tables[len(tables)-1]
+	shared, others := map[string]bool{}, map[string]bool{}
+	for i, theirs := range tables[:len(tables)-1] {
+		q := c.Pipelines[i]
+		same := slices.ContainsFunc(q.To, func(to Ref) bool {
+			other, _ := c.Destination(to.Text)
+			return other.URL == d.URL && other.Schema == d.Schema
+		})
+		if !same || !c.overlap(d, p, q) {
+			continue
+		}
+		for name := range theirs {
+			if mine[name] {
+				shared[name], others[q.Name] = true, true
 			}
 		}
+	}
+	if len(shared) > 0 {
+		r.fault(to.At, "pipelines %s and %s would both write %s into %s",
+			strings.Join(slices.Sorted(maps.Keys(others)), ", "), p.Name, few(slices.Sorted(maps.Keys(shared))), d.Name)
 	}
 }
 

@@ -34,6 +34,9 @@ type reader struct {
 	faults  Faults
 	secrets []wire.Secret
 	seen    func(ast.Node, sighting) // told how values are read; nil but for Describe
+
+	row     map[string]string // of the listing, while a source is made of it
+	rowName string            // and what the source is called
 }
 
 // entry is one key of a mapping with its value.
@@ -331,8 +334,10 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 		return s, false
 	}
 	r.saw(n, sighting{single: true})
-	var ok bool
-	s.value, ok = r.expand(s.raw, s.at)
+	text, ok := r.fill(s.raw, s.at)
+	if ok {
+		s.value, ok = r.expand(text, s.at)
+	}
 	return s, ok
 }
 

@@ -93,7 +93,9 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 		if by == nil {
 			continue
 		}
-		if need := c.unmet(p, s); need != "" {
+		if need := c.unmet(p, s); need != "" && p.Many && len(p.From) == 1 {
+			continue // others of the pipeline's sources have it
+		} else if need != "" {
 			*faults = append(*faults, Fault{File: c.File, Pos: by.At, Message: fmt.Sprintf("stream %s %s", s.Name, need)})
 			continue
 		}
@@ -116,9 +118,16 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 		return ""
 	}
 	for _, from := range p.From {
-		if src, _ := c.Source(from.Text); src.Surface(s.Surface) == nil {
+		src, _ := c.Source(from.Text)
+		switch has := src.Surface(s.Surface) != nil; {
+		case has && p.Many:
+			return "" // of several sources, some may lack a surface
+		case !has && !p.Many:
 			return fmt.Sprintf("is of the surface %s, which source %s does not configure", s.Surface, from.Text)
 		}
+	}
+	if p.Many && len(p.From) > 0 {
+		return fmt.Sprintf("is of the surface %s, which no source of the pipeline configures", s.Surface)
 	}
 	return ""
 }

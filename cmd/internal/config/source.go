@@ -15,6 +15,9 @@ type Source struct {
 	Name     string
 	V2, App  *Surface // nil: not configured
 	Webhooks *Webhooks
+
+	// Faults are why a source that a listing names cannot be read. The others can.
+	Faults Faults
 }
 
 // Surface is how one of the two APIs is reached.
@@ -50,22 +53,6 @@ var planRates = map[string]wire.Rate{
 	"pro":      {Limit: 100, Window: time.Second},
 	"business": {Limit: 500, Window: time.Second},
 	"agency":   {Limit: 2000, Window: time.Second},
-}
-
-func (r *reader) sources(n ast.Node) []Source {
-	return named(r, n, "sources", func(e entry) Source {
-		s := Source{At: e.at, Name: e.key}
-		what := "source " + e.key
-		ok := r.mapping(e.value, what, fields{
-			"v2":       func(n ast.Node) { s.V2 = r.surface(n, what+" v2", "api_key", "oauth") },
-			"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login") },
-			"webhooks": func(n ast.Node) { s.Webhooks = r.webhooks(n, what+" webhooks") },
-		})
-		if ok && s.V2 == nil && s.App == nil {
-			r.fault(e.at, "%s has neither v2 nor app", what)
-		}
-		return s
-	})
 }
 
 // surface reads one surface, which takes credentials of these kinds.

@@ -70,10 +70,11 @@ type Config struct {
 	// deleted although the list proves nothing. It may be nil.
 	Catalogue []schemas.Stream
 
-	Workers    int   // streams read at once; 0: DefaultWorkers
-	ByteBudget int64 // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
-	GroupBytes int64 // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
-	GroupRows  int   // rows that one commit holds, or a page more; 0: what suits destinations that have no wish
+	Workers    int     // streams read at once; 0: DefaultWorkers
+	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
+	Budget     *Budget // shared with other runs of this process; nil: one of ByteBudget of its own
+	GroupBytes int64   // bytes of rows that one commit holds, more or less; 0: DefaultGroupBytes
+	GroupRows  int     // rows that one commit holds, or a page more; 0: what suits destinations that have no wish
 
 	// Turns are shared with the Deltas of the pipeline in this process; nil where
 	// it has none.
@@ -118,7 +119,7 @@ type run struct {
 	Config
 	started time.Time
 	seed    maphash.Seed
-	budget  *budget
+	budget  *Budget
 	gates   map[schemas.Surface]*gate
 	runs    []*runRow
 	asked   atomic.Int64        // requests
@@ -152,7 +153,9 @@ func newRun(c Config) (*run, error) {
 	r.proof = lists{verdict: map[string]Verdict{}, held: map[[2]string]bool{}}
 	r.Run = cmp.Or(c.Run, NewRunID(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
-	r.budget = newBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
+	if r.budget = c.Budget; r.budget == nil {
+		r.budget = NewBudget(cmp.Or(c.ByteBudget, DefaultByteBudget))
+	}
 	r.limits = cmp.Or(c.limits, defaultLimits)
 	r.limits.groupBytes = cmp.Or(c.GroupBytes, r.limits.groupBytes)
 	r.limits.groupRows = cmp.Or(c.GroupRows, r.limits.groupRows)

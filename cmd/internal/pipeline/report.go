@@ -85,6 +85,7 @@ type StreamReport struct {
 type Report struct {
 	Run      string         `json:"run"`
 	Pipeline string         `json:"pipeline"`
+	Source   string         `json:"source,omitempty"` // of a run over one of several sources
 	Status   Status         `json:"status"`
 	Started  time.Time      `json:"started_at"`
 	Ended    time.Time      `json:"ended_at"`

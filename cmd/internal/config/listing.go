@@ -1,0 +1,268 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// Listing says where the sources of a configuration are listed, beside those
+// that stand in it: in a file, in the answer to a query or in what a command
+// prints. Each row is one source, of which the template is made. Exactly one of
+// File, Query and Command is set.
+type Listing struct {
+	At      Pos
+	File    string      // of .csv, .yaml or .json
+	Query   string      // SELECT, asked of To
+	To      Ref         // a destination of the file; Text is "" where At is a database's URL
+	URL     wire.Secret // of a database that is no destination
+	Command []string    // and its arguments; no shell reads them
+	Timeout time.Duration
+
+	Name   string   // the field that names the source
+	Secret []string // fields that are never shown, wherever they stand
+}
+
+// Row is one row of a listing.
+type Row struct {
+	File   string // where it stands; "" for an answer
+	Line   int
+	Fields map[string]string
+}
+
+// DefaultListingTimeout is how long a query or a command may take.
+const DefaultListingTimeout = 30 * time.Second
+
+// mostSources is more than any configuration has. // Invariant 15
+const mostSources = 100_000
+
+func (r *reader) sources(n ast.Node, c *Config) []Source {
+	var template ast.Node
+	var all []Source
+	es, ok := r.entries(n, "sources")
+	if ok && len(es) == 0 {
+		r.fault(posOf(n), "sources is empty")
+	}
+	for _, e := range es {
+		switch {
+		case e.key == "from":
+			c.Listing = r.listing(e.value, c)
+		case e.key == "template":
+			template = e.value
+		case !isName(e.key):
+			r.fault(e.at, "sources: %q is no name; want letters, digits, - and _", e.key)
+		default:
+			all = append(all, r.source(e))
+		}
+	}
+	switch l := c.Listing; {
+	case l == nil && template == nil:
+	case l == nil:
+		r.fault(posOf(template), "sources: a template without from, which lists the sources it is for")
+	case template == nil:
+		r.fault(l.At, "sources: from without a template, of which each source is made")
+	case len(r.faults) == 0:
+		all = append(all, r.listed(l, template, all)...)
+	}
+	r.alike(all)
+	return all
+}
+
+func (r *reader) source(e entry) Source {
+	s := Source{At: e.at, Name: e.key}
+	what := "source " + e.key
+	ok := r.mapping(e.value, what, fields{
+		"v2":       func(n ast.Node) { s.V2 = r.surface(n, what+" v2", "api_key", "oauth") },
+		"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login") },
+		"webhooks": func(n ast.Node) { s.Webhooks = r.webhooks(n, what+" webhooks") },
+	})
+	if ok && s.V2 == nil && s.App == nil {
+		r.fault(e.at, "%s has neither v2 nor app", what)
+	}
+	return s
+}
+
+// listing reads where sources are listed.
+func (r *reader) listing(n ast.Node, c *Config) *Listing {
+	const what = "sources from"
+	l := &Listing{At: posOf(n), Name: "name", Timeout: DefaultListingTimeout}
+	word := func(to *string, key string) func(ast.Node) {
+		return func(n ast.Node) {
+			if s, ok := r.text(n, what+" "+key); ok {
+				*to = s.value
+			}
+		}
+	}
+	ways := 0
+	way := func(read func(ast.Node)) func(ast.Node) { return func(n ast.Node) { ways++; read(n) } }
+	ok := r.mapping(n, what, fields{
+		"file":  way(word(&l.File, "file")),
+		"query": way(word(&l.Query, "query")),
+		"command": way(func(n ast.Node) {
+			for _, s := range r.texts(n, what+" command") {
+				l.Command = append(l.Command, s.value)
+			}
+		}),
+		"of":      func(n ast.Node) { r.listingOf(l, n, what+" of", c) },
+		"timeout": func(n ast.Node) { l.Timeout = r.listingTimeout(n, what+" timeout") },
+		"name":    word(&l.Name, "name"),
+		"secret": func(n ast.Node) {
+			for _, s := range r.texts(n, what+" secret") {
+				l.Secret = append(l.Secret, s.value)
+			}
+		},
+	})
+	switch {
+	case !ok:
+	case ways != 1:
+		r.fault(l.At, "%s holds %d lists; want one of file, query or command", what, ways)
+	case l.Query != "" && l.To.Text == "" && l.URL == "":
+		r.fault(l.At, "%s: a query wants `of`: a destination, or the URL of a database", what)
+	case l.Query == "" && (l.To.Text != "" || l.URL != ""):
+		r.fault(l.At, "%s: only a query is asked of something", what)
+	}
+	return l
+}
+
+// listingTimeout reads how long a query or a command may take.
+func (r *reader) listingTimeout(n ast.Node, what string) time.Duration {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(s.value)
+	if err != nil || d < time.Second || d > 10*time.Minute {
+		r.fault(s.at, "%s %q: want from 1s to 10m", what, s.raw)
+	}
+	return d
+}
+
+// listingOf reads what a query is asked of.
+func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
+	s, ok := r.text(n, what)
+	switch {
+	case !ok:
+	case strings.HasPrefix(s.value, "postgres:") || strings.HasPrefix(s.value, "postgresql:"):
+		l.URL = wire.Secret(s.value)
+		r.secrets = append(r.secrets, l.URL)
+	case slices.Contains(destinationNames(c), s.value):
+		l.To = Ref{s.at, s.value}
+	default:
+		r.fault(s.at, "%s: no destination %q%s", what, s.raw, meantOr(s.raw, destinationNames(c)))
+	}
+}
+
+// listed makes the sources of a listing. One that cannot be made is there all
+// the same, with what is wrong with it: it stops no other.
+func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source {
+	if r.Rows == nil {
+		return nil // whoever reads the file has nowhere to look
+	}
+	rows, err := r.Rows(*l)
+	if err != nil {
+		r.fault(l.At, "sources from: %v", err)
+		return nil
+	}
+	if len(rows) > mostSources {
+		r.fault(l.At, "sources from: more than %d", mostSources)
+		return nil
+	}
+	taken := map[string]bool{}
+	for _, s := range before {
+		taken[s.Name] = true
+	}
+	var all []Source
+	for _, row := range rows {
+		name := row.Fields[l.Name]
+		switch {
+		case !isName(name):
+			r.rowFault(row, "%q is no name of a source; want letters, digits, - and _ in the field %s", name, l.Name)
+			continue
+		case taken[name]:
+			r.rowFault(row, "source %s stands there twice", name)
+			continue
+		}
+		taken[name] = true
+		all = append(all, r.fromRow(l, row, template))
+	}
+	return all
+}
+
+func (r *reader) rowFault(row Row, format string, args ...any) {
+	at := len(r.faults)
+	r.fault(Pos{Line: row.Line}, "sources from: "+format, args...)
+	if row.File != "" {
+		r.faults[at].File = row.File
+	}
+}
+
+// fromRow makes one source of the template.
+func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
+	for _, field := range l.Secret {
+		if v := row.Fields[field]; v != "" {
+			r.secrets = append(r.secrets, wire.Secret(v)) // Invariant 5
+		}
+	}
+	told, visited := len(r.faults), r.visited
+	r.row, r.rowName = row.Fields, row.Fields[l.Name]
+	s := r.source(entry{key: r.rowName, at: posOf(template), value: template})
+	r.row, r.rowName = nil, ""
+	r.visited = visited // the template is one, however many are made of it
+	if len(r.faults) > told {
+		s.Faults = slices.Clone(r.faults[told:])
+		r.faults = r.faults[:told]
+	}
+	return s
+}
+
+// fill puts the fields of the row at hand into a template's text: {field}, and
+// in what is looked up, as ${KEY_{name}} or ${file:keys/{name}}, the source's name
+// alone, which is safe there. What a row holds is never looked up itself.
+func (r *reader) fill(raw string, at Pos) (string, bool) {
+	if r.row == nil {
+		return raw, true
+	}
+	var b strings.Builder
+	for rest := raw; rest != ""; {
+		i := strings.IndexAny(rest, "${")
+		if i < 0 {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(rest[:i])
+		rest = rest[i:]
+		switch {
+		case strings.HasPrefix(rest, "${"):
+			end := strings.Index(strings.ReplaceAll(rest, "{name}", "\x00name\x00"), "}")
+			if end < 0 {
+				b.WriteString(rest) // which is told when it is looked up
+				return b.String(), true
+			}
+			b.WriteString(strings.ReplaceAll(rest[:end+1], "{name}", r.rowName))
+			rest = rest[end+1:]
+		case rest[0] == '$':
+			b.WriteByte('$')
+			rest = rest[1:]
+		default:
+			field, after, closed := strings.Cut(rest[1:], "}")
+			value, known := r.row[field]
+			switch {
+			case !closed:
+				b.WriteString(rest)
+				return b.String(), true
+			case field == "name":
+				value = r.rowName
+			case !known:
+				r.fault(at, "the row of source %s has no field {%s}", r.rowName, field)
+				return "", false
+			}
+			b.WriteString(strings.ReplaceAll(value, "${", "$${"))
+			rest = after
+		}
+	}
+	return b.String(), true
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// ofSource stands in a destination's words for the name of the source whose
+// place it is.
+const ofSource = "{source}"
+
+// readsFrom reads which sources a pipeline reads: names, or patterns as for streams,
+// of which the last that matches a source decides.
+func (r *reader) readsFrom(p *Pipeline, n ast.Node, what string, c *Config) {
+	var patterns []Ref
+	known := sourceNames(c)
+	for _, s := range r.texts(n, what) {
+		name := strings.TrimPrefix(s.value, "!")
+		switch {
+		case strings.ContainsAny(name, `?[]\`):
+			r.fault(s.at, "%s: %q: only * is a wildcard", what, s.raw)
+		case strings.Contains(name, "*") || name != s.value:
+			p.Many = true
+		case !slices.Contains(known, name):
+			r.fault(s.at, "%s: no source %q%s", what, s.raw, meantOr(s.raw, known))
+		case slices.ContainsFunc(patterns, func(o Ref) bool { return o.Text == s.value }):
+			r.fault(s.at, "%s names %q twice", what, s.raw)
+		}
+		patterns = append(patterns, Ref{s.at, s.value})
+	}
+	p.Many = p.Many || len(patterns) > 1
+	if patterns == nil && len(r.faults) == 0 {
+		r.fault(posOf(n), "%s is empty", what)
+	}
+	if p.From = chosenSources(known, patterns); len(p.From) == 0 && len(r.faults) == 0 && c.Listing == nil {
+		r.fault(posOf(n), "%s chooses no source", what)
+	}
+}
+
+// chosenSources are the names that patterns choose, in the order of the names.
+// Patterns that only take away start from all.
+func chosenSources(names []string, patterns []Ref) []Ref {
+	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
+		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)
+	}
+	var chosen []Ref
+	for _, name := range names {
+		var by *Ref
+		for i := range patterns {
+			text, not := strings.CutPrefix(patterns[i].Text, "!")
+			switch {
+			case !matches(text, name):
+			case not:
+				by = nil
+			default:
+				by = &patterns[i]
+			}
+		}
+		if by != nil {
+			chosen = append(chosen, Ref{by.At, name})
+		}
+	}
+	return chosen
+}
+
+// Of is the pipeline over one of its sources alone.
+func (p Pipeline) Of(source string) Pipeline {
+	i := slices.IndexFunc(p.From, func(r Ref) bool { return r.Text == source })
+	if i < 0 {
+		p.From = []Ref{{At: p.At, Text: source}}
+		return p
+	}
+	p.From = p.From[i : i+1 : i+1]
+	return p
+}
+
+// Key names what no two processes may run at once: the pipeline, or of one over
+// several sources the part that [Pipeline.Of] has given.
+func (p Pipeline) Key() string {
+	if !p.Many || len(p.From) != 1 {
+		return p.Name
+	}
+	return p.Name + "@" + p.From[0].Text
+}
+
+// Apart reports whether each source has a place of its own in d.
+func (d Destination) Apart() bool {
+	return strings.Contains(d.URL.Reveal(), ofSource) || strings.Contains(d.Schema, ofSource)
+}
+
+// For is the place of a source in d: d itself where it says {source} nowhere.
+func (d Destination) For(source string) Destination {
+	of := strings.NewReplacer(ofSource, source)
+	d.URL, d.Shown = wire.Secret(of.Replace(d.URL.Reveal())), of.Replace(d.Shown)
+	d.Schema, d.Publish, d.Files = of.Replace(d.Schema), of.Replace(d.Publish), of.Replace(d.Files)
+	return d
+}
+
+// Shared reports whether sources share the tables in a destination: some
+// pipeline brings several there, and they have no places of their own.
+func (c *Config) Shared(d Destination) bool {
+	return !d.Apart() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
+		return p.Many && slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name })
+	})
+}
+
+// alike faults sources that a file system or a database which makes no
+// difference between upper and lower case would take for one. // Invariant 17
+func (r *reader) alike(sources []Source) {
+	seen := map[string]string{}
+	for _, s := range sources {
+		fold := strings.ToLower(s.Name)
+		if other, taken := seen[fold]; taken && other != s.Name {
+			r.fault(s.At, "sources %s and %s differ in upper and lower case alone", other, s.Name)
+		}
+		seen[fold] = s.Name
+	}
+}
+
+// placed faults places of sources whose names would be too long, or whose files
+// readers would find under one name.
+func (r *reader) placed(c *Config) {
+	for _, p := range c.Pipelines {
+		for _, to := range p.To {
+			d, _ := c.Destination(to.Text)
+			for _, from := range p.From {
+				if place := d.For(from.Text).Schema; len(place) > 63 {
+					r.fault(d.At, "destination %s: schema %s has more than 63 bytes", d.Name, place)
+				}
+			}
+			if p.Many && d.Apart() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
+				r.fault(d.At, "destination %s: each source has a place of its own, and publish has none; put {source} in it", d.Name)
+			}
+		}
+	}
+}
+
+// overlap is a pair of pipelines that would write one table of one place.
+func (c *Config) overlap(d Destination, p, q Pipeline) bool {
+	if !d.Apart() && !c.Shared(d) {
+		return true
+	}
+	return slices.ContainsFunc(p.From, func(a Ref) bool {
+		return slices.ContainsFunc(q.From, func(b Ref) bool { return a.Text == b.Text })
+	})
+}
+
+// Pick are the sources of p that names and patterns choose; all of them where
+// there are none.
+func (c *Config) Pick(p Pipeline, only []string) ([]Ref, error) {
+	if len(only) == 0 {
+		return p.From, nil
+	}
+	var names []string
+	for _, from := range p.From {
+		names = append(names, from.Text)
+	}
+	refs := make([]Ref, len(only))
+	for i, text := range only {
+		refs[i] = Ref{Text: text}
+		if !strings.HasPrefix(text, "!") && len(chosenSources(names, refs[i:i+1])) == 0 {
+			return nil, Faults{{File: c.File, Message: fmt.Sprintf("pipeline %s reads no source %q%s", p.Name, text, meant(text, names))}}
+		}
+	}
+	return chosenSources(names, refs), nil
+}

@@ -1,0 +1,114 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPoolTurns has sources with many jobs take turns with those that have few.
+func TestPoolTurns(t *testing.T) {
+	var order []string
+	job := func(source string) fleet.Job {
+		return fleet.Job{Source: source, Run: func(context.Context, func()) { order = append(order, source) }}
+	}
+	n := fleet.Pool{Width: 1, Most: 1}.Run(t.Context(), []fleet.Job{job("a"), job("a"), job("a"), job("b"), job("c"), job("c")})
+	require.Equal(t, 6, n)
+	require.Equal(t, []string{"a", "b", "c", "a", "c", "a"}, order)
+}
+
+// TestPoolBounds holds any mixture of jobs to what is allowed at once.
+func TestPoolBounds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := fleet.Pool{Width: rapid.IntRange(1, 4).Draw(rt, "width"), Each: rapid.IntRange(1, 2).Draw(rt, "each"), Patience: time.Second}
+			p.Most = p.Width * rapid.IntRange(1, 3).Draw(rt, "most")
+			var mu sync.Mutex
+			all, of := 0, map[string]int{}
+			var done atomic.Int64
+			var jobs []fleet.Job
+			for i := range rapid.IntRange(0, 30).Draw(rt, "jobs") {
+				source := fmt.Sprint(rapid.IntRange(0, 5).Draw(rt, "source"))
+				busy := time.Duration(rapid.IntRange(0, 5).Draw(rt, "busy")) * 400 * time.Millisecond
+				jobs = append(jobs, fleet.Job{Source: source, Run: func(_ context.Context, beat func()) {
+					mu.Lock()
+					all, of[source] = all+1, of[source]+1
+					if all > p.Most || of[source] > p.Each {
+						t.Errorf("job %d: %d at once of %d, %d of its source", i, all, p.Most, of[source])
+					}
+					mu.Unlock()
+					time.Sleep(busy)
+					mu.Lock()
+					all, of[source] = all-1, of[source]-1
+					mu.Unlock()
+					done.Add(1)
+				}})
+			}
+			require.Equal(t, len(jobs), p.Run(t.Context(), jobs))
+			require.EqualValues(t, len(jobs), done.Load())
+		})
+	})
+}
+
+// TestPoolWaits lets sources that do not answer keep nobody from theirs.
+func TestPoolWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var jobs []fleet.Job
+		var mu sync.Mutex
+		var good []time.Duration
+		began := time.Now()
+		for i := range 200 {
+			hangs := i%20 == 0 // ten of them, for minutes
+			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(_ context.Context, beat func()) {
+				if hangs {
+					time.Sleep(10 * time.Minute)
+					return
+				}
+				for range 10 {
+					time.Sleep(100 * time.Millisecond)
+					beat()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				good = append(good, time.Since(began))
+			}})
+		}
+		require.Equal(t, 200, fleet.Pool{Width: 8, Most: 32}.Run(t.Context(), jobs))
+		// 190 of a second each, eight at once; each of the hanging took a place for two.
+		require.Less(t, slices.Max(good), 32*time.Second)
+	})
+}
+
+// TestPoolStops begins no job once it shall stop, and leaves none behind.
+func TestPoolStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var under atomic.Int64
+		var jobs []fleet.Job
+		for i := range 50 {
+			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, _ func()) {
+				under.Add(1)
+				defer under.Add(-1)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+			}})
+		}
+		time.AfterFunc(500*time.Millisecond, cancel)
+		require.Equal(t, 4, fleet.Pool{Width: 4, Most: 4}.Run(ctx, jobs))
+		require.Zero(t, under.Load())
+	})
+}

@@ -1,0 +1,184 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Sources is what a state folder keeps of the sources of pipelines: which are
+// paused, and what became of each the last time. No row depends on it: the
+// destinations say how far each source has come. Whoever runs sources opens it
+// for moments, reads or writes, and closes it again.
+type Sources struct{ file *sqliteFile }
+
+// SourceRecord is what became of one source in a pipeline.
+type SourceRecord struct {
+	Pipeline string
+	Source   string
+	Run      string
+	Status   string // of its last run, as a report has it
+	Error    string // why it was not complete
+	At       time.Time
+	Complete time.Time // when it last was complete; zero: never
+	Failures int       // runs in a row that were not
+	Rows     int64     // written by its last run
+	Requests int
+}
+
+// Pause is since when a source is paused, and why.
+type Pause struct {
+	At  time.Time
+	Why string
+}
+
+const sourcesName = "sources.db"
+
+var sourcesSteps = []string{`
+CREATE TABLE pauses (
+	source TEXT PRIMARY KEY,
+	at     INTEGER NOT NULL,
+	why    TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE outcomes (
+	pipeline TEXT NOT NULL,
+	source   TEXT NOT NULL,
+	run      TEXT NOT NULL,
+	status   TEXT NOT NULL,
+	error    TEXT NOT NULL,
+	at       INTEGER NOT NULL,
+	complete INTEGER NOT NULL,
+	failures INTEGER NOT NULL,
+	written  INTEGER NOT NULL,
+	requests INTEGER NOT NULL,
+	PRIMARY KEY (pipeline, source)
+) WITHOUT ROWID;
+`}
+
+// sourcesWait is how long whoever wants to write waits for others, who are done
+// in moments.
+const sourcesWait = 5 * time.Second
+
+// OpenSources opens what a state folder keeps of sources, and makes it where
+// there is nothing. It returns [ErrLocked], wrapped, while another process
+// writes it for long.
+func OpenSources(ctx context.Context, dir string) (*Sources, error) {
+	f, err := openSQLite(ctx, filepath.Join(dir, sourcesName), sourcesWait, sourcesSteps)
+	if err != nil {
+		return nil, fmt.Errorf("open sources: %w", err)
+	}
+	return &Sources{f}, nil
+}
+
+// ReadSources opens it for reading alone, whoever writes it. It returns
+// [fs.ErrNotExist], wrapped, where there is none.
+func ReadSources(ctx context.Context, dir string) (*Sources, error) {
+	f, err := readSQLite(ctx, filepath.Join(dir, sourcesName), sourcesSteps)
+	if err != nil {
+		return nil, fmt.Errorf("open sources: %w", err)
+	}
+	return &Sources{f}, nil
+}
+
+// Close gives it up.
+func (s *Sources) Close() error { return s.file.Close() }
+
+// Pause has runs leave a source out, until it is resumed.
+func (s *Sources) Pause(ctx context.Context, source string, p Pause) error {
+	return s.change(ctx, "pause "+source, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `REPLACE INTO pauses VALUES (?, ?, ?)`, source, micros(p.At), p.Why)
+		return err
+	})
+}
+
+// Resume has runs take a source up again. It reports whether it was paused.
+func (s *Sources) Resume(ctx context.Context, source string) (was bool, err error) {
+	err = s.change(ctx, "resume "+source, func(tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, `DELETE FROM pauses WHERE source = ?`, source)
+		if err != nil {
+			return err
+		}
+		n, err := r.RowsAffected()
+		was = n > 0
+		return err
+	})
+	return was, err
+}
+
+// Paused are the sources that are paused.
+func (s *Sources) Paused(ctx context.Context) (map[string]Pause, error) {
+	rows, err := s.file.read.QueryContext(ctx, `SELECT source, at, why FROM pauses`)
+	if err != nil {
+		return nil, fmt.Errorf("read sources: %w", err)
+	}
+	defer rows.Close()
+	all := map[string]Pause{}
+	for rows.Next() {
+		var source string
+		var p Pause
+		var at int64
+		if err := rows.Scan(&source, &at, &p.Why); err != nil {
+			return nil, fmt.Errorf("read sources: %w", err)
+		}
+		p.At = timeOf(at)
+		all[source] = p
+	}
+	return all, rows.Err()
+}
+
+// Keep records what became of sources. Of each record Failures is 0 where the run
+// was complete, else 1; those in a row, and when one was complete, are counted on.
+func (s *Sources) Keep(ctx context.Context, records []SourceRecord) error {
+	return s.change(ctx, "outcomes", func(tx *sql.Tx) error {
+		put, err := tx.PrepareContext(ctx, `INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pipeline, source) DO UPDATE SET
+			run = excluded.run, status = excluded.status, error = excluded.error, at = excluded.at,
+			complete = max(complete, excluded.complete), failures = CASE excluded.failures WHEN 0 THEN 0 ELSE failures + 1 END,
+			written = excluded.written, requests = excluded.requests`)
+		if err != nil {
+			return err
+		}
+		defer put.Close()
+		for _, r := range records {
+			whole := int64(0)
+			if r.Failures == 0 {
+				whole = micros(r.At)
+			}
+			_, err := put.ExecContext(ctx, r.Pipeline, r.Source, r.Run, r.Status, r.Error, micros(r.At), whole, r.Failures, r.Rows, r.Requests)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Records are what became of the sources of a pipeline, by source; of all
+// pipelines where it has no name, by pipeline and source.
+func (s *Sources) Records(ctx context.Context, pipeline string) ([]SourceRecord, error) {
+	rows, err := s.file.read.QueryContext(ctx, `SELECT pipeline, source, run, status, error, at, complete, failures, written, requests
+		FROM outcomes WHERE ?1 = '' OR pipeline = ?1 ORDER BY pipeline, source`, pipeline)
+	if err != nil {
+		return nil, fmt.Errorf("read sources: %w", err)
+	}
+	defer rows.Close()
+	var all []SourceRecord
+	for rows.Next() {
+		var r SourceRecord
+		var at, complete int64
+		if err := rows.Scan(&r.Pipeline, &r.Source, &r.Run, &r.Status, &r.Error, &at, &complete, &r.Failures, &r.Rows, &r.Requests); err != nil {
+			return nil, fmt.Errorf("read sources: %w", err)
+		}
+		r.At, r.Complete = timeOf(at), timeOf(complete)
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+func (s *Sources) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
+	if err := s.file.change(ctx, do); err != nil {
+		return fmt.Errorf("write sources: %s: %w", what, err)
+	}
+	return nil
+}
