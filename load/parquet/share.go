@@ -24,17 +24,17 @@ var _ load.Sharer = (*Lake)(nil)
 
 // Share implements [load.Sharer].
 func (l *Lake) Share(source string) load.Destination {
-	return part{Part: load.Part{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
+	return ofSource{Part: load.Part{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
 }
 
-// part is a lake as one of the sources sees it that share it.
-type part struct {
+// ofSource is a lake as one of the sources sees it that share it.
+type ofSource struct {
 	load.Part
 	lake *Lake
 }
 
 // Tables implements [load.Destination].
-func (p part) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
+func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, error) {
 	return p.lake.tablesOf(ctx, p.Source, name)
 }
 
