@@ -79,13 +79,13 @@ func (b *borrowed) Close() (err error) {
 	return err
 }
 
+// Whole is the destination itself, whoever has it.
+func (b *borrowed) Whole() load.Destination { return b.Destination }
+
 // whole is the destination itself, whoever has it.
 func whole(d load.Destination) load.Destination {
-	switch d := d.(type) {
-	case *borrowed:
-		return d.Destination
-	case *sharedPart:
-		return whole(d.whole)
+	if in, ok := d.(interface{ Whole() load.Destination }); ok {
+		return whole(in.Whole())
 	}
 	return d
 }
@@ -99,6 +99,9 @@ type sharedPart struct {
 
 // Close gives the destination back.
 func (s *sharedPart) Close() error { return s.whole.Close() }
+
+// Whole is what it is a part of.
+func (s *sharedPart) Whole() load.Destination { return s.whole }
 
 // openPart opens the place of a source in a destination.
 func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {

@@ -117,13 +117,13 @@ func (k *sink) place(stored state.Cursor) (pos position, err error) {
 }
 
 // beside is pos as it is stored: with the places of backfills, or among them.
-func (k *sink) beside(p *pass, pos position) (position, error) {
+func (k *sink) beside(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events
 		if pos.end {
-			pos = k.announced(pos)
+			pos = k.announced(pos, k.all(p, g))
 		}
-		return pos, nil
+		return k.reask(pos)
 	}
 	if pos.end {
 		pos.done = time.Now().UTC().Format(time.RFC3339)

@@ -18,7 +18,7 @@ func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel conte
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
 	for g := range groups {
-		if ctx.Err() == nil && !p.commit(late, g) {
+		if ctx.Err() == nil && !p.commitInTurn(late, g) {
 			cancel(errCommit)
 		}
 		p.kept += g.held

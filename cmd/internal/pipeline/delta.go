@@ -31,6 +31,7 @@ type pace struct {
 	late    time.Duration // at most, after the first that waits
 	again   []time.Duration
 	busy    time.Duration // while a pass over the stream is under way
+	line    time.Duration // at most, for a commit of such a pass to end
 	rest    time.Duration // after a failure that is not one record's; doubled each time
 	refresh time.Duration // between two readings of a stream that events ask for
 	trust   time.Duration // in what was found out about an endpoint
@@ -45,7 +46,7 @@ type pace struct {
 // event: what disagrees with the event is asked for again.
 var defaultPace = pace{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
-	busy: time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
+	busy: time.Second, line: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
 	chunk: 5_000, slice: 200, entities: 100_000, storm: 200,
 }
 
@@ -74,6 +75,8 @@ type Deltas struct {
 
 	settles time.Time         // when what is known of the streams is to be read again
 	read    int64             // the last event that was put into queues
+	left    *leftBehind       // events that were let go of; nil for none
+	upTo    int64             // the last event that was read before some are read again
 	rep     DeltaReport       // of the Apply under way
 	looked  map[string]bool   // destinations that have said where they stand
 	ledgers map[string]int64  // by destination, the last event in its table of events
@@ -110,6 +113,11 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 		d.aside = func(context.Context, int64, string) error { return nil }
 	}
 	d.fetch, _ = r.Source.(Refetcher)
+	for _, s := range r.Streams {
+		if c.Inbox.Announces(s.Name) {
+			d.Turns.watch(s.Name)
+		}
+	}
 	return d, nil
 }
 
@@ -170,12 +178,13 @@ func (d *Deltas) begin(ctx context.Context) {
 		d.settles = now.Add(d.pace.trust)
 		d.adopt(ctx)
 	}
+	d.lookAgain(ctx)
 	d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error {
 		d.mu.Lock()
 		looked := d.looked[dest.Name]
 		d.mu.Unlock()
 		if looked {
-			return nil
+			return errIdle
 		}
 		for _, name := range d.names {
 			if err := d.look(ctx, d.queues[name], dest); err != nil {
@@ -203,7 +212,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 			d.queues[s.Name] = q
 			d.names = append(d.names, s.Name)
 		}
-		q.stream = s
+		q.stream, q.turn = s, d.Turns.watch(s.Name)
 		q.detail, q.able = detailOf(s, d.Catalogue)
 		q.able = q.able && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
 	}
@@ -298,6 +307,10 @@ func (d *Deltas) fail(q *queue) {
 	}
 }
 
+// errIdle is returned where nothing was to be done: nothing is known of the
+// destination by it.
+var errIdle = errors.New("nothing to do")
+
 // each does something with every destination that is awake, all at once, and
 // returns what those have met that failed.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Destination) error) error {
@@ -309,6 +322,9 @@ func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest Des
 			ctx, cancel := context.WithTimeoutCause(ctx, d.limits.patience, errSlow)
 			defer cancel()
 			err := guard(dest.Name, func() error { return do(ctx, dest) })
+			if errors.Is(err, errIdle) {
+				return
+			}
 			d.met(dest.Name, err)
 			if err != nil {
 				errs[i] = fmt.Errorf("destination %s: %w", dest.Name, err)

@@ -49,13 +49,19 @@ func (x *delta) commit(ctx context.Context, places []*placed) error {
 		return err
 	}
 	defer m.release()
+	if x.loans != nil {
+		if shapes, err := x.reshapes(ctx, places, m); err != nil || shapes {
+			x.q.shut = x.loans[places[0].dest.Name].pass.Run
+			return err
+		}
+	}
 	x.notBefore()
 	var mu sync.Mutex
 	done := map[string]applied{}
 	err = x.each(ctx, func(ctx context.Context, dest Destination) error {
 		i := slices.IndexFunc(places, func(p *placed) bool { return p.dest.Name == dest.Name })
 		if i < 0 {
-			return nil
+			return errIdle
 		}
 		out, err := x.write(ctx, places[i], stamp, m)
 		if err != nil {
@@ -85,6 +91,9 @@ func (x *delta) places(ctx context.Context) []*placed {
 	var all []*placed
 	x.trouble(x.each(ctx, func(ctx context.Context, dest Destination) error {
 		p := &placed{dest: dest}
+		if len(x.admitted(x.q, x.loans, []Destination{dest})) == 0 {
+			return errIdle
+		}
 		if err := x.stands(ctx, x.q, p); err != nil {
 			return err
 		}
@@ -100,6 +109,9 @@ func (x *delta) places(ctx context.Context) []*placed {
 // stamp is what the rows bear as their run: later than any pass before, one that
 // was interrupted included, which then takes them for carried. // Invariants 8, 12
 func (x *delta) stamp(places []*placed) string {
+	if x.loans != nil {
+		return stampOf(x.loans)
+	}
 	id := NewRunID(time.Now())
 	for _, p := range places {
 		for _, last := range []string{p.pos.pass, p.pos.by, p.events.Run} {
@@ -190,7 +202,7 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	if told != nil {
 		defer told.Release()
 	}
-	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, load.Pass{Run: stamp, Whole: true, Log: x.Log[s.Name]})
+	tx, err := p.dest.Begin(ctx, x.key(s.Name), p.stored, x.passOf(p.dest.Name, stamp))
 	if err != nil {
 		return load.Outcome{}, err
 	}
@@ -222,7 +234,11 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	if pos.pass == "" && pos.by == "" {
 		pos.by = stamp // nothing was read as scheduled yet
 	}
-	return out, tx.Commit(ctx, pos.withEvents(p.events).encode())
+	next := pos.withEvents(p.events).encode()
+	if err := tx.Commit(ctx, next); err != nil {
+		return out, err
+	}
+	return out, x.tell(p.dest.Name, p.stored, next, m)
 }
 
 // note says in the stream's cursor what the commit has applied.
@@ -234,6 +250,9 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 	}
 	a.Through = max(a.Through, x.through)
 	a.Fresh += out.Written + out.Deleted
+	if x.loans[p.dest.Name] != nil {
+		a.Fresh += out.Deduplicated // rows that the pass under way had carried
+	}
 	a.Dead += int64(len(x.dead))
 	a.Refresh = max(a.Refresh, x.refresh)
 	a.Open = slices.Clone(a.Open)

@@ -38,6 +38,12 @@ func (d *Deltas) keep(ctx context.Context) {
 	d.kept = now
 	counts := map[string]int{}
 	err := d.each(ctx, func(ctx context.Context, dest Destination) error {
+		d.mu.Lock()
+		through := d.ledgers[dest.Name]
+		d.mu.Unlock()
+		if through >= d.read {
+			return errIdle
+		}
 		for range eventChunks {
 			n, more, err := d.keepSome(ctx, dest)
 			d.mu.Lock()

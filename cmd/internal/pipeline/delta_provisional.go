@@ -72,7 +72,7 @@ func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 // type would have to change for it is not told: the event says it in another way.
 func (v *provisional) read(stamp string) error {
 	var records [][]byte
-	since := v.x.since(v.x.q.stream.Name)
+	since := v.x.since(v.x.q)
 	for _, e := range v.x.told {
 		if !e.received.After(since) {
 			continue // a pass may have shown what came of it, or what came later // Invariant 8

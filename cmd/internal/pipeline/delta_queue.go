@@ -33,6 +33,12 @@ type queue struct {
 	pause time.Time // nothing before
 	fails int       // in a row
 	asked time.Time // when it was last named for a refresh
+	owed  int64     // because of this event
+	vain  int       // how often before, because of the same
+
+	turn *turn  // with the runs of this process; nil where it is not shared
+	lent bool   // a pass has lent it, and may want records to be asked for once more
+	shut string // a pass that has to end first
 }
 
 // entity is a record that may have changed.
@@ -199,12 +205,12 @@ func (q *queue) giveUp() {
 
 // receive puts the events that have come into the queues, as far as there is room.
 func (d *Deltas) receive(ctx context.Context) error {
+	d.catchUp()
 	for {
-		room := d.pace.entities
-		for _, q := range d.queues {
-			room -= len(q.waiting)
+		if d.tight() {
+			d.forget()
 		}
-		if room < d.pace.chunk { // what waits has to go first
+		if d.tight() { // what waits has to go first
 			return nil
 		}
 		events, err := d.inbox.After(ctx, d.read, d.pace.chunk)
@@ -240,6 +246,9 @@ func (d *Deltas) sort(e extract.Delivery) {
 			continue
 		}
 		if len(q.waiting) >= d.pace.entities/4 {
+			d.forget()
+		}
+		if len(q.waiting) >= d.pace.entities/4 {
 			q.giveUp()
 			h.Key = ""
 		}
@@ -251,6 +260,9 @@ func (d *Deltas) sort(e extract.Delivery) {
 func (d *Deltas) report(rep *DeltaReport) {
 	now, awake := d.now(), d.awake()
 	rep.Through = d.read
+	if d.left != nil {
+		rep.Through = min(rep.Through, d.left.after)
+	}
 	for _, dest := range d.Destinations {
 		rep.Through = min(rep.Through, d.ledgers[dest.Name])
 	}
@@ -272,6 +284,9 @@ func (d *Deltas) report(rep *DeltaReport) {
 		if at := q.when(d.pace, awake); !at.IsZero() {
 			d.again(rep, at.Sub(now))
 		}
+		if q.lent {
+			d.again(rep, d.pace.busy)
+		}
 		d.refresh(q, rep)
 	}
 	for _, r := range d.resting {
@@ -289,15 +304,26 @@ func (d *Deltas) again(rep *DeltaReport, in time.Duration) {
 	}
 }
 
+// maxRefresh is the longest between two readings that the same event asks for.
+const maxRefresh = time.Hour
+
 // refresh names a stream that has to be read, with its parents, now and then.
 func (d *Deltas) refresh(q *queue, rep *DeltaReport) {
-	now := d.now()
+	now, owed := d.now(), int64(0)
+	for _, a := range q.state {
+		owed = max(owed, a.Refresh)
+	}
+	if owed != q.owed {
+		q.owed, q.vain = owed, 0
+	}
+	every := min(maxRefresh, d.pace.refresh<<max(0, min(q.vain-1, 10))) // a list may contradict itself each time
 	switch {
-	case !q.owing():
-	case now.Sub(q.asked) < d.pace.refresh:
-		d.again(rep, q.asked.Add(d.pace.refresh).Sub(now))
+	case owed == 0:
+	case now.Sub(q.asked) < every:
+		d.again(rep, q.asked.Add(every).Sub(now))
 	default:
 		q.asked = now
+		q.vain++
 		rep.Refresh = d.ancestry(rep.Refresh, q.stream)
 		d.again(rep, d.pace.refresh)
 	}

@@ -35,7 +35,10 @@ type model struct {
 	old     map[int]int        // requests by which a record is still served as it was, by id
 	was     map[int]*int       // as it was; nil: not there
 	asked   int
-	made    int // events
+	made    int  // events
+	totals  bool // the list says how many records it has
+	spoil   func(*extract.End)
+	from    state.Cursor // where the last pass began
 
 	events []state.Event
 	lost   map[int]bool // records of which an event was lost: only a poll finds them
@@ -77,7 +80,8 @@ func (m *model) Pages(ctx context.Context, _ schemas.Stream, from state.Cursor) 
 	return func(yield func(extract.Page, error) bool) {
 		m.mu.Lock()
 		m.passes++
-		pass := m.passes
+		m.from = from
+		pass, total := m.passes, int64(len(m.records))
 		m.mu.Unlock()
 		for resumed, pages := at > 0, 1; ; pages++ {
 			m.step()
@@ -95,6 +99,7 @@ func (m *model) Pages(ctx context.Context, _ schemas.Stream, from state.Cursor) 
 				body = append(append(body, ','), modelRecord(id, m.records[id])...)
 				at, n = id, n+1
 			}
+			now := int64(len(m.records))
 			m.mu.Unlock()
 			if n == 0 {
 				body = []byte{'['}
@@ -104,6 +109,12 @@ func (m *model) Pages(ctx context.Context, _ schemas.Stream, from state.Cursor) 
 			if n < modelPage {
 				p.Next = state.Cursor(fmt.Sprintf(`{"done":%d}`, pass))
 				p.End = &extract.End{Rule: extract.RuleEmptyPage, Pages: pages, Resumed: resumed, FirstTotal: -1, LastTotal: -1}
+				if m.totals {
+					p.End.FirstTotal, p.End.LastTotal = total, now
+				}
+				if m.spoil != nil {
+					m.spoil(p.End)
+				}
 			}
 			if !yield(p, nil) || n < modelPage {
 				return
@@ -201,7 +212,7 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 }
 
 // hasty is a pace without pauses.
-var hasty = pace{again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
+var hasty = pace{line: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
 
 // modelStreams are a list and the address of its records, as the catalogue has
 // them.

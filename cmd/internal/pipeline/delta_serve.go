@@ -14,8 +14,8 @@ import (
 )
 
 // serve applies what of a stream's events has come to rest. While a pass over the
-// stream is under way they wait: what is asked for after its end is later than
-// anything it has read. // Invariant 8
+// stream is under way that is between two of its commits, where it lends its turn,
+// or else after its end. // Invariant 8
 func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	now := d.now()
 	at := q.when(d.pace, d.awake())
@@ -25,27 +25,55 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	if at.IsZero() || now.Before(at) {
 		return nil
 	}
-	release, free := d.Turns.try(q.stream.Name)
-	if !free {
-		q.pause = now.Add(d.pace.busy)
-		return nil
-	}
-	defer release()
 	if q.owing() {
 		d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
 	}
 	for range slicesAtOnce {
-		awake := d.awake()
-		all := q.due(d.now(), awake, d.pace.slice)
-		byList := q.whole != nil && q.lacked(q.whole, awake)
-		if ctx.Err() != nil || !byList && len(all) == 0 {
-			break
-		}
-		if err := d.slice(ctx, q, all, byList); err != nil {
+		if more, err := d.serveSome(ctx, q); !more || err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// serveSome applies one slice while it is the stream's turn, and reports whether
+// there may be more to do.
+func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
+	loans, free := q.turn.try(ctx, d.pace.line)
+	if !free {
+		q.pause = d.now().Add(d.pace.busy)
+		return false, nil
+	}
+	defer q.turn.release()
+	dests, most := d.admitted(q, loans, d.awake()), d.pace.slice
+	if loans != nil {
+		most = min(most, atOnce) // a commit of the pass waits
+	}
+	all := q.due(d.now(), dests, most)
+	byList := q.whole != nil && q.lacked(q.whole, dests)
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case loans != nil && (byList || len(all) == 0): // what was read before an event is no reading after it
+		q.pause = d.now().Add(d.pace.busy)
+		return false, nil
+	case !byList && len(all) == 0:
+		return false, nil
+	}
+	return true, d.slice(ctx, q, all, byList, loans)
+}
+
+// lookAgain takes up the records that a pass wants to be asked for once more.
+func (d *Deltas) lookAgain(ctx context.Context) {
+	for _, q := range d.queues {
+		if !q.lent {
+			continue
+		}
+		q.lent = q.turn.lent.Load()
+		if q.turn.doubt.Swap(false) {
+			d.trouble(d.each(ctx, func(ctx context.Context, dest Destination) error { return d.look(ctx, q, dest) }))
+		}
+	}
 }
 
 // slicesAtOnce is how many commits one stream makes before it is another's turn.
@@ -63,10 +91,15 @@ func (q *queue) owing() bool {
 
 // slice applies some records in one commit, or leaves all that wait to a reading of
 // the whole stream.
-func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool) error {
-	x := &delta{Deltas: d, q: q, began: d.now().UTC()}
+func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, loans map[string]*loan) error {
+	x := &delta{Deltas: d, q: q, began: d.now().UTC(), loans: loans}
 	places := x.places(ctx)
-	if len(places) == 0 { // nobody could take what is asked for
+	var dests []Destination
+	for _, p := range places {
+		dests = append(dests, p.dest)
+	}
+	all = slices.DeleteFunc(all, func(e *entity) bool { return e.due.IsZero() && !q.lacked(e, dests) })
+	if len(dests) == 0 || !byList && len(all) == 0 { // nobody could take what is asked for
 		return nil
 	}
 	if !byList {
@@ -75,6 +108,10 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 			return err
 		}
 		byList = !alone
+	}
+	if byList && loans != nil {
+		q.shut = loans[places[0].dest.Name].pass.Run
+		return nil
 	}
 	if byList {
 		for _, e := range q.lacking(d.Destinations) {
@@ -86,6 +123,7 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		x.refresh, x.through = q.whole.last, q.whole.last
 		return x.commit(ctx, places)
 	}
+	q.lent = q.lent || loans != nil
 	if err := x.refetch(ctx, all); err != nil {
 		return err
 	}
@@ -147,8 +185,8 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 
 // since is when all that was read of a stream was older than an event that comes
 // after it, as far as this process knows.
-func (d *Deltas) since(stream string) time.Time {
-	if ended := d.Turns.since(stream); ended.After(d.made) {
+func (d *Deltas) since(q *queue) time.Time {
+	if ended := q.turn.since(); ended.After(d.made) {
 		return ended
 	}
 	return d.made
@@ -176,8 +214,9 @@ type delta struct {
 	whose   []*entity // of each of records
 	gone    []*entity // that are to be buried
 	dead    []given
-	again   []*entity // to be asked for once more
-	told    []*entity // that are not asked for, and of which an event tells
+	again   []*entity        // to be asked for once more
+	told    []*entity        // that are not asked for, and of which an event tells
+	loans   map[string]*loan // of the pass that is under way, by destination; nil for none
 	through int64
 	refresh int64
 }

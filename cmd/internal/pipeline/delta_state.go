@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -70,10 +71,10 @@ func (p position) withEvents(a applied) position {
 }
 
 // passed is the state of events when a pass has ended, of which begun is the
-// state when it began. A reading that began after an event has seen what it
-// announced, and what the pass has changed no event had announced by then.
-func (a applied) passed(begun applied, whole, first bool, c Counts) applied {
-	if whole && a.Refresh <= begun.Refresh {
+// state when it began. A reading of everything that began after an event has seen
+// what it announced, and what the pass has changed no event had announced by then.
+func (a applied) passed(begun applied, all, first bool, c Counts) applied {
+	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
 	}
 	if !first && begun.Refresh == 0 {
@@ -131,8 +132,23 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 	return float64(w.Announced) / float64(all), true
 }
 
+// all reports whether a pass that ends with g has read whatever the stream has:
+// one that an earlier process began, that spared parents, that asked for what has
+// changed, or that the list's own total contradicts may lack what an event was
+// about.
+func (k *sink) all(p *pass, g *group) bool {
+	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
+		(g.end.Rule != extract.RuleWindows || p.from == "")
+}
+
+// owes reports whether a reading of everything is owed, because of events.
+func (k *sink) owes() bool {
+	a, err := k.main.applied()
+	return err == nil && a.Refresh > 0
+}
+
 // announced is pos, at the end of a pass of k, with what that means for events.
-func (k *sink) announced(pos position) position {
+func (k *sink) announced(pos position, all bool) position {
 	begun, err := position{events: k.begun}.applied()
 	if err != nil || pos.events == "" {
 		return pos
@@ -141,5 +157,5 @@ func (k *sink) announced(pos position) position {
 	if err != nil {
 		return pos
 	}
-	return pos.withEvents(now.passed(begun, !k.resumed, k.over == "", k.counts))
+	return pos.withEvents(now.passed(begun, all, k.over == "", k.counts))
 }

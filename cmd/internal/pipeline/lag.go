@@ -19,6 +19,9 @@ var errSlow = errors.New("too slow for the other destinations to wait")
 func (k *sink) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
+	if k.loan != nil {
+		k.loan.closed = true
+	}
 	if !p.resumes {
 		k.whole-- // it was none
 	}

@@ -54,6 +54,7 @@ type pass struct {
 	inquest *inquest // nil where single records cannot be asked for
 	refused refused  // keys of records that were rejected
 	kin     *kin     // nil where every parent is asked, and where there are none
+	carried *sieve   // nil where the pass does not lend its turn
 	unasked int      // pages since the destinations were asked what they know
 	heard   int64    // what they had not known by then: see news
 	read0   int64    // records up to the page before
@@ -108,6 +109,18 @@ func (p *pass) read(ctx context.Context) error {
 	if p.lost() {
 		return nil
 	}
+	p.lend()
+	err := p.through(ctx)
+	if p.lending() {
+		if lost := p.takeTurn(ctx); err == nil {
+			err = lost
+		}
+	}
+	return err
+}
+
+// through gathers and commits the pass's groups.
+func (p *pass) through(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	groups := make(chan *group)

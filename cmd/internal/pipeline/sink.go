@@ -55,6 +55,8 @@ type sink struct {
 	broken   bool      // ended by its destination
 	begun    string    // what the cursor said of events when the pass at hand began
 	resumed  bool      // the pass at hand was begun by an earlier process
+	loan     *loan     // what deltas have of the pass at hand; nil where it lends nothing
+	held     held      // of the group at hand
 	finished bool      // wants no further pass
 	report   StreamReport
 }
@@ -102,6 +104,12 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return nil
 	}
 	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.whole, pos.over()
+	if k.report.Backfill == "" && k.owes() {
+		k.unsparing = true
+		if !pos.midPass() {
+			pos.at = "" // what has changed is not all that an event may be about
+		}
+	}
 	if !pos.midPass() {
 		k.start = pos
 	}
@@ -182,6 +190,7 @@ func (k *sink) close(ctx context.Context, err error, d time.Duration) StreamRepo
 
 func (k *sink) rollback() {
 	k.learning = ""
+	k.held.release()
 	if k.tx != nil {
 		_ = k.tx.Rollback() // nothing of it was promised to anyone
 		k.tx = nil
@@ -192,7 +201,7 @@ func (k *sink) rollback() {
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
-	k.parentage, k.left = nil, nil
+	k.parentage, k.left, k.loan = nil, nil, nil
 	k.begun, k.resumed = k.main.events, p.resumes
 	if !p.resumes {
 		k.whole++
@@ -229,6 +238,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 		return nil // the transaction stays open until the pass is complete
 	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
+	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.fresh, k.counts.Deduplicated+k.held.again
 	out = k.outcome(g, out)
 	defer releaseAll(out.Keys)
 	if err != nil || g.end == nil && !p.parts() {
@@ -272,7 +282,10 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 		}
 		k.tx = tx
 	}
-	for _, b := range g.batches {
+	if err := k.sift(p.stream, g.batches); err != nil {
+		return err
+	}
+	for _, b := range k.held.batches {
 		if err := k.tx.Write(ctx, b.Table, b.Batch); err != nil {
 			return err
 		}
@@ -328,7 +341,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 		pos = k.keep(p)
 	}
 	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
-	stored, err := k.beside(p, pos)
+	stored, err := k.beside(p, g, pos)
 	if err != nil {
 		return err
 	}
@@ -339,6 +352,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
 	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
+	k.settleHeld(p.turn)
 	return nil
 }
 

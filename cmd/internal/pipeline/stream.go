@@ -43,6 +43,8 @@ type streamRun struct {
 	passes int // begun
 	known  Memory
 	owed   int // requests of probes that no pass has counted yet
+	turn   *turn
+	has    bool // the turn; a pass lends it
 
 	restarted    bool
 	renegotiated bool
@@ -64,11 +66,12 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 	started := time.Now()
 	st := &streamRun{run: r, origin: s, stream: s, sinks: newSinks(r, s)}
 	err := guard(s.Name, func() error {
-		release, err := r.Turns.take(ctx, s.Name)
+		turn, err := r.Turns.take(ctx, s.Name)
 		if err != nil {
 			return err
 		}
-		defer release()
+		st.turn, st.has = turn, true
+		defer func() { turn.leave(st.has) }()
 		return st.protest(ctx, st.sync(ctx))
 	})
 	reports := make([]StreamReport, len(st.sinks))
@@ -111,6 +114,9 @@ func (st *streamRun) sync(ctx context.Context) error {
 	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
 		err := p.read(ctx)
 		g.saw(st.stream, err)
+		if st.turn != nil && !st.has {
+			return err // stopped while others had the turn
+		}
 		again := err == nil || st.restart(p, err)
 		if !again {
 			again, err = st.renegotiate(ctx, p, err)

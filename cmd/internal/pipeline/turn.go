@@ -3,80 +3,138 @@ package pipeline
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Turns keep the runs of a pipeline and its deltas apart in one process, stream
-// by stream: while a pass is under way, what a page says of a record may be older
-// than what asking for it has just brought. Who has the turn commits alone, and
-// what a pass reads was asked for after everything that is committed by then.
-// Invariant 8
+// by stream: what a page says of a record may be older than what asking for it
+// has just brought. Who has the turn commits alone, and what a pass reads was
+// asked for after everything that is committed by then. A pass that is committed
+// in parts lends its turn between two commits: see [loan]. // Invariant 8
 //
 // The zero value is ready; a nil *Turns keeps nobody waiting.
 type Turns struct {
 	mu      sync.Mutex
-	streams map[string]chan struct{}
-	ended   map[string]time.Time // when the last pass of this process was over, by stream
+	streams map[string]*turn
 }
 
-func (t *Turns) of(stream string) chan struct{} {
+// turn is that of one stream. A nil turn keeps nobody waiting.
+type turn struct {
+	c       chan struct{} // has one token in it while somebody has the turn
+	watched atomic.Bool   // deltas may want it
+	lent    atomic.Bool   // by a pass that is under way
+	doubt   atomic.Bool   // destinations have records as open of which the deltas do not know
+
+	mu    sync.Mutex
+	loans map[string]*loan // by destination; they are whose the turn is
+	ended time.Time        // when the last pass of this process was over
+}
+
+func (t *Turns) of(stream string) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.streams == nil {
-		t.streams = map[string]chan struct{}{}
+		t.streams = map[string]*turn{}
 	}
-	c := t.streams[stream]
-	if c == nil {
-		c = make(chan struct{}, 1)
-		t.streams[stream] = c
+	u := t.streams[stream]
+	if u == nil {
+		u = &turn{c: make(chan struct{}, 1)}
+		t.streams[stream] = u
 	}
-	return c
+	return u
 }
 
-// end notes that what passes over the stream have read was read before now.
-func (t *Turns) end(stream string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended == nil {
-		t.ended = map[string]time.Time{}
-	}
-	t.ended[stream] = time.Now()
-}
-
-// since is after whatever passes of this process have read of the stream.
-func (t *Turns) since(stream string) time.Time {
+// watch says that deltas may want the turn of a stream; nil where there is none.
+func (t *Turns) watch(stream string) *turn {
 	if t == nil {
-		return time.Time{}
+		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended[stream]
+	u := t.of(stream)
+	u.watched.Store(true)
+	return u
 }
 
 // take waits for the stream's turn, for passes.
-func (t *Turns) take(ctx context.Context, stream string) (release func(), err error) {
+func (t *Turns) take(ctx context.Context, stream string) (*turn, error) {
 	if t == nil {
-		return func() {}, nil
+		return nil, nil
 	}
-	c := t.of(stream)
+	u := t.of(stream)
+	return u, u.regain(ctx)
+}
+
+// since is after whatever passes of this process have read of the stream.
+func (u *turn) since() time.Time {
+	if u == nil {
+		return time.Time{}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ended
+}
+
+// regain waits for the turn.
+func (u *turn) regain(ctx context.Context) error {
 	select {
-	case c <- struct{}{}:
-		return func() { t.end(stream); <-c }, nil
+	case u.c <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
-// try takes the stream's turn where it is free.
-func (t *Turns) try(stream string) (release func(), ok bool) {
-	if t == nil {
-		return func() {}, true
+// lend gives the turn away between two commits of a pass.
+func (u *turn) lend(loans map[string]*loan) {
+	u.mu.Lock()
+	u.loans = loans
+	u.mu.Unlock()
+	u.lent.Store(true)
+	u.release()
+}
+
+// leave ends the passes of a run over the stream. What they have read was read
+// before now. The turn is given up if the run has it.
+func (u *turn) leave(has bool) {
+	if u == nil {
+		return
 	}
-	c := t.of(stream)
+	u.mu.Lock()
+	u.loans, u.ended = nil, time.Now()
+	u.mu.Unlock()
+	u.lent.Store(false)
+	if has {
+		u.release()
+	}
+}
+
+// try takes the turn where it is free, for deltas. Where a pass lends it, it waits
+// for so long, behind a commit and before the next. The loans, by destination, are
+// nil where no pass is under way.
+func (u *turn) try(ctx context.Context, patience time.Duration) (loans map[string]*loan, ok bool) {
+	if u == nil {
+		return nil, true
+	}
 	select {
-	case c <- struct{}{}:
-		return func() { <-c }, true
+	case u.c <- struct{}{}:
 	default:
-		return nil, false
+		if !u.lent.Load() {
+			return nil, false
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if u.regain(ctx) != nil {
+			return nil, false
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.loans, true
+}
+
+// release gives the turn up.
+func (u *turn) release() {
+	if u != nil {
+		<-u.c
 	}
 }

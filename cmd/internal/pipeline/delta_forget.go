@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"slices"
+)
+
+// leftBehind are events that were let go of, as only some destinations lack them
+// which are failing: so the others go on. They stay in the inbox, and are read
+// again when these are tried again. // Invariants 3, 6
+type leftBehind struct {
+	after int64           // the ordinal before the first
+	lack  map[string]bool // destinations that lack some; nothing is committed to them meanwhile
+}
+
+// tight reports whether there is no room for another chunk of events. What is read
+// again does not hurry: no stream is left to a reading of all of it for that.
+func (d *Deltas) tight() bool {
+	room, longest := d.pace.entities, 0
+	for _, q := range d.queues {
+		room -= len(q.waiting)
+		longest = max(longest, len(q.waiting))
+	}
+	return room < d.pace.chunk || d.read < d.upTo && longest+d.pace.chunk > d.pace.entities/4
+}
+
+// failing are the destinations that have failed and not come back.
+func (d *Deltas) failing() map[string]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]bool{}
+	for name := range d.resting {
+		all[name] = true
+	}
+	return all
+}
+
+// forget lets go of the records that only destinations lack which are failing.
+func (d *Deltas) forget() {
+	failing := d.failing()
+	live := slices.DeleteFunc(slices.Clone(d.Destinations), func(dest Destination) bool { return failing[dest.Name] })
+	if len(live) == 0 || len(failing) == 0 {
+		return // the inbox has to wait
+	}
+	for _, q := range d.queues {
+		for key, e := range q.waiting {
+			if !e.due.IsZero() || e.stored || q.lacked(e, live) {
+				continue
+			}
+			d.leave(e, failing)
+			delete(q.waiting, key)
+		}
+	}
+}
+
+// leave notes that a record was let go of.
+func (d *Deltas) leave(e *entity, lack map[string]bool) {
+	if d.left == nil {
+		d.left = &leftBehind{after: e.first - 1, lack: map[string]bool{}}
+	}
+	d.left.after = min(d.left.after, e.first-1)
+	for name := range lack {
+		d.left.lack[name] = true
+	}
+}
+
+// catchUp goes back to the first event that was let go of, once a destination that
+// lacks some is tried again. What waits is read again with them, so that no later
+// event goes before an earlier one. // Invariant 2
+func (d *Deltas) catchUp() {
+	if d.left == nil || !slices.ContainsFunc(d.awake(), func(dest Destination) bool { return d.left.lack[dest.Name] }) {
+		return
+	}
+	for _, q := range d.queues {
+		for key, e := range q.waiting {
+			if !e.stored && q.lacked(e, d.Destinations) {
+				d.leave(e, nil)
+				delete(q.waiting, key)
+			}
+		}
+	}
+	d.upTo = max(d.upTo, d.read)
+	d.read, d.left = min(d.read, d.left.after), nil
+}
+
+// admitted are those of some destinations to which deltas of q can be committed
+// now: that have been left behind by none, and lend their turn where a pass is
+// under way.
+func (d *Deltas) admitted(q *queue, loans map[string]*loan, dests []Destination) []Destination {
+	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
+		if d.left != nil && d.left.lack[dest.Name] {
+			return true
+		}
+		l := loans[dest.Name]
+		return loans != nil && (l == nil || l.closed || l.full() || l.pass.Run == q.shut || !l.same(dest.Destination))
+	})
+}

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// owed reports whether a reading of the stream is owed.
+func (r *deltaRig) owed() bool {
+	pos, err := decodePosition(cursorOf(r.t, r))
+	require.NoError(r.t, err)
+	a, err := pos.applied()
+	require.NoError(r.t, err)
+	return a.Refresh > 0
+}
+
+// A reading that is owed because of an event is done by one that can have seen
+// what the event was about: not by one that asked for what has changed, that left
+// parents out, or that the list's own total contradicts.
+func TestDeltasOweAWholeReading(t *testing.T) {
+	for name, spoil := range map[string]func(e *extract.End){
+		"incremental":  func(e *extract.End) { e.Partial = true },
+		"spared":       func(e *extract.End) { e.Skipped, e.Parents = 1, 2 },
+		"contradicted": func(e *extract.End) { e.FirstTotal, e.LastTotal = 99, 99 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(5)
+			r := newDeltaRig(t, m)
+			r.config.Catalogue = nil
+			r.start()
+			r.sync()
+			m.records[2] = 7
+			m.send(m.event("updated", 2))
+			require.Equal(t, []string{"v2.contacts"}, r.apply().Refresh)
+			m.spoil = spoil
+			_, err := Run(t.Context(), r.config)
+			require.NoError(t, err)
+			require.True(t, r.owed(), "%s", cursorOf(t, r))
+			require.Empty(t, m.from, "it is read from its beginning")
+			m.spoil = nil
+			r.sync()
+			require.False(t, r.owed(), "%s", cursorOf(t, r))
+			r.equal()
+		})
+	}
+}
+
+// A destination that is down keeps no record waiting that the others have: their
+// events go on, and it catches up from the inbox.
+func TestDeltasGoOnWithoutADeadDestination(t *testing.T) {
+	m := newModel(100)
+	up, down := loadtest.NewMemory(nil), &brittle{Memory: loadtest.NewMemory(nil)}
+	r := newDeltaRig(t, m, Destination{Name: "up", Destination: up}, Destination{Name: "down", Destination: down})
+	r.sync()
+	r.deltas.pace.entities, r.deltas.pace.chunk = 160, 10
+	down.err = errors.New("no connection")
+	r.deltas.pace.rest = maxRest
+	var refresh []string
+	for id := range 100 {
+		m.records[id+1] = 2
+		m.send(m.event("updated", id+1))
+		if id%20 != 19 {
+			continue
+		}
+		rep, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, rep.Through, "the inbox keeps what one lacks")
+		refresh = append(refresh, rep.Refresh...)
+	}
+	require.Equal(t, m.truth(), rows(t, up), "the live one has all of it")
+	require.Empty(t, refresh, "and need not be read again")
+	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "in one stream")
+	down.err = nil
+	clear(r.deltas.resting)
+	for range 40 {
+		_, err := r.deltas.Apply(t.Context())
+		require.NoError(t, err)
+	}
+	r.equal()
+	rep, err := r.deltas.Apply(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 100, rep.Through)
+	require.LessOrEqual(t, m.asked, 3*len(m.events))
+	scan(t, up, "v2_contacts", []string{schemas.ColVia}, func(row []string) { require.Equal(t, "webhook", row[0]) })
+}

@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// midway has do happen once, before the nth request of the next run, with the
+// groups before it committed and the turn lent.
+func (r *deltaRig) midway(n int, do func()) {
+	asked := 0
+	r.model.between = func() {
+		if asked++; asked == n {
+			r.model.between = nil
+			turn := r.config.Turns.of("v2.contacts")
+			require.Eventually(r.t, func() bool { return turn.lent.Load() && len(turn.c) == 0 }, 5*time.Second, time.Millisecond)
+			do()
+		}
+	}
+}
+
+// rowOf is a record's row, as texts by column.
+func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
+	t.Helper()
+	columns, out := []string{"id", "name", schemas.ColDeletedAt, schemas.ColVia, schemas.ColRun}, map[string]string{}
+	scan(t, d, "v2_contacts", columns, func(row []string) {
+		if row[0] == id {
+			for i, c := range columns {
+				out[c] = row[i]
+			}
+		}
+	})
+	return out
+}
+
+func certificates(t *testing.T, d load.Destination) (last map[string]string) {
+	t.Helper()
+	columns := []string{"verdict", "fetched", "distinct_keys", "written", "unchanged", "deduplicated", "deleted"}
+	scan(t, d, load.Certificates.Name, columns, func(row []string) {
+		last = map[string]string{}
+		for i, c := range columns {
+			last[c] = row[i]
+		}
+	})
+	return last
+}
+
+// Events about records of pages that were read, that are on their way, and that
+// come, are applied while the pass goes on. It proves what it proves without them.
+func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
+	m := newModel(20)
+	r := newDeltaRig(t, m, Destination{Name: "a", Destination: loadtest.NewMemory(nil)}, Destination{Name: "b", Destination: loadtest.NewMemory(nil)})
+	r.sync()
+	r.midway(4, func() {
+		for _, id := range []int{2, 15} { // read, and to come
+			m.records[id] = 7
+			m.send(m.event("updated", id))
+		}
+		delete(m.records, 3)
+		m.send(m.event("deleted", 3))
+		m.records[30] = 1
+		m.send(m.event("created", 30))
+		rep := r.apply()
+		require.Equal(t, 4, rep.Applied)
+		require.EqualValues(t, 1, rep.Deleted)
+		for _, d := range r.config.Destinations {
+			require.Equal(t, "n7", rowOf(t, d, "2")["name"], "while the pass is under way")
+			require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia])
+			require.NotEmpty(t, rowOf(t, d, "3")[schemas.ColDeletedAt])
+		}
+	})
+	rep := r.sync()
+	require.Nil(t, m.between, "it has come to that")
+	for _, s := range rep.Streams {
+		require.EqualValues(t, 0, s.Missing)
+		require.Zero(t, s.Counts.Deleted)
+	}
+	r.equal()
+	for _, d := range r.config.Destinations {
+		require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia], "no page has written it again")
+	}
+	asked := m.asked
+	r.apply()
+	require.Equal(t, asked, m.asked, "the pages have said what the records did")
+	require.Zero(t, r.sync().Totals().Counts.Written)
+}
+
+// A page that was asked for before a record was, and is committed after it, does
+// not overwrite it; where both differ, the record is asked for once more.
+func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
+	m := newModel(12)
+	r := newDeltaRig(t, m)
+	r.config.limits.groupRows, r.config.limits.batchRows, r.config.limits.groupBytes, r.config.limits.batchBytes = 100, 100, 1<<20, 1<<20
+	r.start()
+	r.sync()
+	m.records[1] = 5     // which no event tells
+	r.midway(3, func() { // pages one and two are read, and nothing is committed
+		m.records[2] = 7
+		m.send(m.event("updated", 2))
+		delete(m.records, 3)
+		m.send(m.event("deleted", 3))
+		r.apply()
+	})
+	rep := r.sync()
+	require.Nil(t, m.between)
+	require.Equal(t, "n7", rowOf(t, memoryOf(r), "2")["name"])
+	require.NotEmpty(t, rowOf(t, memoryOf(r), "3")[schemas.ColDeletedAt], "the page still had it")
+	c := rep.Totals().Counts
+	require.EqualValues(t, 12, c.Fetched)
+	require.Zero(t, c.Deduplicated)
+	r.equal()
+	asked := m.asked
+	r.apply()
+	require.LessOrEqual(t, m.asked-asked, 3, "what the page says otherwise is settled by the source")
+	require.Greater(t, m.asked, asked)
+	r.equal()
+	require.False(t, strings.Contains(string(cursorOf(t, r)), `"open"`), "%s", cursorOf(t, r))
+}
+
+func cursorOf(t *testing.T, r *deltaRig) state.Cursor {
+	t.Helper()
+	at, err := memoryOf(r).Cursor(t.Context(), r.deltas.key("v2.contacts"))
+	require.NoError(t, err)
+	return at
+}
+
+// A change after the event, of which no event comes, is on a later page: it is not
+// lost because the record was asked for before.
+func TestDeltasLeaveALaterPageItsSay(t *testing.T) {
+	m := newModel(20)
+	r := newDeltaRig(t, m)
+	r.sync()
+	r.midway(3, func() {
+		m.records[18] = 4
+		m.send(m.event("updated", 18))
+		r.apply()
+		m.records[18] = 5 // no event tells
+	})
+	r.sync()
+	r.apply()
+	r.equal()
+}

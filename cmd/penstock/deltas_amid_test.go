@@ -1,0 +1,105 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// slowSource stops once before the last page of each list, which was asked for
+// by then.
+type slowSource struct {
+	*extract.Client
+	stop func()
+}
+
+func (s *slowSource) Pages(ctx context.Context, of schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
+	return func(yield func(extract.Page, error) bool) {
+		for page, err := range s.Client.Pages(ctx, of, from) {
+			if err == nil && page.End != nil && s.stop != nil {
+				stop := s.stop
+				s.stop = nil
+				stop()
+			}
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestWebhooksAmidARun: events about records of a stream that is being read are
+// applied before its pass is over, and hold against pages that are older.
+func TestWebhooksAmidARun(t *testing.T) { onEach(t, testWebhooksAmidARun) }
+
+func testWebhooksAmidARun(t *testing.T, to target) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts"]`, to)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	a := &app{config: p.config(), out: io.Discard, err: io.Discard, log: slog.New(slog.DiscardHandler), holds: newHolds(), lends: newLends()}
+	c, err := a.load()
+	require.NoError(t, err)
+	x := a.newApplier(c, c.Pipelines[0], b, newTrims(c))
+	defer x.close()
+	settled := func() {
+		require.Eventually(t, func() bool {
+			got, err := x.apply(t.Context())
+			require.NoError(t, err)
+			return got.Behind == 0 && got.Again == 0
+		}, time.Minute, 100*time.Millisecond)
+	}
+	settled() // it watches the stream from now on
+
+	r, err := a.openRun(t.Context(), c, c.Pipelines[0], nil, false)
+	require.NoError(t, err)
+	defer r.close(a)
+	ids := p.ids(t, "v2.contacts")
+	first, last := ids[0], ids[len(ids)-1]
+	cfg := r.config()
+	cfg.Turns, cfg.GroupBytes = a.holds.turnsOf("all"), 1 // each page is a commit
+	cfg.Source = &slowSource{r.source.client, func() {
+		for _, id := range []string{first, last} {
+			p.write(t, "PUT", "/v2/contacts/"+id, `{"name":"Amid"}`)
+			p.announce(t, b, "contact.updated", id)
+		}
+		p.write(t, "DELETE", "/v2/contacts/"+ids[1], "")
+		p.announce(t, b, "contact.deleted", ids[1])
+		applied := 0
+		require.Eventually(t, func() bool {
+			got, err := x.apply(t.Context())
+			require.NoError(t, err)
+			applied += got.Applied
+			return got.Behind == 0 && applied >= 3
+		}, time.Minute, 100*time.Millisecond)
+	}}
+	rep, err := pipeline.Run(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, pipeline.StatusComplete, rep.Status, "%v", rep.Err)
+	require.Nil(t, cfg.Source.(*slowSource).stop, "it has come to that")
+	w := to.open(t)
+	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM v2_contacts WHERE name = 'Amid' AND _penstock_via = 'webhook'"))
+	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contacts WHERE _penstock_deleted_at IS NOT NULL"))
+	require.NoError(t, w.db.Close())
+	settled()
+	if d := p.compare(t); len(d) > 0 {
+		t.Fatal(strings.Join(d, "\n"))
+	}
+}
