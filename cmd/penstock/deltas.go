@@ -1,12 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -77,7 +75,11 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 	if err != nil {
 		return none, fmt.Errorf("apply events to %s: %w", x.pipeline.Name, err)
 	}
-	return rep, x.trims.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through)
+	if err := x.trims.applied(ctx, x.inbox, x.source(), x.pipeline.Name, rep.Through); err != nil {
+		rep.Trouble = errors.Join(rep.Trouble, err)
+		rep.Again = min(cmp.Or(rep.Again, trimAgain), trimAgain) // though no event may come
+	}
+	return rep, nil
 }
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
@@ -116,38 +118,4 @@ func (x *applier) close() {
 		x.open.close(x.app)
 	}
 	x.open, x.deltas = nil, nil
-}
-
-// trims takes events out of the inbox once every pipeline of their source has
-// them in every destination. // Invariant 3
-type trims struct {
-	mu      sync.Mutex
-	through map[string]map[string]int64 // by source and pipeline
-}
-
-// newTrims knows which pipelines read which source.
-func newTrims(c *config.Config) *trims {
-	t := &trims{through: map[string]map[string]int64{}}
-	for _, p := range c.Pipelines {
-		from := p.From[0].Text
-		if t.through[from] == nil {
-			t.through[from] = map[string]int64{}
-		}
-		t.through[from][p.Name] = 0
-	}
-	return t
-}
-
-// applied notes how far a pipeline is.
-func (t *trims) applied(ctx context.Context, inbox state.Inbox, source, pipeline string, through int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := t.through[source]
-	before := slices.Min(slices.Collect(maps.Values(all)))
-	all[pipeline] = max(all[pipeline], through)
-	now := slices.Min(slices.Collect(maps.Values(all)))
-	if now <= before {
-		return nil
-	}
-	return inbox.Trim(ctx, source, now)
 }

@@ -19,6 +19,7 @@ type hooks struct {
 	a        *app
 	inbox    state.Inbox
 	receiver *receiver
+	trims    *trims // of the configuration that holds; nil for none yet
 }
 
 // openHooks opens the inbox of the state folder, which one daemon has at a time.
@@ -56,7 +57,9 @@ func (h *hooks) run(ctx context.Context) (wait func()) {
 // applies makes the pipelines apply the events of their sources, those of them
 // that send any.
 func (h *hooks) applies(c *config.Config, all []serve.Pipeline) {
-	t := newTrims(c)
+	h.trims.end() // appliers of before go on for a moment, and know nothing of these pipelines
+	h.trims = newTrims(c)
+	t := h.trims
 	for i := range all {
 		p, _ := c.Pipeline(all[i].Name)
 		if s, ok := c.Source(p.From[0].Text); !ok || s.Webhooks == nil {

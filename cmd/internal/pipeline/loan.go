@@ -81,10 +81,12 @@ func (p *pass) giveTurn() {
 
 // takeTurn has the turn back, and the sinks know what was committed meanwhile.
 func (p *pass) takeTurn(ctx context.Context) error {
-	if err := p.turn.regain(ctx); err != nil {
-		return err
+	if !p.has {
+		if err := p.turn.regain(ctx); err != nil {
+			return err
+		}
+		p.has = true
 	}
-	p.has = true
 	for _, k := range p.streamRun.sinks {
 		if err := k.follow(); err != nil {
 			return err

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+)
+
+// trimming notes what is taken out.
+type trimming struct {
+	through []int64
+	err     error
+}
+
+func (n *trimming) Trim(_ context.Context, _ string, through int64) error {
+	if n.err == nil {
+		n.through = append(n.through, through)
+	}
+	return n.err
+}
+
+// readers are pipelines that read one source.
+func readers(names ...string) *config.Config {
+	c := &config.Config{}
+	for _, name := range names {
+		c.Pipelines = append(c.Pipelines, config.Pipeline{Name: name, From: []config.Ref{{Text: "main"}}})
+	}
+	return c
+}
+
+// What could not be taken out is tried again, though no pipeline has come further.
+func TestTrimsTryAgain(t *testing.T) {
+	full := errors.New("disk full")
+	inbox, trims := &trimming{err: full}, newTrims(readers("a", "b"))
+	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7), "b needs them")
+	require.ErrorIs(t, trims.applied(t.Context(), inbox, "main", "b", 5), full)
+	inbox.err = nil
+	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
+	require.Equal(t, []int64{5}, inbox.through)
+	require.NoError(t, trims.applied(t.Context(), inbox, "main", "a", 7))
+	require.Equal(t, []int64{5}, inbox.through, "once")
+}
+
+// An applier of the configuration before does not take out what a pipeline that
+// has come with the new one needs, nor does one that is gone keep it.
+func TestTrimsAfterAReload(t *testing.T) {
+	inbox, before := &trimming{}, newTrims(readers("a", "gone"))
+	require.NoError(t, before.applied(t.Context(), inbox, "main", "a", 9))
+	require.Empty(t, inbox.through)
+	now := newTrims(readers("a", "new"))
+	before.end()
+	require.NoError(t, before.applied(t.Context(), inbox, "main", "gone", 9))
+	require.Empty(t, inbox.through, "new has none of them")
+	require.NoError(t, now.applied(t.Context(), inbox, "main", "gone", 9))
+	require.NoError(t, now.applied(t.Context(), inbox, "main", "a", 9))
+	require.NoError(t, now.applied(t.Context(), inbox, "main", "new", 8))
+	require.Equal(t, []int64{8}, inbox.through)
+}
