@@ -1,0 +1,58 @@
+package receive
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The file system below the inbox becomes one that can only be read, as after a
+// fault of its disk, while the receiver has its files open: senders are told to come
+// again, and nothing else; once it can be written again everything goes on by
+// itself. The kernel's answers are put in by strace: a mount with files open for
+// writing cannot be made read-only by hand.
+func TestReadOnly(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed")
+	}
+	dir, s := t.TempDir(), newSender(t)
+	p := startReceiver(t, dir)
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() }) // it may have ended
+	for range 50 {
+		s.post(p.url, s.id())
+	}
+	require.Len(t, s.acked, 50)
+	lock := exec.Command("strace", "-f", "-qq", "-o", "/dev/null", "-p", strconv.Itoa(p.Process.Pid),
+		"-e", "trace=pwrite64,ftruncate,fsync,fdatasync,unlinkat,unlink", "-e", "inject=pwrite64,ftruncate,fsync,fdatasync,unlinkat,unlink:error=EROFS")
+	var says strings.Builder
+	lock.Stderr = &says
+	require.NoError(t, lock.Start())
+	for begun := time.Now(); len(s.tried) == 0; { // until it has taken hold
+		s.post(p.url, s.id())
+		if time.Since(begun) > time.Minute {
+			_ = lock.Process.Kill()
+			t.Skipf("this process may not be traced: %s", says.String())
+		}
+	}
+	acked := len(s.acked)
+	for range 50 {
+		s.post(p.url, s.id())
+	}
+	require.Len(t, s.acked, acked, "nothing is acknowledged that cannot be written")
+	require.NoError(t, lock.Process.Signal(syscall.SIGINT)) // it lets go of what it traces
+	_ = lock.Wait()
+	freed := time.Now()
+	for len(s.tried) > 0 {
+		s.post(p.url, s.id())
+		require.Less(t, time.Since(freed), time.Minute)
+	}
+	t.Logf("%d put off while it could not be written, all kept %s after", 50, time.Since(freed).Round(time.Millisecond))
+	require.Empty(t, s.odd, "200 and 503 only")
+	p.kill(t)
+	s.check(t, dir)
+}
