@@ -61,7 +61,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer unhang()
 	d := serve.New(serve.Config{
 		Observers:  p.observers(),
-		Listener:   receive.Listener(l, mostConnections),
+		Listener:   receive.Listener(l, connectionsEach(descriptors())),
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
 		Journal:    p.journal,
@@ -86,6 +86,16 @@ func (a *app) serve(ctx context.Context) error {
 // mostConnections are those that one address may have: a proxy in front of many
 // senders, and readers of the dashboard.
 const mostConnections = 1024
+
+// connectionsEach is how many of them there are where the process may have so many
+// descriptors, 0 for any number: never more than half, so that one address leaves
+// some to the files of runs, and to the senders of webhooks.
+func connectionsEach(descriptors int) int {
+	if descriptors == 0 {
+		return mostConnections
+	}
+	return max(1, min(mostConnections, descriptors/2))
+}
 
 // stoppedBy is the outcome of a verb that goes on until it is stopped.
 func stoppedBy(ctx context.Context) error {

@@ -1,0 +1,260 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hooked is a daemon's process that takes webhooks, started by a line of bash in
+// which $0 is the program.
+func hooked(t *testing.T, line string) (d *serving, address string) {
+	t.Helper()
+	d = newDaemon(t, "@yearly")
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "pipelines.yaml"), []byte(strings.Replace(hookedConfig, "SANDBOX", d.url, 1)), 0o600))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	d.cmd, d.out = exec.Command("bash", "-c", line, self), &spoken{}
+	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = d.dir, d.out, d.out
+	require.NoError(t, d.cmd.Start())
+	d.says("address=")
+	return d, regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(d.out.String())[1]
+}
+
+// delivery is a webhook of one kilobyte, signed with a secret.
+func delivery(address, id, secret string) *http.Request {
+	body := fmt.Appendf(nil, `{"id":%q,"type":"v2.contact.updated","data":{"object":{"id":7,"pad":%q}}}`, id, strings.Repeat("a", 940))
+	ts := strconv.FormatInt(time.Now().Unix(), 10)
+	m := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(m, "%s.%s", ts, body)
+	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/webhooks/main", bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Service-Signature", "t="+ts+",v1="+hex.EncodeToString(m.Sum(nil)))
+	return r
+}
+
+const hookedSecret = "whsec_of_this_test_alone"
+
+// send posts a delivery and gives the status, 0 where no answer came.
+func send(c *http.Client, r *http.Request) int {
+	resp, err := c.Do(r)
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// from is a client whose connections come from one address of this machine.
+func from(t *testing.T, ip string, most int) *http.Client {
+	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
+	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: most, MaxIdleConnsPerHost: most}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+}
+
+// files is how many descriptors a process has open.
+func files(t *testing.T, pid int) int {
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	require.NoError(t, err)
+	return len(all)
+}
+
+// cpuOf is what a process has used of the processors.
+func cpuOf(t *testing.T, pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
+	user, err := strconv.Atoi(f[11])
+	require.NoError(t, err)
+	system, err := strconv.Atoi(f[12])
+	require.NoError(t, err)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// good sends authentic deliveries one after the other until stop is closed, and
+// tells how long their answers took. Each must be accepted.
+func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
+	c := from(t, "127.0.0.1", 4)
+	var took []time.Duration
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			slices.Sort(took)
+			return took
+		case <-time.After(20 * time.Millisecond):
+		}
+		begun := time.Now()
+		if status := send(c, delivery(address, fmt.Sprintf("evt_good_%d", i), hookedSecret)); status != http.StatusOK {
+			t.Errorf("delivery %d: %d", i, status)
+		}
+		took = append(took, time.Since(begun))
+	}
+}
+
+// With 64 descriptors, and more than a thousand connections that want some, the
+// daemon lives and says what it lacks; senders are answered as always, told 503, or
+// not answered; and with the connections gone everything goes on by itself.
+func TestFewDescriptors(t *testing.T) {
+	d, address := hooked(t, `ulimit -n 64; exec -a penstock "$0" serve`)
+	c := from(t, "127.0.0.1", 1)
+	require.Equal(t, http.StatusOK, send(c, delivery(address, "evt_before", hookedSecret)))
+	var held []net.Conn
+	for i := range 1024 {
+		dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%8))}, Timeout: time.Second}
+		if conn, err := dial.Dial("tcp", address); err == nil {
+			_, _ = io.WriteString(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			held = append(held, conn)
+		}
+	}
+	d.says("no connection can be taken")
+	told := map[int]int{}
+	for i := range 10 {
+		fresh := from(t, "127.0.0.1", 1)
+		fresh.Timeout = 500 * time.Millisecond
+		told[send(fresh, delivery(address, fmt.Sprintf("evt_amid_%d", i), hookedSecret))]++
+		told[send(c, delivery(address, fmt.Sprintf("evt_kept_%d", i), hookedSecret))]++ // by the connection it has
+	}
+	for _, conn := range held {
+		require.NoError(t, conn.Close())
+	}
+	freed := time.Now()
+	require.Eventually(t, func() bool {
+		fresh := from(t, "127.0.0.1", 1)
+		fresh.Timeout = time.Second
+		return send(fresh, delivery(address, "evt_after", hookedSecret)) == http.StatusOK
+	}, time.Minute, 50*time.Millisecond)
+	t.Logf("%d connections; answers amid them: %v; back after %s", len(held), told, time.Since(freed).Round(time.Millisecond))
+	delete(told, 0)
+	delete(told, http.StatusOK)
+	delete(told, http.StatusServiceUnavailable)
+	require.Empty(t, told, "200 and 503 alone")
+	require.Positive(t, strings.Count(d.out.String(), "no connection can be taken"))
+	code, _ := d.end(syscall.SIGTERM)
+	require.Equal(t, 143, code, d.out)
+}
+
+func TestConnectionsEach(t *testing.T) {
+	for limit, want := range map[int]int{0: 1024, 1: 1, 64: 32, 1024: 512, 1 << 20: 1024} {
+		require.Equal(t, want, connectionsEach(limit), limit)
+	}
+}
+
+// Two thousand clients send a byte a second, half of them of the head, half of the
+// body: authentic deliveries are answered as ever, and the slow ones are cut off
+// although they go on.
+func TestSlowClients(t *testing.T) {
+	clients := 2000
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	d, address := hooked(t, `exec -a penstock "$0" serve`)
+	baseline := files(t, d.cmd.Process.Pid)
+	stop, gone := make(chan struct{}), atomic.Int64{}
+	var all sync.WaitGroup
+	begun := time.Now()
+	for i := range clients {
+		dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%8))}, Timeout: 30 * time.Second}
+		conn, err := dial.Dial("tcp", address)
+		require.NoError(t, err)
+		all.Go(func() {
+			defer conn.Close()
+			text := "POST /webhooks/main HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
+			if i%2 == 0 {
+				_, _ = io.WriteString(conn, text+"\r\n")
+				text = strings.Repeat("x", 1000)
+			}
+			for j := range len(text) {
+				if _, err := io.WriteString(conn, text[j:j+1]); err != nil {
+					gone.Add(1)
+					return
+				}
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Second):
+				}
+			}
+		})
+	}
+	end := make(chan struct{})
+	time.AfterFunc(15*time.Second, func() { close(end) })
+	peak := files(t, d.cmd.Process.Pid)
+	took := good(t, address, end)
+	require.Eventually(t, func() bool { return files(t, d.cmd.Process.Pid) <= baseline+8 }, time.Minute, 100*time.Millisecond)
+	back := time.Since(begun)
+	close(stop)
+	all.Wait()
+	t.Logf("%d slow clients, %d cut off; %d authentic deliveries, p50 %s, p99 %s; descriptors %d, %d amid them, back %s after the first",
+		clients, gone.Load(), len(took), took[len(took)/2], took[len(took)*99/100], baseline, peak, back.Round(100*time.Millisecond))
+	code, _ := d.end(syscall.SIGTERM)
+	require.Equal(t, 143, code, d.out)
+}
+
+// Forged deliveries come as fast as they can: authentic ones are accepted all the
+// same, and the log is a few lines.
+func TestForgeries(t *testing.T) {
+	long := 5 * time.Second
+	if testing.Short() {
+		long = time.Second
+	}
+	d, address := hooked(t, `exec -a penstock "$0" serve`)
+	stop, forged := make(chan struct{}), atomic.Int64{}
+	var all sync.WaitGroup
+	before, begun := cpuOf(t, d.cmd.Process.Pid), time.Now()
+	time.AfterFunc(long, func() { close(stop) })
+	for i := range 16 {
+		c := from(t, fmt.Sprintf("127.0.0.%d", 2+i%8), 16)
+		all.Go(func() {
+			r := delivery(address, "evt_forged", "whsec_of_somebody_else")
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				again := r.Clone(t.Context())
+				again.Body, _ = r.GetBody()
+				if status := send(c, again); status != http.StatusUnauthorized {
+					t.Errorf("a forged delivery: %d", status)
+					return
+				}
+				forged.Add(1)
+			}
+		})
+	}
+	took := good(t, address, stop)
+	all.Wait()
+	used, wall := cpuOf(t, d.cmd.Process.Pid)-before, time.Since(begun)
+	lines := strings.Count(d.out.String(), "webhook refused")
+	t.Logf("%d forged in %s, %s of CPU in all, %s for 50,000 of them; %d authentic, p50 %s, p99 %s; %d lines", forged.Load(), wall.Round(time.Millisecond), used,
+		(used * 50_000 / time.Duration(max(1, forged.Load()))).Round(10*time.Millisecond), len(took), took[len(took)/2], took[len(took)*99/100], lines)
+	require.LessOrEqual(t, lines, 10*(int(wall/time.Second)+2))
+	code, _ := d.end(syscall.SIGTERM)
+	require.Equal(t, 143, code, d.out)
+}
