@@ -82,10 +82,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// minDashboardToken is how long the dashboard's token is at least. Nobody is locked
-// out after wrong ones, or whoever tries some would lock out the owner: 16 random
-// bytes of hex or letters are out of reach at any speed.
-const minDashboardToken = 16
+// minDashboardToken is how long a token is at least that other machines may try.
+// Nobody is locked out after wrong ones, or whoever tries some would lock out the
+// owner: eight random letters and digits take years at ten thousand a second.
+const minDashboardToken = 8
 
 // serve reads the daemon's part.
 func (r *reader) serve(n ast.Node) Serve {
@@ -107,11 +107,11 @@ func (r *reader) serve(n ast.Node) Serve {
 	switch {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
 		r.fault(at, "serve listen: want host:port, such as %s", DefaultListen)
-	case !isLoopback(host) && s.Token == "":
+	case isLoopback(host):
+	case s.Token == "":
 		r.fault(at, "serve listen is open to other machines and serve auth has no token")
-	}
-	if n := len(s.Token.Reveal()); n > 0 && n < minDashboardToken {
-		r.fault(s.At, "serve auth token has %d bytes: want %d or more, such as `openssl rand -hex 16` makes, as it may be guessed without end", n, minDashboardToken)
+	case len(s.Token.Reveal()) < minDashboardToken:
+		r.fault(s.At, "serve auth token has %d bytes, and other machines may guess without end: want %d or more, such as `openssl rand -hex 16` makes", len(s.Token.Reveal()), minDashboardToken)
 	}
 	return s
 }
