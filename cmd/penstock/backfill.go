@@ -44,6 +44,9 @@ yet to come, or of a source that takes no end, the range goes on to the present.
 			if err != nil {
 				return err
 			}
+			if p.Many {
+				return a.syncAll(cmd.Context(), c, p, f)
+			}
 			r, err := a.sync(cmd.Context(), c, p, f)
 			if err != nil {
 				return err
@@ -53,6 +56,7 @@ yet to come, or of a source that takes no end, the range goes on to the present.
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	fl.StringArrayVar(&f.sources, "source", nil, "of a pipeline over several, only these sources: a `pattern`; may be repeated")
 	fl.StringVar(&from, "from", "", "the beginning of the range: a `date`, 2025-01-31, or a moment, 2025-01-31T10:00:00Z")
 	fl.StringVar(&to, "to", "", "its end, which is no part of it: a `date` or a moment")
 	fl.BoolVar(&again, "again", false, "from the beginning, though it was begun or done before")

@@ -62,11 +62,15 @@ func (h *hooks) applies(c *config.Config, all []serve.Pipeline) {
 	t := h.trims
 	for i := range all {
 		p, _ := c.Pipeline(all[i].Name)
-		if s, ok := c.Source(p.From[0].Text); !ok || s.Webhooks == nil {
-			continue
+		var each appliers
+		for _, from := range p.From {
+			if s, ok := c.Source(from.Text); ok && s.Webhooks != nil {
+				each = append(each, h.a.newApplier(c, p.Of(from.Text), h.inbox, t))
+			}
 		}
-		x := h.a.newApplier(c, p, h.inbox, t)
-		all[i].Deltas, all[i].Close, all[i].Beside = x.apply, x.close, true
+		if each != nil {
+			all[i].Deltas, all[i].Close, all[i].Beside = each.apply, each.close, true
+		}
 	}
 }
 

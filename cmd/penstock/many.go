@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -156,8 +157,9 @@ func reported(p config.Pipeline, t *fleet.Tally, e ending) pipeline.Report {
 
 func (m *many) record(t *fleet.Tally, o fleet.Outcome) state.SourceRecord {
 	r := state.SourceRecord{
-		Pipeline: m.pipeline.Name, Source: o.Source, Run: t.Run(), Status: string(o.Status), Error: o.Error,
-		At: time.Now(), Rows: o.Written, Requests: o.Requests,
+		Pipeline: m.pipeline.Name, Source: o.Source, Run: t.Run(), Status: string(o.Status),
+		Error: wire.NewRedactor(m.conf.Secrets...).Redact(o.Error), // Invariant 5
+		At:    time.Now(), Rows: o.Written, Requests: o.Requests,
 	}
 	if !o.Complete() {
 		r.Failures = 1

@@ -160,3 +160,78 @@ func testManySources(t *testing.T, to target) {
 	w.holds(t, "crm_leads", "crm.leads")
 	w.holds(t, "sales_invoices", "sales.invoices")
 }
+
+// TestListedSources makes sources of the rows of a file, of what a command prints
+// and of the answer to a query, with a secret each, one of them without its own.
+func TestListedSources(t *testing.T) {
+	w := newWorlds(t, 4)
+	w.odd["ws002"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) }
+	csv := filepath.Join(w.dir, "workspaces.csv")
+	require.NoError(t, os.WriteFile(csv, []byte("name,key\nws000,sk_sandbox_readonly\nws001,\nws003,sk_sandbox_readonly\n"), 0o600))
+	lines := filepath.Join(w.dir, "print.sh")
+	require.NoError(t, os.WriteFile(lines, []byte("#!/bin/sh\nprintf '{\"name\":\"ws000\",\"key\":\"sk_sandbox_readonly\"}\\n{\"name\":\"ws003\",\"key\":\"sk_sandbox_readonly\"}\\n'\n"), 0o700))
+	configure := func(from string) {
+		require.NoError(t, os.WriteFile(w.config(), fmt.Appendf(nil, `version: 1
+sources:
+  from: %s
+  template: {v2: {base_url: "%s/{name}", auth: {api_key: "{key}"}, rate: 100000/s}}
+destinations: {warehouse: "duckdb:%[3]s/w.duckdb"}
+pipelines: {all: {from: "*", to: warehouse, streams: v2.contacts}}
+state: %[3]s/state
+`, from, w.url, w.dir), 0o600))
+	}
+	configure("{file: " + csv + ", secret: [key]}")
+	code, out, errs := w.penstock(t, "sync")
+	require.Equal(t, exitPartial, code, "%s\n%s", out, errs)
+	require.Contains(t, out, "2 of 3 sources complete")
+	require.Regexp(t, `(?m)^failed +ws001: .*api_key is empty`, out)
+
+	code, out, errs = w.penstock(t, "sources", "add", "ws002", "--set", "key=sk_sandbox_readonly")
+	require.Zero(t, code, out+errs)
+	code, out, _ = w.penstock(t, "sync")
+	require.Equal(t, exitPartial, code)
+	require.Contains(t, out, "2 of 4 sources complete")
+	code, out, errs = w.penstock(t, "sources", "pause", "ws001", "ws002")
+	require.Zero(t, code, out+errs)
+	code, out, _ = w.penstock(t, "sync")
+	require.Equal(t, exitDone, code, out)
+	require.Contains(t, out, "2 of 2 sources complete, 2 paused")
+	code, out, errs = w.penstock(t, "sources", "list", "--json")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, `"source":"ws002","state":"paused"`)
+	require.Contains(t, out, `"source":"ws000","state":"complete"`)
+	require.NotContains(t, out, "sk_sandbox_readonly")
+	code, out, errs = w.penstock(t, "sources", "resume", "ws001", "ws002")
+	require.Zero(t, code, out+errs)
+
+	configure("{command: [" + lines + "]}")
+	code, out, errs = w.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Contains(t, out, "2 of 2 sources complete")
+	configure(`{query: "SELECT DISTINCT _penstock_source AS name, 'sk_sandbox_readonly' AS key FROM v2_contacts", of: warehouse}`)
+	code, out, errs = w.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	require.Contains(t, out, "2 of 2 sources complete")
+	require.NoError(t, os.Chmod(csv, 0o644))
+	configure("{file: " + csv + "}")
+	code, out, errs = w.penstock(t, "sources", "add", "ws009", "--set", "key=s")
+	require.Equal(t, exitUsage, code, out+errs)
+	require.Contains(t, errs, "chmod 600")
+}
+
+// TestPlacedSources gives each source a place of its own, which is as that of a
+// single source.
+func TestPlacedSources(t *testing.T) {
+	w := newWorlds(t, 3)
+	for _, to := range []string{"duckdb:" + w.dir + "/{source}.duckdb", "parquet:" + w.dir + "/lake/{source}"} {
+		w.configure(t, `"`+to+`"`, `[ws000, ws001, ws002]`, `["crm.leads"]`)
+		code, out, errs := w.penstock(t, "sync")
+		require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	}
+	for _, name := range w.made {
+		_, err := os.Stat(filepath.Join(w.dir, name+".duckdb"))
+		require.NoError(t, err)
+		_, err = os.Stat(filepath.Join(w.dir, "lake", name, "crm.leads", "current"))
+		require.NoError(t, err)
+	}
+}

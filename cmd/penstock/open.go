@@ -12,6 +12,8 @@ import (
 	"strings"
 	_ "time/tzdata" // zones of schedules, on machines that have none installed
 
+	"github.com/spf13/cobra"
+
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -48,6 +50,7 @@ func (a *app) parse(data []byte, env func(string) (string, bool)) (*config.Confi
 		File:      a.config,
 		Env:       env,
 		Read:      readSecret,
+		Rows:      a.listed,
 		Catalogue: cat.Streams(),
 		Schemes:   schemes,
 	})
@@ -117,7 +120,10 @@ func pick[T any](file, what, flag string, all []T, called func(T) string, name s
 		}
 	}
 	var none T
-	hint := "the " + what + "s are " + strings.Join(names, ", ")
+	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), mostShown)], ", ")
+	if len(names) > mostShown {
+		hint += " and others"
+	}
 	switch {
 	case name != "":
 		return none, usage(hint, "no %s %q in %s", what, name, file)
@@ -135,6 +141,22 @@ func (a *app) carry(args []string) (*config.Config, config.Pipeline, error) {
 	}
 	p, err := pickPipeline(c, args)
 	return c, p, err
+}
+
+// carryOne is carry for a verb that is about one source: of a pipeline over
+// several the one named.
+func (a *app) carryOne(args []string, source string) (*config.Config, config.Pipeline, error) {
+	c, p, err := a.carry(args)
+	if err != nil || !p.Many {
+		return c, p, err
+	}
+	from, err := pick(c.File, "source", "--source", p.From, func(r config.Ref) string { return r.Text }, source)
+	return c, p.Of(from.Text), err
+}
+
+// addSourceFlag adds the flag by which [app.carryOne] chooses.
+func addSourceFlag(cmd *cobra.Command, source *string) {
+	cmd.Flags().StringVar(source, "source", "", "`name` of the source, where the pipeline reads several")
 }
 
 // choose gives the streams of a pipeline, of them those that only, patterns of

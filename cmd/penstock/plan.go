@@ -22,6 +22,7 @@ const guessedRate = 80
 
 func (a *app) planCmd() *cobra.Command {
 	var only []string
+	var source string
 	var deadline time.Duration
 	cmd := &cobra.Command{
 		Use:   "plan [PIPELINE]",
@@ -37,11 +38,7 @@ basis says. After a sync the summary tells how far off it was.`,
 			if deadline < 0 {
 				return usage("", "--deadline %s: want a duration, such as 30m", deadline)
 			}
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			p, err := pickPipeline(c, args)
+			c, p, err := a.carryOne(args, source)
 			if err != nil {
 				return err
 			}
@@ -49,6 +46,7 @@ basis says. After a sync the summary tells how far off it was.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	addSourceFlag(cmd, &source)
 	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark the streams that a run of this length would not finish")
 	return cmd
 }

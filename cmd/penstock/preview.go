@@ -49,9 +49,10 @@ would load them. Nothing is stored.`,
 // and filters then hold; one of its own where none does.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
-		if p.From[0].Text != src.Name {
+		if !p.Reads(src.Name) {
 			continue
 		}
+		p = p.Of(src.Name)
 		if streams, err := c.Select(p, []string{name}); err == nil && len(streams) == 1 {
 			return p
 		}

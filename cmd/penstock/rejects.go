@@ -69,6 +69,7 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 
 func (a *app) rejectsRetryCmd() *cobra.Command {
 	var streams []string
+	var source string
 	cmd := &cobra.Command{
 		Use:   "retry [PIPELINE]",
 		Short: "try rejected records again, with the rules and the tables as they are now",
@@ -78,7 +79,7 @@ that fit are written and are rejects no more. The source is not asked.
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, p, err := a.carry(args)
+			c, p, err := a.carryOne(args, source)
 			if err != nil {
 				return err
 			}
@@ -90,12 +91,13 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 		},
 	}
 	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	addSourceFlag(cmd, &source)
 	return cmd
 }
 
 func (a *app) retryRejects(ctx context.Context, c *config.Config, p config.Pipeline, streams []string) (pipeline.RetryReport, error) {
 	var none pipeline.RetryReport
-	ctx, unlock, err := (*holds)(nil).take(ctx, a.stateOf(c), p.Name)
+	ctx, unlock, err := (*holds)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {
 		return none, err
 	}

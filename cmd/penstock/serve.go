@@ -177,6 +177,10 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	for _, s := range streams {
 		sp.Streams = append(sp.Streams, s.Name)
 	}
+	if p.Many {
+		sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) { return a.serveMany(ctx, c, p, o) }
+		return sp
+	}
 	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
 		return a.sync(ctx, c, p, syncFlags{
 			streams: o.Streams, options: o.Options, run: o.Run, follow: o.Progress,

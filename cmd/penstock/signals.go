@@ -99,6 +99,9 @@ func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	all := map[string]signal.LineagePipeline{}
 	for _, p := range c.Pipelines {
 		l := signal.LineagePipeline{Destinations: map[string]signal.LineagePlace{}}
+		if len(p.From) == 0 {
+			continue
+		}
 		src, _ := c.Source(p.From[0].Text)
 		for _, surface := range []*config.Surface{src.App, src.V2} {
 			if surface != nil {

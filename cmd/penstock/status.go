@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 		delete(open, k)
 	}
 	err = scan(ctx, d, load.State, func(r row) error {
-		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
+		k := keyOf(r)
 		if !strings.HasPrefix(k.Stream, "_") { // else penstock's own
 			add(k, r.value("updated_at"), webhooksOf(r.text("cursor")))
 		}
@@ -138,7 +138,20 @@ func statusRow(k state.Key, updated any, c certificate, changed map[[2]string]st
 			c.run = o.run
 		}
 	}
-	return append(append([]any{k.Pipeline, k.Stream}, counts...), updated, c.run, drifted, standing, why)
+	return append(append([]any{k.Pipeline, ofWhom(k)}, counts...), updated, c.run, drifted, standing, why)
+}
+
+// keyOf is the stream that a row of one of penstock's own tables is about.
+func keyOf(r row) state.Key {
+	return state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: r.text("stream")}
+}
+
+// ofWhom names a stream, and its source where several share the tables.
+func ofWhom(k state.Key) string {
+	if k.Source == "" {
+		return k.Stream
+	}
+	return k.Source + " " + k.Stream
 }
 
 // whyOf is the verdict's reasons, from a certificate's witnesses; nil for one of
@@ -168,7 +181,7 @@ func openStreams(ctx context.Context, d load.Destination) (map[state.Key]openStr
 		}
 		for status, streams := range counts.Open {
 			for _, s := range streams {
-				k := state.Key{Pipeline: r.text("pipeline"), Stream: s}
+				k := state.Key{Pipeline: r.text("pipeline"), Source: r.text(schemas.ColSource), Stream: s}
 				if o := (openStream{r.text("run"), status, counts.Words[s]}); o.run > open[k].run {
 					open[k] = o
 				}
@@ -188,7 +201,7 @@ type certificate struct {
 func newestCertificates(ctx context.Context, d load.Destination, columns []string) (map[state.Key]certificate, error) {
 	newest := map[state.Key]certificate{}
 	err := scan(ctx, d, load.Certificates, func(r row) error {
-		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
+		k := keyOf(r)
 		c := certificate{run: r.value("run"), at: r.value("at")}
 		if old, ok := newest[k]; ok && (compare(c.run, old.run) < 0 || compare(c.run, old.run) == 0 && compare(c.at, old.at) < 0) {
 			return nil

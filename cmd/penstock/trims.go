@@ -33,11 +33,12 @@ type trims struct {
 func newTrims(c *config.Config) *trims {
 	t := &trims{through: map[string]map[string]int64{}, trimmed: map[string]int64{}}
 	for _, p := range c.Pipelines {
-		from := p.From[0].Text
-		if t.through[from] == nil {
-			t.through[from] = map[string]int64{}
+		for _, from := range p.From {
+			if t.through[from.Text] == nil {
+				t.through[from.Text] = map[string]int64{}
+			}
+			t.through[from.Text][p.Name] = 0
 		}
-		t.through[from][p.Name] = 0
 	}
 	return t
 }

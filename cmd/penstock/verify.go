@@ -19,6 +19,7 @@ type verifyFlags struct {
 
 func (a *app) verifyCmd() *cobra.Command {
 	var f verifyFlags
+	var source string
 	cmd := &cobra.Command{
 		Use:   "verify [PIPELINE]",
 		Short: "reads the source again and compares it with each destination, row by row",
@@ -35,7 +36,7 @@ not everything could be compared.`,
 			if f.options.Requests < 0 || f.options.Keys < 1 {
 				return usage("", "--requests cannot be negative, --rows not less than 1")
 			}
-			c, p, err := a.carry(args)
+			c, p, err := a.carryOne(args, source)
 			if err != nil {
 				return err
 			}
@@ -51,6 +52,7 @@ not everything could be compared.`,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	addSourceFlag(cmd, &source)
 	fl.IntVar(&f.options.Requests, "requests", 0, "`budget` of requests for all streams; 0: as many as it takes")
 	fl.IntVarP(&f.options.Keys, "rows", "n", 20, "how many differences to list, for each stream and destination")
 	return cmd

@@ -149,7 +149,7 @@ func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, erro
 	for _, s := range c.Sources {
 		var streams []schemas.Stream
 		for _, p := range c.Pipelines {
-			if p.From[0].Text != s.Name {
+			if !p.Reads(s.Name) {
 				continue
 			}
 			chosen, err := c.Select(p, nil)

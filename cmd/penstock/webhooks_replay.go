@@ -103,14 +103,16 @@ func (a *app) meant(ctx context.Context, c *config.Config, b state.Inbox, k kept
 func (a *app) applyAll(ctx context.Context, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := newTrims(c), false
 	for _, p := range c.Pipelines {
-		if !sources[p.From[0].Text] {
-			continue
+		for _, from := range p.From {
+			if !sources[from.Text] {
+				continue
+			}
+			left, err := a.applyOne(ctx, a.newApplier(c, p.Of(from.Text), b, t))
+			if err != nil {
+				return err
+			}
+			waits = waits || left
 		}
-		left, err := a.applyOne(ctx, a.newApplier(c, p, b, t))
-		if err != nil {
-			return err
-		}
-		waits = waits || left
 	}
 	if waits {
 		return exit(exitPartial)

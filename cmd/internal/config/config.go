@@ -165,6 +165,9 @@ func named[T any](r *reader, n ast.Node, what string, read func(entry) T) []T {
 	return all
 }
 
+// IsName reports whether a source, destination or pipeline may be called so.
+func IsName(s string) bool { return isName(s) }
+
 func isName(s string) bool {
 	for i, c := range s {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

@@ -17,8 +17,9 @@ import (
 type Listing struct {
 	At      Pos
 	File    string      // of .csv, .yaml or .json
-	Query   string      // SELECT, asked of To
-	To      Ref         // a destination of the file; Text is "" where At is a database's URL
+	Query   string      // SELECT, asked of Of, or of the database at URL
+	To      Ref         // a destination of the file
+	Of      Destination // that
 	URL     wire.Secret // of a database that is no destination
 	Command []string    // and its arguments; no shell reads them
 	Timeout time.Duration
@@ -151,6 +152,7 @@ func (r *reader) listingOf(l *Listing, n ast.Node, what string, c *Config) {
 		r.secrets = append(r.secrets, l.URL)
 	case slices.Contains(destinationNames(c), s.value):
 		l.To = Ref{s.at, s.value}
+		l.Of, _ = c.Destination(s.value)
 	default:
 		r.fault(s.at, "%s: no destination %q%s", what, s.raw, meantOr(s.raw, destinationNames(c)))
 	}

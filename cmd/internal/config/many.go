@@ -79,6 +79,11 @@ func (p Pipeline) Of(source string) Pipeline {
 	return p
 }
 
+// Reads reports whether the pipeline reads a source.
+func (p Pipeline) Reads(source string) bool {
+	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
+}
+
 // Key names what no two processes may run at once: the pipeline, or of one over
 // several sources the part that [Pipeline.Of] has given.
 func (p Pipeline) Key() string {

@@ -88,7 +88,7 @@ func (c *Config) Scopes(source string) []string {
 	}
 	var all []string
 	for _, p := range c.Pipelines {
-		if !slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source }) {
+		if !p.Reads(source) {
 			continue
 		}
 		streams, err := c.Select(p, nil)

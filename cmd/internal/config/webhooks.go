@@ -200,7 +200,7 @@ func (r *reader) checkWebhooks(w *Webhooks, places []Pos, what string) {
 func (r *reader) unread(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {
-			return slices.ContainsFunc(p.From, func(from Ref) bool { return from.Text == s.Name })
+			return p.Reads(s.Name)
 		}
 		if s.Webhooks != nil && !slices.ContainsFunc(c.Pipelines, read) {
 			r.fault(s.Webhooks.At, "source %s receives webhooks, and no pipeline reads it", s.Name)

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/goccy/go-yaml"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+)
+
+// What a list of sources may be, so that none can exhaust the process that reads
+// it. // Invariant 15
+const (
+	mostListed = 100_000
+	mostBytes  = 64 << 20
+)
+
+// listed reads a list of sources. Its errors hold nothing of a row, which may be
+// secret. // Invariant 5
+func (a *app) listed(l config.Listing) ([]config.Row, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+	defer cancel()
+	switch {
+	case l.File != "":
+		return listedIn(l.File)
+	case l.Command != nil:
+		return listedBy(ctx, l.Command)
+	}
+	return a.asked(ctx, l)
+}
+
+// listedIn reads a file, by what its name ends in.
+func listedIn(path string) ([]config.Row, error) {
+	text, err := readUpTo(path, mostBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, pathCause(err))
+	}
+	var rows []config.Row
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".csv":
+		rows, err = csvRows(text)
+	case ".json", ".jsonl", ".ndjson":
+		rows, err = jsonRows(text)
+	case ".yaml", ".yml":
+		rows, err = yamlRows(text)
+	default:
+		err = fmt.Errorf("it ends in %q; want .csv, .yaml or .json", ext)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	for i := range rows {
+		rows[i].File = path
+	}
+	return rows, nil
+}
+
+// csvRows reads a table whose first line names the fields.
+func csvRows(text []byte) (rows []config.Row, err error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\uFEFF"))))
+	r.TrimLeadingSpace = true
+	names, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty; want a line that names the fields")
+	}
+	for err == nil {
+		var cells []string
+		if cells, err = r.Read(); err != nil {
+			break
+		}
+		line, _ := r.FieldPos(0)
+		row := config.Row{Line: line, Fields: map[string]string{}}
+		for i, name := range names {
+			row.Fields[strings.TrimSpace(name)] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, row)
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// jsonRows reads objects, in an array or one after the other.
+func jsonRows(text []byte) ([]config.Row, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		if _, err := d.Token(); err != nil {
+			return nil, errors.New("it is no JSON")
+		}
+	}
+	var rows []config.Row
+	for d.More() {
+		line := 1 + bytes.Count(text[:d.InputOffset()], []byte("\n"))
+		var fields map[string]any
+		if err := d.Decode(&fields); err != nil {
+			return nil, fmt.Errorf("line %d: want JSON objects", line)
+		}
+		rows = append(rows, config.Row{Line: line, Fields: asTexts(fields)})
+	}
+	return rows, nil
+}
+
+func yamlRows(text []byte) ([]config.Row, error) {
+	var all []map[string]any
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, errors.New("want a YAML list of mappings")
+	}
+	rows := make([]config.Row, len(all))
+	for i, fields := range all {
+		rows[i] = config.Row{Fields: asTexts(fields)}
+	}
+	return rows, nil
+}
+
+// asTexts are the single values of an object.
+func asTexts(fields map[string]any) map[string]string {
+	texts := map[string]string{}
+	for name, v := range fields {
+		switch v.(type) {
+		case nil, map[string]any, []any:
+		default:
+			texts[name] = fmt.Sprint(v)
+		}
+	}
+	return texts
+}
+
+// listedBy runs a command, which no shell reads, and takes the JSON objects that
+// it prints. It is given no input, and what it says on stderr is its own.
+func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	out := &bounded{most: mostBytes}
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, os.Stderr, commandGrace
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("command %s: it took longer than its timeout", argv[0])
+	case out.over:
+		return nil, fmt.Errorf("command %s: it printed more than %d bytes", argv[0], mostBytes)
+	case err != nil:
+		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	}
+	rows, err := jsonRows(out.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	}
+	return rows, nil
+}
+
+// commandGrace is how long a command that was killed may keep its output open.
+const commandGrace = 2e9
+
+// bounded keeps what is written to it, up to so many bytes.
+type bounded struct {
+	bytes.Buffer
+	most int
+	over bool
+}
+
+// Write fails once there is too much.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.over = b.over || b.Len()+len(p) > b.most; b.over {
+		return 0, errors.New("too much output")
+	}
+	return b.Buffer.Write(p)
+}
+
+// asked reads the answer to a query of a destination, or of a database.
+func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, err error) {
+	d := l.Of
+	if l.URL != "" {
+		d = config.Destination{Name: "sources", Scheme: "postgres", URL: l.URL}
+	}
+	p, err := placeOf(&config.Config{}, d)
+	if err != nil {
+		return nil, err
+	}
+	dest, err := p.open(ctx, a, d)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dest.Close()) }()
+	r := &reader{Destination: dest, name: d.Name, of: d, place: p, conf: &config.Config{}}
+	err = r.ask(ctx, func(q load.Querier) error {
+		return q.Query(ctx, l.Query, func(b arrow.RecordBatch) error {
+			for i := range int(b.NumRows()) {
+				row := config.Row{Fields: map[string]string{}}
+				for c, f := range b.Schema().Fields() {
+					if !b.Column(c).IsNull(i) {
+						row.Fields[f.Name] = strings.Clone(b.Column(c).ValueStr(i)) // the batch is gone when the answer is
+					}
+				}
+				if rows = append(rows, row); len(rows) > mostListed {
+					return fmt.Errorf("more than %d rows", mostListed)
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("query: %w", err)
+	}
+	return rows, nil
+}

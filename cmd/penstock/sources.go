@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+func (a *app) sourcesCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sources",
+		Short: "the workspaces that pipelines read: list, add, pause and resume them",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.sourcesListCmd(), a.sourcesAddCmd(), a.sourcesPauseCmd(), a.sourcesResumeCmd())
+	return cmd
+}
+
+func (a *app) sourcesListCmd() *cobra.Command {
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "each source and what became of it, those in trouble first",
+		Long: `Each source, what became of it in the last run of each pipeline that reads it,
+when it was complete for the last time, and how many runs in a row were not;
+those in trouble first.`,
+		Example: `  penstock sources list --source 'acme-*'
+  penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load()
+			if err != nil {
+				return err
+			}
+			return a.listSources(cmd.Context(), c, only)
+		},
+	}
+	cmd.Flags().StringArrayVar(&only, "source", nil, "only these sources: a `pattern`; may be repeated")
+	return cmd
+}
+
+// sourcesBook is what the state folder keeps of sources.
+type sourcesBook struct {
+	paused  map[string]state.Pause
+	records []state.SourceRecord
+}
+
+// readSources reads it; nothing where nothing is kept yet.
+func readSources(ctx context.Context, c *config.Config) (b sourcesBook, err error) {
+	s, err := state.ReadSources(ctx, c.State.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return b, err
+	}
+	defer s.Close()
+	if b.paused, err = s.Paused(ctx); err != nil {
+		return b, err
+	}
+	b.records, err = s.Records(ctx, "")
+	return b, err
+}
+
+// listSources prints a line for each source of each pipeline over several, and
+// for those that no pipeline has read so.
+func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
+	book, err := readSources(ctx, c)
+	if err != nil {
+		return err
+	}
+	all := config.Pipeline{Name: "sources", Many: true}
+	for _, s := range c.Sources {
+		all.From = append(all.From, config.Ref{Text: s.Name})
+	}
+	chosen, err := c.Pick(all, only)
+	if err != nil {
+		return err
+	}
+	out := answer{columns: []arrow.Field{
+		schemas.Field("source", schemas.Text, ""), schemas.Field("state", schemas.Text, ""), schemas.Field("pipeline", schemas.Text, ""),
+		schemas.Field("complete", schemas.Timestamp, ""), schemas.Field("failures", schemas.Int64, ""), schemas.Field("rows", schemas.Int64, ""),
+		schemas.Field("requests", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""),
+	}}
+	for _, from := range chosen {
+		out.rows = append(out.rows, sourceRows(c, book, from.Text)...)
+	}
+	slices.SortStableFunc(out.rows, func(x, y []any) int { return worst(x) - worst(y) })
+	return a.print(printer{form: a.form()}, out)
+}
+
+// sourceRows are the lines of one source, one a pipeline that has read it.
+func sourceRows(c *config.Config, book sourcesBook, name string) (rows [][]any) {
+	s, _ := c.Source(name)
+	standing := "new"
+	_, paused := book.paused[name]
+	for _, r := range book.records {
+		if r.Source != name {
+			continue
+		}
+		row := []any{name, r.Status, r.Pipeline, nil, int64(r.Failures), r.Rows, int64(r.Requests), nil}
+		if !r.Complete.IsZero() {
+			row[3] = r.Complete
+		}
+		if r.Error != "" {
+			row[7] = r.Error
+		}
+		rows = append(rows, row)
+	}
+	if rows == nil {
+		rows = [][]any{{name, standing, nil, nil, nil, nil, nil, nil}}
+	}
+	for _, row := range rows {
+		switch {
+		case paused:
+			row[1] = "paused"
+		case s.Faults != nil:
+			row[1], row[7] = "faulty", s.Faults.Error()
+		}
+	}
+	return rows
+}
+
+// worst orders lines from the worst on.
+func worst(row []any) int {
+	switch state, _ := row[1].(string); state {
+	case "faulty", string(pipeline.StatusFailed):
+		return 0
+	case string(pipeline.StatusComplete):
+		return 3
+	case "paused":
+		return 2
+	case "new":
+		return 4
+	}
+	return 1
+}
+
+func (a *app) sourcesPauseCmd() *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "pause SOURCE…",
+		Short: "have runs leave sources out until they are resumed",
+		Long: `Has runs leave sources out, from the next run on and until they are resumed. Their
+rows stay as they are.`,
+		Example: `  penstock sources pause acme --why "contract ended"`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s *state.Sources, name string) error {
+				if err := s.Pause(ctx, name, state.Pause{At: time.Now(), Why: why}); err != nil {
+					return err
+				}
+				return a.say("paused %s\n", name)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "a `word` about it, for whoever lists the sources")
+	return cmd
+}
+
+func (a *app) sourcesResumeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume SOURCE…",
+		Short: "have runs take sources up again",
+		Long: `Has runs take sources up again that were paused. Each goes on from where it had
+come to.`,
+		Example: `  penstock sources resume acme`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s *state.Sources, name string) error {
+				was, err := s.Resume(ctx, name)
+				if err != nil || !was {
+					return errors.Join(err, a.say("%s was not paused\n", name))
+				}
+				return a.say("resumed %s\n", name)
+			})
+		},
+	}
+}
+
+// changeSources does something to each of the sources named, all of which there
+// are.
+func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, *state.Sources, string) error) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, name); err != nil {
+			return err
+		}
+	}
+	s, err := state.OpenSources(ctx, c.State.Dir)
+	if err != nil {
+		return fmt.Errorf("change sources: %w", err)
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, do(ctx, s, name))
+	}
+	return errors.Join(append(errs, s.Close())...)
+}
