@@ -115,10 +115,3 @@ func (a *app) openPart(ctx context.Context, c *config.Config, d config.Destinati
 	}
 	return &sharedPart{Destination: part, whole: dest}, nil
 }
-
-// forget gives up what is remembered of a pipeline's passes over a source.
-func forget(dest load.Destination, pipeline, source string) {
-	if s, ok := whole(dest).(load.Sharer); ok {
-		s.Forget(pipeline, source)
-	}
-}

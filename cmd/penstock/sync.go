@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -114,6 +115,7 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	hide()
 	if p.Many {
 		report.Source = p.From[0].Text
+		r.forget()
 	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
@@ -211,6 +213,16 @@ func (r *openedRun) publish(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forget gives up what the destinations remember of the run, whose source is one
+// of many. // Invariant 6
+func (r *openedRun) forget() {
+	for _, d := range r.dests {
+		if s, ok := whole(d.Destination).(load.Sharer); ok {
+			s.Forget(r.pipeline.Name, r.pipeline.From[0].Text)
+		}
+	}
 }
 
 func (r *openedRun) close(a *app) {

@@ -112,3 +112,55 @@ func TestPoolStops(t *testing.T) {
 		require.Zero(t, under.Load())
 	})
 }
+
+// TestPoolThousands measures what sources in trouble cost the others: of 2,000,
+// 500 fail at once and 500 hang for five minutes. Where that is known of them
+// they come last, as a run over many sources has it, and cost nothing.
+func TestPoolThousands(t *testing.T) {
+	alone := last(t, func(i int) bool { return false }, false)
+	known := last(t, func(i int) bool { return i%2 == 1 }, true)
+	require.LessOrEqual(t, known, alone+alone/10, "alone %s, beside others %s", alone, known)
+	t.Logf("1,000 sources alone %s, beside 1,000 known to be in trouble %s, not known %s", alone, known, last(t, func(i int) bool { return i%2 == 1 }, false))
+}
+
+// last is when the last of 1,000 sound sources is done. Those for which bad holds,
+// of 2,000, are left out where there are none, and come last where they are known.
+func last(t *testing.T, bad func(int) bool, known bool) (at time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		var sound, others []fleet.Job
+		all := []fleet.Job{}
+		for i := range 2000 {
+			j := fleet.Job{Source: fmt.Sprint(i), Run: func(_ context.Context, beat func()) {
+				switch {
+				case bad(i) && i%4 == 1:
+					time.Sleep(5 * time.Minute)
+				case bad(i):
+					time.Sleep(50 * time.Millisecond)
+				default:
+					for range 10 {
+						time.Sleep(200 * time.Millisecond)
+						beat()
+					}
+					mu.Lock()
+					at = max(at, time.Since(began))
+					mu.Unlock()
+				}
+			}}
+			switch {
+			case bad(i):
+				others = append(others, j)
+				all = append(all, j)
+			case len(sound) < 1000:
+				sound = append(sound, j)
+				all = append(all, j)
+			}
+		}
+		if known {
+			all = append(sound, others...)
+		}
+		fleet.Pool{}.Run(t.Context(), all)
+	})
+	return at
+}
