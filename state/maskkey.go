@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // keyBytes is the size of a key, before it is written in hexadecimal digits.
@@ -31,6 +33,32 @@ func MaskKey(path string) (key string, made bool, err error) {
 	}
 	key, err = readKey(path)
 	return key, made, err
+}
+
+// maskKeyWait is how long another process may be about making the key.
+const maskKeyWait = 10 * time.Second
+
+// MaskKeyIn is [MaskKey] for a key that is kept as a vault's secret.
+func MaskKeyIn(s *Slot) (key string, made bool, err error) {
+	text, err := s.Secret()
+	if err != nil || len(text) > 0 {
+		return string(text), false, err
+	}
+	lock, err := s.Lock(context.Background(), maskKeyWait)
+	if err != nil {
+		return "", false, fmt.Errorf("make key: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if text, err = s.Secret(); err != nil || len(text) > 0 {
+		return string(text), false, err
+	}
+	raw := make([]byte, keyBytes)
+	rand.Read(raw)
+	key = hex.EncodeToString(raw)
+	if err := s.SetSecret([]byte(key)); err != nil {
+		return "", false, fmt.Errorf("make key: %w", err)
+	}
+	return key, true, nil
 }
 
 func readKey(path string) (string, error) {

@@ -52,7 +52,7 @@ run does by itself only where it must: each sign-in ends every other token of th
 			if len(all) > 1 {
 				return usage("`penstock login SOURCE SURFACE` with one of: "+signInNames(all), "sign in to which? %s has %d", c.File, len(all))
 			}
-			return a.login(cmd.Context(), c.State, all[0], f)
+			return a.login(cmd.Context(), c, all[0], f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address only; open it in a browser of this machine")
@@ -92,7 +92,7 @@ func signInNames(all []config.SignIn) string {
 }
 
 // login signs in to one surface.
-func (a *app) login(ctx context.Context, at config.State, s config.SignIn, f loginFlags) error {
+func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
 	name := s.Name + " " + string(s.Surface)
 	err := a.signIn(ctx, at, s, f)
 	if err != nil {
@@ -112,10 +112,10 @@ func (a *app) login(ctx context.Context, at config.State, s config.SignIn, f log
 	return err
 }
 
-func (a *app) signIn(ctx context.Context, at config.State, s config.SignIn, f loginFlags) error {
+func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
 	var counted sourceClient
-	if err := counted.govern(at, config.Client{Account: s.Account, Options: s.Options}); err != nil {
+	if err := counted.govern(ctx, at.State, a.stateOf(at), config.Client{Account: s.Account, Options: s.Options}); err != nil {
 		return err
 	}
 	client, err := wire.New(s.Options)

@@ -167,18 +167,30 @@ func (a *app) choose(c *config.Config, p config.Pipeline, only []string) ([]conf
 	if err != nil || p.MaskKey != "" || !config.MasksKeyed(streams) {
 		return streams, err
 	}
-	path := filepath.Join(c.State.Dir, "mask.key")
-	key, made, err := state.MaskKey(path)
+	key, made, where, err := a.maskKey(c)
 	if err != nil {
 		return nil, usage("mask_key: in the configuration names a key of your own", "pipeline %s masks with a key: %w", p.Name, err)
 	}
 	if made {
-		a.log.Warn("made a key for masks; keep it, or set mask_key: with another one every masked value changes", "pipeline", p.Name, "file", path)
+		a.log.Warn("made a key for masks; keep it, or set mask_key: with another one every masked value changes", "pipeline", p.Name, "file", where)
 	}
 	for i := range streams {
 		streams[i].Rules.MaskKey = schemas.MaskKey(key)
 	}
 	return streams, nil
+}
+
+// maskKey is the key of masks that is kept with the state, made the first time: a
+// file of the folder, or a secret of the database.
+func (a *app) maskKey(c *config.Config) (key string, made bool, where string, err error) {
+	if c.State.Dir != "" {
+		where = filepath.Join(c.State.Dir, "mask.key")
+		key, made, err = state.MaskKey(where)
+		return key, made, where, err
+	}
+	slot := a.stateOf(c).Vault().Slot("mask-key")
+	key, made, err = state.MaskKeyIn(slot)
+	return key, made, slot.Where(), err
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

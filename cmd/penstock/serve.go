@@ -148,9 +148,6 @@ func (a *app) served(c *config.Config) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)
-		if err == nil {
-			err = c.Buildable(p, streams)
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // sourceClient is a configured source, ready to be read.
@@ -43,7 +45,7 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		if adjust != nil {
 			adjust(&cl.Options)
 		}
-		if err := s.govern(c.State, cl); err != nil {
+		if err := s.govern(context.Background(), c.State, a.stateOf(c), cl); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 		w, err := wire.New(cl.Options)
@@ -66,8 +68,15 @@ const budgetDir = "budget"
 // govern makes a client's budget one with those of all processes that have the
 // same state folder. Without that there is no lawful request: two processes
 // would spend it twice. // Invariant 4
-func (s *sourceClient) govern(st config.State, cl config.Client) error {
+func (s *sourceClient) govern(ctx context.Context, st config.State, store state.Store, cl config.Client) (err error) {
 	if slices.Contains(s.governors, cl.Governor) {
+		return nil
+	}
+	if ledger, many := store.(wire.Ledger); many {
+		if err := cl.Governor.ShareIn(ctx, ledger, cl.Account); err != nil {
+			return stateTrouble(fmt.Errorf("open source %s: %w", cl.Options.Name, err))
+		}
+		s.governors = append(s.governors, cl.Governor)
 		return nil
 	}
 	if err := cl.Governor.Share(filepath.Join(st.Dir, budgetDir), cl.Account); err != nil {

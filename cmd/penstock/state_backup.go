@@ -71,7 +71,7 @@ func (a *app) stateDir() (string, error) {
 		return "", err
 	}
 	if c.State.Dir == "" {
-		return "", c.Fault(c.State.At, "state in a database cannot be used in this release")
+		return "", usage("`pg_dump --schema=…` copies it, while penstock runs; tokens in the dump stay encrypted", "the state is in a database, %s", stateHost(c))
 	}
 	return c.State.Dir, nil
 }

@@ -1,11 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
 	"sync"
+
+	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
 )
 
 // stores are the places of state that this process uses, each opened once.
@@ -32,6 +40,9 @@ func (a *app) stateOf(c *config.Config) state.Store {
 }
 
 func openState(at config.State) state.Store {
+	if at.URL != "" {
+		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal()})
+	}
 	f := &state.Folder{Dir: at.Dir}
 	if at.Keyring {
 		f.Ring = state.Keyring{}
@@ -51,7 +62,98 @@ func (s *stores) close() error {
 	return errors.Join(errs...)
 }
 
+// hintKey is how to get a key of a state database.
+const hintKey = "`age-keygen -o state.key` makes a key; `state: {path: postgres://…, key: \"${file:state.key}\"}` or PENSTOCK_STATE_KEY names it, the same for every process"
+
 // stateTrouble says what a person can do where the state cannot be used.
 func stateTrouble(err error) error {
-	return usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+	switch {
+	case errors.Is(err, postgres.ErrUnmigrated):
+		return usage("`penstock migrate` makes it so, with a role that may create tables", "%w", err)
+	case errors.Is(err, state.ErrNewer):
+		return usage("another penstock uses it by now: install that version here, too", "%w", err)
+	case errors.Is(err, postgres.ErrNoKey):
+		return usage(hintKey, "%w", err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):
+		return usage("`state:` in the configuration names the folder; let penstock write to it", "%w", err)
+	}
+	return usage("`state:` in the configuration names the folder or database; let penstock write to it", "%w", err)
+}
+
+// stateHost is where a state database is, without who asks.
+func stateHost(c *config.Config) string {
+	u, err := url.Parse(c.State.URL.Reveal())
+	if err != nil {
+		return "the state database"
+	}
+	return u.Scheme + "://" + u.Host + "/" + strings.TrimPrefix(u.Path, "/")
+}
+
+func (a *app) migrateCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "bring the state database to this version",
+		Long: `Makes the schema of the state database, ` + "`state: postgres://…`" + `, or brings it to this
+version. Its role must be allowed to create tables there; the role of serve and
+sync needs no more than to read and write them. Doing so twice changes nothing, and
+of several processes that do so at once one does the work.
+
+A state folder needs no migration: it is brought up to date when it is opened.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.migrate(cmd.Context()) },
+	}
+}
+
+// migrated is what `migrate --json` prints.
+type migrated struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+func (a *app) migrate(ctx context.Context) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	db, ok := a.stateOf(c).(*postgres.Store)
+	if !ok {
+		return a.say("state folder %s: nothing to migrate\n", c.State.Dir)
+	}
+	from, to, err := db.Migrate(ctx)
+	switch {
+	case errors.Is(err, state.ErrNewer):
+		return stateTrouble(err)
+	case err != nil:
+		return hinted(err, "the role needs CREATE on the database, or on its schema once that is there")
+	case a.json:
+		return lineWriter(a.out).Encode(migrated{from, to})
+	case from == to:
+		return a.say("%s: version %d, nothing to do\n", stateHost(c), to)
+	}
+	return a.say("%s: from version %d to %d\n", stateHost(c), from, to)
+}
+
+// checkState looks at the state database; a folder says what is wrong when it is
+// used.
+func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
+	db, ok := a.stateOf(c).(*postgres.Store)
+	if !ok {
+		return nil
+	}
+	h, err := db.Health(ctx)
+	switch {
+	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
+		return []finding{failed(ctx, "state", stateTrouble(err), "")}
+	case err != nil:
+		return []finding{failed(ctx, "state", err, "`state:` in the configuration names the database")}
+	case len(h.Lacking) > 0:
+		return []finding{failed(ctx, "state", usage("have its owner run: GRANT USAGE ON SCHEMA "+sqlName(h.Schema)+" TO …; GRANT "+h.Lacking[0]+" TO …; and so on",
+			"the role lacks %s", strings.Join(h.Lacking, ", ")), "")}
+	}
+	f := finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", stateHost(c), h.Schema, h.Version, h.Server)}
+	if db.Vault().Check() != nil {
+		f.Detail += "; it has no key, and keeps no tokens"
+		f.Hint = hintKey
+	}
+	return []finding{f}
 }

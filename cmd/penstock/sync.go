@@ -164,9 +164,6 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 	if r.streams, err = a.choose(c, p, only); err != nil {
 		return nil, err
 	}
-	if err := c.Buildable(p, r.streams); err != nil {
-		return nil, err
-	}
 	if r.source, err = a.openSource(c, p, r.streams, nil); err != nil {
 		return nil, err
 	}

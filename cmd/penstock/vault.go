@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/state"
@@ -15,9 +14,6 @@ func (a *app) signIns(c *config.Config, source string) ([]config.SignIn, error) 
 	all, err := c.SignIns(source, vault)
 	if err != nil || len(all) == 0 {
 		return nil, err
-	}
-	if c.State.URL != "" {
-		return nil, c.Fault(c.State.At, fmt.Sprintf("source %s keeps tokens, which takes a state folder of this machine", source))
 	}
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
 		return nil, usage("tokens are kept there; nothing was written", "%w", err)

@@ -29,6 +29,7 @@ type Governor struct {
 	mu       sync.Mutex
 	book     *book
 	file     *state.Shared // where book comes from and goes to; nil: this governor alone has it
+	fleet    *fleet        // or where leave comes from; nil: by the book alone
 	origin   instant       // base by the book's clock
 	joined   time.Time     // the book of file; zero: not yet
 	broken   error         // the file could not be written: what it says is not true any more
@@ -95,6 +96,10 @@ const (
 // acquire waits until a request may go. It returns a *parkedError at once if
 // that would take longer than longest, or the cause of ctx's end.
 func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, error) {
+	if g.fleet != nil {
+		g.fleetWaits(1)
+		defer g.fleetWaits(-1)
+	}
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()
@@ -141,9 +146,17 @@ func (g *Governor) decide(b *book, now instant, longest time.Duration) (*slot, t
 		g.waiting = b.gate.reason.String()
 		return nil, wait, nil
 	}
-	if g.inFlight >= b.ceiling.most() || b.gate.probing && (g.inFlight > 0 || now.before(b.gate.probe)) {
+	if g.inFlight >= b.ceiling.most() || b.gate.probing && (g.inFlight > 0 || g.fleet == nil && now.before(b.gate.probe)) {
 		g.waiting = "answers outstanding"
 		return nil, time.Minute, nil // done wakes us sooner
+	}
+	if g.fleet != nil {
+		ok, wait, err := g.token(now, longest)
+		if !ok {
+			g.waiting = "limit"
+			return nil, wait, err
+		}
+		return g.give(b, now, 0), 0, nil
 	}
 	if wait := b.next.sub(now); wait > 0 {
 		g.waiting = "pace"
@@ -180,7 +193,9 @@ func (g *Governor) give(b *book, now instant, counted int) *slot {
 	if b.gate.probing {
 		b.gate.probe = now.add(probeWait)
 	}
-	b.ceiling.sent(now)
+	if g.fleet == nil { // else the ledger counts
+		b.ceiling.sent(now)
+	}
 	b.sent++
 	g.inFlight++
 	g.unsent++
@@ -256,6 +271,10 @@ func (s *slot) wrote() {
 func (s *slot) answered(resp *http.Response) {
 	_ = s.g.with(func(b *book, now instant) bool {
 		s.settle(b, true, now)
+		if s.g.fleet != nil {
+			s.g.hear(b, s, resp, now)
+			return true
+		}
 		_, window := b.ceiling.allowed()
 		if !b.ceiling.known() {
 			window = 0
@@ -290,6 +309,10 @@ func (s *slot) answered(resp *http.Response) {
 func (s *slot) lost() {
 	_ = s.g.with(func(b *book, now instant) bool {
 		s.settle(b, false, now)
+		if s.g.fleet != nil {
+			s.g.hear(b, s, nil, now)
+			return true
+		}
 		b.gate.failed(s.epoch, now, 0)
 		return true
 	})

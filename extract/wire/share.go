@@ -56,6 +56,9 @@ func (g *Governor) Share(dir string, account Secret) error {
 // Close leaves the others alone with the budget. No request may be under way.
 // A governor that shares nothing need not be closed.
 func (g *Governor) Close() error {
+	if g.fleet != nil {
+		return g.leaveFleet()
+	}
 	if g.file == nil {
 		return nil
 	}

@@ -55,7 +55,8 @@ type State struct {
 	Dir string      // a directory; "" where URL is set
 	URL wire.Secret // a postgres:// database that several workers share
 
-	Keyring bool // tokens are kept in the keyring of the operating system
+	Key     wire.Secret // age identities, one a line, that tokens in a database are encrypted with
+	Keyring bool        // tokens are kept in the keyring of the operating system
 }
 
 // Serve is how the daemon listens.

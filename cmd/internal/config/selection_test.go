@@ -189,15 +189,13 @@ func TestClientsOfOwnStreamsShareTheSurfacesGovernor(t *testing.T) {
 	require.Same(t, by["my.posts"], by["my.pages"], "counted by where they go")
 }
 
-func TestBuildable(t *testing.T) {
+func TestStateInADatabase(t *testing.T) {
 	c := parsed(t, both+"state: postgres://u:hush@db/x\n")
-	streams, err := c.Select(c.Pipelines[0], nil)
-	require.NoError(t, err)
-	err = c.Buildable(c.Pipelines[0], streams)
-	require.ErrorContains(t, err, "9:8: state in a database cannot be used")
-	require.NotContains(t, err.Error(), "hush")
-	c = parsed(t, both)
-	require.NoError(t, c.Buildable(c.Pipelines[0], nil))
+	require.Contains(t, c.Secrets, wire.Secret("hush"))
+	require.Empty(t, c.State.Dir)
+	c = parsed(t, both+"state: {path: 'postgres://u:hush@db/x', key: AGE-SECRET-KEY-1}\n")
+	require.Contains(t, c.Secrets, wire.Secret("AGE-SECRET-KEY-1"))
+	require.Equal(t, wire.Secret("AGE-SECRET-KEY-1"), c.State.Key)
 }
 
 func TestDistance(t *testing.T) {

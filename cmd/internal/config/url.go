@@ -133,16 +133,51 @@ func (r *reader) hosts(n ast.Node, what string) []string {
 // them as its path, and where tokens are kept.
 func (r *reader) state(n ast.Node) State {
 	if _, block := r.resolve(n).(ast.MapNode); !block {
-		return r.statePath(n)
+		return r.stateKey(r.statePath(n), "")
 	}
 	st := State{At: posOf(n), Dir: DefaultState}
 	tokens := ""
+	var key wire.Secret
 	r.mapping(n, "state", fields{
 		"path":   func(n ast.Node) { st = r.statePath(n) },
 		"tokens": func(n ast.Node) { tokens = r.choice(n, "state tokens", "file", "keyring") },
+		"key":    func(n ast.Node) { key = r.identity(n, "state key") },
 	})
 	st.Keyring = tokens == "keyring"
+	if st.Keyring && st.URL != "" {
+		r.fault(st.At, "state tokens: a database that others share keeps them itself, encrypted; leave keyring out")
+	}
+	return r.stateKey(st, key)
+}
+
+// stateKeyName is the variable that holds the key of a database unless the file
+// names another.
+const stateKeyName = "PENSTOCK_STATE_KEY"
+
+// stateKey gives a database its key.
+func (r *reader) stateKey(st State, key wire.Secret) State {
+	if st.URL == "" {
+		return st
+	}
+	if text, set := r.Env(stateKeyName); set && key == "" {
+		key = wire.Secret(strings.TrimSpace(text))
+		r.secrets = append(r.secrets, key)
+	}
+	st.Key = key
 	return st
+}
+
+// identity reads age identities, of which a file may have several lines.
+func (r *reader) identity(n ast.Node, what string) wire.Secret {
+	s, ok := r.text(n, what)
+	if !ok {
+		return ""
+	}
+	key := strings.TrimSpace(s.value)
+	for line := range strings.Lines(key) {
+		r.secrets = append(r.secrets, wire.Secret(strings.TrimSpace(line)))
+	}
+	return wire.Secret(key)
 }
 
 func (r *reader) statePath(n ast.Node) State {
@@ -155,6 +190,11 @@ func (r *reader) statePath(n ast.Node) State {
 	case !isURL:
 		return State{At: s.at, Dir: s.value}
 	case scheme == "postgres" || scheme == "postgresql":
+		if u, err := url.Parse(s.value); err == nil {
+			if password, set := u.User.Password(); set && password != "" {
+				r.secrets = append(r.secrets, wire.Secret(password))
+			}
+		}
 		return State{At: s.at, URL: wire.Secret(s.value)}
 	}
 	r.fault(s.at, "state is neither a directory nor a postgres:// URL")

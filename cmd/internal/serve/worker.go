@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -24,6 +25,7 @@ type worker struct {
 	defined int       // how often p was defined
 	fresh   bool      // p was defined anew, and where its schedule stands is to be asked for
 	seen    time.Time // slots up to there are recorded
+	adopted time.Time // when slots of processes that are gone were asked for
 	waiting []state.SlotRecord
 	run     string // under way; "" for none
 	partial bool   // of some streams only
@@ -169,6 +171,16 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 			return next, err
 		}
 	}
+	if now.Sub(w.adopted) >= lookAgain {
+		orphans, err := w.d.Journal.Orphans(ctx, w.p.Name)
+		if err != nil {
+			return next, err
+		}
+		w.adopted = now
+		if err := w.adopt(ctx, orphans); err != nil {
+			return next, err
+		}
+	}
 	if now.Before(w.seen) {
 		w.seen = now // the clock was set back: what is recorded is not run again
 	}
@@ -210,18 +222,25 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range open {
-			r = w.p.Plan.recovered(r)
-			if err := j.SetSlot(ctx, r); err != nil {
-				return err
-			}
-			if r.State == state.SlotWaiting {
-				w.waiting = append(w.waiting, r)
-			}
+		if err := w.adopt(ctx, open); err != nil {
+			return err
 		}
 	}
 	w.seen, w.paused, w.fresh = seen, !paused.IsZero(), false
 	w.d.hub.update(name, func(s *Status) { s.Paused = w.paused })
+	return nil
+}
+
+// adopt goes on with slots that a process which is gone has left open.
+func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
+	for _, r := range open {
+		r = w.p.Plan.recovered(r)
+		if err := w.d.Journal.SetSlot(ctx, r); err != nil && !errors.Is(err, state.ErrTaken) {
+			return err
+		} else if err == nil && r.State == state.SlotWaiting {
+			w.waiting = append(w.waiting, r)
+		}
+	}
 	return nil
 }
 
@@ -257,7 +276,7 @@ func (d *Daemon) skipped(r state.SlotRecord) {
 func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
-		if err := w.d.Journal.SetSlot(ctx, o); err != nil {
+		if err := w.d.Journal.SetSlot(ctx, o); err != nil && !errors.Is(err, state.ErrTaken) {
 			return err
 		}
 		if o.State == state.SlotSkipped {
@@ -267,10 +286,14 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	o := Order{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
 	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, now, ""
 	r.Attempts++
-	if err := w.d.Journal.SetSlot(ctx, r); err != nil {
+	err := w.d.Journal.SetSlot(ctx, r)
+	if err != nil && !errors.Is(err, state.ErrTaken) {
 		return err
 	}
 	w.waiting = rest
+	if err != nil {
+		return nil // this process was taken for dead, and another goes on with the slot // Invariant 18
+	}
 	w.begin(ctx, o, r)
 	return nil
 }

@@ -1,0 +1,203 @@
+//go:build unix
+
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
+)
+
+// steps are those of a change at which the server is ended.
+var steps = []string{"begun", "changed", "committed"}
+
+// Whatever is under way when the server is ended at once, an event that was
+// acknowledged is there, one that was not is there once or not at all, and a unit,
+// a slot and a lease have one owner. // Invariant 3
+func TestServerEndedAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server again and again")
+	}
+	server := pgtest.Start(t, "fsync=on", "full_page_writes=on")
+	url := in(t, server.URL())
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			armed := false
+			var mu sync.Mutex
+			s := New(Options{URL: url, Keys: key(t), Step: func(name string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if armed && name == step {
+					armed = false
+					server.Restart(true)
+				}
+				return nil
+			}})
+			defer s.Close()
+			arm := func() { mu.Lock(); armed = true; mu.Unlock() }
+			b, err := s.OpenInbox(t.Context(), state.InboxOptions{})
+			require.NoError(t, err)
+			defer b.Close()
+			j, err := s.OpenJournal(t.Context())
+			require.NoError(t, err)
+			defer j.Close()
+			appendsWhole(t, b, step, arm)
+			unitsWhole(t, j, step, arm)
+			arm()
+			l, err := s.Lease(t.Context(), "p", step, time.Minute)
+			require.NoError(t, err)
+			_, err = s.Lease(t.Context(), "p", step, time.Millisecond)
+			require.ErrorIs(t, err, state.ErrLocked)
+			require.NoError(t, l.Release())
+		})
+	}
+}
+
+// appendsWhole sends an event until it is acknowledged, as senders do.
+func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
+	e := state.Event{Source: step, ID: "evt", Body: []byte("{}"), Received: time.Now()}
+	arm()
+	was, err := b.Append(t.Context(), e)
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
+		was, err = b.Append(t.Context(), e)
+	}
+	require.NoError(t, err)
+	require.Contains(t, []state.Appended{state.Stored, state.Duplicate}, was)
+	all, err := b.Events(t.Context(), step, 0, 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}
+
+// unitsWhole adds, claims and settles a unit with a restart in each.
+func unitsWhole(t *testing.T, j state.Journal, step string, arm func()) {
+	ctx := t.Context()
+	arm()
+	added, err := j.AddUnits(ctx, []state.Unit{{Run: step, Pipeline: step, Part: "a"}, {Run: step, Pipeline: step, Part: "b"}})
+	require.NoError(t, err)
+	require.Len(t, added, 2)
+	arm()
+	var mine []state.Unit
+	require.Eventually(t, func() bool { // a claim whose answer was lost runs out
+		mine, err = j.ClaimUnits(ctx, state.Claim{Worker: step, For: 100 * time.Millisecond, Pipeline: step})
+		require.NoError(t, err)
+		return len(mine) == 2
+	}, time.Minute, 10*time.Millisecond)
+	arm()
+	mine[0].State = state.UnitDone
+	require.NoError(t, j.SettleUnit(ctx, mine[0]))
+	all, err := j.Units(ctx, state.UnitFilter{Run: step})
+	require.NoError(t, err)
+	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})
+	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
+	_, err = j.Seen(ctx, step, "@hourly", due.Add(-time.Hour))
+	require.NoError(t, err)
+	arm()
+	slots, err := j.AddSlots(ctx, step, due, []state.SlotRecord{{Due: due, State: state.SlotWaiting}})
+	require.NoError(t, err)
+	require.Len(t, slots, 1, "whoever has added it knows, though the answer was lost")
+}
+
+// A frozen holder finds itself without its lease, and what it writes then is
+// refused. // Invariant 13
+func TestFrozenHolder(t *testing.T) {
+	server := pgtest.Start(t)
+	o := Options{URL: in(t, server.URL()), Keys: key(t)}
+	a, b := New(o), New(o)
+	defer a.Close()
+	defer b.Close()
+	frozen := a.Vault().Slot("token")
+	l, err := frozen.Lock(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, frozen.SetSecret([]byte("old")))
+	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as time does
+	require.NoError(t, err)
+	heir := b.Vault().Slot("token")
+	next, err := heir.Lock(t.Context(), time.Minute)
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), l.Token())
+	require.NoError(t, heir.SetSecret([]byte("new")))
+	require.ErrorIs(t, frozen.SetSecret([]byte("stale")), state.ErrLocked)
+	text, err := heir.Secret()
+	require.NoError(t, err)
+	require.Equal(t, "new", string(text))
+	kept, err := l.(*lease).renew(t.Context())
+	require.NoError(t, err)
+	require.False(t, kept)
+	require.NoError(t, l.Release())
+	require.NoError(t, next.Release())
+}
+
+// Nothing that is secret is in the database in clear, nor in an error. // Invariant 5
+func TestNothingInClear(t *testing.T) {
+	server := pgtest.Start(t)
+	url := in(t, server.URL())
+	s := New(Options{URL: url, Keys: key(t)})
+	defer s.Close()
+	slot := s.Vault().Slot("token")
+	l, err := slot.Lock(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, slot.SetSecret([]byte("tok_in_clear")))
+	require.NoError(t, l.Release())
+	var kept string
+	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT encode(secret, 'escape') FROM secrets").Scan(&kept))
+	require.True(t, strings.HasPrefix(kept, "age-encryption.org/v1"))
+	require.NotContains(t, kept, "tok_in_clear")
+
+	other := New(Options{URL: url, Keys: key(t)})
+	defer other.Close()
+	_, err = other.Vault().Slot("token").Secret()
+	require.ErrorContains(t, err, "another key")
+	none := New(Options{URL: url})
+	defer none.Close()
+	_, err = none.Vault().Slot("token").Lock(t.Context(), 0)
+	require.ErrorIs(t, err, ErrNoKey)
+
+	for _, at := range []string{"postgres://u:hushhush@127.0.0.1:1/x?sslmode=disable", "postgres://u:hushhush@:x:1/%zz"} {
+		away := New(Options{URL: at})
+		_, _, err := away.Migrate(t.Context())
+		require.NoError(t, away.Close())
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hushhush")
+	}
+}
+
+// BenchmarkInboxAppend has 64 senders deliver at once.
+func BenchmarkInboxAppend(b *testing.B) {
+	server := pgtest.Start(b, "fsync=on", "full_page_writes=on")
+	s := New(Options{URL: server.URL() + "&search_path=bench"})
+	defer s.Close()
+	_, _, err := s.Migrate(b.Context())
+	require.NoError(b, err)
+	in, err := s.OpenInbox(b.Context(), state.InboxOptions{})
+	require.NoError(b, err)
+	defer in.Close()
+	body := []byte(`{"id":"evt","data":"` + strings.Repeat("x", 900) + `"}`)
+	var wg sync.WaitGroup
+	work := make(chan int)
+	for range 64 {
+		wg.Go(func() {
+			for n := range work {
+				_, err := in.Append(b.Context(), state.Event{Source: "main", ID: fmt.Sprint(n), Body: body, Received: time.Now()})
+				if err != nil && !errors.Is(err, state.ErrInboxFull) {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		work <- n
+	}
+	close(work)
+	wg.Wait()
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+}
