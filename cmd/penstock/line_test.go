@@ -38,8 +38,10 @@ var line = map[string][]string{
 	"cmd/internal/config":    {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "schemas", "state"},
 	"cmd/internal/imports":   {"schemas"},
 	"cmd/internal/pipeline":  {"extract", "extract/wire", "transform", "load", "schemas", "state"},
-	"cmd/internal/fleet":     {"cmd/internal/pipeline"},
 	"cmd/penstock":           {"*"},
+
+	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas"},
+	"cmd/internal/fleet/sizing": nil,
 
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},
 	"cmd/internal/serve/schedule": nil,

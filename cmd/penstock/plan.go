@@ -24,14 +24,20 @@ func (a *app) planCmd() *cobra.Command {
 	var only []string
 	var source string
 	var deadline time.Duration
+	var crew fleetFlags
 	cmd := &cobra.Command{
 		Use:   "plan [PIPELINE]",
 		Short: "what a run will take: pages, requests, bytes and time of each stream, before running",
 		Long: `What a run will take: pages, requests, bytes, records and time of each stream
 under the limits, before running. It requests nothing. What was read before is
 measured, what hangs from that is derived, and the rest is guessed, as the column
-basis says. After a sync the summary tells how far off it was.`,
+basis says. After a sync the summary tells how far off it was.
+
+With --fleet it takes that for one workspace of many and plays fleets of workers
+that read them all, in virtual time: how long they take, what they wait for, and
+how many workspaces they could read before the deadline, 8h unless said.`,
 		Example: `  penstock plan nightly --deadline 30m
+  penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
   penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,16 +48,25 @@ basis says. After a sync the summary tells how far off it was.`,
 			if err != nil {
 				return err
 			}
-			return a.plan(cmd.Context(), c, p, only, deadline)
+			if !crew.asked && (crew.workspaces != 1 || crew.records != 0) {
+				return usage("add --fleet", "--workspaces and --records are those of a fleet")
+			}
+			if crew.workspaces < 1 || crew.workspaces > mostSpaces || crew.records < 0 {
+				return usage("", "--workspaces takes 1 to %s, --records 0 and more", grouped(mostSpaces))
+			}
+			return a.plan(cmd.Context(), c, p, only, deadline, crew)
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
 	cmd.Flags().DurationVar(&deadline, "deadline", 0, "mark the streams that a run of this length would not finish")
+	cmd.Flags().BoolVar(&crew.asked, "fleet", false, "how many workers, connections and hours many workspaces like this one want")
+	cmd.Flags().IntVar(&crew.workspaces, "workspaces", 1, "of a fleet: how many workspaces there are")
+	cmd.Flags().Int64Var(&crew.records, "records", 0, "of a fleet: records of a workspace; 0: as many as this one has")
 	return cmd
 }
 
-func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration) error {
+func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, only []string, deadline time.Duration, crew fleetFlags) error {
 	r, err := a.openRun(ctx, c, p, only, true)
 	if err != nil {
 		return err
@@ -68,6 +83,9 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 		return err
 	}
 	f := r.forecast(past, deadline)
+	if crew.asked {
+		return a.tellFleet(r, f, crew, deadline)
+	}
 	if a.json {
 		return lineWriter(a.out).Encode(f)
 	}

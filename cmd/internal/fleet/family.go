@@ -1,0 +1,40 @@
+package fleet
+
+import "github.com/penstock-data/penstock/schemas"
+
+// Families parts streams into those that must be read by one process: a parent
+// and whatever takes its parameters from it, and lists that vouch for each other.
+// Families and the streams in them stand in the order of the streams.
+func Families(streams []schemas.Stream) [][]schemas.Stream {
+	at := make(map[string]int, len(streams))
+	root := make([]int, len(streams))
+	for i, s := range streams {
+		at[s.Name], root[i] = i, i
+	}
+	find := func(i int) int {
+		for root[i] != i {
+			root[i] = root[root[i]]
+			i = root[i]
+		}
+		return i
+	}
+	for i, s := range streams {
+		for _, of := range []string{s.Parent, s.Twin} {
+			if j, among := at[of]; among {
+				a, b := find(i), find(j)
+				root[max(a, b)] = min(a, b) // the first of a family is its root
+			}
+		}
+	}
+	var all [][]schemas.Stream
+	place := map[int]int{}
+	for i, s := range streams {
+		r := find(i)
+		if _, begun := place[r]; !begun {
+			place[r] = len(all)
+			all = append(all, nil)
+		}
+		all[place[r]] = append(all[place[r]], s)
+	}
+	return all
+}

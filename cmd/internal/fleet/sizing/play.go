@@ -1,0 +1,194 @@
+package sizing
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// unit is one part of one workspace, under way.
+type unit struct {
+	source, worker int
+	left           float64 // requests still to be made
+	work           float64 // seconds of a worker's core for each
+	write          float64 // seconds of the database's cores for each
+	lists          float64
+	rate           float64 // requests a second, now
+	waits          Limit   // what keeps it from more
+}
+
+// play is a fleet under way.
+type play struct {
+	Workspaces
+	Fleet
+	Costs
+
+	sizes   []float64 // of the workspaces, of mean 1
+	next    int       // unit, counted over all: part by part, in each over all workspaces
+	active  []*unit
+	ofKey   map[int]int // units under way, by workspace
+	slots   []int       // units under way, by worker
+	spare   []*unit
+	now     float64
+	worked  float64 // seconds of cores
+	written float64
+	waited  map[Limit]float64
+	out     Outcome
+}
+
+// Run plays the fleet until all is read. The same input gives the same outcome.
+func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
+	if err := valid(w, f); err != nil {
+		return Outcome{}, err
+	}
+	p := &play{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: map[int]int{}, slots: make([]int, f.Workers), waited: map[Limit]float64{}}
+	p.fill()
+	for len(p.active) > 0 {
+		p.share()
+		p.step()
+		p.fill()
+	}
+	return p.outcome(), nil
+}
+
+// sizes are those of the workspaces: log-normal, of mean 1.
+func sizes(w Workspaces) []float64 {
+	all := make([]float64, w.Count)
+	r := rand.New(rand.NewPCG(1, uint64(w.Count)))
+	sum := 0.0
+	for i := range all {
+		all[i] = math.Exp(w.Skew * r.NormFloat64())
+		sum += all[i]
+	}
+	for i := range all {
+		all[i] *= float64(w.Count) / sum
+	}
+	return all
+}
+
+// fill takes up units as long as there are slots, each by the worker with the
+// fewest.
+func (p *play) fill() {
+	total := p.Count * len(p.Parts)
+	for len(p.active) < p.Workers*p.Slots && p.next < total {
+		worker := 0
+		for i, n := range p.slots {
+			if n < p.slots[worker] {
+				worker = i
+			}
+		}
+		u := p.unit(p.next, worker)
+		p.next++
+		p.slots[worker]++
+		p.ofKey[u.source]++
+		p.active = append(p.active, u)
+	}
+}
+
+func (p *play) unit(n, worker int) *unit {
+	source, part := n%p.Count, p.Parts[n/p.Count]
+	u := &unit{}
+	if last := len(p.spare) - 1; last >= 0 {
+		u, p.spare = p.spare[last], p.spare[:last]
+	}
+	requests := math.Max(1, part.Requests*p.sizes[source])
+	records := part.Records * p.sizes[source]
+	*u = unit{
+		source: source, worker: worker, left: requests, lists: math.Max(1, part.Lists),
+		work:  p.Request + (part.Streams*p.Stream+records*p.Record)/requests,
+		write: (p.State + part.Streams*p.Commit + records*p.Write) / requests,
+	}
+	p.out.Requests += requests
+	p.out.Records += records
+	p.out.Units++
+	return u
+}
+
+// share says how fast each unit goes now. What one leaves of the cores of its
+// worker or of the database is not handed to another: where a core is short,
+// all that want it are slowed alike.
+func (p *play) share() {
+	load, waiting := make([]float64, p.Workers), p.next < p.Count*len(p.Parts)
+	for _, u := range p.active {
+		u.rate, u.waits = u.lists/p.Latency.Seconds(), Answers
+		if fair := p.Rate / float64(p.ofKey[u.source]); fair < u.rate {
+			u.rate, u.waits = fair, Keys
+		}
+		load[u.worker] += u.rate * u.work
+	}
+	writes := 0.0
+	for _, u := range p.active {
+		if over := load[u.worker] / p.Cores; over > 1 {
+			u.rate /= over
+			u.waits = Workers
+		}
+		writes += u.rate * u.write
+	}
+	leases := float64(len(p.ofKey)) * p.Lease / math.Max(p.LeaseEvery, 1e-3)
+	if over := writes / math.Max(p.Database-leases, p.Database/100); over > 1 {
+		for _, u := range p.active {
+			u.rate /= over
+			u.waits = Database
+		}
+		return
+	}
+	for _, u := range p.active {
+		if waiting && u.waits == Answers {
+			u.waits = Slots // with more of them, more answers were awaited at once
+		}
+	}
+}
+
+// step goes on to the moment at which the next unit ends. Units that end soon
+// after it end with it: within a hundredth of what one has left in the mean, so
+// that many small units do not take a step each.
+func (p *play) step() {
+	soonest, mean := math.Inf(1), 0.0
+	for _, u := range p.active {
+		left := u.left / u.rate
+		soonest = math.Min(soonest, left)
+		mean += left / float64(len(p.active))
+	}
+	dt := math.Max(soonest, mean/100)
+	p.now += dt
+	kept := p.active[:0]
+	for _, u := range p.active {
+		done := math.Min(u.left, u.rate*dt)
+		p.worked += done * u.work
+		p.written += done * u.write
+		p.waited[u.waits] += dt
+		if u.left -= done; u.left > 1e-9 {
+			kept = append(kept, u)
+			continue
+		}
+		p.slots[u.worker]--
+		if p.ofKey[u.source]--; p.ofKey[u.source] == 0 {
+			delete(p.ofKey, u.source)
+		}
+		p.spare = append(p.spare, u)
+	}
+	p.active = kept
+}
+
+func (p *play) outcome() Outcome {
+	o := p.out
+	o.Took = time.Duration(p.now * float64(time.Second))
+	o.Waits = map[Limit]float64{}
+	sum := 0.0
+	for _, t := range p.waited {
+		sum += t
+	}
+	for _, l := range []Limit{Answers, Keys, Workers, Slots, Database} {
+		if t := p.waited[l]; t > 0 {
+			o.Waits[l] = t / sum
+			if o.Bound == "" || t > p.waited[o.Bound] {
+				o.Bound = l
+			}
+		}
+	}
+	o.WorkerUse = p.worked / (p.now * p.Cores * float64(p.Workers))
+	o.DatabaseUse = p.written / (p.now * p.Database)
+	o.Connections = p.connections(p.Costs)
+	o.StatePer = float64(o.Units*p.Transactions)/p.now + math.Min(float64(p.Count), float64(p.Workers*p.Slots))/math.Max(p.LeaseEvery, 1e-3)
+	return o
+}

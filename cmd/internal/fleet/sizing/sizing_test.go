@@ -1,0 +1,139 @@
+package sizing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// near holds a figure against what arithmetic says.
+func near(t require.TestingT, want, got, by float64, msg string) {
+	require.InEpsilon(t, want, got, by, msg)
+}
+
+func plain() (Workspaces, Fleet) {
+	return Workspaces{Count: 1, Parts: []Part{{Requests: 1000, Records: 1000}}, Rate: 1e6, Latency: 200 * time.Millisecond},
+		Fleet{Workers: 1, Cores: 4, Slots: 8, Database: 8, Connections: 100}
+}
+
+func TestEachLimit(t *testing.T) {
+	costs := Costs{Request: 1e-3, Write: 1e-6}
+	for _, c := range []struct {
+		name  string
+		set   func(*Workspaces, *Fleet, *Costs)
+		took  float64
+		bound Limit
+	}{
+		{"one list, one answer after another", func(*Workspaces, *Fleet, *Costs) {}, 200, Answers},
+		{"lists side by side", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Parts[0].Lists = 10 }, 20, Answers},
+		{"the key", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Parts[0].Lists = 2, 10 }, 500, Keys},
+		{"two units of one key share it", func(w *Workspaces, _ *Fleet, _ *Costs) {
+			w.Rate, w.Parts = 2, append(w.Parts, w.Parts[0])
+		}, 1000, Keys},
+		{"two keys do not", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Count = 2, 2 }, 500, Keys},
+		{"the worker's cores", func(w *Workspaces, _ *Fleet, c *Costs) { w.Parts[0].Lists, c.Request = 1000, 1 }, 250, Workers},
+		{"the database's cores", func(w *Workspaces, f *Fleet, c *Costs) {
+			w.Parts[0].Lists, f.Database, c.Write = 1000, 2, 1
+		}, 500, Database},
+		{"slots", func(w *Workspaces, f *Fleet, _ *Costs) { w.Count, f.Slots = 4, 2 }, 400, Slots},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, f := plain()
+			costs := costs
+			c.set(&w, &f, &costs)
+			o, err := Run(w, f, costs)
+			require.NoError(t, err)
+			near(t, c.took, o.Took.Seconds(), 0.02, "seconds")
+			if c.bound != Slots { // the last units wait for none
+				require.Equal(t, c.bound, o.Bound)
+			}
+			require.Positive(t, o.Waits[c.bound])
+		})
+	}
+}
+
+func TestFleetScales(t *testing.T) {
+	w, f := plain()
+	w.Count, w.Rate = 400, 10
+	one, err := Run(w, f, Measured())
+	require.NoError(t, err)
+	f.Workers = 4
+	four, err := Run(w, f, Measured())
+	require.NoError(t, err)
+	near(t, 4, one.Took.Seconds()/four.Took.Seconds(), 0.05, "with separate keys four workers take a quarter of the time")
+}
+
+func TestLargest(t *testing.T) {
+	w, f := plain()
+	f.Slots, w.Rate = 10, 10 // 100 s a workspace and 200 s by its answers
+	n, bound, err := Largest(w, f, Costs{}, time.Hour, 1e6)
+	require.NoError(t, err)
+	near(t, 180, float64(n), 0.05, "ten at once, eighteen after another")
+	require.Equal(t, Slots, bound)
+	f.Workers = 20
+	n, bound, err = Largest(w, f, Measured(), time.Hour, 1e6)
+	require.NoError(t, err)
+	require.Equal(t, Sessions, bound, "of 100")
+	require.Zero(t, n)
+}
+
+func TestTenThousandWorkspaces(t *testing.T) {
+	w := Workspaces{Count: 10_000, Skew: 1, Rate: 100, Latency: 200 * time.Millisecond}
+	for range 12 {
+		w.Parts = append(w.Parts, Part{Requests: 120, Records: 1e9 / 10_000 / 12, Streams: 12, Lists: 3})
+	}
+	o, err := Run(w, Fleet{Workers: 16, Cores: 4, Slots: 16, Database: 8, Connections: 500}, Measured())
+	require.NoError(t, err)
+	near(t, 1e9, o.Records, 1e-6, "every record is read")
+	require.Equal(t, 120_000, o.Units)
+	require.Equal(t, Database, o.Bound)
+}
+
+// TestPlay holds what no fleet may break.
+func TestPlay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := Workspaces{Count: rapid.IntRange(1, 60).Draw(t, "workspaces"), Skew: rapid.Float64Range(0, 2).Draw(t, "skew"),
+			Rate: rapid.Float64Range(0.5, 500).Draw(t, "rate"), Latency: time.Duration(rapid.IntRange(1, 2000).Draw(t, "ms")) * time.Millisecond}
+		var requests, records float64
+		for range rapid.IntRange(1, 5).Draw(t, "parts") {
+			p := Part{Requests: rapid.Float64Range(0, 3000).Draw(t, "requests"), Records: rapid.Float64Range(0, 1e6).Draw(t, "records"), Streams: rapid.Float64Range(0, 40).Draw(t, "streams"), Lists: rapid.Float64Range(0, 8).Draw(t, "lists")}
+			w.Parts = append(w.Parts, p)
+			requests += p.Requests * float64(w.Count)
+			records += p.Records * float64(w.Count)
+		}
+		f := Fleet{Workers: rapid.IntRange(1, 9).Draw(t, "workers"), Cores: rapid.Float64Range(0.5, 16).Draw(t, "cores"), Slots: rapid.IntRange(1, 40).Draw(t, "slots"), Database: rapid.Float64Range(0.5, 32).Draw(t, "database")}
+		o, err := Run(w, f, Measured())
+		require.NoError(t, err)
+		require.Equal(t, w.Count*len(w.Parts), o.Units)
+		require.GreaterOrEqual(t, o.Requests+1e-6, requests*(1-1e-9))
+		require.InDelta(t, records, o.Records, 1+records*1e-9)
+		took := o.Took.Seconds() * 1.0001
+		require.LessOrEqual(t, o.WorkerUse, 1.0001)
+		require.LessOrEqual(t, o.DatabaseUse, 1.0001)
+		require.GreaterOrEqual(t, took*w.Rate*float64(w.Count), o.Requests*0.999, "no key is asked for more than it allows")
+		sum := 0.0
+		for _, share := range o.Waits {
+			sum += share
+		}
+		require.InDelta(t, 1, sum, 1e-6)
+		again, err := Run(w, f, Measured())
+		require.NoError(t, err)
+		require.Equal(t, o, again)
+		f.Database, f.Cores, w.Latency = 2*f.Database, 2*f.Cores, w.Latency/2
+		better, err := Run(w, f, Measured())
+		require.NoError(t, err)
+		require.LessOrEqual(t, better.Took.Seconds(), o.Took.Seconds()*1.05, "more of everything is not slower")
+	})
+}
+
+func TestNoFleet(t *testing.T) {
+	w, f := plain()
+	for _, set := range []func(){func() { f.Workers = 0 }, func() { f.Cores = 0 }, func() { w.Rate = 0 }, func() { w.Parts = nil }} {
+		w, f = plain()
+		set()
+		_, err := Run(w, f, Measured())
+		require.ErrorIs(t, err, ErrSize)
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/sizing"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// fleetFlags are the command line's words for a fleet.
+type fleetFlags struct {
+	asked      bool
+	workspaces int
+	records    int64 // of each; 0: as many as the forecast says
+}
+
+// What a fleet is taken to be made of: workers of two cores, as LIMITS.md was
+// measured on, and a database of eight.
+const (
+	workerCores   = 2
+	workerSlots   = 16
+	databaseCores = 8
+	sessions      = 500
+	answerLatency = 200 * time.Millisecond
+	unlikeSizes   = 1 // sigma of the log of a workspace's size
+	mostWorkers   = 64
+	mostSpaces    = 100_000
+	nightly       = 8 * time.Hour
+)
+
+// fleetPlan is what `plan --fleet` tells.
+type fleetPlan struct {
+	Workspaces int        `json:"workspaces"`
+	Records    float64    `json:"records"`  // of all
+	Requests   float64    `json:"requests"` // of all
+	Rate       float64    `json:"rate"`     // requests a second that each key allows
+	Within     float64    `json:"within_seconds"`
+	Fleets     []fleetRow `json:"fleets"`
+}
+
+// fleetRow is how so many workers fare.
+type fleetRow struct {
+	Workers      int                      `json:"workers"`
+	Seconds      float64                  `json:"seconds"`
+	Bound        sizing.Limit             `json:"waits_for"` // most of the time
+	Waits        map[sizing.Limit]float64 `json:"waits"`
+	WorkerUse    float64                  `json:"worker_use"`
+	DatabaseUse  float64                  `json:"database_use"`
+	Connections  int                      `json:"connections"`
+	Transactions float64                  `json:"state_transactions_per_second"`
+	Largest      int                      `json:"workspaces_within"` // that could be read in that time
+	Then         sizing.Limit             `json:"then"`              // what is in the way of one more
+}
+
+// planFleet plays fleets of one to 64 workers with the forecast of one workspace.
+func planFleet(f pipeline.Forecast, families [][]string, w fleetFlags, within time.Duration) (fleetPlan, error) {
+	within = cmp.Or(within, nightly)
+	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: answerLatency,
+		Rate: rateOf(f)}
+	p := fleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds()}
+	for n := 1; n <= mostWorkers; n *= 2 {
+		crew := sizing.Fleet{Workers: n, Cores: workerCores, Slots: workerSlots, Database: databaseCores, Connections: sessions}
+		o, err := sizing.Run(spaces, crew, sizing.Measured())
+		if err != nil {
+			return p, err
+		}
+		row := fleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
+			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer}
+		if row.Largest, row.Then, err = sizing.Largest(spaces, crew, sizing.Measured(), within, mostSpaces); err != nil {
+			return p, err
+		}
+		p.Records, p.Requests = o.Records, o.Requests
+		p.Fleets = append(p.Fleets, row)
+	}
+	return p, nil
+}
+
+// rateOf is how many requests a second one workspace allows: its credentials are
+// used side by side, and the last one decides.
+func rateOf(f pipeline.Forecast) float64 {
+	lanes := map[string]float64{}
+	last := 1e-3
+	for _, s := range f.Streams {
+		lanes[s.Lane] += s.Seconds
+		last = max(last, lanes[s.Lane])
+	}
+	return float64(f.Requests) / last
+}
+
+// partsOf are the units of one workspace. Families that are little of it are
+// taken as one.
+func partsOf(f pipeline.Forecast, families [][]string, records int64) []sizing.Part {
+	of := map[string]pipeline.StreamForecast{}
+	for _, s := range f.Streams {
+		of[s.Stream] = s
+	}
+	grow := 1.0
+	if records > 0 && f.Records > 0 {
+		grow = float64(records) / float64(f.Records)
+	}
+	var parts []sizing.Part
+	var rest sizing.Part
+	for _, names := range families {
+		p := sizing.Part{Streams: float64(len(names)), Lists: float64(min(len(names), pipeline.DefaultWorkers))}
+		for _, name := range names {
+			p.Requests += max(1, float64(of[name].Requests)*grow)
+			p.Records += float64(of[name].Records) * grow
+		}
+		if p.Requests+p.Records/100 >= 0.02*(float64(f.Requests)+float64(f.Records)/100)*grow {
+			parts = append(parts, p)
+			continue
+		}
+		rest.Streams += p.Streams
+		rest.Requests += p.Requests
+		rest.Records += p.Records
+	}
+	if rest.Streams > 0 {
+		rest.Lists = min(rest.Streams, pipeline.DefaultWorkers)
+		parts = append(parts, rest)
+	}
+	return parts
+}
+
+// familiesOf are the names of the streams that a unit reads together.
+func (r *openedRun) familiesOf() [][]string {
+	var all [][]string
+	for _, f := range fleet.Families(plain(r.streams)) {
+		var names []string
+		for _, s := range f {
+			names = append(names, s.Name)
+		}
+		all = append(all, names)
+	}
+	return all
+}
+
+func (a *app) tellFleet(r *openedRun, f pipeline.Forecast, crew fleetFlags, within time.Duration) error {
+	p, err := planFleet(f, r.familiesOf(), crew, within)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(p)
+	}
+	printFleet(a.out, p)
+	return nil
+}
+
+// what units wait for, for people.
+var waitsFor = map[sizing.Limit]string{
+	sizing.Answers: "answers of the API", sizing.Keys: "the keys' rates", sizing.Workers: "workers' cores", sizing.Slots: "workers' slots",
+	sizing.Database: "the database's cores", sizing.Sessions: "connections",
+}
+
+func printFleet(w io.Writer, p fleetPlan) {
+	g := newGrid("#workers", "#takes", "waits for", "#workers busy", "#database busy", "#connections", "#state tx/s",
+		fmt.Sprintf("#workspaces in %s", brief(lasting(p.Within))), "then")
+	for _, r := range p.Fleets {
+		g.add(r.Workers, lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), r.Connections, int(r.Transactions), r.Largest, waitsFor[r.Then])
+	}
+	g.render(w)
+	fmt.Fprintf(w, "\n%s, %s requests, %s rows, the first time; each key allows %.3g requests a second, an answer takes %s\n",
+		plural(p.Workspaces, "workspace"), grouped(int64(math.Round(p.Requests))), grouped(int64(math.Round(p.Records))), p.Rate, answerLatency)
+	fmt.Fprintf(w, "workers of %d cores with %d units at once; a Postgres of %d cores and %d connections for tables and state\n", workerCores, workerSlots, databaseCores, sessions)
+	if enough := slices.IndexFunc(p.Fleets, func(r fleetRow) bool { return r.Seconds <= p.Within && r.Connections <= sessions }); enough >= 0 {
+		is := "are"
+		if p.Fleets[enough].Workers == 1 {
+			is = "is"
+		}
+		fmt.Fprintf(w, "%s %s enough for %s\n", plural(p.Fleets[enough].Workers, "worker"), is, brief(lasting(p.Within)))
+		return
+	}
+	last := p.Fleets[len(p.Fleets)-1]
+	limits := slices.SortedFunc(maps.Keys(last.Waits), func(a, b sizing.Limit) int { return cmp.Compare(last.Waits[b], last.Waits[a]) })
+	fmt.Fprintf(w, "no fleet of up to %d workers is enough for %s: first in the way is %s\n", mostWorkers, brief(lasting(p.Within)), waitsFor[limits[0]])
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
