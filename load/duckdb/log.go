@@ -17,6 +17,11 @@ const (
 	// and one longer than finalLog when the destination is closed.
 	longLog  = 8 << 20
 	finalLog = 1 << 20
+
+	// So is a shorter one once replays of it have come to longReplay bytes: what
+	// they take goes by the commits in it more than by its length, and a log of
+	// small commits may be replayed for longer than it took to write.
+	longReplay = longLog
 )
 
 // unreadableLog reports whether the file's log is damaged, as opposed to a
@@ -66,13 +71,13 @@ func (d *DB) checkpoint() error {
 	if d.window.closed {
 		long = finalLog
 	}
-	if !d.window.changed && d.logSize() < long {
+	if size := d.logSize(); !d.window.changed && size < long && (size == 0 || d.window.replayed < longReplay) {
 		return nil
 	}
 	if err := d.step("checkpoint"); err != nil {
 		return err
 	}
-	d.window.changed = false
+	d.window.changed, d.window.replayed = false, 0
 	return d.window.engine.write.exec(context.Background(), "CHECKPOINT db")
 }
 

@@ -125,3 +125,31 @@ func TestLogOfForeignDefault(t *testing.T) {
 		recovered(t, file, log)
 	}
 }
+
+// TestReplayedLog opens a file with a log again and again, as a process does
+// that commits now and then: what the log takes to be replayed is paid a bounded
+// number of times, however short the log is.
+func TestReplayedLog(t *testing.T) {
+	file, log := withLog(t)
+	path := filepath.Join(t.TempDir(), "replayed.duckdb")
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+	require.NoError(t, os.WriteFile(path+".wal", log, 0o600))
+	d := openTest(t, path, Options{})
+	look := func() {
+		_, release, err := d.hold(t.Context(), looking)
+		require.NoError(t, err)
+		release()
+		d.detachIdle()
+	}
+	look()
+	require.EqualValues(t, len(log), d.window.replayed)
+	require.Equal(t, log, contents(t, path+".wal"), "a short log stays where it is")
+	d.window.replayed += longReplay
+	look()
+	require.Zero(t, d.logSize(), "it was worked into the file")
+	require.Zero(t, d.window.replayed)
+	look()
+	require.Zero(t, d.window.replayed, "there is nothing to replay")
+	require.NoError(t, d.Close())
+	require.Equal(t, []string{"v2", "v2", "v2"}, namesOf(t, path))
+}

@@ -29,6 +29,8 @@ type window struct {
 	idle    *time.Timer
 	changed bool // tables were made or altered since the last checkpoint
 	closed  bool
+
+	replayed int64 // bytes of log that attaching the file has replayed since then
 }
 
 // mode says what the file is open for. Many processes can look into one file,
@@ -159,7 +161,11 @@ func (d *DB) attach(ctx context.Context, m mode) error {
 	if !inUse.take(d.o.Path) {
 		return errInUse
 	}
+	log := d.logSize()
 	err := d.attachAs(ctx, writing)
+	if err == nil {
+		d.window.replayed += log
+	}
 	if err != nil && m == looking && d.attachAs(ctx, looking) == nil {
 		err, d.window.open = nil, looking // others are looking as well, or the file cannot be written
 	}
