@@ -17,12 +17,15 @@ import (
 // parquetPlace is the kind of destination that is a folder of Parquet files.
 func parquetPlace() place {
 	return place{
-		scheme: "parquet", open: openParquet, absent: absentFile,
+		scheme: "parquet", open: openParquet, absent: absentLake,
 		// The columns of the files being written stand in the heap; nearer, and the
 		// collector takes a third of the CPU.
 		room: room{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
-		check: func(_ context.Context, _ *app, d config.Destination) error {
+		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
+			if inBucket(path) {
+				return checkBucket(ctx, a, d)
+			}
 			if absentFile(d) == nil {
 				return checkFolder(path, "let penstock write to it")
 			}
@@ -33,6 +36,9 @@ func parquetPlace() place {
 		},
 		files: func(d config.Destination, stream, table string) string {
 			path, _ := filePath(d)
+			if inBucket(path) {
+				return "" // no pattern finds the files that count
+			}
 			if abs, err := filepath.Abs(path); err == nil {
 				path = abs
 			}
@@ -40,6 +46,9 @@ func parquetPlace() place {
 		},
 		folder: func(d config.Destination) string {
 			path, _ := filePath(d)
+			if inBucket(path) {
+				return ""
+			}
 			return filepath.Join(path, "_files") // no stream's name
 		},
 		asker: askLake,
@@ -49,6 +58,9 @@ func parquetPlace() place {
 // askLake reads a lake through DuckDB, in which the views are that other
 // destinations would hold.
 func askLake(ctx context.Context, r *reader) (querier, error) {
+	if path, _ := filePath(r.of); inBucket(path) {
+		return askBucket(r)
+	}
 	files, err := r.Destination.(*parquet.Lake).Files(ctx)
 	if err != nil {
 		return nil, err
@@ -57,6 +69,11 @@ func askLake(ctx context.Context, r *reader) (querier, error) {
 	if err != nil {
 		return nil, err
 	}
+	return over(ctx, files, views)
+}
+
+// over is an engine over files and those views that no table takes the name of.
+func over(ctx context.Context, files map[string][]string, views map[string]string) (querier, error) {
 	for name := range views {
 		if files[name] != nil {
 			delete(views, name)
@@ -100,21 +117,27 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	return views, nil
 }
 
-// openParquet reads parquet:FOLDER, after which ?partition_by=date, keep=3,
-// keep_for=24h, wait_lock=30s and writers=2 may stand.
+// openParquet reads parquet:FOLDER or parquet:s3://BUCKET/PREFIX, after which
+// ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2 may stand,
+// and for a bucket region=eu-central-1, endpoint=https://store.example.com and
+// path_style=true.
 func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, usage("", "a folder of Parquet files takes no schema")
 	}
 	path, query := filePath(d)
 	o := parquet.Options{Path: path, Log: a.log, Step: a.step}
-	if err := options(query, map[string]func(string) error{
+	readers := map[string]func(string) error{
 		"partition_by": textOption(&o.PartitionBy),
 		"keep":         countOption(&o.Keep),
 		"keep_for":     waitOption(&o.KeepFor),
 		"wait_lock":    waitOption(&o.WaitLock),
 		"writers":      countOption(&o.Writers),
-	}); err != nil {
+	}
+	if inBucket(path) {
+		bucketOptions(&o, d, readers)
+	}
+	if err := options(query, readers); err != nil {
 		return nil, err
 	}
 	l, err := parquet.Open(ctx, o)

@@ -59,7 +59,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	for _, step := range []func() error{
 		func() error { return x.take(ctx) },
 		func() error { return x.unmoved(ctx) },
-		func() error { return x.tidy(ctx) },
+		func() error { x.folder.looked = ""; return x.tidy(ctx) },
 		func() error { return x.open(ctx) },
 	} {
 		if err := step(); err != nil {
@@ -74,11 +74,32 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	if len(c.foreign) > 0 {
 		return nil, fmt.Errorf("move %s out of the table's folder: its rows are nobody's", c.foreign[0])
 	}
+	x.asFound(t, c)
 	changes, err = x.digest(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}
 	return changes, x.commit(ctx, x.from)
+}
+
+// asFound takes files that were written anew for as large as they are.
+func (x *tx) asFound(t *table, c condition) {
+	found := func(f *file) *file {
+		if f != nil {
+			if size, ok := c.changed[f.Name]; ok {
+				out := *f
+				out.Size = size
+				return &out
+			}
+		}
+		return f
+	}
+	t.Empty = found(t.Empty)
+	for i, s := range x.next.Segments {
+		if f := s.Files[t.Name]; f != nil && found(f) != f {
+			x.next.Segments[i] = s.with(t.Name, found(f))
+		}
+	}
 }
 
 // digest takes the files of a table for what they are.
@@ -237,7 +258,7 @@ func (x *tx) adopt(ctx context.Context, t, live *table, changes []load.Change, c
 	t.Empty = nil
 	err := x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
 		f := s.Files[t.Name]
-		if len(changes) == 0 && !c.changed[f.Name] {
+		if _, changed := c.changed[f.Name]; len(changes) == 0 && !changed {
 			return s, nil
 		}
 		fresh, err := x.rewrite(ctx, live, t, f, filepath.Dir(f.Name), false)

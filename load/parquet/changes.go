@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -118,12 +119,12 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	if l.b.Field(0).Len() < logRows {
 		return nil
 	}
-	return x.flushLog()
+	return x.flushLog(context.Background())
 }
 
 // flushLog hands on the rows gathered so far. l.mu is held, or nobody else is at
 // work.
-func (x *tx) flushLog() error {
+func (x *tx) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (x *tx) flushLog() error {
 	if x.own[load.RowChanges.Name].Rows < 4*logRows {
 		return nil
 	}
-	return x.flushOwn(load.RowChanges.Name)
+	return x.flushOwn(ctx, load.RowChanges.Name)
 }
 
 // appendKey appends the JSON array of the values of a row's key; its hash where

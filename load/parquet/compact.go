@@ -132,7 +132,7 @@ func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*f
 			return nil, err
 		}
 	}
-	return w.finish()
+	return w.finish(ctx)
 }
 
 // uniteBits keeps what the pass has carried of segments that become one.

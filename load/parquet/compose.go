@@ -25,7 +25,7 @@ func (x *tx) compose(ctx context.Context, t *table, part string, s *staged, refs
 		w.abandon()
 		return nil, err
 	}
-	return w.finish()
+	return w.finish(ctx)
 }
 
 // composeAtOnce writes rows as one row group.

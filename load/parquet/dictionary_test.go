@@ -52,7 +52,7 @@ func TestTextsThatRepeatAreReadAsTheyWereWritten(t *testing.T) {
 		n++
 		w := writes(t, at, dir, fmt.Sprintf("%d.parquet", n))
 		require.NoError(r, w.addAll(batches, rows))
-		f, err := w.finish()
+		f, err := w.finish(t.Context())
 		require.NoError(r, err)
 		var got []string
 		require.NoError(r, f.read(t.Context(), at, []string{"word", "same"}, func(_ int64, b []arrow.Array, rows int) error {

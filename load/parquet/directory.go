@@ -32,6 +32,20 @@ type directory struct {
 	linked bool // the file system is known to have symbolic links
 }
 
+func newDirectory(o Options, d *disk, step func(string) error) (*directory, error) {
+	if o.Path == "" {
+		return nil, errors.New("no path")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return nil, errors.New("it is no folder")
+	}
+	return &directory{path: path, disk: d, waitLock: o.WaitLock, step: step, log: o.Log}, nil
+}
+
 // streams implements [storage].
 func (d *directory) streams(_ context.Context, source string) ([]string, error) {
 	entries, err := os.ReadDir(d.path)
@@ -87,7 +101,7 @@ func ignoreGone(err error) error {
 
 // shelf implements [storage].
 func (d *directory) shelf(name string) shelf {
-	return &dirShelf{directory: d, path: filepath.Join(d.path, name)}
+	return &dirShelf{directory: d, root: filepath.Join(d.path, name)}
 }
 
 // pattern implements [storage]: one through the links.
@@ -118,14 +132,21 @@ func (d *directory) usable(path string) error {
 // dirShelf is the folder of a stream.
 type dirShelf struct {
 	*directory
-	path string
+	root string
 
 	mu   sync.Mutex
 	seen *manifest // the generation last read, as it was made
 }
 
 // where implements [shelf].
-func (s *dirShelf) where() string { return s.path }
+func (s *dirShelf) where() string { return s.root }
+
+// path implements [shelf]: the table's folder in the generation, with no link in
+// it.
+func (s *dirShelf) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
+
+// dear implements [shelf].
+func (s *dirShelf) dear() bool { return false }
 
 // head implements [shelf].
 func (s *dirShelf) head(context.Context) (*manifest, error) {
@@ -139,7 +160,7 @@ func (s *dirShelf) head(context.Context) (*manifest, error) {
 // generation is the manifest of the current generation, as it was made.
 func (s *dirShelf) generation() (*manifest, error) {
 	for {
-		link := filepath.Join(s.path, current)
+		link := filepath.Join(s.root, current)
 		target, err := os.Readlink(link)
 		if gone(err) {
 			return nil, nil
@@ -157,7 +178,7 @@ func (s *dirShelf) generation() (*manifest, error) {
 		if known != nil && known.Sequence == sequence {
 			return known, nil
 		}
-		m, err := s.read(filepath.Join(s.path, target))
+		m, err := s.read(filepath.Join(s.root, target))
 		if gone(err) {
 			if now, _ := os.Readlink(link); now != target {
 				continue // it was removed while we looked
@@ -194,10 +215,10 @@ func (s *dirShelf) read(gen string) (*manifest, error) {
 // folder, until it gives the lock back or dies; one that was stopped keeps the
 // others out. // Invariant 13
 func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
-	if err := s.disk.makeAll(s.path); err != nil {
+	if err := s.disk.makeAll(s.root); err != nil {
 		return nil, err
 	}
-	lock, err := state.Acquire(ctx, filepath.Join(s.path, lockName), max(0, s.waitLock))
+	lock, err := state.Acquire(ctx, filepath.Join(s.root, lockName), max(0, s.waitLock))
 	if err != nil {
 		return nil, err
 	}
@@ -206,19 +227,19 @@ func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
 
 // tidy implements [shelf]: the link is the truth, and what it does not lead to
 // was never committed, or is past. The lock is held.
-func (s *dirShelf) tidy(_ context.Context, m *manifest, _ string) error {
-	entries, err := os.ReadDir(s.path)
+func (s *dirShelf) tidy(_ context.Context, m *manifest) error {
+	entries, err := os.ReadDir(s.root)
 	if err != nil {
 		return err
 	}
 	if m == nil {
-		if err := orphaned(s.path, entries); err != nil {
+		if err := orphaned(s.root, entries); err != nil {
 			return err
 		}
 	}
 	for _, e := range entries {
 		if leftover(e.Name(), m) {
-			if err := discard(filepath.Join(s.path, e.Name())); err != nil {
+			if err := discard(filepath.Join(s.root, e.Name())); err != nil {
 				return fmt.Errorf("tidy up: %w", err)
 			}
 		}
@@ -270,7 +291,7 @@ func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err
 	}
-	lock, err := state.Acquire(ctx, filepath.Join(s.path, lockName), 0)
+	lock, err := state.Acquire(ctx, filepath.Join(s.root, lockName), 0)
 	if errors.Is(err, state.ErrLocked) {
 		return nil
 	}
@@ -278,14 +299,14 @@ func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
 		return err
 	}
 	if m, err = s.head(ctx); err == nil {
-		err = s.tidy(ctx, m, "")
+		err = s.tidy(ctx, m)
 	}
 	return errors.Join(err, lock.Release())
 }
 
 // dirty reports whether there is something to tidy up.
 func (s *dirShelf) dirty(m *manifest) (bool, error) {
-	entries, err := os.ReadDir(s.path)
+	entries, err := os.ReadDir(s.root)
 	for _, e := range entries {
 		if leftover(e.Name(), m) {
 			return true, nil

@@ -29,6 +29,8 @@ import (
 // be left out.
 type Options struct {
 	Path    string // the root folder; made by the first commit
+	Bucket  string // instead of Path: s3://name/prefix
+	S3      S3     // how its store is reached
 	TempDir string // where the keys of large tables are noted during a pass; the system's
 	Writers int    // files (or columns of one) that are encoded at once; 0: one a core
 

@@ -149,13 +149,13 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	w := writes(tb, t, dir, name+".ours")
 	require.NoError(r, w.addAll(parts, rows))
 	require.True(r, w.whole)
-	ours, err := w.finish()
+	ours, err := w.finish(tb.Context())
 	require.NoError(r, err)
 	w = writes(tb, t, dir, name+".theirs")
 	for i, p := range parts {
 		require.NoError(r, w.add(p, rows[i]))
 	}
-	theirs, err = w.finish()
+	theirs, err = w.finish(tb.Context())
 	require.NoError(r, err)
 	return t, parts, ours, theirs
 }

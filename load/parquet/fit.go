@@ -201,7 +201,7 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 		w.abandon()
 		return nil, err
 	}
-	fresh, err := w.finish()
+	fresh, err := w.finish(ctx)
 	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
 		return nil, nil // it holds nothing any more, and goes with the work folder's other spoils
 	}

@@ -18,6 +18,8 @@ type folder struct {
 	mu   sync.Mutex
 	pass *pass   // the one under way, or the last
 	keys keyring // used by who holds the writer's token
+
+	looked string // the run that has seen that all is there; used by who holds the writer's token
 }
 
 func newFolder(name string, s shelf) *folder {
@@ -28,6 +30,16 @@ func newFolder(name string, s shelf) *folder {
 // has come to; nil where there is none.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.shelf.head(ctx)
+}
+
+// lately is the manifest, where asking for it is dear as it was not long ago.
+func (f *folder) lately(ctx context.Context) (*manifest, error) {
+	if r, ok := f.shelf.(interface {
+		recent(ctx context.Context) (*manifest, error)
+	}); ok {
+		return r.recent(ctx)
+	}
+	return f.manifest(ctx)
 }
 
 // of is the manifest of the stream k; nil where nothing was committed yet. A

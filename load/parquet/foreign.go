@@ -11,15 +11,15 @@ import (
 
 // condition is that of a table's files, as against the manifest.
 type condition struct {
-	dropped bool            // its folder is gone
-	lost    map[string]bool // names of files that are gone
-	changed map[string]bool // and of others that are not what they were
-	foreign []string        // files that are somebody else's
+	dropped bool             // its folder is gone
+	lost    map[string]bool  // names of files that are gone
+	changed map[string]int64 // and the sizes of others that are not what they were
+	foreign []string         // files that are somebody else's
 }
 
 // condition looks at the files of a table.
 func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
-	c := condition{lost: map[string]bool{}, changed: map[string]bool{}}
+	c := condition{lost: map[string]bool{}, changed: map[string]int64{}}
 	files := m.files(t)
 	if len(files) == 0 {
 		return c, nil
@@ -35,7 +35,7 @@ func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 		case !ok:
 			c.lost[f.Name] = true
 		case size != f.Size:
-			c.changed[f.Name] = true
+			c.changed[f.Name] = size
 		}
 		delete(live, f.Name)
 	}

@@ -97,5 +97,5 @@ func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks ma
 		w.abandon()
 		return nil, err
 	}
-	return w.finish()
+	return w.finish(ctx)
 }

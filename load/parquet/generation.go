@@ -22,10 +22,10 @@ type dirDraft struct {
 
 // draft implements [shelf].
 func (s *dirShelf) draft(context.Context) (draft, error) {
-	if err := s.usable(s.path); err != nil {
+	if err := s.usable(s.root); err != nil {
 		return nil, err
 	}
-	return &dirDraft{dirShelf: s, work: filepath.Join(s.path, tmpPrefix+randomName())}, nil
+	return &dirDraft{dirShelf: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
 }
 
 // create implements [draft].
@@ -84,7 +84,7 @@ func (d *dirDraft) keep(m *manifest, from, to string) error {
 	}
 	if copied {
 		d.copies.Do(func() {
-			d.log.Warn("the file system has no hard links: each commit copies all files of its stream", "folder", d.path)
+			d.log.Warn("the file system has no hard links: each commit copies all files of its stream", "folder", d.root)
 		})
 	}
 	return err
@@ -107,25 +107,25 @@ func (d *dirDraft) sweep(wanted map[string]bool) error {
 // this process to go on, or to die. // Invariant 13
 func (d *dirDraft) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
-	if err := os.Rename(d.work, filepath.Join(d.path, gen)); err != nil {
+	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
 		return err
 	}
-	d.work = filepath.Join(d.path, gen)
-	if err := d.disk.flushDir(d.path); err != nil {
+	d.work = filepath.Join(d.root, gen)
+	if err := d.disk.flushDir(d.root); err != nil {
 		return err
 	}
 	if err := d.step("publish"); err != nil {
 		return err
 	}
-	link := filepath.Join(d.path, tmpPrefix+randomName())
+	link := filepath.Join(d.root, tmpPrefix+randomName())
 	if err := d.disk.point(gen, link); err != nil {
 		return err
 	}
-	if err := os.Rename(link, filepath.Join(d.path, current)); err != nil {
+	if err := os.Rename(link, filepath.Join(d.root, current)); err != nil {
 		return errors.Join(err, os.Remove(link))
 	}
 	d.work = "" // it is everyone's now
-	return d.disk.flushDir(d.path)
+	return d.disk.flushDir(d.root)
 }
 
 // discard implements [draft].
@@ -157,7 +157,7 @@ func (d *disk) create(dir, name string) (*diskFile, error) {
 }
 
 // finish implements [output].
-func (o *diskFile) finish(f *file) error {
+func (o *diskFile) finish(_ context.Context, f *file) error {
 	if err := errors.Join(o.disk.flush(o.File), o.Close()); err != nil {
 		return err
 	}

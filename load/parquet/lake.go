@@ -1,15 +1,17 @@
 package parquet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -31,42 +33,39 @@ type Lake struct {
 
 var _ load.Destination = (*Lake)(nil)
 
-// Open prepares a destination in the folder o.Path. What processes that were
-// killed have left there is tidied away.
+// Open prepares a destination in the folder o.Path or the bucket o.Bucket. What
+// processes that were killed have left in a folder is tidied away; in a bucket
+// the first transaction of a stream does so.
 func Open(ctx context.Context, o Options) (*Lake, error) {
-	if o.Path == "" {
-		return nil, errors.New("open parquet: no path")
+	o = o.filled()
+	l := &Lake{o: o, disk: &disk{}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
+	var err error
+	if o.Bucket != "" {
+		l.storage, err = newBucket(o, l.step)
+	} else {
+		l.storage, err = newDirectory(o, l.disk, l.step)
 	}
-	path, err := filepath.Abs(o.Path)
+	if err == nil {
+		err = l.tidy(ctx)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", o.Path, err)
+		return nil, fmt.Errorf("open %s: %w", cmp.Or(o.Bucket, o.Path, "parquet"), err)
 	}
-	o.Path = path
+	return l, nil
+}
+
+// filled are the options with what was left out.
+func (o Options) filled() Options {
 	if o.Writers == 0 {
 		o.Writers = runtime.NumCPU()
 	}
-	if o.Keep == 0 {
-		o.Keep = defaultKeep
-	}
-	if o.KeepFor == 0 {
-		o.KeepFor = defaultKeepFor
-	}
-	if o.WaitLock == 0 {
-		o.WaitLock = defaultWaitLock
-	}
+	o.Keep = cmp.Or(o.Keep, defaultKeep)
+	o.KeepFor = cmp.Or(o.KeepFor, defaultKeepFor)
+	o.WaitLock = cmp.Or(o.WaitLock, defaultWaitLock)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("open %s: it is no folder", path)
-	}
-	d := &disk{}
-	l := &Lake{o: o, disk: d, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
-	l.storage = &directory{path: path, disk: d, waitLock: o.WaitLock, step: l.step, log: o.Log}
-	if err := l.tidy(ctx); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	return l, nil
+	return o
 }
 
 // folder is that of a stream. What a pipeline keeps for itself, as its runs,
@@ -118,21 +117,31 @@ func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) 
 func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) { return l.manifestsOf(ctx, "") }
 
 func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, error) {
+	return l.each(ctx, source, (*folder).manifest)
+}
+
+// together is how many streams are looked up at once.
+const together = 8
+
+// each is what look finds of all streams.
+func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	folders, err := l.foldersOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	var out []*manifest
-	for _, f := range folders {
-		m, err := f.manifest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			out = append(out, m)
-		}
+	all := make([]*manifest, len(folders))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(together)
+	for i, f := range folders {
+		work.Go(func() (err error) {
+			all[i], err = look(f, ctx)
+			return err
+		})
 	}
-	return out, nil
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(m *manifest) bool { return m == nil }), nil
 }
 
 // Cursor implements [load.Destination].
@@ -160,7 +169,7 @@ func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) er
 		return err
 	}
 	for _, f := range folders {
-		if m, err := f.manifest(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
+		if m, err := f.lately(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
 			return fmt.Errorf("table %s is that of stream %s: give one of them another", name, m.Stream)
 		}
 	}

@@ -43,6 +43,10 @@ type manifest struct {
 	Moves   int64     `json:"moves,omitempty"` // so many there were
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
+	// Line are the ids of the last commits, this one's last. Only the manifests of
+	// a bucket have them.
+	Line []string `json:"line,omitempty"`
+
 	shelf shelf
 	dir   string // the generation's
 }

@@ -43,7 +43,7 @@ func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
 }
 
 // flushOwn writes the rows of one of penstock's own tables to a file.
-func (x *tx) flushOwn(name string) error {
+func (x *tx) flushOwn(ctx context.Context, name string) error {
 	s := &staged{Staged: x.own[name]}
 	delete(x.own, name)
 	defer s.Release()
@@ -58,7 +58,7 @@ func (x *tx) flushOwn(name string) error {
 			refs = append(refs, ref{int32(i), int32(j)})
 		}
 	}
-	f, err := x.compose(context.Background(), t, "", s, refs)
+	f, err := x.compose(ctx, t, "", s, refs)
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (x *tx) flushOwn(name string) error {
 
 // writeOwn writes what was gathered for penstock's own tables, the cursor's row
 // last.
-func (x *tx) writeOwn(next string) error {
-	if err := x.flushLog(); err != nil {
+func (x *tx) writeOwn(ctx context.Context, next string) error {
+	if err := x.flushLog(ctx); err != nil {
 		return err
 	}
 	x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == load.State.Name })
@@ -80,7 +80,7 @@ func (x *tx) writeOwn(next string) error {
 	}
 	for _, t := range x.next.Tables {
 		if x.own[t.Name] != nil {
-			if err := x.flushOwn(t.Name); err != nil {
+			if err := x.flushOwn(ctx, t.Name); err != nil {
 				return err
 			}
 		}
@@ -89,7 +89,7 @@ func (x *tx) writeOwn(next string) error {
 }
 
 // writeEmpty gives tables without rows the one file that readers' patterns want.
-func (x *tx) writeEmpty() error {
+func (x *tx) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })
 		switch {
@@ -100,7 +100,7 @@ func (x *tx) writeEmpty() error {
 			if err != nil {
 				return err
 			}
-			if t.Empty, err = w.finish(); err != nil {
+			if t.Empty, err = w.finish(ctx); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +62,7 @@ func comment(t testing.TB, d load.Destination, name, column string) string {
 func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	t.Helper()
 	for _, f := range files {
-		r, err := pqfile.OpenParquetFile(f.path(), false)
+		r, err := f.open(t.Context())
 		require.NoError(t, err)
 		pq, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
 		require.NoError(t, err)
@@ -107,7 +106,7 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 				defer release(out)
 				return w.add(out, rows)
 			}))
-			fresh, err := w.finish()
+			fresh, err := w.finish(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, os.Rename(fresh.path(), f.path()))
 		}

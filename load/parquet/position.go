@@ -31,7 +31,7 @@ type position struct {
 
 // moved is the manifest with the cursor that its stream has come to since.
 func (s *dirShelf) moved(m *manifest) (*manifest, error) {
-	name := filepath.Join(s.path, positionName)
+	name := filepath.Join(s.root, positionName)
 	text, err := os.ReadFile(name)
 	if gone(err) {
 		return m, nil
@@ -88,17 +88,17 @@ func (d *dirDraft) move(_ context.Context, m *manifest) error {
 	if err := d.step("position"); err != nil {
 		return err
 	}
-	fresh := filepath.Join(d.path, tmpPrefix+randomName())
+	fresh := filepath.Join(d.root, tmpPrefix+randomName())
 	if err := d.disk.write(fresh, append(text, '\n')); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
 	if err := d.step("publish"); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := os.Rename(fresh, filepath.Join(d.path, positionName)); err != nil {
+	if err := os.Rename(fresh, filepath.Join(d.root, positionName)); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	return d.disk.flushDir(d.path)
+	return d.disk.flushDir(d.root)
 }
 
 // scanState hands out the row of [load.State] of a stream that has moved since

@@ -43,8 +43,8 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) generation(ctx context.Context) []func() error {
 	return []func() error{
 		func() error { return x.compact(ctx) },
-		func() error { return x.writeOwn(x.next.Cursor) },
-		x.writeEmpty,
+		func() error { return x.writeOwn(ctx, x.next.Cursor) },
+		func() error { return x.writeEmpty(ctx) },
 		func() error { return x.lake.step("link") },
 		ctx.Err,
 		func() error { x.outdate(); return x.draft.assemble(ctx, x.next) },
@@ -69,7 +69,10 @@ func (x *tx) outdate() {
 // collect removes the generations that the manifest no longer lists. It is not
 // part of the commit: what goes wrong is tried again by the next one.
 func (x *tx) collect(ctx context.Context) {
-	if err := x.folder.shelf.tidy(ctx, x.next, x.of.Run); err != nil {
+	if x.folder.shelf.dear() {
+		return // by the next run
+	}
+	if err := x.folder.shelf.tidy(ctx, x.next); err != nil {
 		x.lake.o.Log.Warn("outdated generations cannot be removed", "folder", x.folder.shelf.where(), "error", err)
 	}
 }

@@ -90,7 +90,7 @@ func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file
 		w.abandon()
 		return nil, err
 	}
-	return w.finish()
+	return w.finish(ctx)
 }
 
 func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int) error) error {

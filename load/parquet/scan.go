@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -60,19 +61,26 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 // stream, it is a pattern that finds their files, through the links.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if load.Own(name) {
-		return l.ownPath(ctx, name)
+		pattern, err := l.ownPath(ctx, name)
+		if err != nil || pattern != "" {
+			return pattern, err
+		}
 	}
 	all, err := l.manifests(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
+	var places []string
 	for _, m := range all {
 		switch t := m.table(name); {
-		case t != nil && m.Source != "":
+		case t != nil && m.Source != "" && !m.shelf.dear():
 			return filepath.Join(filepath.Dir(filepath.Dir(m.dir)), sourcePrefix+"*", current, t.Folder, "*"+suffix), nil
 		case t != nil:
-			return filepath.Join(m.dir, t.Folder), nil
+			places = append(places, m.shelf.path(m, t))
 		}
+	}
+	if places != nil {
+		return strings.Join(places, "\n"), nil
 	}
 	return "", fmt.Errorf("find %s: %w: nothing was loaded into a table of that name", name, fs.ErrNotExist)
 }

@@ -128,20 +128,13 @@ func (l *Lake) ownPath(ctx context.Context, name string) (string, error) {
 // tablesOf are the tables of that name, and those that hang from them, as a
 // source has them, or all together where it has no name.
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
-	folders, err := l.foldersOf(ctx, source)
+	all, err := l.each(ctx, source, (*folder).lately)
 	if err != nil {
 		return nil, fmt.Errorf("read tables of %s: %w", name, err)
 	}
 	at := map[string]int{}
 	var out []schemas.Table
-	for _, f := range folders {
-		m, err := f.manifest(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read tables of %s: %w", name, err)
-		}
-		if m == nil {
-			continue
-		}
+	for _, m := range all {
 		for _, t := range m.Tables {
 			if t.Name != name && !strings.HasPrefix(t.Name, name+"__") {
 				continue

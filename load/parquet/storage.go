@@ -34,13 +34,15 @@ type shelf interface {
 	hold(ctx context.Context) (release func() error, err error)
 
 	// tidy removes what those who died have left and what is outdated, as seen from
-	// the manifest that counts, nil where there is none. It may leave that to
-	// another time, at the latest to the first transaction of the next run.
-	tidy(ctx context.Context, m *manifest, run string) error
+	// the manifest that counts, nil where there is none.
+	tidy(ctx context.Context, m *manifest) error
+
+	// dear reports whether it costs so much to look at all there is, as tidy and
+	// live do, that once in a run must do.
+	dear() bool
 
 	// live are the sizes of the files there are of a table, by their names; nil
-	// where its whole folder is gone. What a transaction's own tidy has found
-	// sound need not be looked at again.
+	// where its whole folder is gone.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
 	// open opens a file to be read. A file that is gone is fs.ErrNotExist, wrapped.
@@ -49,8 +51,9 @@ type shelf interface {
 	// draft begins the generation that follows.
 	draft(ctx context.Context) (draft, error)
 
-	// where tells people what the shelf is.
+	// where tells people what the shelf is, and path where a table is to be found.
 	where() string
+	path(m *manifest, t *table) string
 }
 
 // draft is a generation in the making. Its files may be created, written and
@@ -82,8 +85,8 @@ type input interface {
 type output interface {
 	io.Writer
 	// finish makes the file durable once its footer is read back, and notes its
-	// size and where it lies.
-	finish(f *file) error
+	// size and where it lies. No other call comes after it.
+	finish(ctx context.Context, f *file) error
 	// abandon gives it up.
 	abandon()
 }

@@ -68,16 +68,36 @@ func (x *tx) start(ctx context.Context) error {
 		func() error { return x.take(ctx) },
 		func() error { return x.lake.step("begin") },
 		func() error { return x.unmoved(ctx) },
-		func() error { return x.tidy(ctx) },
-		ctx.Err,
-		func() error { return x.open(ctx) },
-		func() error { return x.sound(ctx) },
+		func() error { return x.look(ctx) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	x.pass = x.folder.passOf(x.of.Run)
+	return nil
+}
+
+// look tidies up, opens the next generation and makes sure that nobody has
+// changed what is there; where that is dear, only for the first transaction of a
+// run.
+func (x *tx) look(ctx context.Context) error {
+	f := x.folder
+	known := f.shelf.dear() && f.looked == x.of.Run
+	f.looked = ""
+	steps := []func(context.Context) error{x.tidy, x.open, x.sound}
+	if known {
+		steps = []func(context.Context) error{x.open}
+	}
+	for _, step := range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	f.looked = x.of.Run
 	return nil
 }
 
@@ -113,7 +133,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 
 // tidy removes what others have left. What counts is x.base.
 func (x *tx) tidy(ctx context.Context) error {
-	return x.folder.shelf.tidy(ctx, x.base, x.of.Run)
+	return x.folder.shelf.tidy(ctx, x.base)
 }
 
 func sequenceOf(m *manifest) int64 {

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -200,7 +201,7 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 }
 
 // finish makes the file durable and reads its footer back.
-func (w *writer) finish() (*file, error) {
+func (w *writer) finish(ctx context.Context) (*file, error) {
 	if w.pq == nil && !w.whole {
 		if err := w.begin(nil); err != nil {
 			w.abandon()
@@ -220,7 +221,7 @@ func (w *writer) finish() (*file, error) {
 	}
 	w.low.into(w.file)
 	w.file.Sum = fmt.Sprintf("%016x", w.sum.Sum64())
-	if err := w.f.finish(w.file); err != nil {
+	if err := w.f.finish(ctx, w.file); err != nil {
 		return nil, err
 	}
 	return w.file, nil

@@ -21,6 +21,8 @@ type Destination struct {
 	Schema  string
 	Publish string // where readers get a copy
 	Files   string // folder of the files that rows are about; "" for the scheme's own
+
+	AccessKey, SecretKey wire.Secret // of an object store; "": what its own tools would find
 }
 
 func (r *reader) destinations(n ast.Node) []Destination {
@@ -43,6 +45,9 @@ func (r *reader) destinations(n ast.Node) []Destination {
 			"schema":  word(&d.Schema, "schema"),
 			"publish": word(&d.Publish, "publish"),
 			"files":   word(&d.Files, "files"),
+
+			"access_key": func(n ast.Node) { d.AccessKey = r.secret(n, what+" access_key") },
+			"secret_key": func(n ast.Node) { d.SecretKey = r.secret(n, what+" secret_key") },
 		})
 		if ok {
 			r.require(e.value, what, "url")

@@ -1,0 +1,206 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// S3 says how a bucket of an S3 store is reached. Everything may be left out.
+type S3 struct {
+	Endpoint string // host and port, with http:// before it for a server without TLS; Amazon's
+	Region   string // "": the bucket's is asked for
+	Path     bool   // the bucket stands in the path of requests rather than in the host's name
+
+	// AccessKey and SecretKey are the credentials, which occur in no error and no
+	// log. // Invariant 5. Where they are left out, what AWS tools would find
+	// counts: the environment, the profile's file, the machine's role.
+	AccessKey, SecretKey string
+
+	Transport http.RoundTripper // nil: the library's
+}
+
+const (
+	s3Retries  = 8        // with up to a second in between: what lasts longer is for the next run
+	s3Part     = 32 << 20 // of an upload in parts
+	s3Slowest  = 64 << 10 // bytes a second below which a request is given up
+	s3Patience = time.Minute
+)
+
+// s3 is a bucket of an S3 store.
+type s3 struct {
+	core   minio.Core
+	bucket string
+}
+
+func newS3(bucket string, o S3) (*s3, error) {
+	endpoint, secure := strings.TrimPrefix(o.Endpoint, "https://"), true
+	if rest, ok := strings.CutPrefix(endpoint, "http://"); ok {
+		endpoint, secure = rest, false
+	}
+	if endpoint = strings.TrimSuffix(endpoint, "/"); endpoint == "" {
+		endpoint = "s3.amazonaws.com"
+	}
+	creds := credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
+	if o.AccessKey == "" {
+		creds = credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		})
+	}
+	lookup := minio.BucketLookupAuto
+	if o.Path {
+		lookup = minio.BucketLookupPath
+	}
+	c, err := minio.NewCore(endpoint, &minio.Options{
+		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: s3Retries,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &s3{core: *c, bucket: bucket}, nil
+}
+
+// limited bounds a request that moves so many bytes. // Invariant 15
+func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s3Patience+time.Duration(size/s3Slowest)*time.Second)
+}
+
+// put implements [objects].
+func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+	ctx, cancel := limited(ctx, size)
+	defer cancel()
+	_, err := s.core.Client.PutObject(ctx, s.bucket, key, body, size, minio.PutObjectOptions{
+		ContentType: "application/vnd.apache.parquet", PartSize: s3Part,
+	})
+	return s.fault("store", key, err)
+}
+
+// create implements [objects].
+func (s *s3) create(ctx context.Context, key string, text []byte) error {
+	ctx, cancel := limited(ctx, int64(len(text)))
+	defer cancel()
+	o := minio.PutObjectOptions{ContentType: "application/json", DisableMultipart: true}
+	o.SetMatchETagExcept("*")
+	_, err := s.core.Client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
+	switch minio.ToErrorResponse(err).StatusCode {
+	case http.StatusPreconditionFailed, http.StatusConflict: // 409: another is being stored at the same time
+		return fmt.Errorf("store %s: %w", key, errTaken)
+	}
+	return s.fault("store", key, err)
+}
+
+// get implements [objects].
+func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+	var o minio.GetObjectOptions
+	if n > 0 {
+		if err := o.SetRange(from, from+n-1); err != nil {
+			return nil, 0, err
+		}
+	}
+	for attempt := 0; ; attempt++ { // the library does not try again once the answer has begun
+		text, size, err := s.getOnce(ctx, key, n, o)
+		if err == nil || attempt == s3Retries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+			return text, size, s.fault("read", key, err)
+		}
+	}
+}
+
+func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObjectOptions) ([]byte, int64, error) {
+	ctx, cancel := limited(ctx, n)
+	defer cancel()
+	body, info, header, err := s.core.GetObject(ctx, s.bucket, key, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer body.Close()
+	size := info.Size
+	if _, whole, ok := strings.Cut(header.Get("Content-Range"), "/"); ok {
+		if size, err = strconv.ParseInt(whole, 10, 64); err != nil {
+			return nil, 0, fmt.Errorf("content range %q", header.Get("Content-Range"))
+		}
+	}
+	text, err := io.ReadAll(body)
+	if err == nil && int64(len(text)) != info.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return text, size, err
+}
+
+// list implements [objects].
+func (s *s3) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: most}) {
+		if o.Err != nil {
+			return s.fault("list", prefix, o.Err)
+		}
+		if !each(o.Key, o.Size) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// folders implements [objects].
+func (s *s3) folders(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var out []string
+	for o := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+		if o.Err != nil {
+			return nil, s.fault("list", prefix, o.Err)
+		}
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, prefix), "/"); ok && name != "" {
+			out = append(out, name)
+		}
+	}
+	return out, ctx.Err()
+}
+
+// remove implements [objects].
+func (s *s3) remove(ctx context.Context, key string) error {
+	ctx, cancel := limited(ctx, 0)
+	defer cancel()
+	return s.fault("remove", key, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+}
+
+// forsake implements [objects].
+func (s *s3) forsake(ctx context.Context, prefix string, then time.Time) (n int, err error) {
+	ctx, cancel := limited(ctx, 0)
+	defer cancel()
+	for u := range s.core.ListIncompleteUploads(ctx, s.bucket, prefix, true) {
+		if u.Err != nil {
+			return n, s.fault("list uploads of", prefix, u.Err)
+		}
+		if !u.Initiated.Before(then) {
+			continue
+		}
+		if err := s.core.AbortMultipartUpload(ctx, s.bucket, u.Key, u.UploadID); err != nil {
+			return n, s.fault("give up the upload of", u.Key, err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// fault names what was being done. The library's errors tell no credentials.
+func (s *s3) fault(doing, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	r := minio.ToErrorResponse(err)
+	if r.Code == minio.NoSuchKey || r.Code == "" && r.StatusCode == http.StatusNotFound {
+		err = fs.ErrNotExist
+	}
+	return fmt.Errorf("%s s3://%s/%s: %w", doing, s.bucket, key, err)
+}
