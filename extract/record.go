@@ -1,7 +1,9 @@
 package extract
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +58,15 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 		return nil, a.requests, fmt.Errorf("stream %s: %w", s.Name, errNoRecord)
 	}
 	return slices.Clone(all[0]), a.requests, nil
+}
+
+// Asked is a record of [Client.Record] as a pass over its stream has it, where the
+// record tells by which parameter it was asked for. value is a JSON scalar.
+func Asked(record []byte, param string, value []byte) []byte {
+	name, _ := json.Marshal(param) // a string always marshals
+	body := bytes.TrimRight(record, " \t\r\n")
+	out := append(slices.Clone(body[:len(body)-1]), `,"`+contextKey+`":{`...)
+	return append(append(append(append(out, name...), ':'), value...), "}}"...)
 }
 
 // Sample is the first page of a stream that hangs from no other. It is no pass:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -21,15 +22,16 @@ type dashboard struct {
 	board *board.Board
 	facts *boardfacts.Facts
 	conf  atomic.Pointer[config.Config] // as it is now
+	hooks *hooks
 }
 
 // openDashboard makes the dashboard of a configuration. Its token stays as it is
 // until the daemon ends.
-func (a *app) openDashboard(c *config.Config, j state.Journal, in state.Inbox) (*dashboard, error) {
-	d := &dashboard{a: a}
+func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks) (*dashboard, error) {
+	d := &dashboard{a: a, hooks: h}
 	d.conf.Store(c)
 	feed := &board.Feed{}
-	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Journal: j, Inbox: in, Log: a.log}, feed)
+	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Journal: j, Inbox: h.inbox, Log: a.log}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
 		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log,
@@ -79,11 +81,7 @@ func (d *dashboard) receivers() []boardfacts.Receiver {
 		if s.Webhooks == nil {
 			continue
 		}
-		r := boardfacts.Receiver{Source: s.Name, Scheme: "learn"}
-		if len(s.Webhooks.Schemes) > 0 {
-			r.Scheme = s.Webhooks.Schemes[0].Name
-		}
-		all = append(all, r)
+		all = append(all, boardfacts.Receiver{Source: s.Name, Scheme: cmp.Or(d.hooks.receiver.scheme(s), "learn")})
 	}
 	return all
 }

@@ -135,6 +135,25 @@ func (r *receiver) verified() []string {
 	return all
 }
 
+// scheme is the name of the scheme that deliveries of a source are verified with,
+// be it of the file or learned; "" while it is not known.
+func (r *receiver) scheme(s config.Source) string {
+	if len(s.Webhooks.Schemes) > 0 {
+		return s.Webhooks.Schemes[0].Name
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := r.pins[s.Name]
+	if text == nil {
+		return ""
+	}
+	pinned, err := config.ParsePin(pinPlace(r.conf, s.Name), text, s.Webhooks.Header)
+	if err != nil {
+		return "" // the log says so
+	}
+	return pinned.Name
+}
+
 // readPins are the learned schemes of the sources that name none themselves, as
 // the state has them: an explicit scheme always wins.
 func readPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {

@@ -38,7 +38,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []
 	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
 		return p, nil, err
 	}
-	p.dash, err = a.openDashboard(c, p.journal, p.hooks.inbox)
+	p.dash, err = a.openDashboard(c, p.journal, p.hooks)
 	return p, all, err
 }
 

@@ -235,14 +235,26 @@ func TestCheckWebhooks(t *testing.T) {
 		require.NotContains(t, all[0].Detail, "hush")
 		return all[0]
 	}
+	shown := func() string {
+		conf, err := c.app.load()
+		require.NoError(t, err)
+		r, err := newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{})
+		require.NoError(t, err)
+		d := &dashboard{hooks: &hooks{receiver: r}}
+		d.configure(conf)
+		require.Len(t, d.receivers(), 1)
+		return d.receivers()[0].Scheme
+	}
 	for i := range 3 {
 		c.deliver(fmt.Sprintf("evt_%d", i), "whsec_hush")
 	}
 	require.Equal(t, "scheme not known yet, 3 deliveries captured; secret 1", told().Detail)
 	require.Contains(t, told().Hint, "penstock webhooks learn main")
+	require.Equal(t, "learn", shown())
 	code, _, stderr := c.learn("--yes")
 	require.Equal(t, exitDone, code, stderr)
 	require.Equal(t, "scheme learned; secret 1", told().Detail)
+	require.NotEqual(t, "learn", shown(), "the dashboard knows it as well")
 
 	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new}, {secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
 	require.Equal(t, "scheme hex in Service-Signature; secret new, old expired", told().Detail)

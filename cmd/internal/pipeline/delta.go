@@ -215,6 +215,7 @@ func (d *Deltas) adopt(ctx context.Context) {
 		q.stream, q.turn = s, d.Turns.watch(s.Name)
 		q.detail, q.able = detailOf(s, d.Catalogue)
 		q.able = q.able && d.fetch != nil && len(s.Key) > 0 && s.Parent == ""
+		q.beside = d.besideOf(q)
 	}
 }
 

@@ -97,6 +97,7 @@ func (x *delta) places(ctx context.Context) []*placed {
 		if err := x.stands(ctx, x.q, p); err != nil {
 			return err
 		}
+		x.loans[dest.Name].settle(p.stored)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		all = append(all, p)
@@ -212,6 +213,9 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 			return load.Outcome{}, err
 		}
 	}
+	if err := x.askAgain(ctx, tx, stamp); err != nil {
+		return load.Outcome{}, err
+	}
 	if rows := x.rejects(stamp, m); len(rows) > 0 {
 		if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 			return load.Outcome{}, err
@@ -235,10 +239,16 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 		pos.by = stamp // nothing was read as scheduled yet
 	}
 	next := pos.withEvents(p.events).encode()
-	if err := tx.Commit(ctx, next); err != nil {
+	news, err := x.news(p.dest.Name, p.stored, next, m)
+	if err != nil {
 		return out, err
 	}
-	return out, x.tell(p.dest.Name, p.stored, next, m)
+	if err := tx.Commit(ctx, next); err != nil {
+		_ = tx.Rollback() // it may still hold what the answer waits for
+		return out, x.unanswered(ctx, p, news, next, err)
+	}
+	x.loans[p.dest.Name].hear(news)
+	return out, nil
 }
 
 // note says in the stream's cursor what the commit has applied.

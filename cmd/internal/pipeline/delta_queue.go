@@ -17,6 +17,7 @@ type queue struct {
 	stream schemas.Stream
 	detail schemas.Stream // that gives one of its records
 	able   bool           // there is one
+	beside *queue         // of the table that detail has itself; nil where it has none
 
 	like    *extract.Likeness // what its list shows; nil: not known
 	unlike  string            // why its records cannot be asked for one by one

@@ -69,7 +69,7 @@ func (m *model) ids() []int { return slices.Sorted(maps.Keys(m.records)) }
 const modelPage = 4
 
 // Pages goes through the ids in their order, each page as the source is by then.
-func (m *model) Pages(ctx context.Context, _ schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
+func (m *model) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[extract.Page, error] {
 	at := 0
 	var place struct {
 		At int `json:"at"`
@@ -96,7 +96,11 @@ func (m *model) Pages(ctx context.Context, _ schemas.Stream, from state.Cursor) 
 				if id <= at || n == modelPage {
 					continue
 				}
-				body = append(append(body, ','), modelRecord(id, m.records[id])...)
+				record := []byte(modelRecord(id, m.records[id]))
+				if s.Parent != "" {
+					record = extract.Asked(record, s.Params[0].Name, strconv.AppendInt(nil, int64(id), 10))
+				}
+				body = append(append(body, ','), record...)
 				at, n = id, n+1
 			}
 			now := int64(len(m.records))

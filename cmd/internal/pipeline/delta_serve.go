@@ -124,10 +124,16 @@ func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool
 		return x.commit(ctx, places)
 	}
 	q.lent = q.lent || loans != nil
+	beside := x.alongside(ctx, dests)
+	defer beside.leave()
 	if err := x.refetch(ctx, all); err != nil {
 		return err
 	}
-	return x.commit(ctx, places)
+	if err := x.commit(ctx, places); err != nil || beside == nil {
+		return err
+	}
+	x.trouble(beside.write(ctx, x))
+	return nil
 }
 
 // alone reports whether the records that wait are to be asked for one by one:
@@ -214,9 +220,11 @@ type delta struct {
 	whose   []*entity // of each of records
 	gone    []*entity // that are to be buried
 	dead    []given
-	again   []*entity        // to be asked for once more
-	told    []*entity        // that are not asked for, and of which an event tells
-	loans   map[string]*loan // of the pass that is under way, by destination; nil for none
+	again   []*entity          // to be asked for once more
+	told    []*entity          // that are not asked for, and of which an event tells
+	loans   map[string]*loan   // of the pass that is under way, by destination; nil for none
+	heard   map[*entity][]byte // what the source has said of each of whose, all of it
+	reread  []string           // parents that the next run is to ask again, JSON arrays
 	through int64
 	refresh int64
 }
@@ -236,7 +244,7 @@ type heard struct {
 
 // refetch asks for records and sorts them by what has to be done.
 func (x *delta) refetch(ctx context.Context, all []*entity) error {
-	x.asked = all
+	x.asked, x.heard = all, map[*entity][]byte{}
 	answers, err := x.ask(ctx, all)
 	if err != nil {
 		return err
@@ -316,6 +324,7 @@ func (x *delta) there(e *entity, record []byte) {
 	}
 	x.q.control = e.key
 	x.records, x.whose = append(x.records, fit), append(x.whose, e)
+	x.heard[e] = record
 	if e.tries < maxRecordTries && x.stale(e, fit) {
 		x.again = append(x.again, e)
 	}

@@ -26,6 +26,7 @@ type loan struct {
 
 	from, to state.Cursor        // what the deltas have moved the cursor from, and to; "" for nothing
 	known    map[string]*brought // by the key as text
+	doubt    *news               // of a commit without an answer; nil for none
 }
 
 // brought is a record that the deltas have committed during the pass.
@@ -88,7 +89,7 @@ func (p *pass) takeTurn(ctx context.Context) error {
 		p.has = true
 	}
 	for _, k := range p.streamRun.sinks {
-		if err := k.follow(); err != nil {
+		if err := k.follow(ctx); err != nil {
 			return err
 		}
 	}
@@ -111,9 +112,17 @@ func (p *pass) commitInTurn(ctx context.Context, g *group) (left bool) {
 
 // follow takes over the cursor as deltas have left it. Anybody else who has moved
 // it is met by the commit. // Invariant 13
-func (k *sink) follow() error {
+func (k *sink) follow(ctx context.Context) error {
 	l := k.loan
-	if l == nil || l.to == "" || l.from != k.stored {
+	if l == nil {
+		return nil
+	}
+	if l.doubt != nil {
+		if at, err := k.dest.Cursor(ctx, k.key); err == nil { // else the commit meets it as well
+			l.settle(at)
+		}
+	}
+	if l.to == "" || l.from != k.stored {
 		return nil
 	}
 	main, err := decodePosition(l.to)
@@ -122,20 +131,6 @@ func (k *sink) follow() error {
 	}
 	k.stored, k.main, l.from, l.to = l.to, main, "", ""
 	return nil
-}
-
-// moved notes that deltas have moved the cursor.
-func (l *loan) moved(from, to state.Cursor) {
-	if l.to != from {
-		l.from = from
-	}
-	l.to = to
-}
-
-// bring notes what deltas have committed of a record.
-func (l *loan) bring(e *entity, key, hash string) {
-	before := l.known[key]
-	l.known[key] = &brought{asked: e.key, hash: hash, event: e.last, carried: before != nil && before.carried || l.carried.has(key)}
 }
 
 // full reports whether no further records can be known.
@@ -187,42 +182,6 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 		return l.pass
 	}
 	return load.Pass{Run: stamp, Whole: true, Log: x.Log[x.q.stream.Name]}
-}
-
-// tell has the pass that is under way know what was committed to a destination.
-func (x *delta) tell(dest string, from, to state.Cursor, m *mapped) error {
-	l := x.loans[dest]
-	if l == nil {
-		return nil
-	}
-	l.moved(from, to)
-	asked := map[string]*entity{}
-	for _, e := range x.asked {
-		if key, ok := plainKey(e.key); ok {
-			asked[key] = e
-		}
-	}
-	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
-		if key, ok := plainKey(e.key); ok {
-			l.bring(e, key, "")
-		}
-	}
-	for _, b := range m.batches {
-		if b.Table.Name != x.q.stream.Table.Name {
-			continue
-		}
-		cells, err := cellsOf(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
-		if err != nil {
-			return err
-		}
-		for row := range int(b.Batch.NumRows()) {
-			key := keyText(cells[:1], row)
-			if e := asked[key]; e != nil {
-				l.bring(e, key, cellText(cells[1], row))
-			}
-		}
-	}
-	return nil
 }
 
 // reshapes reports whether a table would have to change for what was mapped. The

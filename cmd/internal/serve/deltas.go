@@ -85,6 +85,7 @@ func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if ctx.Err() != nil {
 		return -1
 	}
+	err = w.d.clean(err) // Invariant 5
 	n := DeltasApplied{Pipeline: p.Name, Deltas: got, Took: time.Since(started), Err: err}
 	w.d.hub.update(p.Name, func(s *Status) { s.Deltas = &n })
 	w.d.hub.Changed("webhooks")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,38 @@ func TestRunsTellNoSecrets(t *testing.T) {
 		require.NotContains(t, shown, secret)
 		require.Contains(t, shown, "[redacted]", "there was something to hide")
 		r.stop()
+	})
+}
+
+// The trouble of events that could not be applied is shown, told and logged without
+// secrets, too.
+func TestDeltasTellNoSecrets(t *testing.T) {
+	const secret = "canary-4713-of-this-test"
+	cause := errors.New("refused")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var log strings.Builder
+		ready := make(chan struct{})
+		p := r.pipeline("p", Plan{})
+		p.Beside = true
+		p.Deltas = func(context.Context) (Deltas, error) {
+			<-ready
+			return Deltas{}, fmt.Errorf("destination warehouse: dsn postgres://u:%s@db: %w", secret, cause)
+		}
+		r.start(p)
+		r.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+		r.d.Redact = strings.NewReplacer(secret, "[redacted]").Replace
+		close(ready)
+		synctest.Wait()
+		told := seen[DeltasApplied](r)
+		require.NotEmpty(t, told)
+		require.ErrorIs(t, told[0].Err, cause, "what kind it is can be asked for")
+		s, _ := r.d.Hub().Status("p")
+		require.NotNil(t, s.Deltas)
+		r.stop()
+		shown := fmt.Sprint(told[0].Err, s.Deltas.Err, log.String())
+		require.NotContains(t, shown, secret)
+		require.Equal(t, 3, strings.Count(shown, "[redacted]"), shown)
 	})
 }
 

@@ -1,0 +1,107 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// news is what a pass that is under way has to know of a commit of the deltas.
+type news struct {
+	from, to state.Cursor
+	rows     []newsRow
+}
+
+// newsRow is one record of it.
+type newsRow struct {
+	of   *entity
+	key  string // as text
+	hash string // of its row; "" where it is gone
+}
+
+// news is what a commit to a destination means for the pass that is under way
+// there; nil where there is none.
+func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, error) {
+	if x.loans[dest] == nil {
+		return nil, nil
+	}
+	n := &news{from: from, to: to}
+	asked := map[string]*entity{}
+	for _, e := range x.asked {
+		if key, ok := plainKey(e.key); ok {
+			asked[key] = e
+		}
+	}
+	for _, e := range slices.Concat(x.gone, x.leftOut(m)) {
+		if key, ok := plainKey(e.key); ok {
+			n.rows = append(n.rows, newsRow{e, key, ""})
+		}
+	}
+	for _, b := range m.batches {
+		if b.Table.Name != x.q.stream.Table.Name {
+			continue
+		}
+		cells, err := cellsOf(b.Batch, append(slices.Clone(x.q.stream.Key), schemas.ColHash))
+		if err != nil {
+			return nil, err
+		}
+		for row := range int(b.Batch.NumRows()) {
+			key := keyText(cells[:1], row)
+			if e := asked[key]; e != nil {
+				n.rows = append(n.rows, newsRow{e, key, cellText(cells[1], row)})
+			}
+		}
+	}
+	return n, nil
+}
+
+// hear has the pass know of a commit.
+func (l *loan) hear(n *news) {
+	if l == nil || n == nil {
+		return
+	}
+	if l.to != n.from {
+		l.from = n.from
+	}
+	l.to = n.to
+	for _, r := range n.rows {
+		before := l.known[r.key]
+		l.known[r.key] = &brought{asked: r.of.key, hash: r.hash, event: r.of.last, carried: before != nil && before.carried || l.carried.has(r.key)}
+	}
+}
+
+// settle decides, once it is known where the destination stands, whether the commit
+// without an answer has come off.
+func (l *loan) settle(at state.Cursor) {
+	if l != nil && l.doubt != nil && l.doubt.to == at {
+		l.hear(l.doubt)
+	}
+	if l != nil {
+		l.doubt = nil
+	}
+}
+
+// answerTime is how long a destination is asked what became of a commit.
+const answerTime = 5 * time.Second
+
+// unanswered finds out whether a commit that has met an error has come off for all
+// that: of one without an answer, only the cursor can tell. Where it cannot be read
+// either, the pass under way asks again before it commits. The error is nil if the
+// commit has come off. // Invariants 1, 2
+func (x *delta) unanswered(ctx context.Context, p *placed, n *news, next state.Cursor, failed error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	at, err := p.dest.Cursor(ctx, x.key(x.q.stream.Name))
+	l := x.loans[p.dest.Name]
+	switch {
+	case err != nil && l != nil:
+		l.doubt = n
+	case err == nil && at == next:
+		l.hear(n)
+		return nil
+	}
+	return failed
+}

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/state"
+)
+
+// mute is a destination that commits contacts once without an answer, and may not
+// say either where it stands when it is asked next.
+type mute struct {
+	load.Destination
+	leaves      bool
+	armed, away atomic.Bool
+}
+
+var errLine = errors.New("connection reset")
+
+func (d *mute) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
+	tx, err := d.Destination.Begin(ctx, k, from, p)
+	if k.Stream != "v2.contacts" {
+		return tx, err
+	}
+	return &muteTx{tx, d}, err
+}
+
+func (d *mute) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
+	if d.away.Swap(false) {
+		return "", errLine
+	}
+	return d.Destination.Cursor(ctx, k)
+}
+
+type muteTx struct {
+	load.Tx
+	of *mute
+}
+
+func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
+	err := x.Tx.Commit(ctx, next)
+	if err == nil && x.of.armed.Swap(false) {
+		x.of.away.Store(x.of.leaves)
+		return errLine
+	}
+	return err
+}
+
+// A commit of deltas between two of a pass, of which the answer is lost, ends
+// nothing: the cursor tells that it has come off, at once or before the pass
+// commits again.
+func TestDeltasWithoutAnAnswer(t *testing.T) {
+	for name, leaves := range map[string]bool{"there again at once": false, "there again later": true} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newModel(20), &mute{Destination: loadtest.NewMemory(nil), leaves: leaves}
+			r := newDeltaRig(t, m, Destination{Name: "warehouse", Destination: d})
+			r.sync()
+			r.midway(4, func() {
+				for _, id := range []int{2, 15} { // of pages that are read, and to come
+					m.records[id] = 7
+					m.send(m.event("updated", id))
+				}
+				delete(m.records, 3)
+				m.send(m.event("deleted", 3))
+				r.deltas.pace.rest = time.Hour // so that it is left to the pass
+				m.served = func(int) error {   // while the deltas have the turn
+					m.served = nil
+					d.armed.Store(true)
+					return nil
+				}
+				rep, err := r.deltas.Apply(t.Context())
+				require.NoError(t, err)
+				require.False(t, d.armed.Load())
+				if leaves {
+					require.ErrorIs(t, rep.Trouble, errLine)
+				} else {
+					require.NoError(t, rep.Trouble)
+					require.Equal(t, 3, rep.Applied)
+				}
+			})
+			r.sync()
+			require.Nil(t, m.between, "it has come to that")
+			require.Equal(t, "webhook", rowOf(t, d, "15")["_penstock_via"], "no page has written it again")
+			r.equal()
+			r.deltas.resting = map[string]*rest{}
+			r.apply()
+			r.equal()
+			require.Zero(t, r.sync().Totals().Counts.Written)
+		})
+	}
+}
