@@ -40,6 +40,7 @@ func (h *hooks) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (e
 		Inbox:    h.inbox,
 		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
 		Received: d.Received,
+		Hinted:   d.Hinted,
 		Log:      h.a.log,
 	})
 	d.Handlers.Webhooks = h.receiver
@@ -68,6 +69,7 @@ func (h *hooks) applies(c *config.Config, all []serve.Pipeline) {
 				each = append(each, h.a.newApplier(c, p.Of(from.Text), h.inbox, t))
 			}
 		}
+		all[i].Hinted = readOnHint(c, p)
 		if each != nil {
 			all[i].Deltas, all[i].Close, all[i].Beside = each.apply, each.close, true
 		}

@@ -153,7 +153,7 @@ func (a *app) served(c *config.Config) ([]serve.Pipeline, error) {
 		}
 		all = append(all, a.servedPipeline(c, p, streams))
 	}
-	return all, nil
+	return all, checkHints(c)
 }
 
 func planOf(s *config.Schedule) serve.Plan {

@@ -20,6 +20,10 @@ type Webhooks struct {
 	Header    string // that carries the signature, of a scheme that names no other
 	PublicURL string // of this endpoint as the sender calls it, ditto; "" where nobody needs it
 
+	// Refresh are the streams that are read again when a delivery comes that is not
+	// verified, once a minute at most; none unless `unverified: hint` says so.
+	Refresh []string
+
 	header bool // was given
 }
 
@@ -44,6 +48,7 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 				w.Header, w.header = s.value, true
 			}
 		},
+		"unverified": keep("unverified"), "refresh": keep("refresh"),
 		"public_url": func(n ast.Node) {
 			if s, ok := r.text(n, what+" public_url"); ok {
 				w.PublicURL = s.value
@@ -62,11 +67,30 @@ func (r *reader) webhooks(n ast.Node, what string) *Webhooks {
 	if n := later["schemes"]; n != nil {
 		w.Schemes = r.schemes(n, w, what+" schemes")
 	}
+	r.hints(w, later, what)
 	places := r.webhookKeys(w, later, what)
 	if ok {
 		r.checkWebhooks(w, places, what)
 	}
 	return w
+}
+
+// hints reads what deliveries may do that are not verified. They say nothing, so
+// that the streams they have read must be listed.
+func (r *reader) hints(w *Webhooks, later map[string]ast.Node, what string) {
+	by, streams := later["unverified"], later["refresh"]
+	hint := by != nil && r.choice(by, what+" unverified", "ignore", "hint") == "hint"
+	if streams != nil {
+		for _, s := range r.texts(streams, what+" refresh") {
+			w.Refresh = append(w.Refresh, s.value)
+		}
+	}
+	switch {
+	case hint && len(w.Refresh) == 0:
+		r.fault(posOf(by), "%s unverified: hint wants the streams that may be read again: refresh: [v2.contacts]", what)
+	case !hint && streams != nil:
+		r.fault(posOf(streams), "%s refresh is of no use without unverified: hint", what)
+	}
 }
 
 // schemes reads a list of them, each under a name of its own.

@@ -114,6 +114,13 @@ func TestParsePinReadsWhatASchemeWrites(t *testing.T) {
 	require.Error(t, err)
 }
 
+// What is not verified does nothing unless the file says so, and names the streams.
+func TestWebhooksUnverified(t *testing.T) {
+	require.Empty(t, webhooksOf(t, "{secret: s}").Refresh)
+	require.Empty(t, webhooksOf(t, "{secret: s, unverified: ignore}").Refresh)
+	require.Equal(t, []string{"v2.contacts", "crm.deals"}, webhooksOf(t, "{secret: s, unverified: hint, refresh: [v2.contacts, crm.deals]}").Refresh)
+}
+
 func TestWebhooksFaults(t *testing.T) {
 	block := func(keys string) string { return "{secret: s_hush, scheme: {content: [body], " + keys + "}}" }
 	for _, tt := range []struct{ name, block, want string }{
@@ -137,6 +144,11 @@ func TestWebhooksFaults(t *testing.T) {
 		{"two in one", "{secrets: [{secret: a, public_key: b}]}", "want a secret or a public_key"},
 		{"no public key", "{secret: s, scheme: {content: [body], algorithm: ed25519}}", "has no key for scheme custom"},
 		{"public key of nothing", "{secrets: [{public_key: zz}], scheme: {content: [body], algorithm: ed25519}}", "secret 1 is not pem, which scheme custom wants"},
+
+		{"hint at nothing", "{secret: s, unverified: hint}", "5:39: source main webhooks unverified: hint wants the streams that may be read again"},
+		{"hint typo", "{secret: s, unverified: hnit}", `did you mean "hint"?`},
+		{"refresh without a hint", "{secret: s, refresh: [v2.contacts]}", "5:36: source main webhooks refresh is of no use without unverified: hint"},
+		{"refresh that is ignored", "{secret: s, unverified: ignore, refresh: [v2.contacts]}", "refresh is of no use without unverified: hint"},
 
 		{"no content", "{secret: s, scheme: {encoding: hex}}", "5:35: source main webhooks scheme has no content"},
 		{"empty content", "{secret: s, scheme: {content: []}}", "scheme content is empty"},

@@ -100,4 +100,8 @@ type Pipeline struct {
 	Deltas func(ctx context.Context) (Deltas, error)
 	Beside bool   // Deltas and Run can be under way together: they agree about each commit
 	Close  func() // called once Deltas is not called any more; may be nil
+
+	// Hinted are the streams to be read, each after its parents, when a delivery
+	// of a source came that could not be verified; see [Daemon.Hinted]. Usually none.
+	Hinted map[string][]string
 }

@@ -19,6 +19,7 @@ type worker struct {
 	d       *Daemon
 	changed chan struct{} // something is to be looked at before the next slot
 	events  chan struct{} // an event has come
+	hints   chan struct{} // a delivery has come that nobody vouches for
 
 	mu      sync.Mutex
 	p       Pipeline
@@ -34,14 +35,15 @@ type worker struct {
 	orders  []Order // that begin when nothing else is under way
 	trouble string  // with the journal, as it was last told
 
-	turn    chan struct{}             // of a run or of Deltas, where they cannot be under way together
-	alive   atomic.Pointer[time.Time] // when it last looked
-	sources atomic.Pointer[[]string]  // of p
-	work    sync.WaitGroup            // runs
+	turn    chan struct{}                       // of a run or of Deltas, where they cannot be under way together
+	alive   atomic.Pointer[time.Time]           // when it last looked
+	sources atomic.Pointer[[]string]            // of p
+	hinted  atomic.Pointer[map[string][]string] // of p, ditto
+	work    sync.WaitGroup                      // runs
 }
 
 func newWorker(d *Daemon, p Pipeline) *worker {
-	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1), hints: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	now := time.Now()
 	w.alive.Store(&now)
 	w.set(p)
@@ -61,6 +63,7 @@ func (w *worker) set(p Pipeline) {
 	w.defined++
 	w.mu.Unlock()
 	w.sources.Store(&p.Sources)
+	w.hinted.Store(&p.Hinted)
 	w.d.hub.update(p.Name, func(s *Status) {
 		s.Sources, s.Destinations, s.Streams = p.Sources, p.Destinations, p.Streams
 		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil
@@ -116,6 +119,8 @@ const lookAgain = 15 * time.Second
 func (w *worker) live(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { w.applyEvents(ctx) })
+	heeding, heeded := context.WithCancel(ctx)
+	both.Go(func() { w.heed(heeding) })
 	for {
 		sleep := w.look(ctx, time.Now())
 		if ctx.Err() != nil || w.left() {
@@ -130,6 +135,7 @@ func (w *worker) live(ctx context.Context) {
 		timer.Stop()
 	}
 	w.work.Wait()
+	heeded()
 	both.Wait()
 	if w.left() && ctx.Err() == nil {
 		w.d.hub.drop(w.pipeline().Name)

@@ -46,6 +46,7 @@ type Options struct {
 	Inbox    Inbox
 	Observe  func(serve.WebhookSeen) // told of every verdict; must not block
 	Received func(source string)     // told when an event is in the inbox, which may be new; must not block
+	Hinted   func(source string)     // told of a delivery that was captured, or whose signature was refused; must not block
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0 is 64 MiB
 }
@@ -71,6 +72,9 @@ func New(o Options) *Handler {
 	}
 	if o.Received == nil {
 		o.Received = func(string) {}
+	}
+	if o.Hinted == nil {
+		o.Hinted = func(string) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -151,6 +155,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	}
 	verdict, err := v.Verify(now, d)
 	if err != nil {
+		h.Hinted(name) // and nothing of what it says
 		return refused(err)
 	}
 	return h.store(r, event(name, now, d, verdict))
@@ -205,8 +210,10 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
 	if err := h.Inbox.Capture(ctx, state.Event{Source: name, Received: now, Header: captureHeader(d), Body: d.Body}); err != nil {
+		h.Hinted(name) // the room for them is full
 		return unkept(err)
 	}
+	h.Hinted(name)
 	return answer{status: http.StatusOK, verdict: captured}
 }
 

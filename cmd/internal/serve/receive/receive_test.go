@@ -60,6 +60,7 @@ type rig struct {
 	mu   sync.Mutex
 	seen map[string]int
 	new  atomic.Int64
+	hint sync.Map // sources of which hints were passed on, and how many
 }
 
 type syncBuffer struct {
@@ -88,6 +89,10 @@ func newRig(t testing.TB) *rig {
 	r.Handler = New(Options{
 		Inbox: r.inbox, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 		Received: func(string) { r.new.Add(1) },
+		Hinted: func(source string) {
+			n, _ := r.hint.LoadOrStore(source, new(atomic.Int64))
+			n.(*atomic.Int64).Add(1)
+		},
 		Observe: func(s serve.WebhookSeen) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -329,6 +334,30 @@ func TestLearning(t *testing.T) {
 }
 
 // What captures are is bounded: then senders are asked to come again.
+// Of what is forged, or cannot be verified yet, only that it came is told, under the
+// name of a source that there is; of what is verified or no delivery at all, nothing.
+func TestHints(t *testing.T) {
+	r := newRig(t)
+	hints := func(source string) int64 {
+		n, ok := r.hint.Load(source)
+		if !ok {
+			return 0
+		}
+		return n.(*atomic.Int64).Load()
+	}
+	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1","type":"a"}`).status)
+	require.Equal(t, 401, r.send(t, "nobody", []byte("{}"), nil).status)
+	require.Equal(t, 415, r.send(t, "main", []byte("{}"), map[string]string{"Content-Type": "text/html"}).status)
+	require.Zero(t, hints("main")+hints("nobody"))
+	for range 20 {
+		require.Equal(t, 401, r.send(t, "main", []byte(`{"id":"evt_2","type":"contact.deleted","data":{"id":1}}`), nil).status)
+	}
+	require.EqualValues(t, 20, hints("main"))
+	require.Len(t, r.events(t), 1, "nothing of them is kept")
+	require.Equal(t, 200, r.send(t, "learning", []byte("{}"), nil).status)
+	require.EqualValues(t, 1, hints("learning"))
+}
+
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 100 {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+)
+
+// readOnHint are the streams of a pipeline that a delivery which is not verified may
+// have read, by its source: those which the source lists, each after the streams
+// that it hangs from. Sources that list none are left out.
+func readOnHint(c *config.Config, p config.Pipeline) map[string][]string {
+	all := map[string][]string{}
+	for _, from := range p.From {
+		s, ok := c.Source(from.Text)
+		if !ok || s.Webhooks == nil || len(s.Webhooks.Refresh) == 0 {
+			continue
+		}
+		streams, err := c.Select(p.Of(from.Text), nil)
+		if err != nil {
+			continue // the pipeline is refused for it
+		}
+		if names := withParents(streams, s.Webhooks.Refresh); len(names) > 0 {
+			all[s.Name] = names
+		}
+	}
+	return all
+}
+
+// withParents are those of some streams that are wanted, and what they hang from,
+// in the order in which they are read.
+func withParents(streams []config.Stream, wanted []string) (names []string) {
+	wanted = slices.Clone(wanted)
+	for _, s := range slices.Backward(streams) { // parents stand before their children
+		if slices.Contains(wanted, s.Name) {
+			names = append(names, s.Name)
+			wanted = append(wanted, s.Parent)
+		}
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// checkHints refuses lists that would do nothing: a stream that no pipeline reads
+// from the source.
+func checkHints(c *config.Config) error {
+	read := map[string]bool{}
+	for _, p := range c.Pipelines {
+		for source, names := range readOnHint(c, p) {
+			for _, name := range names {
+				read[source+" "+name] = true
+			}
+		}
+	}
+	for _, s := range c.Sources {
+		if s.Webhooks == nil {
+			continue
+		}
+		for _, name := range s.Webhooks.Refresh {
+			if !read[s.Name+" "+name] {
+				return c.Fault(s.Webhooks.At, fmt.Sprintf("webhooks of source %s: refresh names stream %s, which no pipeline reads", s.Name, name))
+			}
+		}
+	}
+	return nil
+}
