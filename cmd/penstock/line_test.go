@@ -40,7 +40,8 @@ var line = map[string][]string{
 	"cmd/internal/pipeline":  {"extract", "extract/wire", "transform", "load", "schemas", "state"},
 	"cmd/penstock":           {"*"},
 
-	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas"},
+	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state"},
+	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": nil,
 
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/serve/schedule", "extract", "schemas", "state"},

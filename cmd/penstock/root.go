@@ -38,6 +38,7 @@ type app struct {
 	lends      *lends             // destinations that parts of this process use at once; nil: each opens its own
 	stores     stores             // of state, that are open
 	byteBudget int64              // of a run, if not the usual one
+	life       time.Duration      // of leases and units without a sign of it, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	step       func(string) error // told each step of a commit, so that tests can end the process there
 }
@@ -94,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.noProgress, "no-progress", false, "no progress, even on a terminal")
 	f.BoolVar(&a.json, "json", false, "data as JSON on stdout")
 	root.AddCommand(
-		a.initCmd(), a.checkCmd(), a.loginCmd(), a.streamsCmd(), a.discoverCmd(), a.explainCmd(), a.previewCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.serveCmd(), a.verifyCmd(), a.statusCmd(), a.runsCmd(), a.rejectsCmd(),
+		a.initCmd(), a.checkCmd(), a.loginCmd(), a.streamsCmd(), a.discoverCmd(), a.explainCmd(), a.previewCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.serveCmd(), a.workerCmd(), a.verifyCmd(), a.statusCmd(), a.runsCmd(), a.rejectsCmd(),
 		a.sourcesCmd(), a.stateCmd(), a.migrateCmd(), a.schemaCmd(), a.webhooksCmd(), a.queryCmd(), a.pathCmd(), a.docsCmd(), a.viewsCmd(), a.importCmd(), a.sandboxCmd(), a.versionCmd(),
 	)
 	return root

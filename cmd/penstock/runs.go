@@ -38,7 +38,7 @@ func (a *app) runsCmd() *cobra.Command {
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.AddCommand(a.runsDiffCmd())
+	cmd.AddCommand(a.runsDiffCmd(), a.runsCancelCmd())
 	return cmd
 }
 

@@ -28,10 +28,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"penstock": main,
-		"hold":     hold,
-		"shell":    shell,
-		"xdg-open": browse,
+		"penstock":       main,
+		"hold":           hold,
+		"penstock-quick": quick,
+		"shell":          shell,
+		"xdg-open":       browse,
 	})
 }
 

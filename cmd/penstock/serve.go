@@ -24,7 +24,8 @@ import (
 )
 
 func (a *app) serveCmd() *cobra.Command {
-	return &cobra.Command{
+	slots := defaultSlots
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "the schedules, the webhook receiver, the dashboard, metrics, health",
 		Long: `Runs each pipeline at its schedule, receives webhooks, and serves the dashboard,
@@ -33,14 +34,20 @@ until it is stopped.
 SIGHUP reads the configuration again: runs under way end as they began, and with
 an error the configuration before is still used; what takes a restart (listen, auth,
 otlp, openlineage, state) it says. SIGINT and SIGTERM end it within
-ten seconds; a run that was under way is resumed at the next start.`,
+ten seconds; a run that was under way is resumed at the next start.
+
+With state: postgres://… any number of them may run, on several hosts. Each slot is
+run once, and its work is shared out among all of them and the workers: see
+penstock worker.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), slots) },
 	}
+	cmd.Flags().IntVar(&slots, "slots", slots, "with state in a database, sources that this process itself works on at once; 0 leaves all to workers")
+	return cmd
 }
 
 // serve is the daemon, from its configuration to its end.
-func (a *app) serve(ctx context.Context) error {
+func (a *app) serve(ctx context.Context, slots int) error {
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -48,7 +55,7 @@ func (a *app) serve(ctx context.Context) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.holds, a.lends = newHolds(), newLends()
-	p, pipelines, err := a.openParts(ctx, c)
+	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {
 		return err
@@ -144,14 +151,18 @@ func supervisor() serve.Supervisor {
 }
 
 // served are the pipelines of a configuration as the daemon takes them.
-func (a *app) served(c *config.Config) ([]serve.Pipeline, error) {
+func (a *app) served(c *config.Config, h *hands) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, a.servedPipeline(c, p, streams))
+		sp := a.servedPipeline(c, p, streams)
+		if h != nil {
+			h.planned(c, p, &sp)
+		}
+		all = append(all, sp)
 	}
 	return all, checkHints(c)
 }

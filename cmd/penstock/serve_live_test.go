@@ -46,7 +46,7 @@ func TestServeGoverned(t *testing.T) {
 	require.NoError(t, a.start())
 	c, err := a.load()
 	require.NoError(t, err)
-	all, err := a.served(c)
+	all, err := a.served(c, nil)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for _, p := range all {

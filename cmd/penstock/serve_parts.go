@@ -17,6 +17,7 @@ type parts struct {
 	begun   config.Config // what it began with
 	pending atomic.Pointer[[]string]
 	journal state.Journal
+	hands   *hands // nil where the state is a folder
 	hooks   *hooks
 	signals *signals
 	dash    *dashboard
@@ -24,11 +25,12 @@ type parts struct {
 
 // openParts opens the parts of a daemon, and gives the pipelines that go with
 // them. What is open is closed by close, after an error too.
-func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []serve.Pipeline, err error) {
+func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
 	if p.journal, err = a.openJournal(ctx, c); err != nil {
 		return p, nil, err
 	}
+	p.hands = a.openHands(c, p.journal, slots)
 	if p.hooks, err = a.openHooks(ctx, c); err != nil {
 		return p, nil, err
 	}
@@ -44,7 +46,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config) (p *parts, all []
 
 // pipelines are those of a configuration, as the daemon takes them.
 func (p *parts) pipelines(c *config.Config) ([]serve.Pipeline, error) {
-	all, err := p.a.served(c)
+	all, err := p.a.served(c, p.hands)
 	if err == nil {
 		p.hooks.applies(c, all)
 	}
@@ -63,7 +65,7 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 
 // run has the parts do what they do by themselves, until ctx ends.
 func (p *parts) run(ctx context.Context, d *serve.Daemon) (wait func()) {
-	waits := []func(){p.signals.run(ctx), p.dash.run(ctx, d), p.hooks.run(ctx)}
+	waits := []func(){p.signals.run(ctx), p.dash.run(ctx, d), p.hooks.run(ctx), p.hands.run(ctx)}
 	return func() {
 		for _, wait := range waits {
 			wait()
@@ -86,6 +88,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	}
 	p.signals.configure(c, all)
 	p.dash.configure(c)
+	p.hands.configure(c)
 	p.daemon.SetHosts(c.Serve.Hosts)
 	pending := changedAtStart(p.begun, *c)
 	p.pending.Store(&pending)

@@ -233,7 +233,7 @@ func TestServeSoak(t *testing.T) {
 	require.NoError(t, a.start())
 	c, err := a.load()
 	require.NoError(t, err)
-	pipelines, err := a.served(c)
+	pipelines, err := a.served(c, nil)
 	require.NoError(t, err)
 	once := func() {
 		o := serve.Order{Run: pipeline.NewRunID(time.Now()), Progress: func(pipeline.Event) {}, Rates: func(func() []serve.Rate) {}}

@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
 )
@@ -35,13 +37,13 @@ func (a *app) stateOf(c *config.Config) state.Store {
 	if a.stores.all == nil {
 		a.stores.all = map[config.State]state.Store{}
 	}
-	a.stores.all[at] = openState(at)
+	a.stores.all[at] = openState(at, a.life)
 	return a.stores.all[at]
 }
 
-func openState(at config.State) state.Store {
+func openState(at config.State, life time.Duration) state.Store {
 	if at.URL != "" {
-		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal()})
+		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Enqueue: queue.Enqueue, Life: life})
 	}
 	f := &state.Folder{Dir: at.Dir}
 	if at.Keyring {
@@ -120,6 +122,10 @@ func (a *app) migrate(ctx context.Context) error {
 		return a.say("state folder %s: nothing to migrate\n", c.State.Dir)
 	}
 	from, to, err := db.Migrate(ctx)
+	steps := 0
+	if err == nil {
+		steps, err = migrateQueue(ctx, db)
+	}
 	switch {
 	case errors.Is(err, state.ErrNewer):
 		return stateTrouble(err)
@@ -127,10 +133,32 @@ func (a *app) migrate(ctx context.Context) error {
 		return hinted(err, "the role needs CREATE on the database, or on its schema once that is there")
 	case a.json:
 		return lineWriter(a.out).Encode(migrated{from, to})
-	case from == to:
+	case from == to && steps == 0:
 		return a.say("%s: version %d, nothing to do\n", stateHost(c), to)
 	}
 	return a.say("%s: from version %d to %d\n", stateHost(c), from, to)
+}
+
+// migrateQueue brings the tables of the workers' queue to this version.
+func migrateQueue(ctx context.Context, db *postgres.Store) (steps int, err error) {
+	pool, schema, err := db.Queue(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return queue.Migrate(ctx, pool, schema)
+}
+
+// inspectQueue returns [postgres.ErrUnmigrated] where these are not of this version.
+func inspectQueue(ctx context.Context, db *postgres.Store) error {
+	pool, schema, err := db.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	lacks, err := queue.Inspect(ctx, pool, schema)
+	if err == nil && lacks != "" {
+		err = postgres.ErrUnmigrated
+	}
+	return err
 }
 
 // checkState looks at the state database; a folder says what is wrong when it is
@@ -141,6 +169,9 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 		return nil
 	}
 	h, err := db.Health(ctx)
+	if err == nil {
+		err = inspectQueue(ctx, db)
+	}
 	switch {
 	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
 		return []finding{failed(ctx, "state", stateTrouble(err), "")}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,16 @@ import (
 // clock, a margin before the database gives it to another: that clock is not
 // turned with the time of day, and only runs on. // Invariant 13
 const (
-	leaseTime   = 30 * time.Second
-	leaseRenew  = leaseTime / 4
-	leaseMargin = 5 * time.Second
-	leaseLook   = 200 * time.Millisecond // how often one that another has is asked for
+	leaseTime = 30 * time.Second
+	leaseLook = 200 * time.Millisecond // how often one that another has is asked for
 )
+
+// life is how long a lease lives without a sign of life.
+func (s *Store) life() time.Duration { return cmp.Or(s.o.Life, leaseTime) }
+
+// sure is how long a lease is its holder's after it was asked for, by the
+// holder's clock.
+func (s *Store) sure() time.Duration { return s.life() - s.life()/6 }
 
 // lease is a row that names its holder.
 type lease struct {
@@ -77,7 +83,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 			VALUES ($1, nextval('lease_tokens'), $2, clock_timestamp(), clock_timestamp() + $3)
 			ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, since = excluded.since, until = excluded.until
 				WHERE l.until <= clock_timestamp() OR l.holder = excluded.holder
-			RETURNING token`, name, mine, leaseTime).Scan(&token)
+			RETURNING token`, name, mine, s.life()).Scan(&token)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -107,7 +113,7 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 // has passed, however late the answer came.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	for {
-		left := time.Until(asked.Add(leaseTime - leaseMargin))
+		left := time.Until(asked.Add(l.s.sure()))
 		if left <= 0 {
 			close(l.lost)
 			return
@@ -115,10 +121,10 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(leaseRenew, left)):
+		case <-time.After(min(l.s.life()/4, left)):
 		}
 		now := time.Now()
-		limited, cancel := context.WithDeadline(ctx, asked.Add(leaseTime-leaseMargin))
+		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.sure()))
 		kept, err := l.renew(limited)
 		cancel()
 		switch {
@@ -135,7 +141,7 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 
 func (l *lease) renew(ctx context.Context) (kept bool, err error) {
 	err = l.s.change(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", leaseTime, l.name, l.token)
+		tag, err := tx.Exec(ctx, "UPDATE leases SET until = clock_timestamp() + $1 WHERE name = $2 AND token = $3 AND until > clock_timestamp()", l.s.life(), l.name, l.token)
 		kept = tag.RowsAffected() == 1
 		return err
 	})

@@ -29,6 +29,12 @@ type Options struct {
 	URL  string                  // postgres://…; its search_path, if it has one, names the schema
 	Keys string                  // age identities that tokens are encrypted with, one a line, the first for new ones; "" keeps none
 	Step func(name string) error // told each step of a change, so that tests can break it there; may be nil
+
+	// Enqueue is told, in the transaction that makes them so, of units that may be
+	// claimed now or once NotBefore has come: what it writes stands or falls with
+	// them. It may be nil.
+	Enqueue func(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
+	Life    time.Duration // of a lease without a sign of life; 0: 30 seconds
 }
 
 // DefaultSchema is where everything is unless the URL names another schema.
@@ -72,7 +78,6 @@ const (
 	dialTimeout      = 5 * time.Second
 	statementTimeout = 15 * time.Second
 	lockTimeout      = 10 * time.Second
-	idleTimeout      = 30 * time.Second // in a transaction
 	mostConnections  = 10
 )
 
@@ -92,7 +97,7 @@ func (s *Store) config() (*pgxpool.Config, error) {
 	for name, value := range map[string]string{
 		"application_name": "penstock", "TimeZone": "UTC", "synchronous_commit": "on", "client_min_messages": "warning", // Invariant 3
 		"statement_timeout": millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		"idle_in_transaction_session_timeout": millis(idleTimeout),
+		"idle_in_transaction_session_timeout": millis(s.life()), // who has lost its leases keeps no row from others
 	} {
 		p[name] = value
 	}

@@ -142,6 +142,15 @@ func passing(err error) bool {
 	return broken(err)
 }
 
+// Troubled reports whether err is the database's, or of the way to it, and not of
+// its schema: what it kept from being done may be done later.
+func (s *Store) Troubled(err error) bool {
+	if _, refused := errors.AsType[*pgconn.PgError](err); refused {
+		return true
+	}
+	return err != nil && passing(err)
+}
+
 // told is err without what must not be seen: the driver names user and database
 // where it cannot connect, and never the password; what stands in the URL is taken
 // out all the same. // Invariant 5

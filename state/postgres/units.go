@@ -48,7 +48,7 @@ func (j *journal) AddUnits(ctx context.Context, units []state.Unit) (added []sta
 				return err
 			}
 		}
-		return nil
+		return j.s.enqueue(ctx, tx, added)
 	})
 	return byID(added), err
 }
@@ -107,10 +107,13 @@ func (j *journal) SettleUnit(ctx context.Context, u state.Unit) error {
 		tag, err := tx.Exec(ctx, `UPDATE units SET state = $1, not_before = coalesce($2::timestamptz, '-infinity'), ended = CASE WHEN $3 THEN clock_timestamp() END, report = $4
 			WHERE id = $5 AND worker = $6 AND attempt = $7 AND state IN ('running', $1)`,
 			u.State, at(u.NotBefore), u.State.Ended(), []byte(u.Report), u.ID, u.Worker, u.Attempt)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = state.ErrTaken
+		switch {
+		case err != nil || tag.RowsAffected() > 0 && u.State.Ended():
+			return err
+		case tag.RowsAffected() == 0:
+			return state.ErrTaken
 		}
-		return err
+		return j.s.enqueue(ctx, tx, []state.Unit{u})
 	})
 }
 

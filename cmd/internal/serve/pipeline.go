@@ -93,6 +93,10 @@ type Pipeline struct {
 	// that another process runs the pipeline. Runs of one pipeline never overlap.
 	Run func(ctx context.Context, o Order) (pipeline.Report, error)
 
+	// Planned says that a run which another process has begun goes on under its id:
+	// Run then waits for what is left of it.
+	Planned bool
+
 	// Deltas applies the events that its sources have sent since, as far as they
 	// have come to rest, and returns. It may be nil. It is called some time after an
 	// event came, one call at a time, and never while Run is under way unless

@@ -17,6 +17,9 @@ import (
 // errDeadline is the cause of a run's end that its schedule has set.
 var errDeadline = errors.New("deadline")
 
+// Overdue reports whether ctx is that of a run which has come to its deadline.
+func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errDeadline) }
+
 // execution is one run: what the daemon tells of it, and what it writes down.
 type execution struct {
 	*worker
@@ -39,7 +42,7 @@ func (x *execution) run(ctx context.Context) {
 		defer cancel()
 	}
 	report, err := x.guarded(limited)
-	if err == nil && report.Status == pipeline.StatusStopped && errors.Is(context.Cause(limited), errDeadline) {
+	if err == nil && report.Status == pipeline.StatusStopped && Overdue(limited) {
 		x.note("warn", "", "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
 	}
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))

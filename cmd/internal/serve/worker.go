@@ -290,6 +290,9 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 		}
 	}
 	o := Order{Run: pipeline.NewRunID(now), Trigger: Trigger(r.Cause)}
+	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
+		o.Run = r.Run
+	}
 	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, now, ""
 	r.Attempts++
 	err := w.d.Journal.SetSlot(ctx, r)

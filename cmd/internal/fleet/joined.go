@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"errors"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Joined is the report of a run whose units have ended: that of its source where
+// it has one, else the sums over its sources. // Invariant 14
+func Joined(run, name string, units []state.Unit) pipeline.Report {
+	var sources []string
+	of := map[string][]state.Unit{}
+	for _, u := range units {
+		if of[u.Source] == nil {
+			sources = append(sources, u.Source)
+		}
+		of[u.Source] = append(of[u.Source], u)
+	}
+	if len(sources) == 1 && sources[0] == "" {
+		return joined(run, name, units)
+	}
+	t := NewTally(run, name)
+	for _, s := range sources {
+		r := joined(run, name, of[s])
+		t.Add(s, r, r.Err)
+		if !r.Started.IsZero() && r.Started.Before(t.started) {
+			t.started = r.Started
+		}
+	}
+	return t.Report()
+}
+
+// joined is the report of one source.
+func joined(run, name string, units []state.Unit) pipeline.Report {
+	r := pipeline.Report{Run: run, Pipeline: name, Status: pipeline.StatusComplete}
+	failed := 0
+	for _, u := range units {
+		rep := ReportOf(u)
+		r.Requests += rep.Requests
+		r.Started, r.Ended = earlier(r.Started, u.Started), later(r.Ended, u.Ended)
+		for _, s := range rep.Streams {
+			if text := rep.Words[s.Stream]; text != "" {
+				s.Err = errors.New(text)
+			}
+			r.Streams = append(r.Streams, s)
+		}
+		switch {
+		case u.State == state.UnitCancelled:
+			r.Status = pipeline.StatusStopped
+		case u.State == state.UnitDone && rep.Status == pipeline.StatusComplete:
+		case r.Status == pipeline.StatusComplete:
+			r.Status = pipeline.StatusPartial
+		}
+		if u.State == state.UnitFailed {
+			failed++
+		}
+		if u.State == state.UnitFailed && len(rep.Streams) == 0 {
+			r.Err = errors.New(rep.Why) // the same for all of them, as they are begun together
+		}
+	}
+	if failed > 0 && r.Status == pipeline.StatusPartial {
+		r.Status = pipeline.StatusFailed
+	}
+	return r
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// Worker answers the calls of a queue.
+type Worker struct {
+	Pool   *pgxpool.Pool
+	Schema string
+	Slots  int // sources at work at once; as many more for what webhooks ask for, a fourth of it at least one
+	Log    *slog.Logger
+
+	// Do does what a call asks for, and returns soon after its context has ended. It
+	// may be called twice for the same, and at once. A positive pause has the call
+	// come again after it; an error, a little later each time.
+	Do func(ctx context.Context, c Call) (pause time.Duration, err error)
+	// Look takes up what others have left, now and then: see postgres.Store.Revive.
+	Look func(ctx context.Context) error
+	// Every is how often; 0: 5 seconds.
+	Every time.Duration
+}
+
+// How long things of a queue last.
+const (
+	lookEvery  = 5 * time.Second
+	callLife   = time.Minute     // after which a call whose worker is gone may come again
+	callRescue = 2 * time.Minute // after which it does
+	kept       = time.Hour       // calls that were answered
+	never      = 365 * 24 * time.Hour
+	stopGrace  = 9 * time.Second // Invariant 15
+)
+
+// errSlow says that a worker was left before everything had ended.
+var errSlow = errors.New("stopped before everything had ended; what was committed stays, and units are taken over")
+
+// Run answers calls until ctx ends, and returns within ten seconds once nothing is
+// under way, or too long.
+func (w Worker) Run(ctx context.Context) error {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &answerer{w: w, live: ctx})
+	c, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
+		Schema:                      w.Schema,
+		Logger:                      quiet,
+		Workers:                     workers,
+		Queues:                      map[string]river.QueueConfig{Runs: {MaxWorkers: w.Slots}, Deltas: {MaxWorkers: max(1, w.Slots/4)}},
+		RescueStuckJobsAfter:        callRescue,
+		JobTimeout:                  callLife,
+		JobStuckThreshold:           never, // an attempt takes as long as it takes
+		CompletedJobRetentionPeriod: kept,
+		FetchPollInterval:           time.Second,
+	})
+	if err != nil {
+		return fmt.Errorf("begin worker: %w", err)
+	}
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("begin worker: %w", err)
+	}
+	var looking sync.WaitGroup
+	looking.Go(func() { w.look(ctx) })
+	<-ctx.Done()
+	looking.Wait()
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if err := c.StopAndCancel(late); err != nil {
+		return errSlow
+	}
+	return nil
+}
+
+// look takes up what others have left until ctx ends.
+func (w Worker) look(ctx context.Context) {
+	every := w.Every
+	if every <= 0 {
+		every = lookEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	trouble := ""
+	for {
+		text := ""
+		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
+			if text = err.Error(); text != trouble {
+				w.Log.Warn("units of others not looked at; tried again soon", "error", err)
+			}
+		}
+		trouble = text
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answerer is what River calls.
+type answerer struct {
+	river.WorkerDefaults[Call]
+	w    Worker
+	live context.Context // until the worker is stopped
+}
+
+// Work answers one call. How long that takes the units say, not River: its time
+// only tells when a call whose worker is gone may come again.
+func (a *answerer) Work(_ context.Context, job *river.Job[Call]) error {
+	pause, err := a.w.Do(a.live, job.Args)
+	switch {
+	case a.live.Err() != nil:
+		return river.JobSnooze(0) // whatever is left, others look at once
+	case err != nil:
+		a.w.Log.Warn("units cannot be claimed or settled; tried again soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
+		return err
+	case pause > 0:
+		return river.JobSnooze(pause)
+	}
+	return nil
+}

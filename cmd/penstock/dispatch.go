@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/state"
+)
+
+// errUnderWay says that every unit of a run belongs to another that has not ended.
+var errUnderWay = fmt.Errorf("another run of the pipeline has not ended: %w", state.ErrLocked)
+
+// endLook is how often it is looked whether units have ended.
+const endLook = time.Second
+
+// dispatch plans a run into units, which workers do, and waits until they have
+// ended. A run that is planned already, by a process which is gone, is only waited
+// for. // Invariant 18
+func (h *hands) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
+	began := time.Now()
+	if err := h.plan(ctx, c, p, o); err != nil {
+		return r, err
+	}
+	if err := h.await(ctx, o.Run); err != nil {
+		return pipeline.Report{Run: o.Run, Pipeline: p.Name, Status: pipeline.StatusStopped, Started: began, Ended: time.Now()}, h.abandon(ctx, o.Run)
+	}
+	units, err := h.unitsOf(ctx, o.Run)
+	if err != nil {
+		return r, err
+	}
+	return fleet.Joined(o.Run, p.Name, units), nil
+}
+
+// plan puts the units of a run into the ledger, and the calls for workers into
+// their queue, in one transaction.
+func (h *hands) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
+	before, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
+	if err != nil || len(before) > 0 {
+		return err
+	}
+	streams, err := h.choose(c, p, o.Streams)
+	if err != nil {
+		return err
+	}
+	var units []state.Unit
+	if !p.Many {
+		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
+	} else {
+		for _, from := range p.From {
+			units = append(units, fleet.Plan(o.Run, p.Name, from.Text, plain(streams))...)
+		}
+	}
+	added, err := h.hand.Units.AddUnits(ctx, units)
+	if err == nil && len(added) == 0 {
+		err = errUnderWay
+	}
+	return err
+}
+
+// await returns nil once no unit of a run is left to be done.
+func (h *hands) await(ctx context.Context, run string) error {
+	tick := time.NewTicker(endLook)
+	defer tick.Stop()
+	for {
+		left, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: run, Active: true, Limit: 1})
+		if err == nil && len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// abandon is the end of waiting for a run: one that has come to its deadline is
+// cancelled, and one whose daemon is being stopped goes on without it.
+func (h *hands) abandon(ctx context.Context, run string) error {
+	if !serve.Overdue(ctx) {
+		return nil
+	}
+	late, cancel := pipeline.WithGrace(ctx, time.Second)
+	defer cancel()
+	_, err := h.hand.Units.CancelUnits(late, run)
+	return err
+}
+
+// unitsOf are all units of a run.
+func (h *hands) unitsOf(ctx context.Context, run string) ([]state.Unit, error) {
+	return allUnits(ctx, h.hand.Units, run)
+}
+
+// allUnits are all units of a run, however many.
+func allUnits(ctx context.Context, from state.Units, run string) (all []state.Unit, err error) {
+	f := state.UnitFilter{Run: run}
+	for {
+		some, err := from.Units(ctx, f)
+		if err != nil || len(some) == 0 {
+			return all, err
+		}
+		all = append(all, some...)
+		f.After = some[len(some)-1].ID
+	}
+}
+
+// planned makes the runs of a pipeline be planned instead of made here.
+func (h *hands) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
+	here := sp.Run
+	sp.Planned = true
+	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {
+		if o.Options != (pipeline.Options{}) {
+			return here(ctx, o) // units know of no wishes
+		}
+		r, err := h.dispatch(ctx, c, p, o)
+		if errors.Is(err, state.ErrTaken) {
+			err = nil
+		}
+		return r, err
+	}
+}

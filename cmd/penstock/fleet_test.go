@@ -1,0 +1,201 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+// quick is the program with leases that are lost soon.
+func quick() {
+	if err := forbidCore(); err != nil {
+		panic(err)
+	}
+	ctx, stop := withSignals(context.Background())
+	code := (&app{out: os.Stdout, err: os.Stderr, life: 2 * time.Second}).execute(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// fleetRig is a state database that serve and workers share, a Postgres that they
+// write to, and workspaces.
+type fleetRig struct {
+	*worlds
+	t       *testing.T
+	db      *pgx.Conn
+	fellows []*fellow
+}
+
+const fleetStreams = "[crm.lead_stages, crm.sources, crm.leads]"
+
+func newFleet(t *testing.T, workspaces int, cron string) *fleetRig {
+	t.Helper()
+	server := pgtest.Start(t)
+	r := &fleetRig{worlds: newWorlds(t, workspaces), t: t}
+	r.configure(t, fmt.Sprintf("{url: %q, schema: \"ws_{source}\"}", server.URL()), "'*'", fleetStreams)
+	text, err := os.ReadFile(r.config())
+	require.NoError(t, err)
+	all := strings.Replace(string(text), "streams: "+fleetStreams, fmt.Sprintf("streams: %s, schedule: {cron: %q}", fleetStreams, cron), 1)
+	all = strings.Replace(all, "state: "+r.dir+"/state", fmt.Sprintf("state: %q\nserve: {listen: 127.0.0.1:0}", server.URL()+"&search_path=fleet"), 1)
+	require.NoError(t, os.WriteFile(r.config(), []byte(all), 0o600))
+	code, out, errs := r.penstock(t, "migrate")
+	require.Zero(t, code, out+errs)
+	r.db, err = pgx.Connect(t.Context(), server.URL()+"&search_path=fleet")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.db.Close(context.Background()) })
+	return r
+}
+
+// fellow is a process of a fleet.
+type fellow struct {
+	*exec.Cmd
+	out *spoken
+}
+
+func (r *fleetRig) start(args ...string) *fellow {
+	r.t.Helper()
+	self, err := os.Executable()
+	require.NoError(r.t, err)
+	p := &fellow{exec.Command(self), &spoken{}}
+	p.Args = append([]string{"penstock-quick", "-c", r.config()}, args...)
+	p.Dir, p.Stdout, p.Stderr = filepath.Dir(r.config()), p.out, p.out
+	require.NoError(r.t, p.Start())
+	r.fellows = append(r.fellows, p)
+	r.t.Cleanup(func() { p.kill() })
+	return p
+}
+
+func (p *fellow) kill() {
+	if p.ProcessState == nil {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+}
+
+// end stops a process as a supervisor does.
+func (p *fellow) end(t *testing.T) {
+	t.Helper()
+	begun := time.Now()
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	_ = p.Wait()
+	require.Equal(t, 143, p.ProcessState.ExitCode(), p.out)
+	require.Less(t, time.Since(begun), 30*time.Second) // the machine may be busy
+}
+
+// text is the first value of an answer of the state database.
+func (r *fleetRig) text(sql string) (text string) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.QueryRow(r.t.Context(), "SELECT coalesce(("+sql+")::text, '')").Scan(&text), sql)
+	return text
+}
+
+func (r *fleetRig) until(sql, want string) {
+	r.t.Helper()
+	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 20*time.Second, 20*time.Millisecond, "%s", sql) {
+		return
+	}
+	r.t.Log(r.text("SELECT string_agg(convert_from(report, 'UTF8'), E'\\n') FROM units"))
+	for _, table := range []string{"slots", "leases", "river_job"} {
+		r.t.Log(table, r.text("SELECT string_agg(x::text, E'\n') FROM "+table+" x"))
+	}
+	for _, f := range r.fellows {
+		r.t.Log(f.Args, f.out)
+	}
+	r.t.FailNow()
+}
+
+// whole checks that tables equal the truth, that no slot ran twice or is left, and
+// that no unit and no lease is.
+func (r *fleetRig) whole() {
+	r.t.Helper()
+	for _, name := range r.made {
+		want := r.truth(r.t, name, "crm.leads")
+		var rows, different int
+		err := r.db.QueryRow(r.t.Context(), fmt.Sprintf("SELECT count(*), count(DISTINCT id) FROM ws_%s.crm_leads WHERE _penstock_deleted_at IS NULL", name)).Scan(&rows, &different)
+		require.NoError(r.t, err)
+		require.Equal(r.t, len(want), rows, name)
+		require.Equal(r.t, len(want), different, name)
+	}
+	require.Equal(r.t, "0", r.text("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')"))
+	require.Equal(r.t, "0", r.text("SELECT count(*) FROM leases WHERE name LIKE 'pipeline %' AND until > clock_timestamp() + interval '3 seconds'"))
+	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
+}
+
+// hold has the first question for leads of a workspace wait until let go.
+func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
+	asked, free := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
+		if strings.Contains(q.URL.Path, "lead") {
+			if first.CompareAndSwap(false, true) {
+				close(asked)
+				<-free
+			}
+		}
+		http.StripPrefix("/"+name, r.of(name)).ServeHTTP(rw, q)
+	}
+	release = sync.OnceFunc(func() { close(free) })
+	r.t.Cleanup(release)
+	return asked, release
+}
+
+// A run that serve plans is made by workers. One that is killed in the middle of a
+// unit leaves it to another; one that was frozen past its lease does so too, and
+// commits nothing once it goes on.
+func TestFleet(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			r := newFleet(t, 3, "@every 2s")
+			asked, release := r.hold("ws001")
+			serve := r.start("serve", "--slots", "0")
+			r.until("SELECT count(DISTINCT source) FROM units", "3")
+			first := r.start("worker", "--slots", "4")
+			<-asked
+			r.until("SELECT count(*) FROM units WHERE source <> 'ws001' AND state = 'done'", "6")
+			run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
+			of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
+			require.Equal(t, "running", r.text("SELECT DISTINCT state "+of))
+			require.NoError(t, first.Process.Signal(signal))
+			second := r.start("worker", "--slots", "4")
+			r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
+			require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another has taken it over")
+			release()
+			settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
+			_ = first.Process.Signal(syscall.SIGCONT)
+			serve.end(t)
+			r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+			if signal == syscall.SIGSTOP {
+				first.end(t)
+			}
+			second.end(t)
+			require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
+			r.whole()
+		})
+	}
+}
+
+// Without a state database there is nothing to take work from.
+func TestWorkerWithoutDatabase(t *testing.T) {
+	w := newWorlds(t, 1)
+	w.configure(t, "parquet:"+w.dir+"/lake", "'*'", "crm.leads")
+	code, _, errs := w.penstock(t, "worker")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "hint: `state: postgres://…`")
+}

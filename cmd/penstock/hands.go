@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
+)
+
+// hands do the units of a state database in this process. They are safe for
+// concurrent use.
+type hands struct {
+	*app
+	db    *postgres.Store
+	hand  fleet.Hand
+	slots int
+	bytes *pipeline.Budget // of all runs of this process // Invariant 6
+
+	mu   sync.Mutex
+	conf *config.Config
+	read time.Time       // when conf was
+	busy map[string]bool // pipeline and source of what is under way
+}
+
+// defaultSlots is how many sources a process works on at once.
+const defaultSlots = 8
+
+// openHands are the hands of this process, of a state database; nil where the
+// state is a folder.
+func (a *app) openHands(c *config.Config, j state.Journal, slots int) *hands {
+	db, ok := a.stateOf(c).(*postgres.Store)
+	if !ok {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	h := &hands{
+		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
+		hand: fleet.Hand{Units: j, Name: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), Life: a.life},
+	}
+	var room int64
+	for _, p := range c.Pipelines {
+		room = max(room, roomFor(c, p).budget)
+	}
+	h.bytes = pipeline.NewBudget(or(a.byteBudget, room, pipeline.DefaultByteBudget))
+	return h
+}
+
+// configure goes by another configuration from now on.
+func (h *hands) configure(c *config.Config) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conf, h.read = c, time.Now()
+}
+
+// work answers calls for units until ctx ends, and then gives back what is under
+// way, within ten seconds.
+func (h *hands) work(ctx context.Context) error {
+	pool, schema, err := h.db.Queue(ctx)
+	if err != nil {
+		return stateTrouble(err)
+	}
+	if err := inspectQueue(ctx, h.db); err != nil {
+		return stateTrouble(err)
+	}
+	return queue.Worker{
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Every: h.life / 6,
+		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
+	}.Run(ctx)
+}
+
+// run has a daemon do its share of the units, until ctx ends.
+func (h *hands) run(ctx context.Context) (wait func()) {
+	if h == nil || h.slots == 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for again := time.Second; ; again = min(2*again, time.Minute) {
+			err := h.work(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			h.log.Error("units cannot be worked on here; tried again soon", "error", err)
+			select {
+			case <-time.After(again):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+// How soon a call comes again that could not be answered.
+const (
+	unknownPause = time.Minute     // this process's configuration does not have the pipeline
+	busyPause    = 2 * time.Second // another run of the source is under way here
+	rereadPause  = 10 * time.Second
+)
+
+// answer does the units that a call is about, as far as they wait.
+func (h *hands) answer(ctx context.Context, call queue.Call) (time.Duration, error) {
+	c, p, ok := h.known(call)
+	if !ok {
+		h.log.Warn("a run of a pipeline or source that the configuration here does not have; left to other workers",
+			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
+		return unknownPause, nil
+	}
+	if !h.begin(p.Key()) {
+		return busyPause, nil
+	}
+	defer h.end(p.Key())
+	n, err := h.hand.Work(ctx, state.Claim{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source},
+		func(ctx context.Context, units []state.Unit) []state.Unit { return h.attempt(ctx, c, p, units) })
+	if n > 0 || err != nil {
+		return 0, err
+	}
+	return h.early(ctx, call)
+}
+
+// early says how soon to come again where a call came before its time: clocks
+// differ, and only the database's counts.
+func (h *hands) early(ctx context.Context, call queue.Call) (time.Duration, error) {
+	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Active: true, After: call.Unit - 1, Limit: 1})
+	if err != nil || len(units) == 0 || units[0].ID != call.Unit || units[0].Attempt != call.Attempt {
+		return 0, err
+	}
+	return busyPause, nil
+}
+
+// known finds the pipeline of a call, over the source of it alone. A source that
+// is new may stand in the configuration by now.
+func (h *hands) known(call queue.Call) (*config.Config, config.Pipeline, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	find := func() (config.Pipeline, bool) {
+		p, ok := h.conf.Pipeline(call.Pipeline)
+		if !ok || p.Many == (call.Source == "") {
+			return p, false
+		}
+		if !p.Many {
+			return p, true
+		}
+		_, ok = h.conf.Source(call.Source)
+		return p.Of(call.Source), ok
+	}
+	p, ok := find()
+	if !ok && time.Since(h.read) > rereadPause {
+		h.read = time.Now()
+		if c, err := h.load(); err == nil {
+			h.conf = c
+			h.redactor.Add(c.Secrets...) // Invariant 5
+			p, ok = find()
+		}
+	}
+	return h.conf, p, ok
+}
+
+func (h *hands) begin(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy[key] {
+		return false
+	}
+	h.busy[key] = true
+	return true
+}
+
+func (h *hands) end(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, key)
+}
+
+// attempt is one run over the streams of units, under the lease of the pipeline and
+// source: what a `sync` of them does. // Invariant 13
+func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline, units []state.Unit) []state.Unit {
+	m := &many{app: h.app, conf: c, pipeline: p}
+	u := units[0]
+	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
+	r, err := m.one(ctx, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, follow: func(pipeline.Event) {}})
+	if ctx.Err() != nil && len(r.Streams) == 0 {
+		r.Status = pipeline.StatusStopped
+	}
+	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
+	return fleet.Settle(units, r, err, h.final(ctx, err), time.Now(), h.redactor.Redact)
+}
+
+// final reports whether err would come again: it is about the configuration, and
+// not about a state database that was not to be had for a while.
+func (h *hands) final(ctx context.Context, err error) bool {
+	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
+}
