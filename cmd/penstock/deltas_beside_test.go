@@ -1,0 +1,54 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/state"
+)
+
+// TestWebhooksLandBeside: the table of single records shows what an event announced
+// when the list's does, and the next run finds both as the source has them.
+func TestWebhooksLandBeside(t *testing.T) { onEach(t, testWebhooksLandBeside) }
+
+func testWebhooksLandBeside(t *testing.T, to target) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["v2.contacts", "v2.contact"]`, to)
+	code, out, errs := p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	b, err := state.OpenInbox(t.Context(), filepath.Join(p.dir, "state"), state.InboxOptions{})
+	require.NoError(t, err)
+	defer b.Close()
+	contacts := p.ids(t, "v2.contacts")
+	p.write(t, "PUT", "/v2/contacts/"+contacts[0], `{"name":"Renamed"}`)
+	p.announce(t, b, "contact.updated", contacts[0])
+	p.write(t, "DELETE", "/v2/contacts/"+contacts[1], "")
+	p.announce(t, b, "contact.deleted", contacts[1])
+	var said bytes.Buffer
+	a := &app{config: p.config(), out: &said, err: &said, log: slog.New(slog.DiscardHandler)}
+	c, err := a.load()
+	require.NoError(t, err)
+	_, err = a.applyOne(t.Context(), a.newApplier(c, c.Pipelines[0], b, newTrims(c)))
+	require.NoError(t, err)
+	w := to.open(t)
+	for _, table := range []string{"v2_contacts", "v2_contact"} {
+		require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM "+table+" WHERE _penstock_via = 'webhook' AND name = 'Renamed'"), table)
+		require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM "+table+" WHERE _penstock_deleted_at IS NOT NULL"), table)
+	}
+	require.NoError(t, w.db.Close())
+	code, out, errs = p.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	if d := p.compare(t); len(d) > 0 {
+		t.Fatal(strings.Join(d, "\n"))
+	}
+	w = to.open(t)
+	defer w.db.Close()
+	require.EqualValues(t, 1, w.count(t, "SELECT count(*) FROM v2_contact WHERE _penstock_via = 'webhook' AND name = 'Renamed'"), "the next run has nothing to write")
+}
