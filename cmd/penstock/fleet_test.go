@@ -162,9 +162,10 @@ func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 func TestFleet(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
 			r := newFleet(t, 3, "@every 2s")
 			asked, release := r.hold("ws001")
-			serve := r.start("serve", "--slots", "0")
+			serve, other := r.start("serve", "--slots", "0"), r.start("serve", "--slots", "0")
 			r.until("SELECT count(DISTINCT source) FROM units", "3")
 			first := r.start("worker", "--slots", "4")
 			<-asked
@@ -180,6 +181,7 @@ func TestFleet(t *testing.T) {
 			settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
 			_ = first.Process.Signal(syscall.SIGCONT)
 			serve.end(t)
+			other.end(t)
 			r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
 			if signal == syscall.SIGSTOP {
 				first.end(t)
@@ -187,6 +189,12 @@ func TestFleet(t *testing.T) {
 			second.end(t)
 			require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
 			r.whole()
+			code, out, errs := r.penstock(t, "runs", "units", run, "--json")
+			require.Zero(t, code, errs)
+			require.Equal(t, 9, strings.Count(out, `"state":"done"`), out)
+			code, out, errs = r.penstock(t, "runs", "cancel", run)
+			require.Zero(t, code, errs)
+			require.Contains(t, out+errs, "0 units cancelled") // it has ended
 		})
 	}
 }

@@ -38,7 +38,7 @@ func (a *app) runsCmd() *cobra.Command {
 		},
 	}
 	addDestinationFlag(cmd, &to)
-	cmd.AddCommand(a.runsDiffCmd(), a.runsCancelCmd())
+	cmd.AddCommand(a.runsDiffCmd(), a.runsUnitsCmd(), a.runsCancelCmd())
 	return cmd
 }
 
