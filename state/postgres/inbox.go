@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -176,5 +175,6 @@ func (b *inbox) gather(first *delivery) []*delivery {
 	return group
 }
 
-// today counts days since 1970.
-func today() int64 { return time.Now().Unix() / (24 * 60 * 60) }
+// today counts days since 1970, by the database's clock: one host whose clock is
+// wrong must not have the others forget what was delivered.
+const today = "floor(extract(epoch FROM now()) / 86400)::integer"

@@ -36,7 +36,7 @@ func (b *inbox) Trim(ctx context.Context, source string, through int64) error {
 	}
 	err := b.change(ctx, b.s.change, func(tx pgx.Tx) error {
 		for _, table := range []string{"event_ids", "event_variants"} {
-			_, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "+table+" WHERE day < $1 LIMIT $2))", today()-keepIDs, forgetIDs)
+			_, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "+table+" WHERE day < "+today+" - $1::integer LIMIT $2))", keepIDs, forgetIDs)
 			if err != nil {
 				return err
 			}

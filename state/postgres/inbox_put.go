@@ -182,14 +182,14 @@ func (g *grouping) write(ctx context.Context) error {
 		for _, d := range g.firsts {
 			keys, digests, ordinals = append(keys, d.key[:]), append(digests, d.digest[:]), append(ordinals, d.event.Ordinal)
 		}
-		q.Queue("INSERT INTO event_ids SELECT *, $4::integer FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])", keys, digests, ordinals, today())
+		q.Queue("INSERT INTO event_ids SELECT *, "+today+" FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])", keys, digests, ordinals)
 	}
 	if len(g.others) > 0 {
 		var keys, digests [][]byte
 		for _, v := range g.others {
 			keys, digests = append(keys, v.key[:]), append(digests, v.digest[:])
 		}
-		q.Queue("INSERT INTO event_variants SELECT *, $3::integer FROM unnest($1::bytea[], $2::bytea[])", keys, digests, today())
+		q.Queue("INSERT INTO event_variants SELECT *, "+today+" FROM unnest($1::bytea[], $2::bytea[])", keys, digests)
 		q.Queue("UPDATE events SET conflict = true WHERE ordinal = ANY($1)", g.conflicts)
 	}
 	for name, h := range g.heads {

@@ -71,7 +71,7 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord) error {
 // OpenSlots implements [state.SlotBook]: this process's own, and those of processes
 // that are gone, which are its own from now on.
 func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
-	return j.adopt(ctx, pipeline, "(owner = $2 OR "+orphaned+")")
+	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
 // Orphans implements [state.SlotBook].
@@ -80,8 +80,11 @@ func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRec
 }
 
 func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
+	call := nonce()
 	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND "+whose+" RETURNING "+slotColumns, pipeline, j.process)
+		// What this call has taken already, and was not told of, is to be run as well.
+		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2, call = $3 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND (call = $3 OR "+whose+") RETURNING "+slotColumns,
+			pipeline, j.process, call)
 		if err != nil {
 			return err
 		}

@@ -110,18 +110,18 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 }
 
 // live renews the lease. It is ours until its time after a renewal was asked for
-// has passed, however late the answer came.
+// has passed, however late the answer came, or whether a renewal hangs.
 func (l *lease) live(ctx context.Context, asked time.Time) {
+	lose := sync.OnceFunc(func() { close(l.lost) })
+	end := time.AfterFunc(time.Until(asked.Add(l.s.sure())), lose)
+	defer end.Stop()
 	for {
-		left := time.Until(asked.Add(l.s.sure()))
-		if left <= 0 {
-			close(l.lost)
-			return
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(l.s.life()/4, left)):
+		case <-l.lost:
+			return
+		case <-time.After(l.s.life() / 4):
 		}
 		now := time.Now()
 		limited, cancel := context.WithDeadline(ctx, asked.Add(l.s.sure()))
@@ -130,11 +130,10 @@ func (l *lease) live(ctx context.Context, asked time.Time) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && kept:
+		case err == nil && !kept: // another has it
+			lose()
+		case err == nil && end.Reset(time.Until(now.Add(l.s.sure()))):
 			asked = now
-		case err == nil:
-			close(l.lost) // another has it
-			return
 		}
 	}
 }

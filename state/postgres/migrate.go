@@ -37,7 +37,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	if err := s.inspect(ctx, pool); errors.Is(err, state.ErrNewer) {
 		return 0, 0, fmt.Errorf("migrate: %w", err)
 	}
-	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{s.schema}.Sanitize()); err != nil {
+	if err := s.makeSchema(ctx, pool); err != nil {
 		return 0, 0, fmt.Errorf("migrate: %w", s.told(err))
 	}
 	p, err := s.provider(pool)
@@ -53,6 +53,23 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	}
 	to, err = p.GetDBVersion(ctx)
 	return from, to, err
+}
+
+// makeSchema makes the schema where there is none. IF NOT EXISTS would ask for the
+// right to make schemas even so, and two processes that do it at once would meet.
+func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
+			return err
+		}
+		var there bool
+		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", s.schema).Scan(&there)
+		if err != nil || there {
+			return err
+		}
+		_, err = tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{s.schema}.Sanitize())
+		return err
+	})
 }
 
 func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
