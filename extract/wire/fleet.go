@@ -129,6 +129,24 @@ func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time
 	return false, time.Minute, nil
 }
 
+// trade gives a leave for another where its time is over by now: its connection
+// took long to come about, or this process was stopped. It says how long to wait
+// for the other. g.mu is held. // Invariant 4
+func (s *slot) trade(now instant, longest time.Duration) (wait time.Duration, err error) {
+	if now.sub(s.given) <= lateToken {
+		return 0, nil
+	}
+	f := s.g.fleet
+	f.waiting++
+	defer func() { f.waiting-- }()
+	ok, wait, err := s.g.token(now, longest)
+	if ok {
+		s.given = now
+		return 0, nil
+	}
+	return min(wait, lookAgain), err
+}
+
 // prefetch asks for the next lease in time to go on without a pause.
 func (g *Governor) prefetch(now instant) {
 	f := g.fleet

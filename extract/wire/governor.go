@@ -246,6 +246,8 @@ func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
 			err = s.g.parked(b.gate.reason, b.gate.until)
 		case s.lapse != s.g.lapses:
 			err = errAsleep
+		case s.g.fleet != nil && wait <= 0:
+			wait, err = s.trade(now, longest)
 		}
 		return false
 	})

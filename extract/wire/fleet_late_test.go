@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Leaves whose connections come about late, or of a process that was stopped, are
+// not used in the time of others. // Invariant 4
+func TestFleetLateConnections(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limit := Rate{20, time.Second}
+		g := joinFleet(t, newDesk(2*time.Millisecond), Budget{Rate: limit})
+		var sent []time.Time
+		var slots []*slot
+		for range 30 { // of which none goes out before the last has leave to
+			s, err := g.acquire(t.Context(), time.Minute)
+			require.NoError(t, err)
+			slots = append(slots, s)
+		}
+		w := newWatch(t.Context(), Timeouts{Idle: time.Minute, Total: time.Hour})
+		defer w.stop()
+		for _, s := range slots {
+			s.hold(w, time.Minute)
+			require.NoError(t, w.ctx.Err())
+			s.wrote()
+			sent = append(sent, time.Now())
+		}
+		require.LessOrEqual(t, most(sent, limit.Window), limit.Limit)
+		for _, s := range slots {
+			s.done()
+		}
+		require.NoError(t, g.Close())
+	})
+}
