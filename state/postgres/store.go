@@ -97,7 +97,7 @@ func (s *Store) config() (*pgxpool.Config, error) {
 	for name, value := range map[string]string{
 		"application_name": "penstock", "TimeZone": "UTC", "synchronous_commit": "on", "client_min_messages": "warning", // Invariant 3
 		"default_transaction_isolation": "read committed", // who waits for a row sees what the one before has made of it
-		"statement_timeout": millis(statementTimeout), "lock_timeout": millis(lockTimeout),
+		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
 		"idle_in_transaction_session_timeout": millis(s.life()), // who has lost its leases keeps no row from others
 	} {
 		p[name] = value
