@@ -115,10 +115,11 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
 	var counted sourceClient
-	if err := counted.govern(ctx, at.State, a.stateOf(at), config.Client{Account: s.Account, Options: s.Options}); err != nil {
+	as := config.Client{Account: s.Account, Options: s.Options}
+	if err := counted.govern(ctx, a, at, &as); err != nil {
 		return err
 	}
-	client, err := wire.New(s.Options)
+	client, err := wire.New(as.Options)
 	if err != nil {
 		return errors.Join(err, counted.close())
 	}

@@ -37,6 +37,7 @@ type app struct {
 	holds      *holds             // of pipelines that this process works on at once; nil: one run is all it makes
 	lends      *lends             // destinations that parts of this process use at once; nil: each opens its own
 	stores     stores             // of state, that are open
+	governors  wire.Governors     // of the accounts that sources are read with
 	byteBudget int64              // of a run, if not the usual one
 	life       time.Duration      // of leases and units without a sign of it, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread

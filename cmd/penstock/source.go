@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/state"
 )
 
 // sourceClient is a configured source, ready to be read.
@@ -22,7 +20,8 @@ type sourceClient struct {
 	names  []string // of wires, in the order they were made
 	wires  map[string]*wire.Client
 
-	governors []*wire.Governor // of wires; each credential has one
+	governors map[*wire.Governor]*wire.Governor // the process's for those that the configuration made
+	leave     []func() error                    // gives each of them back
 }
 
 // openSource makes the clients that the streams need. adjust, if not nil, has
@@ -45,7 +44,7 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		if adjust != nil {
 			adjust(&cl.Options)
 		}
-		if err := s.govern(context.Background(), c.State, a.stateOf(c), cl); err != nil {
+		if err := s.govern(context.Background(), a, c, &cl); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 		w, err := wire.New(cl.Options)
@@ -65,25 +64,40 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 // counted.
 const budgetDir = "budget"
 
-// govern makes a client's budget one with those of all processes that have the
-// same state folder. Without that there is no lawful request: two processes
-// would spend it twice. // Invariant 4
-func (s *sourceClient) govern(ctx context.Context, st config.State, store state.Store, cl config.Client) (err error) {
-	if slices.Contains(s.governors, cl.Governor) {
+// govern has a client ask the governor that all sources of this process with its
+// account share, whose budget is one with those of all processes that have the
+// same state. Without that there is no lawful request: two processes would spend
+// it twice. // Invariant 4
+func (s *sourceClient) govern(ctx context.Context, a *app, c *config.Config, cl *config.Client) error {
+	if g := s.governors[cl.Governor]; g != nil {
+		cl.Governor = g
 		return nil
 	}
-	if ledger, many := store.(wire.Ledger); many {
-		if err := cl.Governor.ShareIn(ctx, ledger, cl.Account); err != nil {
-			return stateTrouble(fmt.Errorf("open source %s: %w", cl.Options.Name, err))
+	name := c.State.Dir + c.State.URL.Reveal() + " " + wire.BookName(cl.Account)
+	g, leave, err := a.governors.Open(name, cl.Governor, func(g *wire.Governor) error { return a.share(ctx, c, g, cl.Account) })
+	if err != nil {
+		return fmt.Errorf("open source %s: %w", cl.Options.Name, err)
+	}
+	if s.governors == nil {
+		s.governors = map[*wire.Governor]*wire.Governor{}
+	}
+	s.governors[cl.Governor], s.leave = g, append(s.leave, leave)
+	cl.Governor = g
+	return nil
+}
+
+// share makes a governor one with those of other processes, by a ledger in the
+// database of the state or by a file in its folder.
+func (a *app) share(ctx context.Context, c *config.Config, g *wire.Governor, account wire.Secret) error {
+	if ledger, many := a.stateOf(c).(wire.Ledger); many {
+		if err := g.ShareIn(ctx, ledger, account); err != nil {
+			return stateTrouble(err)
 		}
-		s.governors = append(s.governors, cl.Governor)
 		return nil
 	}
-	if err := cl.Governor.Share(filepath.Join(st.Dir, budgetDir), cl.Account); err != nil {
-		return usage("`state:` in the configuration names the folder, in which all runs on this machine count their requests; let penstock write to it",
-			"open source %s: %w", cl.Options.Name, err)
+	if err := g.Share(filepath.Join(c.State.Dir, budgetDir), account); err != nil {
+		return usage("`state:` in the configuration names the folder, in which all runs on this machine count their requests; let penstock write to it", "%w", err)
 	}
-	s.governors = append(s.governors, cl.Governor)
 	return nil
 }
 
@@ -152,8 +166,8 @@ func (s *sourceClient) close() error {
 	for _, w := range s.wires {
 		errs = append(errs, w.Close())
 	}
-	for _, g := range s.governors {
-		errs = append(errs, g.Close())
+	for _, leave := range s.leave {
+		errs = append(errs, leave())
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"hash/crc32"
+	"os"
 	"time"
 	"unsafe"
 )
@@ -39,6 +40,8 @@ type member struct {
 	id     uint64
 	seen   instant
 	unsent int64 // requests that have leave to go, and have not gone
+	pid    int64 // of its process
+	home   int64 // where that number means it; 0: unknown
 }
 
 const (
@@ -66,9 +69,24 @@ func (b *book) member(id uint64, now instant) *member {
 		}
 	}
 	if free != nil {
-		*free = member{id: id, seen: now}
+		*free = member{id: id, seen: now, pid: int64(os.Getpid()), home: home()}
 	}
 	return free
+}
+
+// bury frees the places of members whose process is known to be dead: nobody waits
+// for what they had leave for. It may have gone out just before, and counts as sent
+// now. // Invariant 4
+func (b *book) bury(now instant) (changed bool) {
+	for i := range b.members {
+		m := &b.members[i]
+		if !m.alive(now) || m.home == 0 || m.home != home() || !gone(int(m.pid)) {
+			continue
+		}
+		b.ledger.note(now.add(b.ledger.longest()), uint32(max(0, m.unsent)))
+		*m, changed = member{}, true
+	}
+	return changed
 }
 
 // shared reports whether another member than id is alive.

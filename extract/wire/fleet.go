@@ -190,7 +190,7 @@ func (g *Governor) ask() {
 func (g *Governor) exchange(ctx context.Context, want int) error {
 	f := g.fleet
 	g.mu.Lock()
-	heard, sent, trip := f.heard, f.sent, f.trip
+	heard, sent, trip, plan := f.heard, f.sent, f.trip, g.plan
 	slack := lateToken + min(2*g.book.ledger.guard, meanGuard)
 	g.mu.Unlock()
 	var a purse
@@ -201,7 +201,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	err := f.ledger.ChangeBudget(ctx, f.name, func(now time.Time, kept []byte) ([]byte, error) {
 		var err error
 		at = now
-		if a, err = openPurse(kept, g.plan, instant(now.UnixNano())); err != nil {
+		if a, err = openPurse(kept, plan, instant(now.UnixNano())); err != nil {
 			return nil, err
 		}
 		a.tell(heard, sent, slack)

@@ -134,9 +134,13 @@ func (g *Governor) revise(f func(b *book, now instant) bool) (changed bool, err 
 	if !g.joined.IsZero() && g.book.layout != bookLayout && !g.book.blank() {
 		return false, errRelease
 	}
+	joins := g.joined.IsZero()
 	changed = g.restore()
 	now := g.now()
 	g.book.turn(now)
+	if joins {
+		changed = g.book.bury(now) || changed
+	}
 	m := g.book.member(g.id, now)
 	if m == nil {
 		return false, errCrowded
