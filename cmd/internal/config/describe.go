@@ -131,7 +131,7 @@ func (d *describer) kinds(p place, s sighting) ([]*jsonSchema, error) {
 		items, err := d.describe(append(slices.Clone(p), anyEntry))
 		return []*jsonSchema{{Type: "array", Items: items}}, err
 	case s.number:
-		return []*jsonSchema{{Type: "integer", Minimum: &s.low, Maximum: &s.high}, {Type: "string", Pattern: `^[0-9_]+$|\$\{`}}, nil
+		return []*jsonSchema{{Type: "integer", Minimum: &s.low, Maximum: &s.high}, {Type: "string", Pattern: `^[0-9_]+$|\{`}}, nil
 	case s.words != nil:
 		return []*jsonSchema{{Enum: enum(s.words)}, reference()}, nil
 	case s.single:
@@ -146,8 +146,11 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 	m := &jsonSchema{Type: "object", Additional: false}
 	if s.keys == nil {
 		of, err := d.describe(append(slices.Clone(p), anyKey))
+		if err != nil {
+			return nil, err
+		}
 		m.Additional = of
-		return m, err
+		return m, d.properties(m, p, s.beside)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
 		return &jsonSchema{Type: "object"}, nil // it has been described, around this
@@ -156,19 +159,27 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 	defer func() { d.above = d.above[:len(d.above)-1] }()
 	slices.Sort(s.needs)
 	m.Required, m.Properties = slices.Compact(s.needs), map[string]*jsonSchema{}
-	for _, key := range s.keys {
+	return m, d.properties(m, p, s.keys)
+}
+
+// properties adds what may stand under each key of a mapping.
+func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
+	for _, key := range keys {
 		of, err := d.describe(append(slices.Clone(p), key))
 		if err != nil {
-			return nil, err
+			return err
+		}
+		if m.Properties == nil {
+			m.Properties = map[string]*jsonSchema{}
 		}
 		m.Properties[key] = of
 	}
-	return m, nil
+	return nil
 }
 
-// reference is a value that is filled in from elsewhere, so that only the reader
-// can say whether it fits.
-func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\$\{`} }
+// reference is a value that is filled in from elsewhere, ${…} or a {field} of a
+// row, so that only the reader can say whether it fits.
+func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
 // enum are words as YAML has them: true is no text there.
 func enum(words []string) []any {

@@ -195,3 +195,20 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	require.NoError(t, json.NewDecoder(io.Reader(bytes.NewReader(text))).Decode(s))
 	return s
 }
+
+// TestListedSourcesAreValid holds a list of sources and its template against the
+// schema: fields of a row may stand where words are wanted, and other keys may not.
+func TestListedSourcesAreValid(t *testing.T) {
+	t.Parallel()
+	valid := judge(t)
+	file := func(from, template string) []byte {
+		return []byte("version: 1\nsources: {from: " + from + ", template: " + template + "}\n" +
+			"destinations: {w: \"duckdb:w.duckdb\"}\npipelines: {all: {from: \"*\", to: w, streams: v2.contacts}}\n")
+	}
+	template := `{v2: {base_url: "{url}", plan: "{plan}", auth: {api_key: "{key}"}}}`
+	for _, from := range []string{"{file: ws.csv, secret: [key]}", "{command: [list, all], timeout: 10s}", "{query: SELECT 1, of: w, name: id}"} {
+		require.NoError(t, valid(file(from, template)), from)
+	}
+	require.Error(t, valid(file("{files: ws.csv}", template)))
+	require.Error(t, valid(file("{file: ws.csv}", "{v3: {}}")))
+}

@@ -45,6 +45,7 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 	var template ast.Node
 	var all []Source
 	es, ok := r.entries(n, "sources")
+	r.saw(n, sighting{beside: []string{"from", "template"}})
 	if ok && len(es) == 0 {
 		r.fault(posOf(n), "sources is empty")
 	}
@@ -59,6 +60,9 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 		default:
 			all = append(all, r.source(e))
 		}
+	}
+	if r.seen != nil && template != nil {
+		r.source(entry{key: "template", at: posOf(template), value: template}) // who describes it has no rows
 	}
 	switch l := c.Listing; {
 	case l == nil && template == nil:

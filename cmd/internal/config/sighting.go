@@ -15,6 +15,7 @@ type sighting struct {
 	mapping bool
 	keys    []string // of a mapping that knows its keys; nil for one with keys of the user's choice
 	needs   []string // keys that a mapping cannot do without
+	beside  []string // keys with a meaning of their own beside those of the user's choice
 	list    bool
 	single  bool
 	words   []string // of which a single value is one
@@ -38,7 +39,7 @@ func (s *sighting) add(o sighting) {
 	if o.keys != nil {
 		s.keys = o.keys
 	}
-	s.needs = append(s.needs, o.needs...)
+	s.needs, s.beside = append(s.needs, o.needs...), append(s.beside, o.beside...)
 	if o.words != nil {
 		s.words = o.words
 	}
