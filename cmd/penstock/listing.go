@@ -30,7 +30,7 @@ const (
 // listed reads a list of sources. Its errors hold nothing of a row, which may be
 // secret. // Invariant 5
 func (a *app) listed(l config.Listing) ([]config.Row, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+	ctx, cancel := context.WithTimeout(a.lasting(), l.Timeout)
 	defer cancel()
 	switch {
 	case l.File != "":
@@ -93,23 +93,34 @@ func csvRows(text []byte) (rows []config.Row, err error) {
 	return rows, nil
 }
 
-// jsonRows reads objects, in an array or one after the other.
+// jsonRows reads objects, in an array or one after the other, to the very end: of
+// a list that breaks off, the sources behind would be left out and nobody told.
 func jsonRows(text []byte) ([]config.Row, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+	array := bytes.HasPrefix(bytes.TrimSpace(text), []byte("["))
+	if array {
 		if _, err := d.Token(); err != nil {
 			return nil, errors.New("it is no JSON")
 		}
 	}
 	var rows []config.Row
+	line := func() int { return 1 + bytes.Count(text[:d.InputOffset()], []byte("\n")) }
 	for d.More() {
-		line := 1 + bytes.Count(text[:d.InputOffset()], []byte("\n"))
+		at := line()
 		var fields map[string]any
 		if err := d.Decode(&fields); err != nil {
-			return nil, fmt.Errorf("line %d: want JSON objects", line)
+			return nil, fmt.Errorf("line %d: want JSON objects", at)
 		}
-		rows = append(rows, config.Row{Line: line, Fields: asTexts(fields)})
+		rows = append(rows, config.Row{Line: at, Fields: asTexts(fields)})
+	}
+	if array {
+		if _, err := d.Token(); err != nil {
+			return nil, fmt.Errorf("line %d: the list has no end", line())
+		}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("line %d: want nothing behind the JSON objects", line())
 	}
 	return rows, nil
 }
@@ -140,19 +151,26 @@ func asTexts(fields map[string]any) map[string]string {
 }
 
 // listedBy runs a command, which no shell reads, and takes the JSON objects that
-// it prints. It is given no input, and what it says on stderr is its own.
+// it prints. It is given no input, and what it says on stderr is its own. With it
+// ends what it has begun. // Invariant 15
 func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &bounded{most: mostBytes}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, os.Stderr, commandGrace
+	together(cmd)
 	err := cmd.Run()
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, fmt.Errorf("command %s: %w", argv[0], context.Cause(ctx))
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("command %s: it took longer than its timeout", argv[0])
 	case out.over:
 		return nil, fmt.Errorf("command %s: it printed more than %d bytes", argv[0], mostBytes)
 	case err != nil:
 		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	}
+	if len(bytes.TrimSpace(out.Bytes())) == 0 {
+		return nil, fmt.Errorf("command %s: it printed nothing; want JSON objects, or [] for none", argv[0])
 	}
 	rows, err := jsonRows(out.Bytes())
 	if err != nil {

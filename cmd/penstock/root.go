@@ -29,7 +29,8 @@ type app struct {
 	out, err io.Writer
 	screen   *screen // err, with progress below the messages
 	log      *slog.Logger
-	started  bool // the command line was understood
+	started  bool            // the command line was understood
+	ends     context.Context // of the process; see lasting
 
 	redactor  *wire.Redactor                                               // of a daemon: knows every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
@@ -53,6 +54,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (a *app) execute(ctx context.Context, args []string) int {
+	a.ends = ctx
 	a.log = slog.New(slog.DiscardHandler)
 	out := &outlet{Writer: a.out}
 	a.out = out
@@ -74,6 +76,15 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	a.complain(err)
 	return codeOf(ctx, err)
+}
+
+// lasting is done when the process is told to end. Reading a configuration asks for
+// it, which commands and databases may be part of. // Invariant 15
+func (a *app) lasting() context.Context {
+	if a.ends == nil {
+		return context.Background()
+	}
+	return a.ends
 }
 
 // root is the command line, without what it does.

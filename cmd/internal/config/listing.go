@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -225,50 +226,50 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 	return s
 }
 
+// templateWord is what a template's text may hold besides letters that stand for
+// themselves: an escape, something that is looked up, or a field of the row.
+var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
+
 // fill puts the fields of the row at hand into a template's text: {field}, and
 // in what is looked up, as ${KEY_{name}} or ${file:keys/{name}}, the source's name
-// alone, which is safe there. What a row holds is never looked up itself.
+// alone, which is safe there. What a row holds is never looked up itself, whatever
+// it stands beside: the template's own words are expanded apart from it. Text that
+// is of no template is expanded as it is.
 func (r *reader) fill(raw string, at Pos) (string, bool) {
 	if r.row == nil {
-		return raw, true
+		return r.expand(raw, at)
 	}
-	var b strings.Builder
-	for rest := raw; rest != ""; {
-		i := strings.IndexAny(rest, "${")
-		if i < 0 {
-			b.WriteString(rest)
-			break
-		}
-		b.WriteString(rest[:i])
-		rest = rest[i:]
-		switch {
-		case strings.HasPrefix(rest, "${"):
-			end := strings.Index(strings.ReplaceAll(rest, "{name}", "\x00name\x00"), "}")
-			if end < 0 {
-				b.WriteString(rest) // which is told when it is looked up
-				return b.String(), true
-			}
-			b.WriteString(strings.ReplaceAll(rest[:end+1], "{name}", r.rowName))
-			rest = rest[end+1:]
-		case rest[0] == '$':
-			b.WriteByte('$')
-			rest = rest[1:]
-		default:
-			field, after, closed := strings.Cut(rest[1:], "}")
-			value, known := r.row[field]
-			switch {
-			case !closed:
-				b.WriteString(rest)
-				return b.String(), true
-			case field == "name":
-				value = r.rowName
-			case !known:
-				r.fault(at, "the row of source %s has no field {%s}", r.rowName, field)
-				return "", false
-			}
-			b.WriteString(strings.ReplaceAll(value, "${", "$${"))
-			rest = after
-		}
+	var b, own strings.Builder
+	all := true
+	put := func(text string, ok bool) {
+		b.WriteString(text)
+		all = all && ok
 	}
-	return b.String(), true
+	from := 0
+	for _, m := range templateWord.FindAllStringIndex(raw, -1) {
+		word := raw[m[0]:m[1]]
+		own.WriteString(raw[from:m[0]])
+		from = m[1]
+		if strings.HasPrefix(word, "$") {
+			own.WriteString(strings.ReplaceAll(word, "{name}", r.rowName))
+			continue
+		}
+		put(r.expand(own.String(), at))
+		own.Reset()
+		put(r.field(word[1:len(word)-1], at))
+	}
+	put(r.expand(own.String()+raw[from:], at))
+	return b.String(), all
+}
+
+// field is a field of the row at hand.
+func (r *reader) field(name string, at Pos) (string, bool) {
+	if name == "name" {
+		return r.rowName, true
+	}
+	value, ok := r.row[name]
+	if !ok {
+		r.fault(at, "the row of source %s has no field {%s}", r.rowName, name)
+	}
+	return value, ok
 }

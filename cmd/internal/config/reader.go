@@ -335,9 +335,7 @@ func (r *reader) scalar(n ast.Node, what string) (scalar, bool) {
 	}
 	r.saw(n, sighting{single: true})
 	text, ok := r.fill(s.raw, s.at)
-	if ok {
-		s.value, ok = r.expand(text, s.at)
-	}
+	s.value = text
 	return s, ok
 }
 

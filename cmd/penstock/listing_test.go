@@ -1,0 +1,67 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJSONRowsReadsToTheEnd(t *testing.T) {
+	for text, want := range map[string]int{
+		`[{"name":"a"},{"name":"b"}]`: 2, "{\"name\":\"a\"}\n{\"name\":\"b\"}\n": 2, "[]": 0, " [ {\"name\":\"a\"} ]\n": 1,
+	} {
+		rows, err := jsonRows([]byte(text))
+		require.NoError(t, err, text)
+		require.Len(t, rows, want, text)
+	}
+	for _, text := range []string{
+		`[{"name":"a"},`, `[{"name":"a"}`, `[`, `[{"name":"a"}]]`, `[{"name":"a"}] rubbish`, "{\"name\":\"a\"}\n}\n", "]", "{\"name\":\"a\"}\nsk_secret", `{"name":"a`, `[1]`,
+	} {
+		_, err := jsonRows([]byte(text))
+		require.Error(t, err, text)
+		require.NotContains(t, err.Error(), "sk_secret")
+	}
+}
+
+// TestListingCommandEnds ends a command that hangs, and what it has begun, with
+// the process.
+func TestListingCommandEnds(t *testing.T) {
+	child, pid := filepath.Join(t.TempDir(), "child"), 0
+	ctx, cancel := context.WithCancelCause(t.Context())
+	begun := make(chan bool, 1)
+	go func() {
+		begun <- assert.Eventually(t, func() bool {
+			text, _ := os.ReadFile(child)
+			n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			pid = n
+			return err == nil
+		}, 30*time.Second, 5*time.Millisecond)
+		cancel(&stopped{signal: syscall.SIGTERM})
+	}()
+	_, err := listedBy(ctx, []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + child + "; wait"})
+	require.True(t, <-begun)
+	require.ErrorContains(t, err, "stopped by terminated")
+	require.Eventually(t, func() bool { return gone(pid) }, 30*time.Second, 5*time.Millisecond, "its child lives on")
+	_, err = listedBy(t.Context(), []string{"/bin/sh", "-c", ":"})
+	require.ErrorContains(t, err, "printed nothing")
+}
+
+// gone reports whether no process has the id, or one whose end nobody has taken note of.
+func gone(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") Z ")
+}
