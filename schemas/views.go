@@ -141,22 +141,38 @@ func (v View) Lacks(tables map[string]Table) []string {
 }
 
 // Query is the view's SELECT over tables, of each only the rows that stand and
-// the columns that it needs.
+// the columns that it needs. Where sources share the tables, it is one for each
+// of them, which the first column names: equal ids of two are two records.
 func (v View) Query(tables map[string]Table) string {
-	return viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
+	owner := ""
+	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
+		owner = at[1]
+	}
+	query := viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
 		name := place[1 : len(place)-1]
-		return standing(tables[name], v.Needs[name])
+		return standing(tables[name], v.Needs[name], owner != "")
 	})
+	if owner == "" {
+		return query
+	}
+	return "SELECT * FROM (SELECT DISTINCT " + quote(ColSource) + " FROM " + quote(tables[owner].Name) + ") penstock_of CROSS JOIN LATERAL (" + query + ") penstock_one"
 }
 
-// standing selects the rows of a table which the source last had.
-func standing(t Table, needs map[string]Kind) string {
+func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
+
+// standing selects the rows of a table which the source last had: of a table
+// that sources share, the one at hand.
+func standing(t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {
 		columns = append(columns, quote(name))
 	}
 	slices.Sort(columns)
 	list, from, alive := strings.Join(columns, ", "), quote(t.Name), quote(ColDeletedAt)+" IS NULL"
+	ours, owner := "", ""
+	if shared {
+		ours, owner = " AND "+quote(ColSource)+" = penstock_of."+quote(ColSource), quote(ColSource)+", "
+	}
 	switch {
 	case t.Mode == History:
 		alive = quote(ColValidTo) + " IS NULL"
@@ -165,11 +181,11 @@ func standing(t Table, needs map[string]Kind) string {
 		for _, k := range t.Key {
 			key = append(key, quote(k))
 		}
-		from = fmt.Sprintf("(SELECT %s, row_number() OVER (PARTITION BY %s ORDER BY %s DESC, %s DESC) AS penstock_newest FROM %s) v",
-			list, strings.Join(key, ", "), quote(ColRun), quote(ColSyncedAt), from)
+		from = fmt.Sprintf("(SELECT %s%s, row_number() OVER (PARTITION BY %s%s ORDER BY %s DESC, %s DESC) AS penstock_newest FROM %s) v",
+			owner, list, owner, strings.Join(key, ", "), quote(ColRun), quote(ColSyncedAt), from)
 		alive = "penstock_newest = 1"
 	}
-	return "(SELECT " + list + " FROM " + from + " WHERE " + alive + ")"
+	return "(SELECT " + list + " FROM " + from + " WHERE " + alive + ours + ")"
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -64,3 +64,17 @@ func TestViewQuery(t *testing.T) {
 		require.Equal(t, want, v.Query(map[string]Table{"t": {Name: "t", Key: []string{"id"}, Mode: mode}}), mode)
 	}
 }
+
+func TestViewQueryShared(t *testing.T) {
+	v := View{SQL: "SELECT a FROM {t} x", Needs: map[string]map[string]Kind{"t": {"a": KindAny}}}
+	columns := arrow.NewSchema([]arrow.Field{Field(ColSource, Text, ""), Field("a", Text, "/a")}, nil)
+	for mode, rows := range map[Mode]string{
+		Merge: `"t" WHERE "_penstock_deleted_at" IS NULL`,
+		Append: `(SELECT "_penstock_source", "a", row_number() OVER (PARTITION BY "_penstock_source", "id" ` +
+			`ORDER BY "_penstock_run" DESC, "_penstock_synced_at" DESC) AS penstock_newest FROM "t") v WHERE penstock_newest = 1`,
+	} {
+		want := `SELECT * FROM (SELECT DISTINCT "_penstock_source" FROM "t") penstock_of CROSS JOIN LATERAL (SELECT a FROM (SELECT "a" FROM ` +
+			rows + ` AND "_penstock_source" = penstock_of."_penstock_source") x) penstock_one`
+		require.Equal(t, want, v.Query(map[string]Table{"t": {Name: "t", Key: []string{"id"}, Columns: columns, Mode: mode}}), mode)
+	}
+}

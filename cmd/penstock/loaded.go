@@ -28,7 +28,13 @@ func (d *reader) tables(ctx context.Context) (map[string]schemas.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tablesOf(changes)
+	all, err := tablesOf(changes)
+	if d.conf.Shared(d.of) { // files do not tell whose rows they have, their folders do
+		for name, t := range all {
+			all[name] = load.ShareTable(t)
+		}
+	}
+	return all, err
 }
 
 // tablesOf are the tables that changes have made, penstock's own left out.

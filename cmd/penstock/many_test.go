@@ -235,3 +235,39 @@ func TestPlacedSources(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// TestViewsOfManySources answers the questions of the views for each source that
+// shares the tables, also where two have the same ids, as each alone answers.
+func TestViewsOfManySources(t *testing.T) { onEach(t, testViewsOfManySources) }
+
+func testViewsOfManySources(t *testing.T, to target) {
+	w := newWorlds(t, 4) // ws003 has the records of ws000
+	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
+	code, out, errs := w.penstock(t, "sync")
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	code, out, errs = w.penstock(t, "views", "--json")
+	require.Zero(t, code, errs)
+	possible := 0
+	for line := range strings.Lines(out) {
+		var v viewLine
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		if v.SQL == "" {
+			continue
+		}
+		possible++
+		code, out, errs := w.penstock(t, "query", "--json", "SELECT * FROM ("+v.SQL+") v ORDER BY 1, 2, 3, 4, 5")
+		require.Zero(t, code, "%s: %s", v.SQL, errs)
+		answers := map[string]string{}
+		for line := range strings.Lines(out) {
+			var row struct {
+				Source string `json:"_penstock_source"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &row))
+			answers[row.Source] += strings.ReplaceAll(line, row.Source, "")
+		}
+		require.NotEmpty(t, answers["ws000"], v.Name)
+		require.Equal(t, answers["ws000"], answers["ws003"], v.Name)
+		require.NotEqual(t, answers["ws000"], answers["ws001"], v.Name)
+	}
+	require.GreaterOrEqual(t, possible, 2)
+}
