@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,7 +136,7 @@ func (r *fleetRig) whole() {
 		require.Equal(r.t, len(want), different, name)
 	}
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')"))
-	require.Equal(r.t, "0", r.text("SELECT count(*) FROM leases WHERE name LIKE 'pipeline %' AND until > clock_timestamp() + interval '3 seconds'"))
+	r.until("SELECT count(*) FROM leases WHERE name LIKE 'pipeline %' AND until > clock_timestamp()", "0")
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
@@ -197,6 +199,36 @@ func TestFleet(t *testing.T) {
 			require.Contains(t, out+errs, "0 units cancelled") // it has ended
 		})
 	}
+}
+
+// Processes of a fleet are killed at random, again and again: PENSTOCK_TEST_TRIALS
+// says how often.
+func TestFleetKilled(t *testing.T) {
+	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
+	if err != nil {
+		t.Skip("PENSTOCK_TEST_TRIALS says how many kills")
+	}
+	r := newFleet(t, 6, "@every 3s")
+	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "0"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
+	var all []*fellow
+	for _, k := range kinds {
+		all = append(all, r.start(k...))
+	}
+	for range kills {
+		time.Sleep(200*time.Millisecond + rand.N(time.Second))
+		i := rand.N(len(kinds))
+		all[i].kill()
+		all[i] = r.start(kinds[i]...)
+	}
+	ran := r.text("SELECT count(*) FROM slots WHERE state = 'ran'")
+	require.Eventually(t, func() bool { return r.text("SELECT count(*) > "+ran+" FROM slots WHERE state = 'ran'") == "true" }, 2*time.Minute, 50*time.Millisecond)
+	all[0].end(t)
+	all[1].end(t)
+	r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+	all[2].end(t)
+	all[3].end(t)
+	r.whole()
+	t.Log(kills, "kills;", r.text("SELECT count(*) FROM slots WHERE state = 'ran'"), "slots ran,", r.text("SELECT count(*) FROM units"), "units kept, the most attempts", r.text("SELECT max(attempt) FROM units"))
 }
 
 // Without a state database there is nothing to take work from.
