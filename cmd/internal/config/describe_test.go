@@ -122,10 +122,14 @@ var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 func everyConfiguration(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	readme, err := os.ReadFile("../../../README.md")
+	pages, err := filepath.Glob("../../penstock/guide/*.md")
 	require.NoError(t, err)
-	for _, m := range fence.FindAllSubmatch(readme, -1) {
-		all["README.md: "+string(m[1][:min(30, len(m[1]))])] = m[1]
+	for _, page := range append(pages, "../../../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range fence.FindAllSubmatch(text, -1) {
+			all[filepath.Base(page)+": "+string(m[1][:min(30, len(m[1]))])] = m[1]
+		}
 	}
 	all["pipelines.yaml"], err = os.ReadFile("../../../pipelines.yaml")
 	require.NoError(t, err)
