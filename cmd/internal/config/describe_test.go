@@ -172,8 +172,11 @@ func TestSchemaKnowsWhatTheReaderKnows(t *testing.T) {
 			return
 		}
 		places++
-		file := []byte(p.file("{penstok: 1}"))
-		require.ErrorContains(t, parse(file), `unknown key "penstok"`, "%s", p)
+		file, fault := []byte(p.file("{penstok: 1}")), `unknown key "penstok"`
+		if schemaOf(t, s.Additional) != nil {
+			fault = "penstok is a number" // any other key is a name
+		}
+		require.ErrorContains(t, parse(file), fault, "%s", p)
 		require.Error(t, valid(file), "%s", p)
 		for key, of := range s.Properties {
 			at := append(slices.Clone(p), key)
