@@ -159,6 +159,9 @@ func TestSchemaKnowsWhatTheReaderKnows(t *testing.T) {
 	places := 0
 	var walk func(s *jsonSchema, p place)
 	walk = func(s *jsonSchema, p place) {
+		if slices.Equal(p, place{"sources", "template"}) {
+			return // it is read with the rows of a list: see TestListedSourcesAreValid
+		}
 		for _, one := range s.AnyOf {
 			walk(one, p)
 		}
