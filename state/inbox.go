@@ -66,12 +66,10 @@ type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
 	quota    int64
-	room     func(context.Context, []*delivery) error // roomFor
+	room     func(context.Context, []*Delivery) error // roomFor
 
-	queue   chan *delivery // unbuffered: who could send is sure of an answer
-	closing chan struct{}
-	close   func() error
-	writer  sync.WaitGroup
+	groups *Groups
+	close  func() error
 
 	mu      sync.Mutex // held by whoever changes the file
 	account *account   // what the file says; nil where that has to be read again
@@ -88,20 +86,19 @@ func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, err
 	if err != nil {
 		return nil, err
 	}
-	b := &InboxFile{file: f, quota: o.Quota, queue: make(chan *delivery), closing: make(chan struct{})}
+	b := &InboxFile{file: f, quota: o.Quota}
 	if b.quota == 0 {
 		b.quota = defaultQuota
 	}
 	b.room = b.roomFor
 	b.close = sync.OnceValue(func() error {
-		close(b.closing)
-		b.writer.Wait()
+		b.groups.Close()
 		return f.Close()
 	})
 	if b.compiled, err = compile(ctx, f.write); err != nil {
 		return nil, errors.Join(fmt.Errorf("open inbox: %w", err), f.Close())
 	}
-	b.writer.Go(b.write)
+	b.groups = NewGroups(1, b.commit)
 	return b, nil
 }
 
@@ -113,9 +110,9 @@ func ReadInbox(ctx context.Context, dir string) (*InboxFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &InboxFile{file: f, queue: make(chan *delivery), closing: make(chan struct{})}
+	b := &InboxFile{file: f, groups: NewGroups(0, nil)}
 	b.close = sync.OnceValue(f.Close)
-	close(b.closing)
+	b.groups.Close()
 	return b, nil
 }
 
@@ -135,24 +132,5 @@ func (b *InboxFile) Close() error { return b.close() }
 // body was trimmed or not; a delivery without an id is always new. With a
 // cancelled ctx the delivery may have been kept or not.
 func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
-	d, err := newDelivery(e)
-	if err != nil {
-		return "", fmt.Errorf("append to inbox: %w", err)
-	}
-	select {
-	case b.queue <- d:
-	case <-b.closing:
-		return "", fmt.Errorf("append to inbox: %w", ErrInboxClosed)
-	case <-ctx.Done():
-		return "", fmt.Errorf("append to inbox: %w", ctx.Err())
-	}
-	select {
-	case <-d.done:
-	case <-ctx.Done():
-		return "", fmt.Errorf("append to inbox: %w", ctx.Err())
-	}
-	if d.err != nil {
-		return "", fmt.Errorf("append to inbox: %w", d.err)
-	}
-	return d.was, nil
+	return b.groups.Append(ctx, e)
 }

@@ -113,7 +113,7 @@ func BenchmarkAcknowledge(b *testing.B) {
 	inbox, err := OpenInbox(b.Context(), b.TempDir(), InboxOptions{})
 	require.NoError(b, err)
 	groups := 0
-	inbox.room = func(ctx context.Context, g []*delivery) error {
+	inbox.room = func(ctx context.Context, g []*Delivery) error {
 		groups++
 		return inbox.roomFor(ctx, g)
 	}

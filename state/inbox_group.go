@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,83 +11,17 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A group is what is written and synced at once: whatever has come while the one
-// before it was.
-const (
-	groupEvents = 512
-	groupBytes  = 8 << 20
-)
-
-// eventOverhead is what the quota counts for a row beside its texts.
-const eventOverhead = 128
-
-// delivery is an event on its way into the file.
-type delivery struct {
-	event  Event
-	key    identity // zero for an event without an id
-	digest digest
-	header []byte
-	size   int64
-
-	done chan struct{} // closed once the rest is known
-	was  Appended
-	err  error
-}
-
-// conflict is the value of the column of this name.
-func (d *delivery) conflict() int {
-	if d.was == Conflicting {
+// conflictOf is the value of the column of this name.
+func conflictOf(d *Delivery) int {
+	if d.Was == Conflicting {
 		return conflictLater
 	}
 	return conflictNone
 }
 
-func newDelivery(e Event) (*delivery, error) {
-	header, err := json.Marshal(e.Header)
-	if err != nil {
-		return nil, fmt.Errorf("encode header: %w", err)
-	}
-	d := &delivery{event: e, digest: digestOf(e.Body), header: header, done: make(chan struct{})}
-	if e.ID != "" {
-		d.key = identityOf(e.Source, e.ID)
-	}
-	d.size = int64(len(e.ID) + len(e.Type) + len(e.Scheme) + len(header) + len(e.Body) + eventOverhead)
-	return d, nil
-}
-
-// write writes groups until the inbox is closed.
-func (b *InboxFile) write() {
-	for {
-		select {
-		case d := <-b.queue:
-			group := b.gather(d)
-			b.commit(group)
-			for _, d := range group {
-				close(d.done)
-			}
-		case <-b.closing:
-			return
-		}
-	}
-}
-
-// gather returns first and whatever else waits.
-func (b *InboxFile) gather(first *delivery) []*delivery {
-	group, size := []*delivery{first}, first.size
-	for len(group) < groupEvents && size < groupBytes {
-		select {
-		case d := <-b.queue:
-			group, size = append(group, d), size+d.size
-		default:
-			return group
-		}
-	}
-	return group
-}
-
 // commit has a group in the file and synced when it returns, or says in each of
 // the group why not. // Invariant 3
-func (b *InboxFile) commit(group []*delivery) {
+func (b *InboxFile) commit(group []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ctx := context.Background() // those who wait may leave, their group is written all the same
@@ -103,7 +36,7 @@ func (b *InboxFile) commit(group []*delivery) {
 		return
 	}
 	for _, d := range group {
-		d.was, d.err = "", err
+		d.Was, d.Err = "", err
 	}
 }
 
@@ -113,10 +46,10 @@ const spareSpace = 64 << 20
 
 // roomFor returns [ErrInboxFull], wrapped, if a group would take the last of the
 // disk.
-func (b *InboxFile) roomFor(ctx context.Context, group []*delivery) error {
+func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	free, all, ok := diskSpace(filepath.Dir(b.file.path))
 	for _, d := range group {
-		free -= 2 * d.size // in the journal and in the file
+		free -= 2 * d.Size // in the journal and in the file
 	}
 	spare := min(spareSpace, all/2)
 	if !ok || free >= spare {

@@ -97,11 +97,11 @@ func (a *account) remember(id identity, k known) {
 }
 
 // find returns what was filed for the ids of a group.
-func (a *account) find(ctx context.Context, tx inboxTx, group []*delivery) (map[identity]known, error) {
+func (a *account) find(ctx context.Context, tx inboxTx, group []*Delivery) (map[identity]known, error) {
 	var ids []identity
 	for _, d := range group {
-		if _, there := a.recent[d.key]; !there && d.event.ID != "" {
-			ids = append(ids, d.key)
+		if _, there := a.recent[d.Key]; !there && d.Event.ID != "" {
+			ids = append(ids, d.Key)
 		}
 	}
 	found := map[identity]known{}

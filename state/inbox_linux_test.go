@@ -19,7 +19,7 @@ func TestInboxDiskFullInTheMiddle(t *testing.T) {
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	b := openInbox(t, dir, InboxOptions{})
-	b.room = func(context.Context, []*delivery) error { return nil }
+	b.room = func(context.Context, []*Delivery) error { return nil }
 	appended(t, b, event(0))
 	others := filepath.Join(dir, "others")
 	require.NoError(t, os.WriteFile(others, make([]byte, 4<<20), 0o600))

@@ -11,14 +11,14 @@ type grouping struct {
 	account *account
 	quota   int64
 
-	rows  []*delivery     // to be inserted
+	rows  []*Delivery     // to be inserted
 	heads map[string]head // of the sources that get some
 }
 
 // head is what a group adds to a source.
 type head struct{ ordinal, bytes int64 }
 
-func (g *grouping) put(ctx context.Context, group []*delivery) error {
+func (g *grouping) put(ctx context.Context, group []*Delivery) error {
 	if len(g.account.recent) >= fileEvery {
 		if err := g.account.file(ctx, g.tx); err != nil {
 			return err
@@ -40,56 +40,56 @@ func (g *grouping) put(ctx context.Context, group []*delivery) error {
 }
 
 // judge says what a delivery is, and takes it up if it is to be kept.
-func (g *grouping) judge(ctx context.Context, d *delivery, filed map[identity]known) error {
-	first, again := g.account.recent[d.key]
+func (g *grouping) judge(ctx context.Context, d *Delivery, filed map[identity]known) error {
+	first, again := g.account.recent[d.Key]
 	if !again {
-		first, again = filed[d.key]
+		first, again = filed[d.Key]
 	}
 	switch {
-	case d.event.ID == "" || !again:
-		d.was = Stored
-	case first.digest == d.digest:
-		d.was = Duplicate
+	case d.Event.ID == "" || !again:
+		d.Was = Stored
+	case first.digest == d.Digest:
+		d.Was = Duplicate
 		return nil
 	default:
-		d.was = Conflicting
+		d.Was = Conflicting
 		if seen, err := g.variant(ctx, d); err != nil || seen {
-			d.was = Duplicate
+			d.Was = Duplicate
 			return err
 		}
 	}
-	if g.account.bytes+d.size > g.quota {
-		d.was, d.err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
+	if g.account.bytes+d.Size > g.quota {
+		d.Was, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
 		return nil
 	}
 	g.take(d)
-	if d.was == Conflicting {
+	if d.Was == Conflicting {
 		return g.conflict(ctx, d, first)
 	}
 	return nil
 }
 
 // take gives the delivery its place.
-func (g *grouping) take(d *delivery) {
+func (g *grouping) take(d *Delivery) {
 	g.account.last++
-	g.account.bytes += d.size
-	d.event.Ordinal = g.account.last
-	if d.was == Stored && d.event.ID != "" {
-		g.account.remember(d.key, known{d.digest, d.event.Ordinal})
+	g.account.bytes += d.Size
+	d.Event.Ordinal = g.account.last
+	if d.Was == Stored && d.Event.ID != "" {
+		g.account.remember(d.Key, known{d.Digest, d.Event.Ordinal})
 	}
-	g.heads[d.event.Source] = head{d.event.Ordinal, g.heads[d.event.Source].bytes + d.size}
+	g.heads[d.Event.Source] = head{d.Event.Ordinal, g.heads[d.Event.Source].bytes + d.Size}
 	g.rows = append(g.rows, d)
 }
 
 // conflict notes that two deliveries with one id differ.
-func (g *grouping) conflict(ctx context.Context, d *delivery, first known) error {
+func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error {
 	if err := g.flush(ctx); err != nil { // first may be in this group
 		return err
 	}
 	if _, err := g.tx.ExecContext(ctx, "UPDATE events SET conflict = ? WHERE ordinal = ?", conflictFirst, first.ordinal); err != nil {
 		return fmt.Errorf("note conflict: %w", err)
 	}
-	_, err := g.tx.ExecContext(ctx, "INSERT INTO variants VALUES (?, ?, ?)", d.key[:], d.digest[:], today())
+	_, err := g.tx.ExecContext(ctx, "INSERT INTO variants VALUES (?, ?, ?)", d.Key[:], d.Digest[:], today())
 	if err != nil {
 		return fmt.Errorf("note conflict: %w", err)
 	}
@@ -97,8 +97,8 @@ func (g *grouping) conflict(ctx context.Context, d *delivery, first known) error
 }
 
 // variant reports whether the delivery repeats one that was in conflict.
-func (g *grouping) variant(ctx context.Context, d *delivery) (seen bool, err error) {
-	err = g.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM variants WHERE key = ? AND digest = ?)", d.key[:], d.digest[:]).Scan(&seen)
+func (g *grouping) variant(ctx context.Context, d *Delivery) (seen bool, err error) {
+	err = g.tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM variants WHERE key = ? AND digest = ?)", d.Key[:], d.Digest[:]).Scan(&seen)
 	if err != nil {
 		return false, fmt.Errorf("read conflicts: %w", err)
 	}
@@ -111,12 +111,12 @@ func (g *grouping) flush(ctx context.Context) error {
 		n, insert := atOnce(len(g.rows), insertEvent, insertEvents)
 		args := make([]any, 0, n*eventColumns)
 		for _, d := range g.rows[:n] {
-			source, err := g.source(ctx, d.event.Source)
+			source, err := g.source(ctx, d.Event.Source)
 			if err != nil {
 				return err
 			}
-			e := &d.event
-			args = append(args, e.Ordinal, source, []byte(e.ID), []byte(e.Type), e.Received.UnixMicro(), []byte(e.Scheme), d.header, blob(e.Body), d.digest[:], d.conflict(), d.size)
+			e := &d.Event
+			args = append(args, e.Ordinal, source, []byte(e.ID), []byte(e.Type), e.Received.UnixMicro(), []byte(e.Scheme), d.Header, blob(e.Body), d.Digest[:], conflictOf(d), d.Size)
 		}
 		if _, err := g.tx.often(ctx, insert).ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("insert events: %w", err)

@@ -132,17 +132,17 @@ func TestInboxRepetitions(t *testing.T) {
 // A conflict whose first delivery came in the same group, before it was written.
 func TestInboxConflictWithinAGroup(t *testing.T) {
 	b := openInbox(t, t.TempDir(), InboxOptions{})
-	var group []*delivery
+	var group []*Delivery
 	for _, body := range []string{"a", "b", "a", "b", "c"} {
-		d, err := newDelivery(Event{Source: "main", ID: "evt", Body: []byte(body)})
+		d, err := NewDelivery(Event{Source: "main", ID: "evt", Body: []byte(body)})
 		require.NoError(t, err)
 		group = append(group, d)
 	}
 	b.commit(group)
 	var was []Appended
 	for _, d := range group {
-		require.NoError(t, d.err)
-		was = append(was, d.was)
+		require.NoError(t, d.Err)
+		was = append(was, d.Was)
 	}
 	require.Equal(t, []Appended{Stored, Conflicting, Duplicate, Duplicate, Conflicting}, was)
 	for _, e := range events(t, b, "main", 0, 10) {
@@ -280,9 +280,9 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 		defer b.Close()
 		const n = 2000
 		fill := func(from int) {
-			var group []*delivery
+			var group []*Delivery
 			for i := range n {
-				d, err := newDelivery(event(from + i))
+				d, err := NewDelivery(event(from + i))
 				require.NoError(t, err)
 				group = append(group, d)
 			}
@@ -315,16 +315,16 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 func TestInboxShrinks(t *testing.T) {
 	dir := t.TempDir()
 	b := openInbox(t, dir, InboxOptions{})
-	var group []*delivery
+	var group []*Delivery
 	for n := range 40 {
 		e := event(n)
 		e.Body = make([]byte, 1<<20)
-		d, err := newDelivery(e)
+		d, err := NewDelivery(e)
 		require.NoError(t, err)
 		group = append(group, d)
 	}
 	b.commit(group)
-	require.NoError(t, group[0].err)
+	require.NoError(t, group[0].Err)
 	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "a call returns so many bytes")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	require.NoError(t, b.Close()) // takes the journal into the file

@@ -15,7 +15,7 @@ import (
 // of the group why not. One whose commit was not answered is not tried again: its
 // senders do that, and what was kept all the same is a repetition then.
 // // Invariant 3
-func (b *inbox) commit(group []*delivery) {
+func (b *inbox) commit(group []*state.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // those who wait may leave, their group is written all the same
 	defer cancel()
 	err := b.s.changeOnce(ctx, func(tx pgx.Tx) error {
@@ -26,7 +26,7 @@ func (b *inbox) commit(group []*delivery) {
 		return
 	}
 	for _, d := range group {
-		d.was, d.err = "", err
+		d.Was, d.Err = "", err
 	}
 }
 
@@ -53,17 +53,17 @@ type grouping struct {
 	sources  map[string]int32
 	heads    map[string]head
 
-	rows, firsts []*delivery
+	rows, firsts []*state.Delivery
 	others       []variant
 	conflicts    []int64
 }
 
-func (g *grouping) put(ctx context.Context, group []*delivery) error {
+func (g *grouping) put(ctx context.Context, group []*state.Delivery) error {
 	if err := g.read(ctx, group); err != nil {
 		return err
 	}
 	for _, d := range group {
-		d.was, d.err = "", nil
+		d.Was, d.Err = "", nil
 		g.judge(d)
 	}
 	if len(g.rows) == 0 {
@@ -76,12 +76,12 @@ func (g *grouping) put(ctx context.Context, group []*delivery) error {
 }
 
 // read takes the row of the inbox, and what is known of the group's ids.
-func (g *grouping) read(ctx context.Context, group []*delivery) error {
+func (g *grouping) read(ctx context.Context, group []*state.Delivery) error {
 	var keys, names [][]byte
 	for _, d := range group {
-		names = append(names, []byte(d.event.Source))
-		if d.event.ID != "" {
-			keys = append(keys, d.key[:])
+		names = append(names, []byte(d.Event.Source))
+		if d.Event.ID != "" {
+			keys = append(keys, d.Key[:])
 		}
 	}
 	g.first, g.variants, g.sources = map[[16]byte]known{}, map[variant]bool{}, map[string]int32{}
@@ -120,33 +120,33 @@ func (g *grouping) read(ctx context.Context, group []*delivery) error {
 }
 
 // judge says what a delivery is, and takes it up if it is to be kept.
-func (g *grouping) judge(d *delivery) {
-	first, again := g.first[d.key]
+func (g *grouping) judge(d *state.Delivery) {
+	first, again := g.first[d.Key]
 	switch {
-	case d.event.ID == "" || !again:
-		d.was = state.Stored
-	case first.digest == d.digest, g.variants[variant{d.key, d.digest}]:
-		d.was = state.Duplicate
+	case d.Event.ID == "" || !again:
+		d.Was = state.Stored
+	case first.digest == d.Digest, g.variants[variant{d.Key, d.Digest}]:
+		d.Was = state.Duplicate
 		return
 	default:
-		d.was = state.Conflicting
+		d.Was = state.Conflicting
 	}
-	if g.bytes+g.added+d.size > g.quota {
-		d.was, d.err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
+	if g.bytes+g.added+d.Size > g.quota {
+		d.Was, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
 		return
 	}
 	g.last++
-	g.added += d.size
-	d.event.Ordinal = g.last
-	g.heads[d.event.Source] = head{g.last, g.heads[d.event.Source].bytes + d.size}
+	g.added += d.Size
+	d.Event.Ordinal = g.last
+	g.heads[d.Event.Source] = head{g.last, g.heads[d.Event.Source].bytes + d.Size}
 	g.rows = append(g.rows, d)
 	switch {
-	case d.was == state.Conflicting:
+	case d.Was == state.Conflicting:
 		g.conflicts = append(g.conflicts, first.ordinal)
-		g.variants[variant{d.key, d.digest}] = true
-		g.others = append(g.others, variant{d.key, d.digest})
-	case d.event.ID != "":
-		g.first[d.key] = known{d.digest, g.last}
+		g.variants[variant{d.Key, d.Digest}] = true
+		g.others = append(g.others, variant{d.Key, d.Digest})
+	case d.Event.ID != "":
+		g.first[d.Key] = known{d.Digest, g.last}
 		g.firsts = append(g.firsts, d)
 	}
 }
@@ -170,7 +170,7 @@ func (g *grouping) number(ctx context.Context) error {
 func (g *grouping) write(ctx context.Context) error {
 	var c columns
 	for _, d := range g.rows {
-		c.add(g.sources[d.event.Source], d)
+		c.add(g.sources[d.Event.Source], d)
 	}
 	var q pgx.Batch
 	q.Queue(`INSERT INTO events (ordinal, source, id, type, received, scheme, header, body, digest, conflict, size)
@@ -180,7 +180,7 @@ func (g *grouping) write(ctx context.Context) error {
 		var keys, digests [][]byte
 		var ordinals []int64
 		for _, d := range g.firsts {
-			keys, digests, ordinals = append(keys, d.key[:]), append(digests, d.digest[:]), append(ordinals, d.event.Ordinal)
+			keys, digests, ordinals = append(keys, d.Key[:]), append(digests, d.Digest[:]), append(ordinals, d.Event.Ordinal)
 		}
 		q.Queue("INSERT INTO event_ids SELECT *, "+today+" FROM unnest($1::bytea[], $2::bytea[], $3::bigint[])", keys, digests, ordinals)
 	}
@@ -211,13 +211,13 @@ type columns struct {
 	conflicts                                     []bool
 }
 
-func (c *columns) add(source int32, d *delivery) {
-	e := &d.event
-	c.ordinals, c.sizes, c.sources = append(c.ordinals, e.Ordinal), append(c.sizes, d.size), append(c.sources, source)
+func (c *columns) add(source int32, d *state.Delivery) {
+	e := &d.Event
+	c.ordinals, c.sizes, c.sources = append(c.ordinals, e.Ordinal), append(c.sizes, d.Size), append(c.sources, source)
 	c.ids, c.types, c.schemes = append(c.ids, []byte(e.ID)), append(c.types, []byte(e.Type)), append(c.schemes, []byte(e.Scheme))
-	c.headers, c.bodies, c.digests = append(c.headers, d.header), append(c.bodies, blob(e.Body)), append(c.digests, d.digest[:])
+	c.headers, c.bodies, c.digests = append(c.headers, d.Header), append(c.bodies, blob(e.Body)), append(c.digests, d.Digest[:])
 	c.received = append(c.received, e.Received)
-	c.conflicts = append(c.conflicts, d.was == state.Conflicting)
+	c.conflicts = append(c.conflicts, d.Was == state.Conflicting)
 }
 
 // blob is b as a value that is not null.
