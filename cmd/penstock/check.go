@@ -262,6 +262,9 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 // checkDestination opens a destination and asks whether it could be written.
 func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) finding {
 	part := "destination " + d.Name
+	if d.Apart() && len(c.Sources) > 0 {
+		d = d.For(c.Sources[0].Name) // one place stands for all
+	}
 	p, err := placeOf(c, d)
 	if err == nil && p.check != nil {
 		err = p.check(ctx, a, d)

@@ -65,7 +65,7 @@ func (d *dashboard) places() []boardfacts.Place {
 			if err != nil {
 				return nil, err
 			}
-			if p.absent != nil && p.absent(of) != nil {
+			if !of.Apart() && p.absent != nil && p.absent(of) != nil {
 				return nil, fmt.Errorf("open destination %s: %w", of.Name, fs.ErrNotExist) // the first run makes it
 			}
 			return d.a.openDestination(ctx, c, of)

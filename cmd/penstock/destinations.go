@@ -92,6 +92,9 @@ func placeOf(c *config.Config, d config.Destination) (place, error) {
 
 // openDestination opens what a configuration names.
 func (a *app) openDestination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
+	if d.Apart() {
+		return nil, usage("a source's own is NAME@SOURCE", "destination %s has a place for each source", d.Name)
+	}
 	p, err := placeOf(c, d)
 	if err != nil {
 		return nil, err
@@ -123,16 +126,28 @@ type reader struct {
 	conf  *config.Config
 }
 
-// read opens the destination named to, or the only one there is, for use.
+// read opens the destination named to, or the only one there is, for use. Where
+// each source has a place of its own there, to says whose: NAME@SOURCE.
 func (a *app) read(ctx context.Context, to string, use func(*reader) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
+	to, source, apart := strings.Cut(to, "@")
 	d, err := pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
 	if err != nil {
 		return err
 	}
+	if _, known := c.Source(source); apart && !known {
+		return usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
+	}
+	switch {
+	case d.Apart() && !apart:
+		return usage(fmt.Sprintf("choose one with --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
+	case apart && !d.Apart():
+		return usage(fmt.Sprintf("--to %s", d.Name), "destination %s has one place for all sources", d.Name)
+	}
+	d = d.For(source)
 	p, err := placeOf(c, d)
 	if err != nil {
 		return err
@@ -166,7 +181,7 @@ func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
 }
 
 func addDestinationFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several")
+	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several; NAME@SOURCE where each source has a place of its own")
 }
 
 // options reads what stands behind the ? of a destination's URL, each value by

@@ -55,6 +55,9 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 		}
 		for _, to := range p.To {
 			d, _ := c.Destination(to.Text)
+			if len(p.From) > 0 {
+				d = d.For(p.From[0].Text) // what sources answer is alike
+			}
 			m, err := a.recall(ctx, c, d, p.Name)
 			if err != nil {
 				a.log.Warn("what it remembers is left out", "destination", d.Name, "error", err)

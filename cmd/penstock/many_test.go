@@ -223,16 +223,41 @@ state: %[3]s/state
 // single source.
 func TestPlacedSources(t *testing.T) {
 	w := newWorlds(t, 3)
-	for _, to := range []string{"duckdb:" + w.dir + "/{source}.duckdb", "parquet:" + w.dir + "/lake/{source}"} {
-		w.configure(t, `"`+to+`"`, `[ws000, ws001, ws002]`, `["crm.leads"]`)
-		code, out, errs := w.penstock(t, "sync")
+	for _, to := range []string{
+		`"duckdb:` + w.dir + `/{source}.duckdb"`,
+		`"parquet:` + w.dir + `/lake/{source}"`,
+		`{url: "` + newPostgresTarget(t).url() + `", schema: "ws_{source}"}`,
+	} {
+		w.configure(t, to, `[ws000, ws001, ws002]`, `["crm.leads"]`)
+		code, out, errs := w.penstock(t, "check")
 		require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+		code, out, errs = w.penstock(t, "sync")
+		require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+		answers := map[string]bool{}
+		for _, name := range w.made {
+			code, out, errs = w.penstock(t, "query", "--json", "--to", "warehouse@"+name, "SELECT count(*) AS n, min(email) AS first FROM crm_leads")
+			require.Equal(t, exitDone, code, errs)
+			answers[out] = true
+		}
+		require.Len(t, answers, 3, "each source's own, in %s", to)
+		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "penstock sources list"} {
+			code, _, errs = w.penstock(t, "status", "--to", arg)
+			require.Equal(t, exitUsage, code)
+			require.Contains(t, errs, hint)
+		}
+		code, out, errs = w.penstock(t, "plan", "--source", "ws001")
+		require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+		require.Contains(t, out, "measured")
 	}
 	for _, name := range w.made {
 		_, err := os.Stat(filepath.Join(w.dir, name+".duckdb"))
 		require.NoError(t, err)
 		_, err = os.Stat(filepath.Join(w.dir, "lake", name, "crm.leads", "current"))
 		require.NoError(t, err)
+	}
+	for _, none := range []string{"{source}.duckdb", "lake/{source}"} {
+		_, err := os.Stat(filepath.Join(w.dir, none))
+		require.ErrorIs(t, err, os.ErrNotExist)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -29,7 +31,13 @@ func parquetPlace() place {
 			if absentFile(d) == nil {
 				return checkFolder(path, "let penstock write to it")
 			}
-			return checkFolder(filepath.Dir(path), "make the folder and let penstock write to it")
+			above := filepath.Dir(path)
+			for up := filepath.Dir(above); above != up; above, up = up, filepath.Dir(up) { // a run makes the folders between
+				if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
+					break
+				}
+			}
+			return checkFolder(above, "make the folder and let penstock write to it")
 		},
 		locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {
 			return l.(*parquet.Lake).Path(ctx, table)

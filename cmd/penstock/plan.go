@@ -73,8 +73,13 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	}
 	defer r.close(a)
 	var past history
-	if to, _ := c.Destination(p.To[0].Text); a.landed(c, to) {
-		err = a.read(ctx, to.Name, func(d *reader) error {
+	to, _ := c.Destination(p.To[0].Text)
+	name, source := to.Name, p.From[0].Text
+	if to.Apart() {
+		name += "@" + source
+	}
+	if a.landed(c, to.For(source)) {
+		err = a.read(ctx, name, func(d *reader) error {
 			past, err = readHistory(ctx, d, p.Name)
 			return err
 		})

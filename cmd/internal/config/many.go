@@ -107,8 +107,10 @@ func (d Destination) For(source string) Destination {
 }
 
 // Shared reports whether sources share the tables in a destination: some
-// pipeline brings several there, and they have no places of their own.
+// pipeline brings several there, and they have no places of their own, one of
+// which d may be.
 func (c *Config) Shared(d Destination) bool {
+	d, _ = c.Destination(d.Name)
 	return !d.Apart() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {
 		return p.Many && slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name })
 	})
