@@ -21,7 +21,7 @@ type fleetFlags struct {
 	records    int64 // of each; 0: as many as the forecast says
 }
 
-// What a fleet is taken to be made of: workers of two cores, as LIMITS.md was
+// What a fleet is taken to be made of: workers of two cores, as the costs were
 // measured on, and a database of eight.
 const (
 	workerCores   = 2

@@ -45,12 +45,14 @@ type counted struct {
 	n int64
 }
 
+// Write implements [io.Writer].
 func (c *counted) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
 	c.n += int64(n)
 	return n, err
 }
 
+// Tell is how many bytes were written, as arrow-go asks for it.
 func (c *counted) Tell() int64 { return c.n }
 
 // tools are what columns are encoded with, one after the other: the compressor

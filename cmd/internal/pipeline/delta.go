@@ -73,16 +73,15 @@ type Deltas struct {
 	queues map[string]*queue
 	names  []string // of queues, in the order of the streams
 
-	settles time.Time         // when what is known of the streams is to be read again
-	read    int64             // the last event that was put into queues
-	left    *leftBehind       // events that were let go of; nil for none
-	upTo    int64             // the last event that was read before some are read again
-	rep     DeltaReport       // of the Apply under way
-	looked  map[string]bool   // destinations that have said where they stand
-	ledgers map[string]int64  // by destination, the last event in its table of events
-	kept    time.Time         // when these were written to last
-	resting map[string]*rest  // destinations that have failed
-	ids     map[string][]byte // of events that wait; to know a conflict
+	settles time.Time        // when what is known of the streams is to be read again
+	read    int64            // the last event that was put into queues
+	left    *leftBehind      // events that were let go of; nil for none
+	upTo    int64            // the last event that was read before some are read again
+	rep     DeltaReport      // of the Apply under way
+	looked  map[string]bool  // destinations that have said where they stand
+	ledgers map[string]int64 // by destination, the last event in its table of events
+	kept    time.Time        // when these were written to last
+	resting map[string]*rest // destinations that have failed
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time // the clock
 	made    time.Time        // by it; events before may be older than what an earlier process has read

@@ -41,18 +41,6 @@ func rowOf(t *testing.T, d load.Destination, id string) map[string]string {
 	return out
 }
 
-func certificates(t *testing.T, d load.Destination) (last map[string]string) {
-	t.Helper()
-	columns := []string{"verdict", "fetched", "distinct_keys", "written", "unchanged", "deduplicated", "deleted"}
-	scan(t, d, load.Certificates.Name, columns, func(row []string) {
-		last = map[string]string{}
-		for i, c := range columns {
-			last[c] = row[i]
-		}
-	})
-	return last
-}
-
 // Events about records of pages that were read, that are on their way, and that
 // come, are applied while the pass goes on. It proves what it proves without them.
 func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {

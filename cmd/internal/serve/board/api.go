@@ -23,7 +23,6 @@ type endpoint struct {
 // param is a parameter of an endpoint.
 type param struct {
 	name, kind, tells string
-	in                string // "" for the query
 }
 
 // Parameters of lists.

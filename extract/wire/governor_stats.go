@@ -1,0 +1,32 @@
+package wire
+
+import "time"
+
+// Stats is what a governor has to tell at one moment, of all processes that
+// share its budget.
+type Stats struct {
+	Sent      uint64        // requests let go since the beginning
+	Refused   uint64        // of them answered 429
+	Limit     Rate          // stated or learned; zero while unknown
+	Allowed   float64       // requests a second at present
+	Used      float64       // share of Allowed used in the last seconds, 0 to about 1
+	InFlight  int           // requests of this process under way
+	Waiting   string        // what the next request waits for; "" for nothing
+	GateUntil time.Time     // closed until then; zero or past if open
+	Guard     time.Duration // mean time for which a request counts beyond its window
+}
+
+// Stats returns a snapshot, for progress and metrics.
+func (g *Governor) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.book
+	n, window := b.ceiling.allowed()
+	s := Stats{
+		Sent: b.sent, Refused: b.refused, Limit: b.ceiling.rate,
+		Allowed: n / window.Seconds(), InFlight: g.inFlight,
+		Waiting: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.ledger.guard,
+	}
+	s.Used = b.ceiling.history.mean(g.now()) / s.Allowed
+	return s
+}
