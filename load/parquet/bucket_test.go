@@ -4,20 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // store is an S3 server, and what was asked of it.
@@ -110,50 +107,8 @@ func TestBucketConformance(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
-	d.Alter = alterBucket
-	d.Comment = func(t testing.TB, d load.Destination, name, column string) string { return comment(t, d, name, column) }
 	slow := []string{"columns widen", "modes", "modes at random", "modes, applied in parts", "lists paged by key", "modes turn", "accept", "concurrent commits of one stream", "cancelled at every step",
 		"hostile tables", "sources side by side", "shared by sources", "failure at every step", "modes without a key", "log of rows"}
 	d.Skip = func(name string) bool { return testing.Short() && slices.Contains(slow, name) }
 	loadtest.Run(t, d)
-}
-
-// alterBucket stores all files of a table anew under their names, as somebody
-// would who has only the files.
-func alterBucket(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
-	t.Helper()
-	all, err := d.(*Lake).manifests(t.Context())
-	require.NoError(t, err)
-	for _, m := range all {
-		old := m.table(name)
-		if old == nil {
-			continue
-		}
-		var fields []arrow.Field
-		for _, f := range old.schema.Fields() {
-			switch {
-			case f.Name != column:
-				fields = append(fields, f)
-			case to != nil:
-				fields = append(fields, schemas.Field(column, to, ""))
-			}
-		}
-		altered := *old
-		altered.become(schemas.Table{Columns: arrow.NewSchema(fields, nil)})
-		for _, f := range m.files(old) {
-			w := writes(t, &altered, t.TempDir(), "altered.parquet")
-			require.NoError(t, f.read(t.Context(), old, nil, func(_ int64, c []arrow.Array, rows int) error {
-				out, err := altered.shape(c, old.schema, rows)
-				require.NoError(t, err)
-				defer release(out)
-				return w.add(out, rows)
-			}))
-			fresh, err := w.finish(t.Context())
-			require.NoError(t, err)
-			file, err := os.Open(fresh.path())
-			require.NoError(t, err)
-			require.NoError(t, d.(*Lake).storage.(*bucket).o.put(t.Context(), f.key(), file, fresh.Size))
-			require.NoError(t, file.Close())
-		}
-	}
 }
