@@ -49,6 +49,24 @@ func (f *Folder) OpenJournal(ctx context.Context) (Journal, error) {
 	return j, nil
 }
 
+// OpenSources implements [Store]: see [OpenSources].
+func (f *Folder) OpenSources(ctx context.Context) (Sources, error) {
+	s, err := OpenSources(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ReadSources implements [Store]: see [ReadSources].
+func (f *Folder) ReadSources(ctx context.Context) (Sources, error) {
+	s, err := ReadSources(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // Lease implements [Store]: see [Acquire].
 func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error) {
 	l, err := Acquire(ctx, filepath.Join(f.Dir, LeaseName(pipeline, source)+".lock"), wait)

@@ -8,31 +8,10 @@ import (
 	"time"
 )
 
-// Sources is what a state folder keeps of the sources of pipelines: which are
-// paused, and what became of each the last time. No row depends on it: the
-// destinations say how far each source has come. Whoever runs sources opens it
-// for moments, reads or writes, and closes it again.
-type Sources struct{ file *sqliteFile }
+// SourcesFile is the [Sources] of a state folder.
+type SourcesFile struct{ file *sqliteFile }
 
-// SourceRecord is what became of one source in a pipeline.
-type SourceRecord struct {
-	Pipeline string
-	Source   string
-	Run      string
-	Status   string // of its last run, as a report has it
-	Error    string // why it was not complete
-	At       time.Time
-	Complete time.Time // when it last was complete; zero: never
-	Failures int       // runs in a row that were not
-	Rows     int64     // written by its last run
-	Requests int
-}
-
-// Pause is since when a source is paused, and why.
-type Pause struct {
-	At  time.Time
-	Why string
-}
+var _ Sources = (*SourcesFile)(nil)
 
 const sourcesName = "sources.db"
 
@@ -51,6 +30,7 @@ CREATE TABLE outcomes (
 	at       INTEGER NOT NULL,
 	complete INTEGER NOT NULL,
 	failures INTEGER NOT NULL,
+	silent   INTEGER NOT NULL,
 	written  INTEGER NOT NULL,
 	requests INTEGER NOT NULL,
 	PRIMARY KEY (pipeline, source)
@@ -64,37 +44,37 @@ const sourcesWait = 5 * time.Second
 // OpenSources opens what a state folder keeps of sources, and makes it where
 // there is nothing. It returns [ErrLocked], wrapped, while another process
 // writes it for long.
-func OpenSources(ctx context.Context, dir string) (*Sources, error) {
+func OpenSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := openSQLite(ctx, filepath.Join(dir, sourcesName), sourcesWait, sourcesSteps)
 	if err != nil {
 		return nil, fmt.Errorf("open sources: %w", err)
 	}
-	return &Sources{f}, nil
+	return &SourcesFile{f}, nil
 }
 
 // ReadSources opens it for reading alone, whoever writes it. It returns
 // [fs.ErrNotExist], wrapped, where there is none.
-func ReadSources(ctx context.Context, dir string) (*Sources, error) {
+func ReadSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := readSQLite(ctx, filepath.Join(dir, sourcesName), sourcesSteps)
 	if err != nil {
 		return nil, fmt.Errorf("open sources: %w", err)
 	}
-	return &Sources{f}, nil
+	return &SourcesFile{f}, nil
 }
 
-// Close gives it up.
-func (s *Sources) Close() error { return s.file.Close() }
+// Close implements [Sources].
+func (s *SourcesFile) Close() error { return s.file.Close() }
 
-// Pause has runs leave a source out, until it is resumed.
-func (s *Sources) Pause(ctx context.Context, source string, p Pause) error {
+// Pause implements [Sources].
+func (s *SourcesFile) Pause(ctx context.Context, source string, p Pause) error {
 	return s.change(ctx, "pause "+source, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO pauses VALUES (?, ?, ?)`, source, micros(p.At), p.Why)
 		return err
 	})
 }
 
-// Resume has runs take a source up again. It reports whether it was paused.
-func (s *Sources) Resume(ctx context.Context, source string) (was bool, err error) {
+// Resume implements [Sources].
+func (s *SourcesFile) Resume(ctx context.Context, source string) (was bool, err error) {
 	err = s.change(ctx, "resume "+source, func(tx *sql.Tx) error {
 		r, err := tx.ExecContext(ctx, `DELETE FROM pauses WHERE source = ?`, source)
 		if err != nil {
@@ -107,8 +87,8 @@ func (s *Sources) Resume(ctx context.Context, source string) (was bool, err erro
 	return was, err
 }
 
-// Paused are the sources that are paused.
-func (s *Sources) Paused(ctx context.Context) (map[string]Pause, error) {
+// Paused implements [Sources].
+func (s *SourcesFile) Paused(ctx context.Context) (map[string]Pause, error) {
 	rows, err := s.file.read.QueryContext(ctx, `SELECT source, at, why FROM pauses`)
 	if err != nil {
 		return nil, fmt.Errorf("read sources: %w", err)
@@ -128,14 +108,13 @@ func (s *Sources) Paused(ctx context.Context) (map[string]Pause, error) {
 	return all, rows.Err()
 }
 
-// Keep records what became of sources. Of each record Failures is 0 where the run
-// was complete, else 1; those in a row, and when one was complete, are counted on.
-func (s *Sources) Keep(ctx context.Context, records []SourceRecord) error {
+// Keep implements [Sources].
+func (s *SourcesFile) Keep(ctx context.Context, records []SourceRecord) error {
 	return s.change(ctx, "outcomes", func(tx *sql.Tx) error {
-		put, err := tx.PrepareContext(ctx, `INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pipeline, source) DO UPDATE SET
+		put, err := tx.PrepareContext(ctx, `INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (pipeline, source) DO UPDATE SET
 			run = excluded.run, status = excluded.status, error = excluded.error, at = excluded.at,
-			complete = max(complete, excluded.complete), failures = CASE excluded.failures WHEN 0 THEN 0 ELSE failures + 1 END,
-			written = excluded.written, requests = excluded.requests`)
+			complete = max(complete, excluded.complete), failures = CASE WHEN excluded.failures = 0 THEN 0 WHEN run = excluded.run THEN max(failures, 1) ELSE failures + 1 END,
+			silent = excluded.silent, written = excluded.written, requests = excluded.requests`)
 		if err != nil {
 			return err
 		}
@@ -145,7 +124,7 @@ func (s *Sources) Keep(ctx context.Context, records []SourceRecord) error {
 			if r.Failures == 0 {
 				whole = micros(r.At)
 			}
-			_, err := put.ExecContext(ctx, r.Pipeline, r.Source, r.Run, r.Status, r.Error, micros(r.At), whole, r.Failures, r.Rows, r.Requests)
+			_, err := put.ExecContext(ctx, r.Pipeline, r.Source, r.Run, r.Status, r.Error, micros(r.At), whole, r.Failures, r.Silent, r.Rows, r.Requests)
 			if err != nil {
 				return err
 			}
@@ -154,10 +133,9 @@ func (s *Sources) Keep(ctx context.Context, records []SourceRecord) error {
 	})
 }
 
-// Records are what became of the sources of a pipeline, by source; of all
-// pipelines where it has no name, by pipeline and source.
-func (s *Sources) Records(ctx context.Context, pipeline string) ([]SourceRecord, error) {
-	rows, err := s.file.read.QueryContext(ctx, `SELECT pipeline, source, run, status, error, at, complete, failures, written, requests
+// Records implements [Sources].
+func (s *SourcesFile) Records(ctx context.Context, pipeline string) ([]SourceRecord, error) {
+	rows, err := s.file.read.QueryContext(ctx, `SELECT pipeline, source, run, status, error, at, complete, failures, silent, written, requests
 		FROM outcomes WHERE ?1 = '' OR pipeline = ?1 ORDER BY pipeline, source`, pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("read sources: %w", err)
@@ -167,7 +145,7 @@ func (s *Sources) Records(ctx context.Context, pipeline string) ([]SourceRecord,
 	for rows.Next() {
 		var r SourceRecord
 		var at, complete int64
-		if err := rows.Scan(&r.Pipeline, &r.Source, &r.Run, &r.Status, &r.Error, &at, &complete, &r.Failures, &r.Rows, &r.Requests); err != nil {
+		if err := rows.Scan(&r.Pipeline, &r.Source, &r.Run, &r.Status, &r.Error, &at, &complete, &r.Failures, &r.Silent, &r.Rows, &r.Requests); err != nil {
 			return nil, fmt.Errorf("read sources: %w", err)
 		}
 		r.At, r.Complete = timeOf(at), timeOf(complete)
@@ -176,7 +154,7 @@ func (s *Sources) Records(ctx context.Context, pipeline string) ([]SourceRecord,
 	return all, rows.Err()
 }
 
-func (s *Sources) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
+func (s *SourcesFile) change(ctx context.Context, what string, do func(*sql.Tx) error) error {
 	if err := s.file.change(ctx, do); err != nil {
 		return fmt.Errorf("write sources: %s: %w", what, err)
 	}

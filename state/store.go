@@ -20,6 +20,12 @@ type Store interface {
 	ReadInbox(ctx context.Context) (Inbox, error)
 	// OpenJournal opens the journal for writing, with the errors of OpenInbox.
 	OpenJournal(ctx context.Context) (Journal, error)
+	// OpenSources opens what is kept of sources for writing. It returns [ErrLocked],
+	// wrapped, where only one process can and another does for long.
+	OpenSources(ctx context.Context) (Sources, error)
+	// ReadSources opens it for reading. It returns [fs.ErrNotExist], wrapped, where
+	// there is nothing.
+	ReadSources(ctx context.Context) (Sources, error)
 	// Lease makes this process the only one that works on a source of a pipeline,
 	// or on all of them where source is "". It waits for up to wait, and then returns
 	// [ErrLocked], wrapped, with the holder's name. // Invariant 13

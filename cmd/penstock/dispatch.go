@@ -52,12 +52,16 @@ func (h *hands) plan(ctx context.Context, c *config.Config, p config.Pipeline, o
 	if !p.Many {
 		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
 	} else {
-		for _, from := range p.From {
-			units = append(units, fleet.Plan(o.Run, p.Name, from.Text, plain(streams))...)
+		turns, _, err := (&many{app: h.app, conf: c, pipeline: p}).inTurn(ctx, p.From)
+		if err != nil {
+			return err
+		}
+		for _, s := range turns {
+			units = append(units, fleet.Plan(o.Run, p.Name, s.name, plain(streams))...)
 		}
 	}
 	added, err := h.hand.Units.AddUnits(ctx, units)
-	if err == nil && len(added) == 0 {
+	if err == nil && len(added) == 0 && len(units) > 0 {
 		err = errUnderWay
 	}
 	return err

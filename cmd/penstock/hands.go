@@ -188,20 +188,6 @@ func (h *hands) end(key string) {
 	delete(h.busy, key)
 }
 
-// attempt is one run over the streams of units, under the lease of the pipeline and
-// source: what a `sync` of them does. // Invariant 13
-func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline, units []state.Unit) []state.Unit {
-	m := &many{app: h.app, conf: c, pipeline: p}
-	u := units[0]
-	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
-	r, err := m.one(ctx, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, follow: func(pipeline.Event) {}})
-	if ctx.Err() != nil && len(r.Streams) == 0 {
-		r.Status = pipeline.StatusStopped
-	}
-	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
-	return fleet.Settle(units, r, err, h.final(ctx, err), time.Now(), h.redactor.Redact)
-}
-
 // final reports whether err would come again: it is about the configuration, and
 // not about a state database that was not to be had for a while.
 func (h *hands) final(ctx context.Context, err error) bool {

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
-	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -59,7 +55,7 @@ func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, p
 		run = pipeline.NewRunID(time.Now())
 	}
 	t = fleet.NewTally(run, m.pipeline.Name)
-	sources, paused, err = m.inTurn(ctx, sources)
+	turn, paused, err := m.inTurn(ctx, sources)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -68,43 +64,22 @@ func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, p
 		return nil, 0, err
 	}
 	defer done()
-	shown := m.show(len(sources))
+	shown := m.show(len(turn))
 	defer shown.close()
 	ended := make(chan ending)
-	jobs := make([]fleet.Job, len(sources))
+	jobs := make([]fleet.Job, len(turn))
 	room := roomFor(m.conf, m.pipeline)
 	budget := pipeline.NewBudget(or(m.byteBudget, room.budget, pipeline.DefaultByteBudget))
-	for i, s := range sources {
-		jobs[i] = fleet.Job{Source: s.Text, Run: func(ctx context.Context, beat func()) {
-			f := m.flags
-			f.run, f.budget, f.follow = run, budget, func(e pipeline.Event) { beat(); shown.event(e) }
-			r, err := m.one(ctx, m.pipeline.Of(s.Text), f)
-			ended <- ending{s.Text, r, err}
-		}}
+	for i, s := range turn {
+		f := m.flags
+		f.run, f.budget = run, budget
+		jobs[i] = m.job(s, f, shown, ended)
 	}
 	go func() {
 		fleet.Pool{}.Run(ctx, jobs)
 		close(ended)
 	}()
 	return t, paused, m.gather(ctx, t, shown, ended)
-}
-
-// ending is what became of one source.
-type ending struct {
-	source string
-	report pipeline.Report
-	err    error
-}
-
-// one is the run of one source; a panic of it ends it alone.
-func (m *many) one(ctx context.Context, p config.Pipeline, f syncFlags) (r pipeline.Report, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			m.log.Error("run panicked", "pipeline", p.Name, "source", p.From[0].Text, "stack", string(debug.Stack()))
-			err = fmt.Errorf("source %s: panic: %v", p.From[0].Text, v)
-		}
-	}()
-	return m.sync(ctx, m.conf, p, f)
 }
 
 // recordEvery is how many outcomes are written down at once.
@@ -116,7 +91,7 @@ func (m *many) gather(ctx context.Context, t *fleet.Tally, shown *sourcesShown, 
 	var errs []error
 	keep := func() {
 		if len(records) > 0 && !m.flags.options.DryRun {
-			if err := m.keep(context.WithoutCancel(ctx), records); err != nil {
+			if err := m.keepSources(context.WithoutCancel(ctx), m.conf, records); err != nil {
 				m.log.Warn("what became of sources is not recorded", "error", err)
 			}
 		}
@@ -134,7 +109,7 @@ func (m *many) gather(ctx context.Context, t *fleet.Tally, shown *sourcesShown, 
 		if o.Status == pipeline.StatusStopped {
 			continue // it says nothing of the source
 		}
-		records = append(records, m.record(t, o))
+		records = append(records, m.record(t.Run(), o, e.silent))
 		if len(records) == recordEvery {
 			keep()
 		}
@@ -153,65 +128,6 @@ func reported(p config.Pipeline, t *fleet.Tally, e ending) pipeline.Report {
 	}
 	r.Source = e.source
 	return r
-}
-
-func (m *many) record(t *fleet.Tally, o fleet.Outcome) state.SourceRecord {
-	r := state.SourceRecord{
-		Pipeline: m.pipeline.Name, Source: o.Source, Run: t.Run(), Status: string(o.Status),
-		Error: wire.NewRedactor(m.conf.Secrets...).Redact(o.Error), // Invariant 5
-		At:    time.Now(), Rows: o.Written, Requests: o.Requests,
-	}
-	if !o.Complete() {
-		r.Failures = 1
-	}
-	return r
-}
-
-func (m *many) keep(ctx context.Context, records []state.SourceRecord) error {
-	s, err := state.OpenSources(ctx, m.conf.State.Dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.Keep(ctx, records), s.Close())
-}
-
-// inTurn are the sources that are not paused, in the order in which they are
-// begun: those that have failed the more often in a row the later, of others the
-// one that has waited longest first. Nobody waits behind one that is known to
-// hang.
-func (m *many) inTurn(ctx context.Context, sources []config.Ref) (turn []config.Ref, paused int, err error) {
-	book, err := state.ReadSources(ctx, m.conf.State.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return sources, 0, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	defer book.Close()
-	pauses, err := book.Paused(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	records, err := book.Records(ctx, m.pipeline.Name)
-	if err != nil {
-		return nil, 0, err
-	}
-	last := map[string]state.SourceRecord{}
-	for _, r := range records {
-		last[r.Source] = r
-	}
-	turn = slices.DeleteFunc(slices.Clone(sources), func(s config.Ref) bool {
-		_, is := pauses[s.Text]
-		return is
-	})
-	slices.SortStableFunc(turn, func(a, b config.Ref) int {
-		x, y := last[a.Text], last[b.Text]
-		if x.Failures != y.Failures {
-			return x.Failures - y.Failures
-		}
-		return x.At.Compare(y.At)
-	})
-	return turn, len(sources) - len(turn), nil
 }
 
 // keepOpen opens the destinations whose tables the sources share for as long as

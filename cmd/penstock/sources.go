@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -51,33 +49,10 @@ those in trouble first.`,
 	return cmd
 }
 
-// sourcesBook is what the state folder keeps of sources.
-type sourcesBook struct {
-	paused  map[string]state.Pause
-	records []state.SourceRecord
-}
-
-// readSources reads it; nothing where nothing is kept yet.
-func readSources(ctx context.Context, c *config.Config) (b sourcesBook, err error) {
-	s, err := state.ReadSources(ctx, c.State.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
-	}
-	if err != nil {
-		return b, err
-	}
-	defer s.Close()
-	if b.paused, err = s.Paused(ctx); err != nil {
-		return b, err
-	}
-	b.records, err = s.Records(ctx, "")
-	return b, err
-}
-
 // listSources prints a line for each source of each pipeline over several, and
 // for those that no pipeline has read so.
 func (a *app) listSources(ctx context.Context, c *config.Config, only []string) error {
-	book, err := readSources(ctx, c)
+	book, err := a.readSources(ctx, c, "")
 	if err != nil {
 		return err
 	}
@@ -158,7 +133,7 @@ rows stay as they are.`,
 		Example: `  penstock sources pause acme --why "contract ended"`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s *state.Sources, name string) error {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, name string) error {
 				if err := s.Pause(ctx, name, state.Pause{At: time.Now(), Why: why}); err != nil {
 					return err
 				}
@@ -179,7 +154,7 @@ come to.`,
 		Example: `  penstock sources resume acme`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s *state.Sources, name string) error {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, name string) error {
 				was, err := s.Resume(ctx, name)
 				if err != nil || !was {
 					return errors.Join(err, a.say("%s was not paused\n", name))
@@ -192,7 +167,7 @@ come to.`,
 
 // changeSources does something to each of the sources named, all of which there
 // are.
-func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, *state.Sources, string) error) error {
+func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, string) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -202,9 +177,9 @@ func (a *app) changeSources(ctx context.Context, names []string, do func(context
 			return err
 		}
 	}
-	s, err := state.OpenSources(ctx, c.State.Dir)
+	s, err := a.stateOf(c).OpenSources(ctx)
 	if err != nil {
-		return fmt.Errorf("change sources: %w", err)
+		return sourcesTrouble(err)
 	}
 	var errs []error
 	for _, name := range names {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestPoolTurns(t *testing.T) {
 	var order []string
 	job := func(source string) fleet.Job {
-		return fleet.Job{Source: source, Run: func(context.Context, func()) { order = append(order, source) }}
+		return fleet.Job{Source: source, Run: func(context.Context, func()) bool { order = append(order, source); return false }}
 	}
 	n := fleet.Pool{Width: 1, Most: 1}.Run(t.Context(), []fleet.Job{job("a"), job("a"), job("a"), job("b"), job("c"), job("c")})
 	require.Equal(t, 6, n)
@@ -43,7 +43,7 @@ func TestPoolBounds(t *testing.T) {
 			for i := range rapid.IntRange(0, 30).Draw(rt, "jobs") {
 				source := fmt.Sprint(rapid.IntRange(0, 5).Draw(rt, "source"))
 				busy := time.Duration(rapid.IntRange(0, 5).Draw(rt, "busy")) * 400 * time.Millisecond
-				jobs = append(jobs, fleet.Job{Source: source, Run: func(_ context.Context, beat func()) {
+				jobs = append(jobs, fleet.Job{Source: source, Run: func(_ context.Context, beat func()) bool {
 					mu.Lock()
 					all, of[source] = all+1, of[source]+1
 					if all > p.Most || of[source] > p.Each {
@@ -55,6 +55,7 @@ func TestPoolBounds(t *testing.T) {
 					all, of[source] = all-1, of[source]-1
 					mu.Unlock()
 					done.Add(1)
+					return false
 				}})
 			}
 			require.Equal(t, len(jobs), p.Run(t.Context(), jobs))
@@ -72,10 +73,9 @@ func TestPoolWaits(t *testing.T) {
 		began := time.Now()
 		for i := range 200 {
 			hangs := i%20 == 0 // ten of them, for minutes
-			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(_ context.Context, beat func()) {
+			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, beat func()) bool {
 				if hangs {
-					time.Sleep(10 * time.Minute)
-					return
+					return sleep(ctx, 10*time.Minute)
 				}
 				for range 10 {
 					time.Sleep(100 * time.Millisecond)
@@ -84,6 +84,7 @@ func TestPoolWaits(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				good = append(good, time.Since(began))
+				return false
 			}})
 		}
 		require.Equal(t, 200, fleet.Pool{Width: 8, Most: 32}.Run(t.Context(), jobs))
@@ -100,67 +101,16 @@ func TestPoolStops(t *testing.T) {
 		var under atomic.Int64
 		var jobs []fleet.Job
 		for i := range 50 {
-			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, _ func()) {
+			jobs = append(jobs, fleet.Job{Source: fmt.Sprint(i), Run: func(ctx context.Context, _ func()) bool {
 				under.Add(1)
 				defer under.Add(-1)
 				<-ctx.Done()
 				time.Sleep(time.Second)
+				return true
 			}})
 		}
 		time.AfterFunc(500*time.Millisecond, cancel)
 		require.Equal(t, 4, fleet.Pool{Width: 4, Most: 4}.Run(ctx, jobs))
 		require.Zero(t, under.Load())
 	})
-}
-
-// TestPoolThousands measures what sources in trouble cost the others: of 2,000,
-// 500 fail at once and 500 hang for five minutes. Where that is known of them
-// they come last, as a run over many sources has it, and cost nothing.
-func TestPoolThousands(t *testing.T) {
-	alone := last(t, func(i int) bool { return false }, false)
-	known := last(t, func(i int) bool { return i%2 == 1 }, true)
-	require.LessOrEqual(t, known, alone+alone/10, "alone %s, beside others %s", alone, known)
-	t.Logf("1,000 sources alone %s, beside 1,000 known to be in trouble %s, not known %s", alone, known, last(t, func(i int) bool { return i%2 == 1 }, false))
-}
-
-// last is when the last of 1,000 sound sources is done. Those for which bad holds,
-// of 2,000, are left out where there are none, and come last where they are known.
-func last(t *testing.T, bad func(int) bool, known bool) (at time.Duration) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		var mu sync.Mutex
-		var sound, others []fleet.Job
-		all := []fleet.Job{}
-		for i := range 2000 {
-			j := fleet.Job{Source: fmt.Sprint(i), Run: func(_ context.Context, beat func()) {
-				switch {
-				case bad(i) && i%4 == 1:
-					time.Sleep(5 * time.Minute)
-				case bad(i):
-					time.Sleep(50 * time.Millisecond)
-				default:
-					for range 10 {
-						time.Sleep(200 * time.Millisecond)
-						beat()
-					}
-					mu.Lock()
-					at = max(at, time.Since(began))
-					mu.Unlock()
-				}
-			}}
-			switch {
-			case bad(i):
-				others = append(others, j)
-				all = append(all, j)
-			case len(sound) < 1000:
-				sound = append(sound, j)
-				all = append(all, j)
-			}
-		}
-		if known {
-			all = append(sound, others...)
-		}
-		fleet.Pool{}.Run(t.Context(), all)
-	})
-	return at
 }

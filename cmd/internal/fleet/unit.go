@@ -97,6 +97,17 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	return settled
 }
 
+// Left are units that nobody shall read, and why.
+func Left(units []state.Unit, why string) []state.Unit {
+	left := make([]state.Unit, len(units))
+	for i, u := range units {
+		u.State, u.NotBefore = state.UnitDone, time.Time{}
+		u.Report, _ = json.Marshal(UnitReport{Status: pipeline.StatusUnavailable, Why: why}) // which always marshals
+		left[i] = u
+	}
+	return left
+}
+
 // settle is what becomes of one unit.
 func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) state.Unit {
 	if err == nil && len(rep.Streams) == 0 {

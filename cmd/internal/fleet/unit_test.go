@@ -75,6 +75,18 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestLeft ends units that nobody is to read: their run is not complete, and says
+// why.
+func TestLeft(t *testing.T) {
+	left := Left([]state.Unit{{ID: 1, Source: "x", Part: "a"}, {ID: 2, Source: "x", Part: "b"}}, "its source is paused")
+	require.Len(t, left, 2)
+	for _, u := range left {
+		require.Equal(t, state.UnitDone, u.State)
+		require.Equal(t, "its source is paused", ReportOf(u).Why)
+	}
+	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
+}
+
 // TestJoined makes one report of units: complete only where each is. // Invariant 14
 func TestJoined(t *testing.T) {
 	unit := func(source string, s state.UnitState, status pipeline.Status) state.Unit {

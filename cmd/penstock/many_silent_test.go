@@ -1,0 +1,62 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lineCount calls done once so many lines were written to it.
+type lineCount struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	left int
+	done func()
+}
+
+func (l *lineCount) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if was := l.left; was > 0 {
+		if l.left -= bytes.Count(p, []byte("\n")); l.left <= 0 {
+			l.done()
+		}
+	}
+	return l.text.Write(p)
+}
+
+// TestManySourcesSilent has two of three workspaces hang, more than a run has
+// places for: the others are read all the same, and the next run begins with them.
+func TestManySourcesSilent(t *testing.T) {
+	w := newWorlds(t, 90)
+	gone := make(chan struct{})
+	defer close(gone)
+	var hang []string
+	for i, name := range w.made {
+		if i%3 != 2 {
+			hang = append(hang, name)
+			w.odd[name] = func(_ http.ResponseWriter, r *http.Request) {
+				select {
+				case <-r.Context().Done():
+				case <-gone:
+				}
+			}
+		}
+	}
+	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.lead_stages"]`)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := &lineCount{left: len(w.made) - len(hang), done: stop}
+	var errs bytes.Buffer
+	code := execute(ctx, []string{"sync", "--json", "-c", w.config(), "--no-progress"}, out, &errs)
+	require.NotEqual(t, exitDone, code)
+	require.Equal(t, len(w.made)-len(hang), strings.Count(out.text.String(), `"exit_code":0`), "%s\n%s", out.text.String(), errs.String())
+	w.holds(t, "crm_lead_stages", "crm.lead_stages", hang...)
+}
