@@ -26,7 +26,8 @@ type DB struct {
 	pool *pgxpool.Pool
 
 	mu                sync.Mutex
-	ready             map[bool]bool // the tables of penstock's own are there, by whether sources share them
+	ready             map[bool]bool          // the tables of penstock's own are there, by whether sources share them
+	positions         map[state.Key]position // as last seen or committed
 	passes            map[state.Key]*pass
 	kept              []*pass // those whose session is kept, the longest kept first
 	active            map[*session]bool
@@ -81,7 +82,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
-	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, passes: map[state.Key]*pass{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, passes: map[state.Key]*pass{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
 	if err := d.direct(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres at %s:%d: %w", config.ConnConfig.Host, config.ConnConfig.Port, err)

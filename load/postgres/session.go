@@ -107,8 +107,11 @@ func (d *DB) settings() string {
 
 // begin opens a transaction that is durable once it is committed. // Invariant 2
 func (d *DB) begin(ctx context.Context, s *session) error {
-	_, err := s.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; "+d.settings())
-	return err
+	return s.run(ctx, d.beginSQL())
+}
+
+func (d *DB) beginSQL() string {
+	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; " + d.settings()
 }
 
 // look runs f in a transaction that sees one state of the database and can only

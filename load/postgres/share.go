@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 var _ load.Sharer = (*DB)(nil)
@@ -21,6 +23,7 @@ func (d *DB) Share(source string) load.Destination {
 func (d *DB) Forget(pipeline, source string) {
 	var gone []*pass
 	d.mu.Lock()
+	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return k.Pipeline == pipeline && k.Source == source })
 	for k, p := range d.passes {
 		if k.Pipeline == pipeline && k.Source == source {
 			gone = append(gone, p)

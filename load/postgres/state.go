@@ -37,16 +37,53 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 		if err := d.sharing(ctx, s, k.Source); err != nil {
 			return err
 		}
-		p, err = d.readPosition(ctx, s, k, "")
+		p, err = s.position(ctx, d.positionSQL(k))
+		if c := code(err); c == codeUndefinedTable || c == codeNoSchema {
+			p, err = position{}, nil
+		}
 		return err
 	})
+	if err == nil {
+		d.stands(k, p)
+	}
 	return p, err
 }
 
-// readPosition reads the row of a stream, and locks it where asked to.
-func (d *DB) readPosition(ctx context.Context, s *session, k state.Key, lock string) (p position, err error) {
-	query := "SELECT cursor, sequence, (pg_catalog.date_part('epoch', updated_at) * 1000000)::bigint FROM " + d.place(load.State.Name) + " WHERE " + whereKey(k) + lock
-	err = s.query(ctx, query, func(v [][]byte) (err error) {
+// positionAt is where a stream stands that is thought to be at from. What this
+// process has seen or committed itself need not be asked for: should another
+// have moved it since, the fence tells. // Invariant 13
+func (d *DB) positionAt(ctx context.Context, k state.Key, from state.Cursor) (position, error) {
+	d.mu.Lock()
+	p, known := d.positions[k]
+	d.mu.Unlock()
+	if known && p.cursor == from {
+		return p, nil
+	}
+	return d.position(ctx, k)
+}
+
+// stands remembers where a stream stands.
+func (d *DB) stands(k state.Key, p position) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.positions[k] = p
+}
+
+// unsure forgets where a stream stands: it is to be read again.
+func (d *DB) unsure(k state.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.positions, k)
+}
+
+func (d *DB) positionSQL(k state.Key) string {
+	return "SELECT cursor, sequence, (pg_catalog.date_part('epoch', updated_at) * 1000000)::bigint FROM " + d.place(load.State.Name) + " WHERE " + whereKey(k)
+}
+
+// position is what statements answer of which the last reads the row of a
+// stream; where it stands nowhere, there is none.
+func (s *session) position(ctx context.Context, sql string) (p position, err error) {
+	err = s.query(ctx, sql, func(v [][]byte) (err error) {
 		p.cursor = state.Cursor(v[0])
 		if p.sequence, err = strconv.ParseInt(string(v[1]), 10, 64); err != nil || v[2] == nil {
 			return err
@@ -55,27 +92,21 @@ func (d *DB) readPosition(ctx context.Context, s *session, k state.Key, lock str
 		p.moved = time.UnixMicro(micros)
 		return err
 	})
-	if c := code(err); c == codeUndefinedTable || c == codeNoSchema {
-		return position{}, nil
-	}
 	return p, err
 }
 
-// fence locks the row of a stream until the transaction ends, and returns where
-// it stands. Of a stream that has none an empty one is made, as there would be
-// nothing to wait at: whoever is about to commit it first has the lock.
-// Invariant 13
+// fence begins a transaction, locks the row of a stream until it ends, and
+// returns where it stands. Of a stream that has none an empty one is made, as
+// there would be nothing to wait at: whoever is about to commit it first has the
+// lock. All of it is one question, as each costs the way to the server and back.
+// Each of its statements sees what was committed before it began. // Invariant 13
 func (d *DB) fence(ctx context.Context, s *session, k state.Key) (position, error) {
 	column, owner := "", ""
 	if k.Source != "" {
 		column, owner = ident(schemas.ColSource)+", ", literal(k.Source)+", "
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (%spipeline, stream, cursor, sequence) VALUES (%s%s, %s, '', 0) ON CONFLICT DO NOTHING",
-		d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream)))
-	if err != nil {
-		return position{}, err
-	}
-	return d.readPosition(ctx, s, k, " FOR UPDATE")
+	return s.position(ctx, fmt.Sprintf("%s; INSERT INTO %s (%spipeline, stream, cursor, sequence) VALUES (%s%s, %s, '', 0) ON CONFLICT DO NOTHING; %s FOR UPDATE",
+		d.beginSQL(), d.place(load.State.Name), column, owner, literal(k.Pipeline), literal(k.Stream), d.positionSQL(k)))
 }
 
 // move writes the stream's new position over the one the transaction began
@@ -102,9 +133,6 @@ func (d *DB) settled(ctx context.Context, k state.Key, to position) (committed b
 			return err
 		}
 		defer func() { s.rollback(); s.release(false) }()
-		if err := d.begin(ctx, s); err != nil {
-			return err
-		}
 		now, err = d.fence(ctx, s, k)
 		return err
 	})

@@ -63,7 +63,7 @@ const maxHeld = 48 << 20
 
 // Begin implements [load.Destination].
 func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
-	at, err := d.position(ctx, k)
+	at, err := d.positionAt(ctx, k, from)
 	if err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
@@ -218,9 +218,6 @@ func (x *tx) start(ctx context.Context) error {
 		return err
 	}
 	x.attempt = attempt{s: s, carried: c, order: x.db.orderOf(x.pass), fresh: map[string]bool{}, written: map[string]int64{}}
-	if err := x.db.begin(ctx, s); err != nil {
-		return err
-	}
 	if err := x.db.step("fence"); err != nil {
 		return err
 	}
@@ -290,6 +287,7 @@ func (x *tx) commit(ctx context.Context, to position) error {
 		}
 	}
 	x.over = true
+	x.db.stands(x.key, to)
 	x.finish(ctx)
 	return x.db.step("committed")
 }
@@ -348,6 +346,7 @@ func withGrace(ctx context.Context, d time.Duration) (context.Context, context.C
 func (x *tx) Rollback() error {
 	if !x.over {
 		x.abandon()
+		x.db.unsure(x.key) // should that be what went wrong
 	}
 	x.over = true
 	for _, p := range x.pending {
