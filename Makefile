@@ -17,6 +17,11 @@ SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: iceberg
+iceberg: ## test the Iceberg tables, which other builds leave out
+	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
+	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
+
 .PHONY: build
 build: ## build bin/penstock
 	$(GO) build -tags $(TAGS) -ldflags '$(LINK)' -o $(BIN) ./cmd/penstock

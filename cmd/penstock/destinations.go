@@ -70,6 +70,7 @@ func places() []place {
 		postgresPlace("postgres"),
 		postgresPlace("postgresql"),
 		parquetPlace(),
+		icebergPlace(),
 	}
 }
 

@@ -29,6 +29,7 @@ var line = map[string][]string{
 	"extract/sandbox":        {"schemas"},
 	"transform":              {"schemas"},
 	"load":                   {"schemas", "state"},
+	"load/iceberg":           {"load", "load/parquet", "schemas", "state"}, // its tables are Parquet files, which that package writes
 	"load/loadtest":          {"load", "schemas", "state"},
 	"load/duckdb":            {"load", "schemas", "state"},
 	"load/parquet":           {"load", "schemas", "state"},

@@ -125,6 +125,14 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	return views, nil
 }
 
+// lakeOptions are those of every place whose tables are Parquet files.
+func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
+	readers["partition_by"] = textOption(&o.PartitionBy)
+	readers["keep"] = countOption(&o.Keep)
+	readers["keep_for"] = waitOption(&o.KeepFor)
+	readers["writers"] = countOption(&o.Writers)
+}
+
 // openParquet reads parquet:FOLDER or parquet:s3://BUCKET/PREFIX, after which
 // ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2 may stand,
 // and for a bucket region=eu-central-1, endpoint=https://store.example.com and
@@ -135,13 +143,8 @@ func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destin
 	}
 	path, query := filePath(d)
 	o := parquet.Options{Path: path, Log: a.log, Step: a.step}
-	readers := map[string]func(string) error{
-		"partition_by": textOption(&o.PartitionBy),
-		"keep":         countOption(&o.Keep),
-		"keep_for":     waitOption(&o.KeepFor),
-		"wait_lock":    waitOption(&o.WaitLock),
-		"writers":      countOption(&o.Writers),
-	}
+	readers := map[string]func(string) error{"wait_lock": waitOption(&o.WaitLock)}
+	lakeOptions(&o, readers)
 	if inBucket(path) {
 		bucketOptions(&o, d, readers)
 	}

@@ -105,6 +105,8 @@ func scriptCondition(cond string) (bool, error) {
 	switch cond {
 	case "duckdb":
 		return duckdbMissing == "", nil
+	case "iceberg":
+		return icebergMissing() == "", nil
 	case "browser":
 		return runtime.GOOS == "linux", nil
 	case "mount":

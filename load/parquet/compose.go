@@ -52,6 +52,9 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 
 // create begins a file of a table in the next generation.
 func (x *tx) create(t *table, part string) (*writer, error) {
+	if t.Numbered > 0 {
+		part = located(part)
+	}
 	name := filepath.Join(part, fileName(x.next.Sequence))
 	out, err := x.draft.create(t, name)
 	if err != nil {

@@ -21,6 +21,7 @@
 package parquet
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -28,9 +29,14 @@ import (
 // Options says where a [Lake] is, and how it is kept. Everything but Path may
 // be left out.
 type Options struct {
-	Path    string // the root folder; made by the first commit
-	Bucket  string // instead of Path: s3://name/prefix
-	S3      S3     // how its store is reached
+	Path   string // the root folder; made by the first commit
+	Bucket string // instead of Path: s3://name/prefix
+	S3     S3     // how its store is reached
+	// Catalog, where it is given, lists the tables in Path or Bucket for other
+	// engines, in whose place generations are. There are then no links and no
+	// patterns, and sources share no tables.
+	Catalog func(context.Context, Files) (Catalog, error)
+
 	TempDir string // where the keys of large tables are noted during a pass; the system's
 	Writers int    // files (or columns of one) that are encoded at once; 0: one a core
 

@@ -123,8 +123,14 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 // fetch makes a file of a bucket one of the file system.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	s, far := f.shelf.(*bucketShelf)
+	if t, tabled := f.shelf.(*tableShelf); tabled {
+		s, far = t.bucketShelf, true
+	}
 	if !far {
 		return f.path(), nil
+	}
+	if near, ok := s.o.(*localFiles); ok {
+		return near.path(f.key()), nil
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%016x", xxh3.HashString(s.url)), filepath.FromSlash(f.key()))
 	if info, err := os.Stat(path); err == nil && info.Size() == f.Size {

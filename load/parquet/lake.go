@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -40,7 +41,9 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &disk{}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
 	var err error
-	if o.Bucket != "" {
+	if o.Catalog != nil {
+		l.storage, err = newTabled(ctx, o, l.disk, l.step)
+	} else if o.Bucket != "" {
 		l.storage, err = newBucket(o, l.step)
 	} else {
 		l.storage, err = newDirectory(o, l.disk, l.step)
@@ -71,9 +74,9 @@ func (o Options) filled() Options {
 // folder is that of a stream. What a pipeline keeps for itself, as its runs,
 // is no stream that readers look for, and each pipeline has its own.
 func (l *Lake) folder(k state.Key) *folder {
-	name := folderOf(k.Stream)
+	name := l.nameOf(k.Stream)
 	if strings.HasPrefix(k.Stream, "_") {
-		name += "@" + folderOf(k.Pipeline)
+		name += "@" + l.nameOf(k.Pipeline)
 	}
 	if k.Source == "" {
 		return l.folderNamed(name)
@@ -83,6 +86,14 @@ func (l *Lake) folder(k state.Key) *folder {
 	defer l.mu.Unlock()
 	f.pipeline = k.Pipeline
 	return f
+}
+
+// nameOf is the folder for a stream or a table.
+func (l *Lake) nameOf(name string) string {
+	if l.o.Catalog != nil {
+		return located(folderOf(name))
+	}
+	return folderOf(name)
 }
 
 func (l *Lake) folderNamed(name string) *folder {
@@ -178,7 +189,11 @@ func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) er
 
 // Close gives up what is only this process's. What is committed stays.
 func (l *Lake) Close() error {
-	if err := errors.Join(l.step("close"), l.scratch.close()); err != nil {
+	err := errors.Join(l.step("close"), l.scratch.close())
+	if c, ok := l.storage.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("close %s: %w", l.o.Path, err)
 	}
 	return nil

@@ -49,12 +49,14 @@ type manifest struct {
 
 	shelf shelf
 	dir   string // the generation's
+	name  string // of its file, where that does not follow from the number
 }
 
 // generation is an earlier one, and when it was committed.
 type generation struct {
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
+	Name     string    `json:"name,omitempty"` // of its manifest, where that does not follow from the number
 }
 
 // table is a table of a stream.
@@ -68,6 +70,7 @@ type table struct {
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as [Options].PartitionBy
 	Empty     *file         `json:"empty,omitempty"`     // the file without rows of a table that has none
+	Numbered  int           `json:"numbered,omitempty"`  // the highest number of a column so far; 0: they have none
 
 	schema *arrow.Schema // of Columns, with their metadata
 }
@@ -77,6 +80,11 @@ type columnEntry struct {
 	Type   string `json:"type"`
 	Source string `json:"source,omitempty"`
 	Means  string `json:"means,omitempty"`
+
+	// The numbers of the column, and of its elements where it is a list, in a
+	// catalog.
+	ID      int `json:"id,omitempty"`
+	Element int `json:"element,omitempty"`
 }
 
 // segment is rows of a root table that were written together, and all that
@@ -130,12 +138,26 @@ func newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
+// newTable is a table for the manifest of one of the lake's streams.
+func (l *Lake) newTable(t schemas.Table, partition string) *table {
+	out := newTable(t, partition)
+	if l.o.Catalog != nil {
+		out.number(nil)
+		out.Folder = l.nameOf(t.Name)
+	}
+	return out
+}
+
 // become takes over what a plan has made of the table.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.Place(to.Columns), to.Columns
+	before := t.Columns
 	t.About, t.Columns = load.About(to.Columns), nil
 	for _, f := range to.Columns.Fields() {
 		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f), Means: schemas.Described(f)})
+	}
+	if t.Numbered > 0 {
+		t.number(before)
 	}
 }
 

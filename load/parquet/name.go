@@ -50,6 +50,11 @@ func folderOf(name string) string {
 	return b.String()
 }
 
+// located is a folder's name for those who are told where files are as locations:
+// some of them take %XX for the byte itself. No other name has a ~ in it.
+// // Invariant 17
+func located(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
+
 func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }

@@ -54,6 +54,9 @@ func (s *dirShelf) moved(m *manifest) (*manifest, error) {
 // idle reports whether the transaction leaves everything but the cursor as it
 // is.
 func (x *tx) idle() (bool, error) {
+	if _, tabled := x.draft.(*tableDraft); tabled {
+		return false, nil // the cursor is a commit of the table that heads the stream
+	}
 	if x.base == nil || len(x.own) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil
 	}

@@ -58,8 +58,12 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 
 // Path is where a table's files are: the folder of the generation that counts
 // now, with no link in it. For penstock's own tables, which lie with every
-// stream, it is a pattern that finds their files, through the links.
+// stream, it is a pattern that finds their files, through the links. In a catalog
+// it is where the table's metadata lies now.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
+	if t, ok := l.storage.(*tabled); ok {
+		return t.path(ctx, l, name)
+	}
 	if load.Own(name) {
 		pattern, err := l.ownPath(ctx, name)
 		if err != nil || pattern != "" {

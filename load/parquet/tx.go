@@ -163,7 +163,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 	if x.base != nil {
 		next = x.base.clone()
 		next.Moves, next.MovedAt = 0, time.Time{}
-		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At})
+		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
 	x.stamp = time.Now().UTC().Truncate(time.Microsecond)

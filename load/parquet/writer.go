@@ -48,7 +48,7 @@ type writer struct {
 // newWriter writes the rows of a table to the file f, which out makes, with
 // tools that are kept.
 func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
-	w := &writer{t: t, bare: bare(t.schema), f: out, sum: xxh3.New(), file: f, kept: kept}
+	w := &writer{t: t, bare: t.bare(), f: out, sum: xxh3.New(), file: f, kept: kept}
 	w.out = bufio.NewWriterSize(w, 64<<10)
 	w.low = newBounds(t)
 	return w

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/iceberg"
+	"github.com/penstock-data/penstock/load/parquet"
+)
+
+// icebergPlace is the kind of destination that is Iceberg tables, in a folder or in
+// a bucket.
+func icebergPlace() place {
+	p := parquetPlace()
+	return place{
+		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, room: p.room,
+		check: func(ctx context.Context, a *app, d config.Destination) error {
+			path, _ := filePath(d)
+			if !inBucket(path) {
+				return p.check(ctx, a, d)
+			}
+			l, err := openIceberg(ctx, a, d)
+			if err != nil {
+				return err
+			}
+			return l.Close()
+		},
+		locate: p.locate,
+		folder: p.folder,
+		asker:  func(_ context.Context, r *reader) (querier, error) { return askBucket(r) },
+	}
+}
+
+// icebergMissing says why this build has no Iceberg; "" where it has.
+func icebergMissing() string {
+	if iceberg.Built {
+		return ""
+	}
+	return "it was built without the tag iceberg; make build TAGS=duckdb_arrow,iceberg sets it"
+}
+
+// openIceberg reads iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX, after which
+// ?catalog=sqlite:PATH or ?catalog=postgres://… and catalog_name=lake may stand,
+// and what a lake of Parquet files takes. Its schema is the namespace.
+func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
+	path, query := filePath(d)
+	o := iceberg.Options{Options: parquet.Options{Path: path, Log: a.log, Step: a.step}, Namespace: d.Schema}
+	readers := map[string]func(string) error{
+		"catalog":      textOption(&o.Catalog),
+		"catalog_name": textOption(&o.Name),
+	}
+	lakeOptions(&o.Options, readers)
+	if inBucket(path) {
+		bucketOptions(&o.Options, d, readers)
+	}
+	if err := options(query, readers); err != nil {
+		return nil, err
+	}
+	l, err := iceberg.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

@@ -1,0 +1,127 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	iceio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet"
+)
+
+// houses are the warehouses of tests, and who has opened which.
+type houses struct{ paths, opened sync.Map }
+
+// options are those of a test's warehouse.
+func (h *houses) options(t testing.TB) Options {
+	path, ok := h.paths.Load(t)
+	if !ok {
+		dir, err := os.MkdirTemp("", "it's a [lake] *") // the names of subtests have # in them
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+		path = dir
+		h.paths.Store(t, path)
+	}
+	return Options{Options: parquet.Options{Path: path.(string), TempDir: t.TempDir()}}
+}
+
+// located are the tables of that name in the catalog, one of each stream where
+// they are penstock's own: their metadata.
+func located(t testing.TB, o Options, name string) (out []string) {
+	t.Helper()
+	o.Catalog, o.Name, o.Namespace = "sqlite:"+filepath.Join(o.Path, catalogFile), defaultName, defaultNamespace
+	p, err := openPointers(t.Context(), o)
+	require.NoError(t, err)
+	all, err := p.all(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.db.Close())
+	for n, at := range all {
+		if n == name || load.Own(name) && strings.HasPrefix(n, name+"__") {
+			out = append(out, at)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// read reads a table as iceberg-go does for anybody: through its metadata, its
+// manifests and the numbers of its columns.
+func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
+	t.Helper()
+	for _, at := range located(t, o, name) {
+		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, iceio.LoadFSFunc(nil, at), nil)
+		require.NoError(t, err)
+		all, err := tbl.Scan().ToArrowTable(t.Context())
+		require.NoError(t, err, name)
+		batches := array.NewTableReader(all, 0)
+		for batches.Next() {
+			rows = append(rows, loadtest.RowsOf(batches.RecordBatch())...)
+		}
+		require.NoError(t, batches.Err())
+		batches.Release()
+		all.Release()
+	}
+	return rows
+}
+
+// comment is what the catalog tells of a column, or of the table.
+func comment(t testing.TB, o Options, name, column string) string {
+	t.Helper()
+	for _, at := range located(t, o, name) {
+		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, iceio.LoadFSFunc(nil, at), nil)
+		require.NoError(t, err)
+		if column == "" {
+			return tbl.Properties()["comment"]
+		}
+		f, ok := tbl.Schema().FindFieldByName(column)
+		require.True(t, ok, column)
+		return f.Doc
+	}
+	return ""
+}
+
+// driver is how the suite reaches the destination.
+func driver(t testing.TB) loadtest.Driver {
+	var h houses
+	return loadtest.Driver{
+		Open: func(t testing.TB, step func(string) error) load.Destination {
+			o := h.options(t)
+			o.Step = step
+			l, err := Open(t.Context(), o)
+			require.NoError(t, err)
+			h.opened.Store(l, o)
+			return l
+		},
+		Rows: func(t testing.TB, d load.Destination, name string) []loadtest.Row {
+			o, _ := h.opened.Load(d)
+			return read(t, o.(Options), name)
+		},
+		Comment: func(t testing.TB, d load.Destination, name, column string) string {
+			o, _ := h.opened.Load(d)
+			return comment(t, o.(Options), name, column)
+		},
+	}
+}
+
+// TestConformance holds the tables to the contract, as another reader has them.
+func TestConformance(t *testing.T) {
+	d := driver(t)
+	alone := []string{"shared by sources", "sources side by side", "ledgers of sources side by side", "many sources commit at once", "shared and unshared do not mix"} // a table of a catalog has one writer
+	slow := []string{"columns widen", "columns widen twice", "hostile tables", "hostile columns", "modes", "modes without a key", "modes at random", "modes, applied in parts", "modes turn",
+		"lists paged by key", "concurrent commits of one stream", "failure at every step", "cancelled at every step", "rows handed in again", "log of rows", "accept"}
+	d.Skip = func(name string) bool {
+		return slices.Contains(alone, name) || testing.Short() && slices.Contains(slow, name)
+	}
+	loadtest.Run(t, d)
+}

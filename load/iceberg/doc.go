@@ -1,0 +1,57 @@
+// Package iceberg lands tables in Apache Iceberg, for any engine that reads it.
+//
+// An Iceberg table is Parquet files and a list of them, and so a destination here
+// is a lake of package parquet whose commits an Iceberg catalog holds: the tables
+// of a namespace in a SQL catalog, as Iceberg's own JDBC catalog keeps it, in a
+// SQLite file or in Postgres. Rows that change are deleted and appended by
+// replacing their files (copy on write), in one snapshot of each table.
+//
+// # What is one commit
+//
+// All tables of a stream move together: the metadata of every table that a commit
+// changes is written beside the old, and then all pointers to it are swapped in
+// one transaction of the catalog's database, each only where it still is what the
+// commit was made from. Readers find all of a commit or nothing. // Invariants 1, 7
+//
+// The cursor stands in the summaries of the snapshots (penstock.cursor), of each
+// table that the commit has changed, and so does what else people may want to know
+// of it. What counts is the one of _penstock_state__<stream>, which every commit
+// changes: whoever would commit after another finds its pointer moved, and writes
+// nothing. // Invariants 2, 13
+//
+// # What is in the catalog
+//
+// Every table is called as penstock calls it; penstock's own tables are those of a
+// stream each, and have its name behind theirs (_penstock_rejects__<stream>).
+// Columns have numbers that stay theirs when they are widened as Iceberg allows
+// (decimals, and text that is JSON); a column that is widened otherwise has a new
+// number, and its rows are written again. Who else writes to these tables stops
+// their stream with a diff. // Invariant 16
+//
+// Small files become larger ones as commits go. Snapshots stay as long as
+// generations of a lake do ([parquet.Options].Keep and KeepFor), and what only
+// they named is removed by the first commit of a run.
+//
+// Sources do not share tables here: each has a namespace of its own, or a
+// warehouse.
+package iceberg
+
+import (
+	"errors"
+
+	"github.com/penstock-data/penstock/load/parquet"
+)
+
+// Options says where tables are. All but the warehouse may be left out.
+type Options struct {
+	parquet.Options // of the warehouse: Path or Bucket, and how files are written and kept
+
+	// Catalog is the database of the catalog: sqlite:PATH or postgres://…; "" is a
+	// file catalog.db in the warehouse, which must then be a folder.
+	Catalog   string
+	Name      string // of the catalog, as others that use the database call it; "penstock"
+	Namespace string // of the tables; "penstock"
+}
+
+// ErrNotBuilt is returned by a binary that was built without Iceberg.
+var ErrNotBuilt = errors.New("this binary was built without Iceberg (build tag iceberg)")

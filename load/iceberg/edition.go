@@ -1,0 +1,162 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/google/uuid"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// formatVersion is that of the tables: the one that all engines read.
+const formatVersion = 2
+
+// edition is the next metadata of a table in the making.
+type edition struct {
+	t       parquet.TableFiles
+	base    table.Metadata // nil where the table is new
+	b       *table.MetadataBuilder
+	changed bool
+	to      string // where it lies, once it is written; "" where nothing was changed
+}
+
+// do makes a change.
+func (e *edition) do(u table.Update) error {
+	e.changed = true
+	return u.Apply(e.b)
+}
+
+// keepMetadata is how many earlier files of metadata a table names.
+const keepMetadata = "10"
+
+// commentKey is the property by which engines tell what a table is.
+const commentKey = "comment"
+
+// about is what readers are told of a table.
+func about(t parquet.TableFiles, stream string) string {
+	if load.Own(t.Table) || load.Child(t.Columns) {
+		return load.About(t.Columns)
+	}
+	return load.Comment(load.About(t.Columns), "records of "+stream)
+}
+
+// newEdition makes a table.
+func newEdition(c *catalog, t parquet.TableFiles, stream string) (*edition, error) {
+	b, err := table.NewMetadataBuilder(formatVersion)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := schemaOf(t.Columns)
+	if err != nil {
+		return nil, err
+	}
+	e := &edition{t: t, b: b}
+	spec := specOf(t)
+	props := iceberg.Properties{
+		table.MetadataPreviousVersionsMaxKey: keepMetadata,
+		"write.parquet.compression-codec":    "zstd",
+	}
+	if text := about(t, stream); text != "" {
+		props[commentKey] = text
+	}
+	var all error
+	for _, u := range []table.Update{
+		table.NewAssignUUIDUpdate(uuid.New()),
+		table.NewSetLocationUpdate(c.files.Location(t.Folder)),
+		table.NewAddSchemaUpdate(schema),
+		table.NewSetCurrentSchemaUpdate(-1),
+		table.NewAddPartitionSpecUpdate(&spec, true),
+		table.NewSetDefaultSpecUpdate(-1),
+		table.NewAddSortOrderUpdate(&table.UnsortedSortOrder),
+		table.NewSetDefaultSortOrderUpdate(-1),
+		table.NewSetPropertiesUpdate(props),
+	} {
+		all = errors.Join(all, e.do(u))
+	}
+	return e, all
+}
+
+// nextEdition follows the metadata that lies at a place.
+func nextEdition(t parquet.TableFiles, stream, at string, base table.Metadata) (*edition, error) {
+	b, err := table.MetadataBuilderFromBase(base, at)
+	if err != nil {
+		return nil, err
+	}
+	e := &edition{t: t, base: base, b: b}
+	if err := e.evolve(); err != nil {
+		return nil, err
+	}
+	now, text := base.Properties()[commentKey], about(t, stream)
+	if now == text || text == "" || !load.OwnComment(now, "records of "+stream) {
+		return e, nil
+	}
+	return e, e.do(table.NewSetPropertiesUpdate(iceberg.Properties{commentKey: text}))
+}
+
+// evolve gives the table its columns and its division.
+func (e *edition) evolve() error {
+	schema, err := schemaOf(e.t.Columns)
+	if err != nil {
+		return err
+	}
+	schema = e.respect(schema)
+	if !sameColumns(e.base.CurrentSchema(), schema) {
+		if err := errors.Join(e.do(table.NewAddSchemaUpdate(schema)), e.do(table.NewSetCurrentSchemaUpdate(-1))); err != nil {
+			return fmt.Errorf("change columns: %w", err)
+		}
+	}
+	spec, now := specOf(e.t), e.base.PartitionSpec()
+	if !sameDivision(now, spec) {
+		if err := errors.Join(e.do(table.NewAddPartitionSpecUpdate(&spec, false)), e.do(table.NewSetDefaultSpecUpdate(-1))); err != nil {
+			return fmt.Errorf("change partitions: %w", err)
+		}
+	}
+	return nil
+}
+
+// respect leaves what somebody else has said of a column. // Invariant 16
+func (e *edition) respect(want *iceberg.Schema) *iceberg.Schema {
+	fields := want.Fields()
+	for i, f := range fields {
+		now, ok := e.base.CurrentSchema().FindFieldByID(f.ID)
+		from := schemas.Source(e.t.Columns.Field(i))
+		if ok && !load.OwnComment(now.Doc, from) {
+			fields[i].Doc = now.Doc
+		}
+	}
+	return iceberg.NewSchema(0, fields...)
+}
+
+// sameColumns compares columns in all that Iceberg keeps of them.
+func sameColumns(a, b *iceberg.Schema) bool {
+	x, y := a.Fields(), b.Fields()
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if !x[i].Equals(y[i]) || x[i].Doc != y[i].Doc {
+			return false
+		}
+	}
+	return true
+}
+
+func sameDivision(a, b iceberg.PartitionSpec) bool {
+	if a.NumFields() != b.NumFields() {
+		return false
+	}
+	for i := range a.NumFields() {
+		x, y := a.Field(i), b.Field(i)
+		if x.Name != y.Name || x.SourceID() != y.SourceID() || !x.Transform.Equals(y.Transform) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,45 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/penstock-data/penstock/load/parquet"
+)
+
+// Built reports whether this binary has the destination.
+const Built = true
+
+const (
+	defaultName      = "penstock"
+	defaultNamespace = "penstock"
+	catalogFile      = "catalog.db" // of a warehouse that is a folder
+)
+
+// Open opens the tables of a namespace. The lake closes the catalog.
+func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
+	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
+	if o.Catalog == "" {
+		if o.Path == "" {
+			return nil, errors.New("open warehouse: one in a bucket wants a catalog: sqlite:PATH or postgres://…")
+		}
+		path, err := filepath.Abs(filepath.Join(o.Path, catalogFile))
+		if err != nil {
+			return nil, fmt.Errorf("open warehouse: %w", err)
+		}
+		o.Catalog = "sqlite:" + path
+	}
+	o.Options.Catalog = func(ctx context.Context, files parquet.Files) (parquet.Catalog, error) {
+		p, err := openPointers(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return &catalog{files: files, pointers: p, seen: map[string]known{}}, nil
+	}
+	return parquet.Open(ctx, o.Options)
+}

@@ -1,0 +1,101 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/iceberg-go"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// schemaOf are a table's columns as Iceberg knows them, under their numbers.
+func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
+	fields := make([]iceberg.NestedField, columns.NumFields())
+	for i, f := range columns.Fields() {
+		t, err := typeOf(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", f.Name, err)
+		}
+		fields[i] = iceberg.NestedField{ID: parquet.FieldNumber(f), Name: f.Name, Type: t, Doc: load.Comment(schemas.Described(f), schemas.Source(f))}
+	}
+	return iceberg.NewSchema(0, fields...), nil
+}
+
+// typeOf is the type in Iceberg of one of the lattice.
+func typeOf(t arrow.DataType) (iceberg.Type, error) {
+	switch t := t.(type) {
+	case *arrow.BooleanType:
+		return iceberg.PrimitiveTypes.Bool, nil
+	case *arrow.Int64Type:
+		return iceberg.PrimitiveTypes.Int64, nil
+	case *arrow.Float64Type:
+		return iceberg.PrimitiveTypes.Float64, nil
+	case *arrow.StringType:
+		return iceberg.PrimitiveTypes.String, nil
+	case *arrow.Date32Type:
+		return iceberg.PrimitiveTypes.Date, nil
+	case *arrow.TimestampType:
+		return iceberg.PrimitiveTypes.TimestampTz, nil
+	case *arrow.Decimal128Type:
+		return iceberg.DecimalTypeOf(int(t.Precision), int(t.Scale)), nil
+	case *arrow.ListType:
+		of, err := typeOf(t.Elem())
+		return &iceberg.ListType{ElementID: parquet.FieldNumber(t.ElemField()), Element: of}, err
+	}
+	return nil, fmt.Errorf("Iceberg has no type for %s", t)
+}
+
+// compare refuses columns that are not as penstock left them. // Invariant 16
+func compare(t parquet.TableFiles, live *iceberg.Schema) error {
+	was, err := schemaOf(t.Was)
+	if err != nil {
+		return err
+	}
+	return load.Compare(t.Table, types(was), types(live))
+}
+
+// types are the types of columns by their names.
+func types(s *iceberg.Schema) map[string]string {
+	out := map[string]string{}
+	for _, f := range s.Fields() {
+		out[f.Name] = f.Type.String()
+	}
+	return out
+}
+
+// specOf is how a table is divided.
+func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
+	if t.PartitionBy == "" {
+		return iceberg.NewPartitionSpec()
+	}
+	f, _ := t.Columns.FieldsByName(t.PartitionBy)
+	of := iceberg.PartitionField{
+		SourceIDs: []int{parquet.FieldNumber(f[0])}, FieldID: iceberg.PartitionDataIDStart,
+		Name: t.PartitionBy + "_day", Transform: iceberg.DayTransform{},
+	}
+	if t.Months {
+		of.Name, of.Transform = t.PartitionBy+"_month", iceberg.MonthTransform{}
+	}
+	return iceberg.NewPartitionSpec(of)
+}
+
+// partition is the partition of a file, by the number of the spec's field.
+func partition(spec iceberg.PartitionSpec, f parquet.DataFile) map[int]any {
+	out := map[int]any{}
+	for _, of := range spec.Fields() {
+		switch {
+		case f.Part == nil:
+			out[of.FieldID] = nil
+		case of.Transform.Equals(iceberg.DayTransform{}):
+			out[of.FieldID] = iceberg.Date(*f.Part)
+		default:
+			out[of.FieldID] = *f.Part
+		}
+	}
+	return out
+}

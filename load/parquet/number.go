@@ -1,0 +1,88 @@
+package parquet
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// number gives the columns of a table that a catalog lists their numbers: those
+// they had, where the catalog calls the type the same or knows it as wider, else
+// new ones. A number is never used again.
+func (t *table) number(before []columnEntry) {
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		at := slices.IndexFunc(before, func(b columnEntry) bool { return b.Name == c.Name })
+		if at >= 0 && stays(before[at].Type, c.Type) {
+			c.ID, c.Element = before[at].ID, before[at].Element
+			continue
+		}
+		t.Numbered++
+		c.ID, c.Element = t.Numbered, 0
+		if _, list := element(schemas.TypeOf(t.schema.Field(i))); list {
+			t.Numbered++
+			c.Element = t.Numbered
+		}
+	}
+}
+
+// stays reports whether a column that changes its type so is the same to a
+// catalog. Both are names of types.
+func stays(from, to string) bool {
+	a, err := schemas.ParseTypeName(from)
+	if err != nil {
+		return false
+	}
+	b, err := schemas.ParseTypeName(to)
+	return err == nil && promotes(a, b)
+}
+
+func promotes(a, b arrow.DataType) bool {
+	if schemas.SameType(a, b) {
+		return true
+	}
+	switch x := a.(type) {
+	case *arrow.ListType:
+		y, ok := b.(*arrow.ListType)
+		return ok && promotes(x.Elem(), y.Elem())
+	case *arrow.Decimal128Type:
+		y, ok := b.(*arrow.Decimal128Type)
+		return ok && x.Scale == y.Scale && x.Precision <= y.Precision
+	}
+	return textual(a) && textual(b)
+}
+
+func textual(t arrow.DataType) bool {
+	return schemas.SameType(t, schemas.Text) || schemas.SameType(t, schemas.JSON)
+}
+
+// bare is the schema that files of the table are written with.
+func (t *table) bare() *arrow.Schema { return t.numbers(bare(t.schema)) }
+
+// numbers puts the numbers of columns into a schema of theirs, where they have
+// any.
+func (t *table) numbers(s *arrow.Schema) *arrow.Schema {
+	if t.Numbered == 0 {
+		return s
+	}
+	fields := s.Fields()
+	for i, c := range t.Columns {
+		if of, list := element(fields[i].Type); list {
+			fields[i].Type = arrow.ListOfField(numbered(arrow.Field{Name: "element", Type: of, Nullable: true}, c.Element))
+		}
+		fields[i] = numbered(fields[i], c.ID)
+	}
+	md := s.Metadata()
+	return arrow.NewSchema(fields, &md)
+}
+
+func numbered(f arrow.Field, n int) arrow.Field {
+	md := map[string]string{numberKey: strconv.Itoa(n)}
+	maps.Copy(md, f.Metadata.ToMap())
+	f.Metadata = arrow.MetadataFrom(md)
+	return f
+}

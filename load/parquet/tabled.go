@@ -1,0 +1,372 @@
+package parquet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// tabled keeps a lake whose commits a [Catalog] holds. Its files lie as those of a
+// [bucket] do, in one or in a folder; what a stream holds is told by the manifest
+// that the catalog's last commit names.
+type tabled struct {
+	*bucket
+	catalog Catalog
+}
+
+// newTabled opens the catalog over the files of o.Bucket or o.Path.
+func newTabled(ctx context.Context, o Options, d *disk, step func(string) error) (*tabled, error) {
+	b, err := tabledFiles(o, d, step)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Catalog(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return &tabled{bucket: b, catalog: c}, nil
+}
+
+func tabledFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
+	if o.Bucket != "" {
+		return newBucket(o, step)
+	}
+	if o.Path == "" {
+		return nil, errors.New("no path")
+	}
+	root, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(root, "%#?") {
+		return nil, errors.New("a path with %, # or ? in it is read in several ways by other engines: take another")
+	}
+	return &bucket{o: &localFiles{root: root, disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
+}
+
+// slashed is a path as it stands in a location.
+func slashed(path string) string {
+	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return path
+}
+
+// Write implements [Files].
+func (b *bucket) Write(ctx context.Context, name string, text []byte) error {
+	return b.o.put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
+}
+
+// Read implements [Files].
+func (b *bucket) Read(ctx context.Context, name string) ([]byte, error) {
+	text, _, err := b.o.get(ctx, b.prefix+name, 0, 0)
+	return text, err
+}
+
+// Location implements [Files].
+func (b *bucket) Location(name string) string { return b.url + "/" + b.prefix + name }
+
+// Name implements [Files].
+func (b *bucket) Name(location string) (string, bool) {
+	return strings.CutPrefix(location, b.url+"/"+b.prefix)
+}
+
+// streams implements [storage].
+func (t *tabled) streams(ctx context.Context, source string) ([]string, error) {
+	if source != "" {
+		return nil, errUnshared
+	}
+	return t.catalog.Streams(ctx)
+}
+
+// errUnshared says that a table of a catalog has one writer.
+var errUnshared = errors.New("sources cannot share tables in a catalog: give each a place of its own, by {source} in the destination")
+
+// shelf implements [storage].
+func (t *tabled) shelf(name string) shelf {
+	return &tableShelf{bucketShelf: t.bucket.shelf(name).(*bucketShelf), tabled: t, name: filepath.ToSlash(name)}
+}
+
+// path is where the metadata of a table lies: one a line, where it is one of
+// penstock's own.
+func (t *tabled) path(ctx context.Context, l *Lake, name string) (string, error) {
+	all, err := l.manifests(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	var places []string
+	for _, m := range all {
+		if m.table(name) == nil {
+			continue
+		}
+		at, err := t.catalog.Locate(ctx, m.shelf.(*tableShelf).catalogName(name))
+		if err != nil {
+			return "", fmt.Errorf("find %s: %w", name, err)
+		}
+		if at != "" {
+			places = append(places, at)
+		}
+	}
+	if places == nil {
+		return "", fmt.Errorf("find %s: %w: nothing was loaded into a table of that name", name, fs.ErrNotExist)
+	}
+	return strings.Join(places, "\n"), nil
+}
+
+// Close implements io.Closer.
+func (t *tabled) Close() error { return t.catalog.Close() }
+
+// tableShelf is a stream of a catalog.
+type tableShelf struct {
+	*bucketShelf
+	tabled *tabled
+	name   string
+}
+
+// head implements [shelf].
+func (s *tableShelf) head(ctx context.Context) (*manifest, error) {
+	if strings.Contains(s.name, "/"+sourcePrefix) {
+		return nil, errUnshared
+	}
+	h, err := s.tabled.catalog.Head(ctx, s.name)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	seen := s.seen
+	s.mu.Unlock()
+	if seen == nil || seen.name != h.Manifest {
+		if seen, err = s.readNamed(ctx, h.Manifest); err != nil {
+			return nil, err
+		}
+	}
+	s.learn(seen)
+	return seen, nil
+}
+
+// recent is head as it was not long ago: see [bucketShelf].
+func (s *tableShelf) recent(ctx context.Context) (*manifest, error) {
+	s.mu.Lock()
+	seen, asked := s.seen, s.asked
+	s.mu.Unlock()
+	if seen != nil && time.Since(asked) < recently {
+		return seen, nil
+	}
+	return s.head(ctx)
+}
+
+// readNamed reads a manifest.
+func (s *tableShelf) readNamed(ctx context.Context, name string) (*manifest, error) {
+	text, err := s.Read(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+	}
+	m := &manifest{name: name}
+	if err = json.Unmarshal(text, m); err == nil {
+		err = m.prepare()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+	}
+	m.locate(s, s.key)
+	return m, nil
+}
+
+// id is that of the commit that made the manifest's generation.
+func (m *manifest) id() string {
+	if m == nil || len(m.Line) == 0 {
+		return ""
+	}
+	return m.Line[len(m.Line)-1]
+}
+
+// draft implements [shelf].
+func (s *tableShelf) draft(context.Context) (draft, error) {
+	return &tableDraft{bucketDraft: &bucketDraft{bucketShelf: s.bucketShelf}, shelf: s}, nil
+}
+
+// tidy implements [shelf]. Whatever is written for a commit has its number in its
+// name, and of what was written up to the oldest commit that is kept, nobody will
+// ask again for what that one does not name: see [bucketShelf.tidy].
+func (s *tableShelf) tidy(ctx context.Context, m *manifest) error {
+	found := map[string]int64{}
+	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
+	if err != nil {
+		return err
+	}
+	s.finds(found)
+	if m == nil {
+		return s.orphaned(found)
+	}
+	old, err := s.outdated(ctx, m, found)
+	if err != nil {
+		return err
+	}
+	s.tidied.Do(func() { s.forsake(ctx) })
+	if err := s.removeAll(ctx, old); err != nil {
+		s.log.Warn("outdated files cannot be removed", "folder", s.where(), "error", err)
+	}
+	return nil
+}
+
+// outdated are the files found that nobody asks for any more.
+func (s *tableShelf) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
+	named, err := s.tabled.catalog.Named(ctx, s.name)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{s.prefix + m.name: true}
+	for _, name := range named {
+		wanted[s.prefix+name] = true
+	}
+	oldest := m
+	for i, g := range m.Kept {
+		wanted[s.prefix+g.Name] = true
+		if i == 0 {
+			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
+				oldest = nil // nobody can say what it named
+			} else if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if oldest == nil {
+		return nil, nil
+	}
+	out := s.unnamed(oldest, found)
+	for key := range found {
+		if n, ok := sequenceIn(key); ok && n <= oldest.Sequence && !strings.HasSuffix(key, suffix) && !wanted[key] {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}
+
+// sequenceIn is the number that the name of a file begins with.
+func sequenceIn(key string) (n int64, ok bool) {
+	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
+	return n, err == nil
+}
+
+// catalogName is what a table of a stream is called in the catalog. Penstock's
+// own tables are those of one stream each there. // Invariant 17
+func (s *tableShelf) catalogName(table string) string {
+	if load.Own(table) {
+		return table + "__" + s.name
+	}
+	return table
+}
+
+// HeadTable is the table, in a catalog, that heads the stream of that name: each
+// commit changes it, and it tells what was committed.
+func HeadTable(stream string) string { return load.State.Name + "__" + stream }
+
+// tableDraft is a commit in the making.
+type tableDraft struct {
+	*bucketDraft
+	shelf *tableShelf
+}
+
+// partNumber is the day or the month of a partition's folder.
+func partNumber(part string) *int32 {
+	_, value, _ := strings.Cut(part, "=")
+	if day, err := time.Parse(time.DateOnly, value); err == nil {
+		n := int32(day.Unix() / 86400)
+		return &n
+	}
+	if month, err := time.Parse("2006-01", value); err == nil {
+		n := int32((month.Year()-1970)*12 + int(month.Month()) - 1)
+		return &n
+	}
+	return nil
+}
+
+// dataFiles are the files of a table that hold rows, by name.
+func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
+	out := map[string]DataFile{}
+	if m == nil || t == nil {
+		return out
+	}
+	for _, f := range m.files(t) {
+		if f.Rows == 0 {
+			continue
+		}
+		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Rows: f.Rows, Size: f.Size}
+		if t.Partition != "" {
+			d.Part = partNumber(path.Dir(filepath.ToSlash(f.Name)))
+		}
+		out[d.Name] = d
+	}
+	return out
+}
+
+// tableFiles are what the generation m changes about its table t, as against
+// base.
+func (s *tableShelf) tableFiles(base, m *manifest, t *table) TableFiles {
+	out := TableFiles{
+		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.numbers(t.schema),
+		Folder: path.Join(strings.TrimPrefix(s.key, s.prefix), t.Folder),
+	}
+	if t.Partition != "" {
+		out.PartitionBy, out.Months = partitionColumn(t.Partition)
+	}
+	var before map[string]DataFile
+	if base != nil {
+		was := base.table(t.Name)
+		before = base.dataFiles(s.prefix, was)
+		if was != nil {
+			out.Was = was.numbers(was.schema)
+		}
+	}
+	after := m.dataFiles(s.prefix, t)
+	for _, name := range sorted(after) {
+		if _, had := before[name]; !had {
+			out.Added = append(out.Added, after[name])
+		}
+	}
+	for _, name := range sorted(before) {
+		if _, has := after[name]; !has {
+			out.Removed = append(out.Removed, before[name])
+		}
+	}
+	return out
+}
+
+// commitOf is what the catalog is told of the generation m that follows base.
+func (s *tableShelf) commitOf(base, m *manifest) Commit {
+	c := Commit{
+		Stream: s.name, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
+		Says: map[string]string{
+			"pipeline": m.Pipeline, "stream": m.Stream, "cursor": m.Cursor, "run": m.Run, "sequence": fmt.Sprint(m.Sequence),
+		},
+	}
+	for _, g := range m.Kept {
+		c.Kept = append(c.Kept, g.Sequence)
+	}
+	var head *table
+	for _, t := range m.Tables {
+		if t.Name == load.State.Name {
+			head = t
+			continue
+		}
+		c.Tables = append(c.Tables, s.tableFiles(base, m, t))
+	}
+	c.Tables = append(c.Tables, s.tableFiles(base, m, cmp.Or(head, &table{})))
+	if base != nil {
+		for _, t := range base.Tables {
+			if m.table(t.Name) == nil {
+				c.Dropped = append(c.Dropped, s.catalogName(t.Name))
+			}
+		}
+	}
+	return c
+}
