@@ -64,6 +64,11 @@ servers: ## servers of the public registries, fetched once: their lists are read
 	@sh .ci/servers $(SERVERS)
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealServers$$' -count=1 -timeout 10m ./cmd/penstock
 
+.PHONY: stores
+stores: ## object stores of the public registries, fetched once: conformance and faults of a lake in a bucket of each
+	@sh .ci/servers $(SERVERS) stores
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^(TestBucket|TestStore)' -count=1 -timeout 60m ./load/parquet
+
 .PHONY: fuzz
 fuzz: ## each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)

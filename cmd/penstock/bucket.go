@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -17,20 +18,34 @@ import (
 )
 
 // inBucket reports whether a lake's path is that of an object store.
-func inBucket(path string) bool { return strings.HasPrefix(path, "s3://") }
+func inBucket(path string) bool { return strings.Contains(path, "://") }
 
 // bucketOptions are those that a lake in a bucket takes besides.
-func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) {
+func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
-	o.S3.AccessKey, o.S3.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
-	readers["region"] = textOption(&o.S3.Region)
-	readers["endpoint"] = textOption(&o.S3.Endpoint)
-	readers["path_style"] = func(v string) (err error) {
-		if o.S3.Path, err = strconv.ParseBool(v); err != nil {
-			return errors.New("want true or false")
+	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
+	readers["endpoint"] = textOption(&o.Store.Endpoint)
+	switch scheme, _, _ := strings.Cut(o.Bucket, ":"); scheme {
+	case "s3": // the library looks for the rest itself
+		readers["region"] = textOption(&o.Store.Region)
+		readers["path_style"] = func(v string) (err error) {
+			if o.Store.Path, err = strconv.ParseBool(v); err != nil {
+				return errors.New("want true or false")
+			}
+			return nil
 		}
-		return nil
+	case "gs":
+		if path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); o.Store.SecretKey == "" && path != "" {
+			o.Store.SecretKey, err = readSecret(path)
+			if err != nil {
+				err = usage("", "read GOOGLE_APPLICATION_CREDENTIALS: %s: %w", path, err)
+			}
+		}
+	case "azblob":
+		o.Store.AccessKey = cmp.Or(o.Store.AccessKey, os.Getenv("AZURE_STORAGE_ACCOUNT"))
+		o.Store.SecretKey = cmp.Or(o.Store.SecretKey, os.Getenv("AZURE_STORAGE_KEY"), os.Getenv("AZURE_STORAGE_SAS_TOKEN"))
 	}
+	return err
 }
 
 // absentLake says that a folder is not there. Of a bucket, opening it tells.
@@ -49,7 +64,7 @@ func checkBucket(ctx context.Context, a *app, d config.Destination) error {
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
-		err = hinted(err, "take a store that honours If-None-Match on PUT; most do since 2024, older versions of servers do not")
+		err = hinted(err, "take a store that honours If-None-Match on PUT: most do since 2024, older versions of servers and Google's S3 API do not; gs:// is for Google")
 	} else if err != nil {
 		err = hinted(err, "the key needs the rights to list, read, write and delete below the prefix")
 	}

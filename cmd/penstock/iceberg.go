@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
@@ -52,7 +53,12 @@ func openIceberg(ctx context.Context, a *app, d config.Destination) (load.Destin
 	}
 	lakeOptions(&o.Options, readers)
 	if inBucket(path) {
-		bucketOptions(&o.Options, d, readers)
+		if !strings.HasPrefix(path, "s3://") {
+			return nil, usage("", "Iceberg tables lie in a folder or in s3://bucket/prefix")
+		}
+		if err := bucketOptions(&o.Options, d, readers); err != nil {
+			return nil, err
+		}
 	}
 	if err := options(query, readers); err != nil {
 		return nil, err

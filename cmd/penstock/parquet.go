@@ -133,10 +133,10 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["writers"] = countOption(&o.Writers)
 }
 
-// openParquet reads parquet:FOLDER or parquet:s3://BUCKET/PREFIX, after which
+// openParquet reads parquet:FOLDER, or parquet: with the URL of a bucket, after which
 // ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2 may stand,
-// and for a bucket region=eu-central-1, endpoint=https://store.example.com and
-// path_style=true.
+// for a bucket endpoint=https://store.example.com, and for one of S3
+// region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, usage("", "a folder of Parquet files takes no schema")
@@ -146,7 +146,9 @@ func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destin
 	readers := map[string]func(string) error{"wait_lock": waitOption(&o.WaitLock)}
 	lakeOptions(&o, readers)
 	if inBucket(path) {
-		bucketOptions(&o, d, readers)
+		if err := bucketOptions(&o, d, readers); err != nil {
+			return nil, err
+		}
 	}
 	if err := options(query, readers); err != nil {
 		return nil, err

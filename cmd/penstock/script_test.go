@@ -69,6 +69,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"sessions": scriptSessions,
 		"modes":    scriptModes,
 		"tokens":   scriptTokens,
+		"bucket":   scriptBucket,
 	}
 	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{

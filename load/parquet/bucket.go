@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
@@ -38,30 +37,25 @@ type bucket struct {
 	step    func(name string) error
 	log     *slog.Logger
 
-	tidied sync.Once // uploads of others that were never ended are looked for once
+	mu      sync.Mutex
+	partial []partial // uploads of others that have not ended
+	looked  time.Time // when they were looked for; not more than once a day
 }
-
-// abandonedAfter is how old an upload in parts must be for it to be nobody's.
-const abandonedAfter = 24 * time.Hour
 
 // removals is how many objects are removed at once.
 const removals = 8
 
-// newBucket reads s3://name/prefix.
+// newBucket opens o.Bucket.
 func newBucket(o Options, step func(string) error) (*bucket, error) {
-	u, err := url.Parse(o.Bucket)
-	if err != nil || u.Scheme != "s3" || u.Host == "" {
-		return nil, errors.New("want s3://bucket/prefix")
-	}
-	store, err := newS3(u.Host, o.S3)
+	store, place, err := openStore(o.Bucket, o.Store)
 	if err != nil {
 		return nil, err
 	}
-	prefix := strings.Trim(u.Path, "/")
+	prefix := strings.Trim(place.Path, "/")
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &bucket{o: store, url: "s3://" + u.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
+	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
 // pattern implements [storage]: patterns would find outdated files as well.
@@ -294,6 +288,7 @@ func (s *bucketShelf) tidy(ctx context.Context, m *manifest) error {
 	}
 	s.finds(found)
 	if m == nil {
+		s.begun(ctx)
 		return s.orphaned(found)
 	}
 	oldest := m
@@ -308,7 +303,7 @@ func (s *bucketShelf) tidy(ctx context.Context, m *manifest) error {
 	if oldest != nil {
 		old = append(old, s.unnamed(oldest, found)...)
 	}
-	s.tidied.Do(func() { s.forsake(ctx) })
+	s.forsake(ctx, s.begun(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
 		s.log.Warn("outdated objects cannot be removed", "bucket", s.where(), "error", err)
 	}
@@ -359,16 +354,6 @@ func fileSequence(key string) (sequence int64, ok bool) {
 	}
 	_, err := fmt.Sscanf(base, "%08d-", &sequence)
 	return sequence, err == nil
-}
-
-// forsake gives up uploads that whoever has begun them will not end.
-func (s *bucketShelf) forsake(ctx context.Context) {
-	n, err := s.o.forsake(ctx, s.prefix, time.Now().Add(-abandonedAfter))
-	if err != nil {
-		s.log.Warn("uploads that were never ended cannot be given up", "bucket", s.url, "error", err)
-	} else if n > 0 {
-		s.log.Info("uploads that were never ended were given up", "bucket", s.url, "uploads", n)
-	}
 }
 
 // removeAll removes objects, several at once.

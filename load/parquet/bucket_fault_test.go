@@ -17,8 +17,9 @@ import (
 )
 
 // TestBucketRequests counts what a commit asks of the store: it is charged for.
-func TestBucketRequests(t *testing.T) {
-	s := newStore(t)
+func TestBucketRequests(t *testing.T) { onStores(t, testBucketRequests) }
+
+func testBucketRequests(t *testing.T, s *store) {
 	l := openBucket(t, s.options("counted"))
 	at := must(t, l, 1, "", before...)
 	first := s.taken()
@@ -37,8 +38,9 @@ func TestBucketRequests(t *testing.T) {
 
 // TestBucketTwoWriters commits from two lakes at once, as from two machines: of
 // two that follow the same generation one wins, and the other is told.
-func TestBucketTwoWriters(t *testing.T) {
-	s := newStore(t)
+func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
+
+func testBucketTwoWriters(t *testing.T, s *store) {
 	one, two := openBucket(t, s.options("two")), openBucket(t, s.options("two"))
 	at := must(t, one, 1, "", before...)
 	var won, lost atomic.Int64
@@ -67,7 +69,9 @@ func TestBucketTwoWriters(t *testing.T) {
 
 // TestBucketFaults breaks each request of a commit in turn, in each way: the
 // commit is made or is not, whatever it says, and the next one goes through.
-func TestBucketFaults(t *testing.T) {
+func TestBucketFaults(t *testing.T) { onStores(t, testBucketFaults) }
+
+func testBucketFaults(t *testing.T, s *store) {
 	cut := func(w http.ResponseWriter) {
 		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 			_ = c.Close()
@@ -91,13 +95,12 @@ func TestBucketFaults(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStore(t)
 			failed, every := 0, 1
 			if testing.Short() {
 				every = 5
 			}
 			for n := 1; ; n += every {
-				l := openBucket(t, s.options(fmt.Sprint("faults", n)))
+				l := openBucket(t, s.options(fmt.Sprint(name, n)))
 				at := must(t, l, 1, "", before...)
 				count := 0
 				s.mu.Lock()
@@ -116,7 +119,7 @@ func TestBucketFaults(t *testing.T) {
 				s.mu.Lock()
 				s.fault = nil
 				s.mu.Unlock()
-				other := openBucket(t, s.options(fmt.Sprint("faults", n)))
+				other := openBucket(t, s.options(fmt.Sprint(name, n)))
 				now, failure := other.Cursor(t.Context(), stream)
 				require.NoError(t, failure)
 				if err == nil {
@@ -140,8 +143,9 @@ func TestBucketFaults(t *testing.T) {
 
 // TestBucketStopped stops a commit before its last request, for so long that the
 // generation which it would make was made, outdated and removed meanwhile.
-func TestBucketStopped(t *testing.T) {
-	s := newStore(t)
+func TestBucketStopped(t *testing.T) { onStores(t, testBucketStopped) }
+
+func testBucketStopped(t *testing.T, s *store) {
 	o := s.options("stopped")
 	o.Keep, o.KeepFor = 1, -1
 	l, other := openBucket(t, o), openBucket(t, o)
@@ -168,8 +172,9 @@ func TestBucketStopped(t *testing.T) {
 
 // TestBucketCollects makes commits, some of which are given up: what no kept
 // manifest names is gone at the latest two runs later.
-func TestBucketCollects(t *testing.T) {
-	s := newStore(t)
+func TestBucketCollects(t *testing.T) { onStores(t, testBucketCollects) }
+
+func testBucketCollects(t *testing.T, s *store) {
 	o := s.options("collected")
 	o.Keep, o.KeepFor = 1, -1
 	l := openBucket(t, o)
@@ -217,8 +222,9 @@ func TestBucketIgnoresCondition(t *testing.T) {
 }
 
 // TestBucketReaders reads while commits replace all rows.
-func TestBucketReaders(t *testing.T) {
-	s := newStore(t)
+func TestBucketReaders(t *testing.T) { onStores(t, testBucketReaders) }
+
+func testBucketReaders(t *testing.T, s *store) {
 	l, reader := openBucket(t, s.options("read")), openBucket(t, s.options("read"))
 	at := must(t, l, 1, "", lead{id: 1, name: "v0"}, lead{id: 2, name: "v0"})
 	stop := make(chan struct{})

@@ -30,8 +30,8 @@ import (
 // be left out.
 type Options struct {
 	Path   string // the root folder; made by the first commit
-	Bucket string // instead of Path: s3://name/prefix
-	S3     S3     // how its store is reached
+	Bucket string // instead of Path: s3://name/prefix, gs://name/prefix or azblob://container/prefix
+	Store  Store  // how it is reached
 	// Catalog, where it is given, lists the tables in Path or Bucket for other
 	// engines, in whose place generations are. There are then no links and no
 	// patterns, and sources share no tables.

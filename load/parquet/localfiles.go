@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // localFiles is a folder used as if it were a bucket: what is written once stays
@@ -138,6 +137,9 @@ func (l *localFiles) remove(_ context.Context, key string) error {
 	return ignoreGone(os.Remove(l.path(key)))
 }
 
-// forsake implements [objects]: a file that was never finished is removed as any
+// uploads implements [objects]: a file that was never finished is removed as any
 // other that nobody names.
-func (l *localFiles) forsake(context.Context, string, time.Time) (int, error) { return 0, nil }
+func (l *localFiles) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+
+// forsake implements [objects].
+func (l *localFiles) forsake(context.Context, partial) error { return nil }

@@ -36,10 +36,26 @@ type objects interface {
 	// remove deletes an object, if it is there.
 	remove(ctx context.Context, key string) error
 
-	// forsake gives up the uploads in parts that were begun before then and never
-	// ended, and says how many there were.
-	forsake(ctx context.Context, prefix string, then time.Time) (int, error)
+	// uploads are those in parts that are under way below the prefix, or that
+	// somebody has left so.
+	uploads(ctx context.Context, prefix string) ([]partial, error)
+
+	// forsake gives up such an upload, if it is there: who still sends parts of it is
+	// told that it is gone.
+	forsake(ctx context.Context, p partial) error
+}
+
+// partial is an upload in parts that has not ended.
+type partial struct {
+	key, id string
+	begun   time.Time // by the store's clock
 }
 
 // errTaken says that an object of that name is there already.
 var errTaken = errors.New("there is one of that name")
+
+// What the objects are.
+const (
+	parquetType = "application/vnd.apache.parquet"
+	jsonType    = "application/json"
+)

@@ -10,40 +10,22 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// S3 says how a bucket of an S3 store is reached. Everything may be left out.
-type S3 struct {
-	Endpoint string // host and port, with http:// before it for a server without TLS; Amazon's
-	Region   string // "": the bucket's is asked for
-	Path     bool   // the bucket stands in the path of requests rather than in the host's name
-
-	// AccessKey and SecretKey are the credentials, which occur in no error and no
-	// log. // Invariant 5. Where they are left out, what AWS tools would find
-	// counts: the environment, the profile's file, the machine's role.
-	AccessKey, SecretKey string
-
-	Transport http.RoundTripper // nil: the library's
-}
-
-const (
-	s3Retries  = 8        // with up to a second in between: what lasts longer is for the next run
-	s3Part     = 32 << 20 // of an upload in parts
-	s3Slowest  = 64 << 10 // bytes a second below which a request is given up
-	s3Patience = time.Minute
-)
+// s3Part is the size of a part of an upload in parts.
+const s3Part = 32 << 20
 
 // s3 is a bucket of an S3 store.
 type s3 struct {
 	core   minio.Core
 	bucket string
+	part   uint64 // bytes of one of an upload in parts
 }
 
-func newS3(bucket string, o S3) (*s3, error) {
+func newS3(bucket string, o Store) (*s3, error) {
 	endpoint, secure := strings.TrimPrefix(o.Endpoint, "https://"), true
 	if rest, ok := strings.CutPrefix(endpoint, "http://"); ok {
 		endpoint, secure = rest, false
@@ -62,17 +44,12 @@ func newS3(bucket string, o S3) (*s3, error) {
 		lookup = minio.BucketLookupPath
 	}
 	c, err := minio.NewCore(endpoint, &minio.Options{
-		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: s3Retries,
+		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: storeRetries,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &s3{core: *c, bucket: bucket}, nil
-}
-
-// limited bounds a request that moves so many bytes. // Invariant 15
-func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s3Patience+time.Duration(size/s3Slowest)*time.Second)
+	return &s3{core: *c, bucket: bucket, part: s3Part}, nil
 }
 
 // put implements [objects].
@@ -80,7 +57,7 @@ func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64
 	ctx, cancel := limited(ctx, size)
 	defer cancel()
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, body, size, minio.PutObjectOptions{
-		ContentType: "application/vnd.apache.parquet", PartSize: s3Part,
+		ContentType: parquetType, PartSize: s.part,
 	})
 	return s.fault("store", key, err)
 }
@@ -89,7 +66,7 @@ func (s *s3) put(ctx context.Context, key string, body io.ReadSeeker, size int64
 func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	ctx, cancel := limited(ctx, int64(len(text)))
 	defer cancel()
-	o := minio.PutObjectOptions{ContentType: "application/json", DisableMultipart: true}
+	o := minio.PutObjectOptions{ContentType: jsonType, DisableMultipart: true}
 	o.SetMatchETagExcept("*")
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
 	switch minio.ToErrorResponse(err).StatusCode {
@@ -109,7 +86,7 @@ func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64,
 	}
 	for attempt := 0; ; attempt++ { // the library does not try again once the answer has begun
 		text, size, err := s.getOnce(ctx, key, n, o)
-		if err == nil || attempt == s3Retries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == nil || attempt == storeRetries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
 			return text, size, s.fault("read", key, err)
 		}
 	}
@@ -174,23 +151,28 @@ func (s *s3) remove(ctx context.Context, key string) error {
 	return s.fault("remove", key, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-// forsake implements [objects].
-func (s *s3) forsake(ctx context.Context, prefix string, then time.Time) (n int, err error) {
+// uploads implements [objects].
+func (s *s3) uploads(ctx context.Context, prefix string) (out []partial, err error) {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	for u := range s.core.ListIncompleteUploads(ctx, s.bucket, prefix, true) {
 		if u.Err != nil {
-			return n, s.fault("list uploads of", prefix, u.Err)
+			return nil, s.fault("list uploads of", prefix, u.Err)
 		}
-		if !u.Initiated.Before(then) {
-			continue
-		}
-		if err := s.core.AbortMultipartUpload(ctx, s.bucket, u.Key, u.UploadID); err != nil {
-			return n, s.fault("give up the upload of", u.Key, err)
-		}
-		n++
+		out = append(out, partial{key: u.Key, id: u.UploadID, begun: u.Initiated})
 	}
-	return n, nil
+	return out, nil
+}
+
+// forsake implements [objects].
+func (s *s3) forsake(ctx context.Context, p partial) error {
+	ctx, cancel := limited(ctx, 0)
+	defer cancel()
+	err := s.core.AbortMultipartUpload(ctx, s.bucket, p.key, p.id)
+	if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
+		return nil
+	}
+	return s.fault("give up the upload of", p.key, err)
 }
 
 // fault names what was being done. The library's errors tell no credentials.

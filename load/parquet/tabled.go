@@ -211,7 +211,7 @@ func (s *tableShelf) tidy(ctx context.Context, m *manifest) error {
 	if err != nil {
 		return err
 	}
-	s.tidied.Do(func() { s.forsake(ctx) })
+	s.forsake(ctx, s.begun(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
 		s.log.Warn("outdated files cannot be removed", "folder", s.where(), "error", err)
 	}

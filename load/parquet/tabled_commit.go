@@ -70,7 +70,7 @@ func (d *tableDraft) store(ctx context.Context, m *manifest) error {
 // resolve finds out what became of a commit whose answer was no, or was lost.
 // // Invariant 13
 func (d *tableDraft) resolve(ctx context.Context, m *manifest, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s3Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	now, err := d.shelf.head(ctx)
 	switch {

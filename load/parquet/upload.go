@@ -105,6 +105,7 @@ func (d *bucketDraft) commit(ctx context.Context, m *manifest) error {
 	if err == nil {
 		d.unsure = false
 		d.learn(m)
+		d.forsake(ctx, d.left(), m.Sequence)
 	}
 	return err
 }
@@ -112,7 +113,7 @@ func (d *bucketDraft) commit(ctx context.Context, m *manifest) error {
 // resolve finds out what became of a commit whose answer was no, or was lost:
 // the manifest that stands there bears the id of whoever stored it.
 func (d *bucketDraft) resolve(ctx context.Context, m *manifest, id string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s3Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	there, err := d.read(ctx, m.Sequence)
 	switch {
@@ -131,7 +132,7 @@ func (d *bucketDraft) resolve(ctx context.Context, m *manifest, id string, cause
 // stopped for so long that the names above his own were given free again could
 // store one there, and nobody would find it.
 func (d *bucketDraft) standing(ctx context.Context, m *manifest, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s3Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	newest, err := d.newest(ctx)
 	if err != nil || newest == m.Sequence {

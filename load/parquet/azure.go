@@ -1,0 +1,218 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// azure is a container of Azure Blob Storage.
+type azure struct {
+	*exchange
+	container string // its URL
+}
+
+const (
+	azureVersion = "2021-08-06" // of the protocol
+	// azureMachine is where a machine of Azure's is told a token of its identity.
+	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
+)
+
+func newAzure(container string, o Store) (*azure, error) {
+	if o.AccessKey == "" && o.Endpoint == "" {
+		return nil, errors.New("whose container it is, access_key says: the storage account")
+	}
+	a := &azure{
+		exchange:  newExchange("azblob://"+container, o.Transport),
+		container: o.server("https://"+o.AccessKey+".blob.core.windows.net") + "/" + url.PathEscape(container),
+	}
+	a.fault = func(got *answer) (string, string) {
+		var said struct{ Message string }
+		_ = xml.Unmarshal(got.body, &said) // an answer to HEAD has none
+		message, _, _ := strings.Cut(said.Message, "\n")
+		return got.header.Get("x-ms-error-code"), message
+	}
+	secret, err := a.signer(o)
+	if err != nil {
+		return nil, err
+	}
+	a.sign = func(r *http.Request) error {
+		r.Header.Set("x-ms-version", azureVersion)
+		r.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
+		return secret(r)
+	}
+	return a, nil
+}
+
+// signer says who asks, by what SecretKey is: nothing, a signature for shared
+// access, or the account's key.
+func (a *azure) signer(o Store) (func(*http.Request) error, error) {
+	switch {
+	case o.SecretKey == "":
+		tokens := oauth2.ReuseTokenSource(nil, &machine{client: a.client, url: azureMachine, header: "Metadata", value: "true"})
+		return func(r *http.Request) error {
+			t, err := tokens.Token()
+			if err == nil {
+				t.SetAuthHeader(r)
+			}
+			return err
+		}, nil
+	case strings.Contains(o.SecretKey, "sig="):
+		query := strings.TrimPrefix(o.SecretKey, "?")
+		return func(r *http.Request) error {
+			r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&"+query, "&")
+			return nil
+		}, nil
+	}
+	return sharedKey(o.AccessKey, o.SecretKey)
+}
+
+// blob is the URL of an object: each part of its name is escaped, as it is signed.
+func (a *azure) blob(key string) string {
+	parts := strings.Split(key, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return a.container + "/" + strings.Join(parts, "/")
+}
+
+// upload asks to store an object by one request: such may have 5000 MiB.
+func (a *azure) upload(ctx context.Context, key string, r ask, header ...string) (*answer, error) {
+	r.method, r.url = http.MethodPut, a.blob(key)
+	r.header = map[string]string{"x-ms-blob-type": "BlockBlob"}
+	for pair := range slices.Chunk(header, 2) {
+		r.header[pair[0]] = pair[1]
+	}
+	return a.do(ctx, "store", key, r)
+}
+
+// put implements [objects].
+func (a *azure) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+	_, err := a.upload(ctx, key, ask{body: body, size: size}, "Content-Type", parquetType)
+	return err
+}
+
+// create implements [objects].
+func (a *azure) create(ctx context.Context, key string, text []byte) error {
+	got, err := a.upload(ctx, key, ask{
+		body: bytes.NewReader(text), size: int64(len(text)), pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
+	}, "Content-Type", jsonType, "If-None-Match", "*")
+	if err != nil || got.status/100 == 2 {
+		return err
+	}
+	switch code, message := a.fault(got); code { // other conflicts are about the container, or say that it may not be changed
+	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
+		return fmt.Errorf("store %s: %w", key, errTaken)
+	default:
+		return fmt.Errorf("store %s/%s: %s %s (%d)", a.name, key, code, message, got.status)
+	}
+}
+
+// get implements [objects].
+func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+	got, err := a.do(ctx, "read", key, ask{method: http.MethodGet, url: a.blob(key), header: ranged("x-ms-range", from, n), get: n})
+	if err != nil {
+		return nil, 0, err
+	}
+	return got.part()
+}
+
+// azurePage is part of a list.
+type azurePage struct {
+	Blobs    []azureBlob `xml:"Blobs>Blob"`
+	Prefixes []azureName `xml:"Blobs>BlobPrefix>Name"`
+	Next     string      `xml:"NextMarker"`
+}
+
+type azureBlob struct {
+	Name azureName
+	Size int64 `xml:"Properties>Content-Length"`
+}
+
+// azureName is a name, escaped where XML cannot have it as it is.
+type azureName struct {
+	Encoded bool   `xml:",attr"`
+	Text    string `xml:",chardata"`
+}
+
+func (n azureName) String() string {
+	if n.Encoded {
+		if text, err := url.PathUnescape(n.Text); err == nil {
+			return text
+		}
+	}
+	return n.Text
+}
+
+// pages hands out a list page by page until each returns false.
+func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each func(*azurePage) bool) error {
+	query.Set("restype", "container")
+	query.Set("comp", "list")
+	query.Set("prefix", prefix)
+	for {
+		got, err := a.do(ctx, "list", prefix, ask{method: http.MethodGet, url: a.container + "?" + query.Encode()})
+		if err != nil {
+			return err
+		}
+		var page azurePage
+		if err := xml.Unmarshal(got.body, &page); err != nil {
+			return fmt.Errorf("list %s/%s: %w", a.name, prefix, err)
+		}
+		if !each(&page) || page.Next == "" {
+			return nil
+		}
+		query.Set("marker", page.Next)
+	}
+}
+
+// list implements [objects].
+func (a *azure) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+	query := url.Values{}
+	if most > 0 {
+		query.Set("maxresults", strconv.Itoa(most))
+	}
+	return a.pages(ctx, prefix, query, func(p *azurePage) bool {
+		for _, b := range p.Blobs {
+			if !each(b.Name.String(), b.Size) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// folders implements [objects].
+func (a *azure) folders(ctx context.Context, prefix string) (out []string, err error) {
+	err = a.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *azurePage) bool {
+		for _, of := range p.Prefixes {
+			if name := strings.TrimSuffix(strings.TrimPrefix(of.String(), prefix), "/"); name != "" {
+				out = append(out, name)
+			}
+		}
+		return true
+	})
+	return out, err
+}
+
+// remove implements [objects].
+func (a *azure) remove(ctx context.Context, key string) error {
+	_, err := a.do(ctx, "remove", key, ask{method: http.MethodDelete, url: a.blob(key), pass: []int{http.StatusNotFound}})
+	return err
+}
+
+// uploads implements [objects]: nothing is uploaded in parts.
+func (a *azure) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+
+// forsake implements [objects].
+func (a *azure) forsake(context.Context, partial) error { return nil }

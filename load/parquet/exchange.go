@@ -1,0 +1,129 @@
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// exchange asks a store over HTTP, as often as that may help. It is safe for
+// concurrent use.
+type exchange struct {
+	client *http.Client
+	sign   func(*http.Request) error // says who asks
+	name   string                    // of the bucket, for people: gs://name
+	fault  func(*answer) (code, message string)
+}
+
+// ask is a request that can be made again.
+type ask struct {
+	method string
+	url    string
+	header map[string]string
+	body   io.ReadSeeker // nil: none
+	size   int64         // of the body
+	get    int64         // bytes that are asked for, as far as is known
+	pass   []int         // statuses beside 2xx that are no error
+}
+
+// answer is what the store said.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// newExchange asks with a transport, nil for one of its own.
+func newExchange(name string, t http.RoundTripper) *exchange {
+	if t == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxIdleConnsPerHost, own.DisableCompression = 2*removals, true
+		t = own
+	}
+	return &exchange{name: name, client: &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials go nowhere else
+	}}
+}
+
+// do asks, and returns the answer; doing and key name in errors what for. A 404 is
+// fs.ErrNotExist, wrapped.
+func (e *exchange) do(ctx context.Context, doing, key string, a ask) (*answer, error) {
+	ctx, cancel := limited(ctx, a.size+a.get)
+	defer cancel()
+	got, err := e.again(ctx, a)
+	if err == nil && got.status/100 != 2 && !slices.Contains(a.pass, got.status) {
+		code, message := e.fault(got)
+		err = fmt.Errorf("%s %s (%d)", code, message, got.status)
+		if got.status == http.StatusNotFound {
+			err = fmt.Errorf("%s %s: %w", code, message, fs.ErrNotExist)
+		}
+	}
+	if err != nil {
+		return got, fmt.Errorf("%s %s/%s: %w", doing, e.name, key, err)
+	}
+	return got, nil
+}
+
+// again asks until there is an answer that will stay.
+func (e *exchange) again(ctx context.Context, a ask) (*answer, error) {
+	for attempt := 0; ; attempt++ {
+		got, err := e.once(ctx, a)
+		if attempt == storeRetries || ctx.Err() != nil || err == nil && !passing(got.status) {
+			return got, err
+		}
+		select {
+		case <-time.After(rand.N(time.Second) >> max(0, 4-attempt)):
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// passing reports whether a status may be another one soon.
+func passing(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+}
+
+func (e *exchange) once(ctx context.Context, a ask) (*answer, error) {
+	var body io.Reader
+	if a.body != nil {
+		if _, err := a.body.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		body = io.LimitReader(a.body, a.size)
+	}
+	r, err := http.NewRequestWithContext(ctx, a.method, a.url, body)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	r.ContentLength = a.size
+	for name, value := range a.header {
+		r.Header.Set(name, value)
+	}
+	if err := e.sign(r); err != nil {
+		return nil, err
+	}
+	resp, err := e.client.Do(r)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return &answer{status: resp.StatusCode, header: resp.Header, body: text}, err
+}
+
+// withoutURL is an error without the URL, which may be signed. // Invariant 5
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package parquet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// place is a bucket and how it is reached.
+type place struct {
+	Bucket string
+	Store  Store
+}
+
+// uploadChild names what the process to be killed opens, as JSON.
+const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
+
+// TestUploadChild is the process that is killed: it commits a record so large that
+// its file goes up in parts.
+func TestUploadChild(t *testing.T) {
+	var of place
+	if text := os.Getenv(uploadChild); text == "" || json.Unmarshal([]byte(text), &of) != nil {
+		t.Skip("a child of TestBucketForsakes")
+	}
+	l := openBucket(t, Options{Bucket: of.Bucket, Store: of.Store})
+	l.storage.(*bucket).o.(*s3).part = 5 << 20 // the least that stores take
+	at, err := l.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	large := make([]byte, 8<<20)
+	_, _ = rand.Read(large)
+	must(t, l, 2, at, lead{id: 1, name: hex.EncodeToString(large)})
+	t.Fatal("never killed")
+}
+
+// TestBucketForsakes kills a process -9 in the middle of an upload in parts: the
+// run that follows gives up what it left, by the server's own list.
+func TestBucketForsakes(t *testing.T) { onStores(t, testBucketForsakes) }
+
+func testBucketForsakes(t *testing.T, s *store) {
+	o := s.options("forsakes")
+	l := openBucket(t, o)
+	store, ok := l.storage.(*bucket).o.(*s3)
+	if !ok {
+		t.Skip("nothing is uploaded in parts there")
+	}
+	at := must(t, l, 1, "", before...)
+	text, err := json.Marshal(place{o.Bucket, o.Store})
+	require.NoError(t, err)
+	child := exec.Command(os.Args[0], "-test.run", "^TestUploadChild$")
+	child.Env = append(os.Environ(), uploadChild+"="+string(text))
+	s.mu.Lock()
+	s.fault = func(_ http.ResponseWriter, r *http.Request, _ func(http.ResponseWriter)) bool {
+		if r.URL.Query().Get("partNumber") == "2" {
+			_ = child.Process.Kill()
+			return true
+		}
+		return false
+	}
+	s.mu.Unlock()
+	out, err := child.CombinedOutput()
+	require.ErrorContains(t, err, "killed", "%s", out)
+	left, err := store.uploads(context.Background(), "")
+	require.NoError(t, err)
+	require.Len(t, left, 1, "the killed process was in the middle of it")
+
+	next := openBucket(t, o)
+	now, err := next.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	require.Equal(t, at, now)
+	must(t, next, 3, now, after...)
+	left, err = store.uploads(context.Background(), "")
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Equal(t, wanted(after...), names(t, next))
+}

@@ -1,0 +1,223 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/jwt"
+)
+
+// google is a bucket of Google Cloud Storage, by its JSON API. Of its S3 one the
+// conditions count for reading alone, and are passed over when an object is
+// stored: https://cloud.google.com/storage/docs/xml-api/reference-headers.
+type google struct {
+	*exchange
+	all   string // URL of the bucket's objects
+	fresh string // and of those that are stored
+}
+
+const (
+	googleServer = "https://storage.googleapis.com"
+	googleScope  = "https://www.googleapis.com/auth/devstorage.read_write"
+	googleTokens = "https://oauth2.googleapis.com/token"
+	// googleMachine is where a machine of Google's is told a token of its account.
+	googleMachine = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
+)
+
+func newGoogle(bucket string, o Store) (*google, error) {
+	server := o.server(googleServer)
+	g := &google{
+		exchange: newExchange("gs://"+bucket, o.Transport),
+		all:      server + "/storage/v1/b/" + url.PathEscape(bucket) + "/o",
+		fresh:    server + "/upload/storage/v1/b/" + url.PathEscape(bucket) + "/o",
+	}
+	tokens, err := g.tokens(o.SecretKey)
+	if err != nil {
+		return nil, err
+	}
+	g.sign = func(r *http.Request) error {
+		t, err := tokens.Token()
+		if err != nil {
+			return withoutURL(err)
+		}
+		t.SetAuthHeader(r)
+		return nil
+	}
+	g.fault = func(got *answer) (string, string) {
+		var said struct {
+			Error struct {
+				Message string
+				Errors  []struct{ Reason string }
+			}
+		}
+		if json.Unmarshal(got.body, &said) != nil || len(said.Error.Errors) == 0 {
+			return http.StatusText(got.status), said.Error.Message
+		}
+		return said.Error.Errors[0].Reason, said.Error.Message
+	}
+	return g, nil
+}
+
+// tokens are those of a service account, by the text of its key, or of the machine.
+func (g *google) tokens(key string) (oauth2.TokenSource, error) {
+	if key == "" {
+		return oauth2.ReuseTokenSource(nil, &machine{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
+	}
+	var account struct {
+		Type  string `json:"type"`
+		Email string `json:"client_email"`
+		ID    string `json:"private_key_id"`
+		Key   string `json:"private_key"`
+		URL   string `json:"token_uri"`
+	}
+	if err := json.Unmarshal([]byte(key), &account); err != nil {
+		return nil, errors.New("the key of the service account is no JSON")
+	}
+	if account.Type != "service_account" {
+		return nil, fmt.Errorf("the key is of the type %q, not of a service_account", account.Type)
+	}
+	if account.URL == "" {
+		account.URL = googleTokens
+	}
+	c := jwt.Config{Email: account.Email, PrivateKeyID: account.ID, PrivateKey: []byte(account.Key), TokenURL: account.URL, Scopes: []string{googleScope}}
+	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: g.client.Transport, Timeout: storePatience})), nil
+}
+
+// object is the URL of an object.
+func (g *google) object(key string) string { return g.all + "/" + url.PathEscape(key) }
+
+// upload asks to store an object by one request, whatever its size.
+func (g *google) upload(ctx context.Context, key string, query url.Values, a ask) (*answer, error) {
+	query.Set("uploadType", "media")
+	query.Set("name", key)
+	a.method, a.url = http.MethodPost, g.fresh+"?"+query.Encode()
+	return g.do(ctx, "store", key, a)
+}
+
+// put implements [objects].
+func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size int64) error {
+	_, err := g.upload(ctx, key, url.Values{}, ask{body: body, size: size, header: map[string]string{"Content-Type": parquetType}})
+	return err
+}
+
+// create implements [objects]. Generation 0 is that of an object that is not there.
+func (g *google) create(ctx context.Context, key string, text []byte) error {
+	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, ask{
+		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
+		pass: []int{http.StatusPreconditionFailed, http.StatusConflict},
+	})
+	if err == nil && got.status/100 != 2 {
+		err = fmt.Errorf("store %s: %w", key, errTaken)
+	}
+	return err
+}
+
+// get implements [objects].
+func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, int64, error) {
+	got, err := g.do(ctx, "read", key, ask{method: http.MethodGet, url: g.object(key) + "?alt=media", header: ranged("Range", from, n), get: n})
+	if err != nil {
+		return nil, 0, err
+	}
+	return got.part()
+}
+
+// ranged is the header that asks for n bytes, and none for all.
+func ranged(name string, from, n int64) map[string]string {
+	if n == 0 {
+		return nil
+	}
+	return map[string]string{name: fmt.Sprintf("bytes=%d-%d", from, from+n-1)}
+}
+
+// part is what was read of an object, and how large the whole is.
+func (got *answer) part() ([]byte, int64, error) {
+	_, whole, ok := strings.Cut(got.header.Get("Content-Range"), "/")
+	if !ok {
+		return got.body, int64(len(got.body)), nil
+	}
+	size, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return nil, 0, fmt.Errorf("content range %q", got.header.Get("Content-Range"))
+	}
+	return got.body, size, nil
+}
+
+// page is part of a list.
+type googlePage struct {
+	Items []struct {
+		Name string
+		Size int64 `json:",string"`
+	}
+	Prefixes []string
+	Next     string `json:"nextPageToken"`
+}
+
+// pages hands out a list page by page until each returns false.
+func (g *google) pages(ctx context.Context, prefix string, query url.Values, each func(*googlePage) bool) error {
+	query.Set("prefix", prefix)
+	query.Set("fields", "items(name,size),prefixes,nextPageToken")
+	for {
+		got, err := g.do(ctx, "list", prefix, ask{method: http.MethodGet, url: g.all + "?" + query.Encode()})
+		if err != nil {
+			return err
+		}
+		var page googlePage
+		if err := json.Unmarshal(got.body, &page); err != nil {
+			return fmt.Errorf("list %s/%s: %w", g.name, prefix, err)
+		}
+		if !each(&page) || page.Next == "" {
+			return nil
+		}
+		query.Set("pageToken", page.Next)
+	}
+}
+
+// list implements [objects].
+func (g *google) list(ctx context.Context, prefix string, most int, each func(string, int64) bool) error {
+	query := url.Values{}
+	if most > 0 {
+		query.Set("maxResults", strconv.Itoa(most))
+	}
+	return g.pages(ctx, prefix, query, func(p *googlePage) bool {
+		for _, o := range p.Items {
+			if !each(o.Name, o.Size) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// folders implements [objects].
+func (g *google) folders(ctx context.Context, prefix string) (out []string, err error) {
+	err = g.pages(ctx, prefix, url.Values{"delimiter": {"/"}}, func(p *googlePage) bool {
+		for _, name := range p.Prefixes {
+			if name = strings.TrimSuffix(strings.TrimPrefix(name, prefix), "/"); name != "" {
+				out = append(out, name)
+			}
+		}
+		return true
+	})
+	return out, err
+}
+
+// remove implements [objects].
+func (g *google) remove(ctx context.Context, key string) error {
+	_, err := g.do(ctx, "remove", key, ask{method: http.MethodDelete, url: g.object(key), pass: []int{http.StatusNotFound}})
+	return err
+}
+
+// uploads implements [objects]: nothing is uploaded in parts.
+func (g *google) uploads(context.Context, string) ([]partial, error) { return nil, nil }
+
+// forsake implements [objects].
+func (g *google) forsake(context.Context, partial) error { return nil }

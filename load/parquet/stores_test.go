@@ -1,0 +1,216 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/minio/minio-go/v7"
+	"github.com/stretchr/testify/require"
+)
+
+// store is an object store, through a server that counts what is asked of it and
+// can break it.
+type store struct {
+	*httptest.Server
+	bucket string // its URL
+	access Store
+
+	mu     sync.Mutex
+	counts map[string]int // by what was asked for
+	fault  func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) bool
+}
+
+// onStores runs a test against a server in this process, and against those that
+// nobody here wrote which `make stores` has fetched.
+func onStores(t *testing.T, f func(t *testing.T, s *store)) {
+	t.Run("here", func(t *testing.T) { f(t, newStore(t)) })
+	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
+	if dir == "" {
+		return
+	}
+	dir, err := filepath.Abs(dir)
+	require.NoError(t, err)
+	for name, start := range map[string]func(*testing.T, string) *store{"versitygw": startVersity, "fake-gcs-server": startGoogle, "azurite": startAzurite} {
+		t.Run(name, func(t *testing.T) { f(t, start(t, dir)) })
+	}
+}
+
+func newStore(t testing.TB) *store {
+	backend := s3mem.New()
+	require.NoError(t, backend.CreateBucket("lake"))
+	s := serve(t, "s3://lake", gofakes3.New(backend).Server())
+	s.access = Store{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
+	return s
+}
+
+// serve puts what counts and breaks before a store.
+func serve(t testing.TB, bucket string, to http.Handler) *store {
+	s := &store{bucket: bucket, counts: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" { // of Google's accounts
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"access_token": "do not tell", "token_type": "Bearer", "expires_in": 3600}`))
+			return
+		}
+		s.mu.Lock()
+		s.counts[asked(r)]++
+		fault := s.fault
+		s.mu.Unlock()
+		if fault == nil || !fault(w, r, func(w http.ResponseWriter) { to.ServeHTTP(w, r) }) {
+			to.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// asked is what kind of request it is, as stores charge for them.
+func asked(r *http.Request) string {
+	q := r.URL.Query()
+	switch {
+	case r.Method == http.MethodGet && (q.Has("list-type") || q.Has("uploads") || q.Get("comp") == "list" || strings.HasSuffix(r.URL.Path, "/o")):
+		return "LIST"
+	case r.Method == http.MethodPost:
+		return "PUT"
+	}
+	return r.Method
+}
+
+// options are how a lake in the store is opened.
+func (s *store) options(prefix string) Options {
+	o := Options{Bucket: s.bucket + "/" + prefix, Store: s.access}
+	o.Store.Endpoint = s.URL + s.access.Endpoint
+	return o
+}
+
+// process runs a server until the test ends, waits until it answers, and hands on
+// to it what comes, with the host that was asked.
+func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
+	t.Helper()
+	log := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = log, log
+	if _, err := os.Stat(cmd.Path); err != nil {
+		t.Skipf("could not be fetched: no %s", cmd.Path)
+	}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %v\n%s", cmd.Path, err, log)
+		}
+	}
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", address, r.In.Host
+	}}
+}
+
+// free is an address that nobody listens at.
+func free(t *testing.T) (address, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	address = l.Addr().String()
+	_, port, err = net.SplitHostPort(address)
+	require.NoError(t, err)
+	return address, port
+}
+
+// startVersity is the S3 gateway of Versity over a folder.
+func startVersity(t *testing.T, dir string) *store {
+	address, _ := free(t)
+	cmd := exec.Command(filepath.Join(dir, "bin", "versitygw"), "--port", address, "--quiet", "posix", t.TempDir())
+	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY=key", "ROOT_SECRET_KEY=do not tell")
+	s := serve(t, "s3://lake", process(t, cmd, address))
+	s.access = Store{Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"}
+	of, err := newS3("lake", s.options("").Store)
+	require.NoError(t, err)
+	require.NoError(t, of.core.MakeBucket(t.Context(), "lake", minio.MakeBucketOptions{}))
+	return s
+}
+
+// startGoogle is a server of the API of Google Cloud Storage in memory.
+func startGoogle(t *testing.T, dir string) *store {
+	address, port := free(t)
+	to := process(t, exec.Command(filepath.Join(dir, "bin", "fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-log-level", "error"), address)
+	s := serve(t, "gs://lake", to)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	account, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "lake@example.com", "private_key_id": "1", "token_uri": s.URL + "/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+	require.NoError(t, err)
+	s.access = Store{SecretKey: string(account)}
+	resp, err := http.Post("http://"+address+"/storage/v1/b", "application/json", strings.NewReader(`{"name": "lake"}`))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return s
+}
+
+// startAzurite is Microsoft's own emulator. Its key is in every manual of it.
+func startAzurite(t *testing.T, dir string) *store {
+	address, port := free(t)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node to run it with")
+	}
+	program := filepath.Join(dir, "npm", "node_modules", "azurite", "dist", "src", "blob", "main.js")
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("could not be fetched: no %s", program)
+	}
+	cmd := exec.Command(node, program, "--silent", "--inMemoryPersistence", "--disableTelemetry", "--blobPort", port)
+	cmd.Dir = t.TempDir()
+	s := serve(t, "azblob://lake", process(t, cmd, address))
+	s.access = Store{Endpoint: "/devstoreaccount1", AccessKey: "devstoreaccount1",
+		SecretKey: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="}
+	a, err := newAzure("lake", s.options("").Store)
+	require.NoError(t, err)
+	_, err = a.do(context.Background(), "make", "", ask{method: http.MethodPut, url: a.container + "?" + url.Values{"restype": {"container"}}.Encode()})
+	require.NoError(t, err)
+	return s
+}
+
+// TestStoreKeys: what credentials are is said before anything is asked.
+func TestStoreKeys(t *testing.T) {
+	for of, o := range map[string]Store{
+		"gs://lake":     {SecretKey: "no JSON, do not tell"},
+		"gs://lake/a":   {SecretKey: `{"type": "authorized_user", "refresh_token": "do not tell"}`},
+		"azblob://lake": {AccessKey: "account", SecretKey: "no base64, do not tell"},
+		"azblob://a":    {SecretKey: "ZG8gbm90IHRlbGw="},
+		"ftp://lake":    {},
+		"s3:lake":       {},
+	} {
+		_, err := Open(t.Context(), Options{Bucket: of, Store: o})
+		require.Error(t, err, of)
+		require.NotContains(t, err.Error(), "do not tell")
+		require.Contains(t, err.Error(), fmt.Sprintf("open %s: ", of))
+	}
+}
