@@ -47,7 +47,7 @@ func (x *applier) apply(ctx context.Context) (serve.Deltas, error) {
 		x.close() // whoever signs in meanwhile is found by a credential that is opened anew
 	}
 	switch {
-	case errors.Is(err, state.ErrLocked):
+	case errors.Is(err, state.ErrLocked), elsewhere(err):
 		return serve.Deltas{Again: lockedAgain}, nil
 	case err != nil:
 		return serve.Deltas{}, err
@@ -68,6 +68,10 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 		return none, err
 	}
 	defer unlock()
+	if err := x.claim(ctx, x.conf, x.pipeline); err != nil {
+		x.close() // what is open here is another's by now, or was never this host's
+		return none, err
+	}
 	if err := x.ready(ctx); err != nil {
 		return none, err
 	}

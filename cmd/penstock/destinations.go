@@ -26,6 +26,8 @@ type place struct {
 	check   func(context.Context, *app, config.Destination) error // the rights that opening does not show
 	room    room                                                  // that loads into it are given
 
+	// onHost reports whether it is a path, which means something else on each host.
+	onHost func(config.Destination) bool
 	// absent says that there is nothing to read yet, before open makes it.
 	absent func(config.Destination) error
 	// locate says where a table that is there can be found without penstock.
@@ -100,6 +102,9 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 	if err != nil {
 		return nil, err
 	}
+	if err := a.atHome(ctx, c, d); err != nil {
+		return nil, err
+	}
 	dest, err := a.lends.open(d, func() (load.Destination, error) { return p.open(ctx, a, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
@@ -130,26 +135,14 @@ type reader struct {
 // read opens the destination named to, or the only one there is, for use. Where
 // each source has a place of its own there, to says whose: NAME@SOURCE.
 func (a *app) read(ctx context.Context, to string, use func(*reader) error) error {
-	c, err := a.load()
+	c, d, err := a.named(to)
 	if err != nil {
 		return err
 	}
-	to, source, apart := strings.Cut(to, "@")
-	d, err := pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
-	if err != nil {
-		return err
-	}
-	if _, known := c.Source(source); apart && !known {
-		return usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
-	}
-	switch {
-	case d.Apart() && !apart:
-		return usage(fmt.Sprintf("choose one with --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
-	case apart && !d.Apart():
-		return usage(fmt.Sprintf("--to %s", d.Name), "destination %s has one place for all sources", d.Name)
-	}
-	d = d.For(source)
 	p, err := placeOf(c, d)
+	if err == nil {
+		err = a.atHome(ctx, c, d)
+	}
 	if err != nil {
 		return err
 	}
@@ -164,6 +157,28 @@ func (a *app) read(ctx context.Context, to string, use func(*reader) error) erro
 	}
 	err = use(&reader{Destination: dest, name: d.Name, of: d, place: p, conf: c})
 	return errors.Join(err, dest.Close())
+}
+
+// named is the configuration, and of it the destination named to, as in
+// [app.read].
+func (a *app) named(to string) (*config.Config, config.Destination, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, config.Destination{}, err
+	}
+	to, source, apart := strings.Cut(to, "@")
+	d, err := pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
+	_, known := c.Source(source)
+	switch {
+	case err != nil:
+	case apart && !known:
+		err = usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
+	case d.Apart() && !apart:
+		err = usage(fmt.Sprintf("choose one with --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
+	case apart && !d.Apart():
+		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s has one place for all sources", d.Name)
+	}
+	return c, d.For(source), err
 }
 
 // ask opens the destination to questions in SQL.

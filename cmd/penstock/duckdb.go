@@ -21,6 +21,7 @@ func duckdbPlace() place {
 	return place{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
+		onHost: func(config.Destination) bool { return true },
 		// Two groups of usual rows, lest the engine wait for the next; a third would
 		// only stand in memory, where the collector goes over it.
 		room: room{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},

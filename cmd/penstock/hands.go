@@ -29,6 +29,7 @@ type hands struct {
 	conf *config.Config
 	read time.Time       // when conf was
 	busy map[string]bool // pipeline and source of what is under way
+	left map[string]bool // and host, of what was said to be for others
 }
 
 // defaultSlots is how many sources a process works on at once.
@@ -41,13 +42,9 @@ func (a *app) openHands(c *config.Config, j state.Journal, slots int) *hands {
 	if !ok {
 		return nil
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
 	h := &hands{
 		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
-		hand: fleet.Hand{Units: j, Name: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), Life: a.life},
+		hand: fleet.Hand{Units: j, Name: fmt.Sprintf("%s/%d/%s", a.host().Name, os.Getpid(), rand.Text()[:8]), Life: a.life},
 	}
 	var room int64
 	for _, p := range c.Pipelines {
@@ -112,6 +109,7 @@ const (
 	unknownPause = time.Minute     // this process's configuration does not have the pipeline
 	busyPause    = 2 * time.Second // another run of the source is under way here
 	rereadPause  = 10 * time.Second
+	ownerPause   = 3 * time.Second // it is for the host that has what it writes to
 )
 
 // answer does the units that a call is about, as far as they wait.
@@ -121,6 +119,9 @@ func (h *hands) answer(ctx context.Context, call queue.Call) (time.Duration, err
 		h.log.Warn("a run of a pipeline or source that the configuration here does not have; left to other workers",
 			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
 		return unknownPause, nil
+	}
+	if pause, err := h.elsewhere(ctx, c, p); pause > 0 || err != nil {
+		return pause, err
 	}
 	if !h.begin(p.Key()) {
 		return busyPause, nil

@@ -15,7 +15,7 @@ import (
 func icebergPlace() place {
 	p := parquetPlace()
 	return place{
-		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, room: p.room,
+		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, onHost: p.onHost, room: p.room,
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
 			if !inBucket(path) {

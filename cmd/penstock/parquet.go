@@ -20,6 +20,7 @@ import (
 func parquetPlace() place {
 	return place{
 		scheme: "parquet", open: openParquet, absent: absentLake,
+		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
 		// The columns of the files being written stand in the heap; nearer, and the
 		// collector takes a third of the CPU.
 		room: room{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},

@@ -42,6 +42,7 @@ type app struct {
 	byteBudget int64              // of a run, if not the usual one
 	life       time.Duration      // of leases and units without a sign of it, if not the usual one
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
+	as         host               // that this process is on, if not the one it finds
 	step       func(string) error // told each step of a commit, so that tests can end the process there
 }
 

@@ -92,6 +92,9 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	}
 	defer r.close(a)
 	if !f.options.DryRun {
+		if err := a.claim(ctx, c, p); err != nil {
+			return none, err
+		}
 		var unlock func()
 		if ctx, unlock, err = a.holds.take(ctx, a.stateOf(c), p.Key()); err != nil {
 			return none, err

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/state"
+)
+
+// host is a machine, or a container, as those that share a state database tell
+// each other apart. Of two that were copied from one image only the name differs,
+// and of two that are called alike only the machine.
+type host struct {
+	Name    string `json:"host"`
+	Machine string `json:"machine,omitempty"` // "" where it has no number
+}
+
+// thisHost is the one that this process runs on.
+func thisHost() host {
+	h := host{Name: "unknown host"}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		h.Name = name
+	}
+	if id, err := readUpTo("/etc/machine-id", 1<<10); err == nil && len(bytes.TrimSpace(id)) > 0 {
+		sum := sha256.Sum256(append([]byte("penstock "), bytes.TrimSpace(id)...)) // it is told to nobody as it is
+		h.Machine = hex.EncodeToString(sum[:8])
+	}
+	return h
+}
+
+// owner is what the state database remembers of a path.
+type owner struct {
+	host
+	Since time.Time `json:"since"`
+}
+
+// elsewhereError says that a destination is a path of another host.
+type elsewhereError struct {
+	destination, shown string
+	owner              owner
+	here               host
+}
+
+// Error names both.
+func (e *elsewhereError) Error() string {
+	here := e.here.Name
+	if here == e.owner.Name {
+		here = "another machine of that name"
+	}
+	return fmt.Sprintf("destination %s: %s is on host %s, which has written it since %s; this is %s",
+		e.destination, e.shown, e.owner.Name, e.owner.Since.Format(time.DateOnly), here)
+}
+
+// elsewhere reports whether err says so.
+func elsewhere(err error) bool {
+	_, ok := errors.AsType[*elsewhereError](err)
+	return ok
+}
+
+// ownerNote is the name under which the owner of a path is kept; "" where all
+// hosts may write to a destination, or no other can know of it.
+func (a *app) ownerNote(c *config.Config, d config.Destination) string {
+	p, err := placeOf(c, d)
+	if err != nil || p.onHost == nil || c.State.URL == "" || !p.onHost(d) {
+		return ""
+	}
+	path, _ := filePath(d)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return "owner of " + d.Scheme + ":" + path
+}
+
+// ownerOf is who has written a destination, and the note as it is kept; nil where
+// nobody has.
+func (a *app) ownerOf(ctx context.Context, c *config.Config, note string) (o owner, text []byte, err error) {
+	if text, err = a.stateOf(c).Notes().Note(ctx, note); err != nil {
+		return o, nil, stateTrouble(err)
+	}
+	if text != nil {
+		if err := json.Unmarshal(text, &o); err != nil {
+			return o, nil, fmt.Errorf("read note %s: %w", note, err)
+		}
+	}
+	return o, text, nil
+}
+
+// atHome refuses a destination that is a path of another host: what lies there on
+// this one is something else. // Invariant 13
+func (a *app) atHome(ctx context.Context, c *config.Config, d config.Destination) error {
+	note := a.ownerNote(c, d)
+	if note == "" {
+		return nil
+	}
+	_, _, err := a.seen(ctx, c, d, note)
+	return err
+}
+
+// seen is atHome, and whether this host is known to be the owner.
+func (a *app) seen(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
+	o, text, err := a.ownerOf(ctx, c, note)
+	if err != nil || text == nil {
+		return false, text, err
+	}
+	if here := a.host(); o.host != here {
+		e := &elsewhereError{destination: d.Name, shown: d.Shown, owner: o, here: here}
+		return false, text, usage(fmt.Sprintf("run it there; to move it, stop what runs there, bring its files here and say `penstock state own --to %s`", d.Name), "%w", e)
+	}
+	return true, text, nil
+}
+
+// claim makes this host the owner of the paths that a pipeline writes to, where
+// nobody is yet, before anything is written. // Invariant 13
+func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) error {
+	for _, to := range p.To {
+		d, _ := c.Destination(to.Text)
+		d = d.For(p.From[0].Text)
+		note := a.ownerNote(c, d)
+		if note == "" {
+			continue
+		}
+		mine, _, err := a.seen(ctx, c, d, note)
+		if err == nil && !mine {
+			err = a.setOwner(ctx, c, note, nil)
+		}
+		if errors.Is(err, state.ErrMoved) { // another was sooner
+			_, _, err = a.seen(ctx, c, d, note)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setOwner makes this host the owner in the place of was.
+func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
+	text, err := json.Marshal(owner{a.host(), time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	return a.stateOf(c).Notes().SetNote(ctx, note, was, text)
+}
+
+// host is the one that this process runs on, or is told to.
+func (a *app) host() host {
+	if a.as != (host{}) {
+		return a.as
+	}
+	return thisHost()
+}
+
+func (a *app) stateOwnCmd() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "own",
+		Short: "make this host the owner of a local destination",
+		Long: `Makes this host the owner of a destination that is a DuckDB file or a folder, where
+several hosts share a state database. Such a path belongs to the host that wrote it
+first, and others refuse it: on each of them it is something else, or a network file
+system's. Stop what runs there and bring the files here before.`,
+		Example: `  penstock state own --to warehouse`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.own(cmd.Context(), to) },
+	}
+	addDestinationFlag(cmd, &to)
+	return cmd
+}
+
+// own is what the verb does.
+func (a *app) own(ctx context.Context, to string) error {
+	c, d, err := a.named(to)
+	if err != nil {
+		return err
+	}
+	note := a.ownerNote(c, d)
+	if note == "" {
+		return usage("owners are of DuckDB files and folders, where the state is a database that several hosts share", "destination %s has no owner", d.Name)
+	}
+	was, text, err := a.ownerOf(ctx, c, note)
+	if err == nil && was.host != a.host() {
+		err = a.setOwner(ctx, c, note, text)
+	}
+	if err != nil {
+		return fmt.Errorf("own destination %s: %w", d.Name, err)
+	}
+	return a.say("%s: owned by %s; before, by %s\n", d.Shown, a.host().Name, cmp.Or(was.Name, "nobody"))
+}

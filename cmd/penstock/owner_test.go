@@ -1,0 +1,108 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+// sharedState gives a platform's configuration a state database in the place of
+// its folder.
+func (p *platform) sharedState(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(p.config())
+	require.NoError(t, err)
+	all := strings.Replace(string(text), "state: "+p.dir+"/state", fmt.Sprintf("state: %q", pgtest.Start(t).URL()+"&search_path=owners"), 1)
+	require.NotEqual(t, string(text), all)
+	require.NoError(t, os.WriteFile(p.config(), []byte(all), 0o600))
+	code, out, errs := p.penstock(t, "migrate")
+	require.Zero(t, code, out+errs)
+}
+
+// on runs a command line as if on another host.
+func (p *platform) on(t *testing.T, h host, args ...string) (code int, out string) {
+	t.Helper()
+	var all bytes.Buffer
+	a := &app{out: &all, err: &all, as: h}
+	code = a.execute(t.Context(), append(args, "-c", p.config(), "--no-progress"))
+	return code, all.String()
+}
+
+// TestOwner: a file belongs to the host that wrote it first. Others say so,
+// whatever they are asked, until one is told that the file is there by now.
+func TestOwner(t *testing.T) {
+	alpha, beta := host{Name: "alpha", Machine: "1"}, host{Name: "beta", Machine: "1"}
+	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
+		t.Run(kind, func(t *testing.T) {
+			p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, to)
+			p.sharedState(t)
+			code, out := p.on(t, alpha, "sync")
+			require.Equal(t, exitDone, code, out)
+			for _, args := range [][]string{{"sync"}, {"query", "SELECT 1"}, {"state", "reset", "--stream", "crm.sources", "--yes"}, {"check"}, {"verify"}} {
+				code, out = p.on(t, beta, args...)
+				require.Equal(t, exitUsage, code, "%v: %s", args, out)
+				require.Contains(t, out, "is on host alpha, which has written it since ", args)
+				require.Contains(t, out, "this is beta", args)
+				require.Contains(t, out, "penstock state own --to warehouse", args)
+			}
+			code, out = p.on(t, host{Name: "alpha", Machine: "2"}, "sync")
+			require.Equal(t, exitUsage, code, out)
+			require.Contains(t, out, "this is another machine of that name")
+			code, out = p.on(t, alpha, "sync")
+			require.Equal(t, exitDone, code, out)
+
+			code, out = p.on(t, beta, "state", "own")
+			require.Equal(t, exitDone, code, out)
+			require.Contains(t, out, "owned by beta; before, by alpha")
+			code, out = p.on(t, beta, "sync")
+			require.Equal(t, exitDone, code, out)
+			code, out = p.on(t, alpha, "sync")
+			require.Equal(t, exitUsage, code, out)
+			require.Empty(t, p.compare(t))
+		})
+	}
+}
+
+// TestOwnerFirst has hosts write for the first time at once: one does.
+func TestOwnerFirst(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
+	p.sharedState(t)
+	codes := make([]int, 4)
+	var all sync.WaitGroup
+	for i := range codes {
+		all.Go(func() {
+			a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, as: host{Name: fmt.Sprint("host", i)}}
+			codes[i] = a.execute(t.Context(), []string{"sync", "-c", p.config(), "--no-progress"})
+		})
+	}
+	all.Wait()
+	count := map[int]int{}
+	for _, c := range codes {
+		count[c]++
+	}
+	require.Equal(t, map[int]int{exitDone: 1, exitUsage: 3}, count)
+	require.Empty(t, p.compare(t))
+}
+
+// TestOwnerOfNone: where nobody else can know of a path, or all may write, there is
+// no owner.
+func TestOwnerOfNone(t *testing.T) {
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
+	code, out := p.on(t, host{Name: "alpha"}, "sync")
+	require.Equal(t, exitDone, code, out)
+	code, out = p.on(t, host{Name: "beta"}, "sync")
+	require.Equal(t, exitDone, code, out)
+	code, out = p.on(t, host{Name: "beta"}, "state", "own")
+	require.Equal(t, exitUsage, code, out)
+	require.Contains(t, out, "has no owner")
+}
