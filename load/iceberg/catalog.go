@@ -31,6 +31,7 @@ const (
 type catalog struct {
 	files    parquet.Files
 	pointers *pointers
+	step     func(name string) error
 
 	mu   sync.Mutex
 	seen map[string]known // metadata by table, as last read or written
@@ -159,6 +160,9 @@ func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
 	if err != nil {
 		return err
 	}
+	if err := load.Step(c.step, "metadata"); err != nil {
+		return err
+	}
 	w := &commit{catalog: c, of: of, snapshots: map[string]int64{}}
 	var swaps []swap
 	for _, t := range of.Tables {
@@ -178,7 +182,13 @@ func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
 			swaps = append(swaps, swap{table: name, from: at[name]})
 		}
 	}
+	if err := load.Step(c.step, "swap"); err != nil {
+		return err
+	}
 	if err := c.pointers.swap(ctx, swaps); err != nil {
+		return err
+	}
+	if err := load.Step(c.step, "swapped"); err != nil {
 		return err
 	}
 	for name, k := range w.made {

@@ -1,0 +1,133 @@
+//go:build cgo && duckdb_arrow && unix && iceberg
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	iceio "github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/require"
+
+	_ "modernc.org/sqlite"
+)
+
+// moreTargets are the kinds of warehouse that only some builds have.
+func moreTargets() map[string]func(*testing.T) target {
+	return map[string]func(*testing.T) target{
+		"iceberg": func(t *testing.T) target { return icebergTarget{parquetTarget{t.TempDir()}} },
+	}
+}
+
+// icebergTarget is a warehouse in a folder, with its catalog beside it. It is kept
+// and put back as a lake is.
+type icebergTarget struct{ parquetTarget }
+
+func (i icebergTarget) url() string { return "iceberg:" + i.root() }
+
+// tables are where the metadata of all tables lies, as one question finds it.
+func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
+	name := filepath.Join(i.root(), "catalog.db")
+	if _, err := os.Stat(name); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+name+"?mode=ro&_pragma=busy_timeout(10000)")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, "SELECT table_name, metadata_location FROM iceberg_tables")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var table, at string
+		if err := rows.Scan(&table, &at); err != nil {
+			return nil, err
+		}
+		out[table] = at
+	}
+	return out, rows.Err()
+}
+
+// files are a table's, as iceberg-go plans to read it.
+func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
+	t, err := table.NewFromLocation(ctx, nil, at, iceio.LoadFSFunc(nil, at), nil)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := t.Scan().PlanFiles(ctx)
+	var out []string
+	for _, task := range tasks {
+		out = append(out, "'"+strings.TrimPrefix(task.File.FilePath(), "file://")+"'")
+	}
+	return out, err
+}
+
+// columns are a table's, as the engine defines them.
+func (i icebergTarget) columns(t *testing.T, at string) string {
+	t.Helper()
+	table, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
+	require.NoError(t, err)
+	words := strings.NewReplacer("list<", "", ">", "[]", "long", "BIGINT", "string", "VARCHAR")
+	var all []string
+	for _, f := range table.Schema().Fields() {
+		all = append(all, quote(f.Name)+" "+words.Replace(f.Type.String()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// open makes a table of the files of each in the catalog.
+func (i icebergTarget) open(t *testing.T) *warehouse {
+	t.Helper()
+	db := openMemory(t)
+	all, err := i.tables(t.Context())
+	require.NoError(t, err)
+	from, columns := map[string][]string{}, map[string]string{} // by table
+	for name, at := range all {
+		files, err := i.files(t.Context(), at)
+		require.NoError(t, err, name)
+		columns[name] = i.columns(t, at)
+		if strings.HasPrefix(name, "_penstock_") {
+			name, _, _ = strings.Cut(name, "__")
+		}
+		from[name] = append(from[name], files...)
+	}
+	for name, files := range from {
+		if files == nil {
+			_, err := db.Exec(fmt.Sprintf("CREATE TABLE %s (%s)", quote(name), columns[name]))
+			require.NoError(t, err, name)
+			continue
+		}
+		_, err := db.Exec(fmt.Sprintf("CREATE TABLE %s AS SELECT * FROM read_parquet([%s])", quote(name), strings.Join(files, ", ")))
+		require.NoError(t, err, name)
+	}
+	return newWarehouse(t, db)
+}
+
+// watch asks the catalog once, and reads what the tables' metadata names.
+func (i icebergTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
+	db := openMemory(t)
+	return func() (int64, error) {
+		all, err := i.tables(context.Background())
+		if err != nil {
+			return 0, nil // not there yet
+		}
+		name := func(_, table string) string {
+			files, err := i.files(context.Background(), all[table])
+			if err != nil || files == nil {
+				return ""
+			}
+			return "read_parquet([" + strings.Join(files, ", ") + "])"
+		}
+		return glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
+	}, func() { _ = db.Close() }
+}

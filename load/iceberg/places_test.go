@@ -1,0 +1,93 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
+)
+
+// bucket is a warehouse in an S3 store.
+func bucket(t testing.TB) parquet.Options {
+	backend := s3mem.New()
+	require.NoError(t, backend.CreateBucket("lake"))
+	s := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(s.Close)
+	return parquet.Options{
+		Bucket: "s3://lake/warehouse", TempDir: t.TempDir(),
+		Store: parquet.Store{Endpoint: s.URL, Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"},
+	}
+}
+
+// TestBucket keeps files in a store and the catalog in Postgres, where two
+// warehouses' owners find each other moved.
+func TestBucket(t *testing.T) {
+	for name, catalog := range map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { return "sqlite:" + t.TempDir() + "/catalog.db" },
+		"postgres": postgresCatalog,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Options: bucket(t), Catalog: catalog(t), Namespace: "crm"}
+			one, other := open(t, o), open(t, o)
+			at := must(t, one, "", 1, 3)
+			_, err := put(t.Context(), other, "", 2, 3)
+			require.ErrorIs(t, err, state.ErrMoved)
+			at = must(t, other, at, 2, 4)
+			_, err = put(t.Context(), one, "at 1", 3, 4)
+			require.ErrorIs(t, err, state.ErrMoved)
+			for _, l := range []*parquet.Lake{one, other} {
+				now, err := l.Cursor(t.Context(), key)
+				require.NoError(t, err)
+				require.Equal(t, at, now)
+				tables, err := l.Tables(t.Context(), "leads")
+				require.NoError(t, err)
+				require.Len(t, tables, 2)
+			}
+			path, err := one.Path(t.Context(), "leads")
+			require.NoError(t, err)
+			require.Regexp(t, `^s3://lake/warehouse/crm.leads/leads/metadata/00000002-[0-9a-f-]{36}.metadata.json$`, path)
+		})
+	}
+}
+
+// TestNamespaces keeps apart what two namespaces of one catalog hold.
+func TestNamespaces(t *testing.T) {
+	catalog := "sqlite:" + t.TempDir() + "/catalog.db"
+	for _, name := range []string{"one", "other"} {
+		o := warehouse(t)
+		o.Catalog, o.Namespace = catalog, name
+		l := open(t, o)
+		now, err := l.Cursor(t.Context(), key)
+		require.NoError(t, err)
+		require.Empty(t, now)
+		must(t, l, "", 1, 3)
+	}
+}
+
+// TestWarehouses refuses places that other engines could not be told.
+func TestWarehouses(t *testing.T) {
+	_, err := Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir() + "/50%"}})
+	require.ErrorContains(t, err, "a path with %, # or ? in it")
+	_, err = Open(t.Context(), Options{Options: parquet.Options{Bucket: "s3://lake/x"}})
+	require.ErrorContains(t, err, "wants a catalog")
+	_, err = Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir()}, Catalog: "postgres://user:secret@host:port/x"})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret") // Invariant 5
+	l := open(t, warehouse(t))
+	shared := key
+	shared.Source = "berlin"
+	_, err = l.Cursor(t.Context(), shared)
+	require.ErrorContains(t, err, "sources cannot share tables in a catalog")
+}
+
+func postgresCatalog(t testing.TB) string {
+	return pgtest.Start(t).URL()
+}
