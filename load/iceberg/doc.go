@@ -23,9 +23,10 @@
 //
 // Every table is called as penstock calls it; penstock's own tables are those of a
 // stream each, and have its name behind theirs (_penstock_rejects__<stream>).
-// Columns have numbers that stay theirs when they are widened as Iceberg allows
-// (decimals, and text that is JSON); a column that is widened otherwise has a new
-// number, and its rows are written again. Who else writes to these tables stops
+// Columns have numbers, in the catalog and in the files: one that is added, or a
+// decimal that gets more digits, leaves all files as they are. A column that is
+// widened in a way that Iceberg does not know has a new number, and its rows are
+// written again. Who else writes to these tables stops
 // their stream with a diff. // Invariant 16
 //
 // Small files become larger ones as commits go. Snapshots stay as long as

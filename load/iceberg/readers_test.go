@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -284,4 +285,69 @@ func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	to := strings.TrimSuffix(from, ".metadata.json") + "-other.metadata.json"
 	require.NoError(t, iceio.LocalFS{}.WriteFile(to, text))
 	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: name, from: from, to: to}}))
+}
+
+// TestColumnsAreAdded leaves files as they are when a column is added or a decimal
+// gets more digits, and reads the rows in them as the table has them now.
+func TestColumnsAreAdded(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	number := func(digits int32) arrow.DataType {
+		d, _ := schemas.Decimal(digits, 2)
+		return d
+	}
+	from := state.Cursor("")
+	commit := func(ordinal int, row loadtest.Row, columns ...arrow.Field) {
+		t.Helper()
+		row[schemas.ColSyncedAt], row[schemas.ColRun], row[schemas.ColHash], row[schemas.ColOrdinal] = "2026-11-20T12:00:00Z", run(1), row["id"], fmt.Sprint(ordinal)
+		things := schemas.Table{Name: "things", Key: []string{"id"}, Columns: arrow.NewSchema(append(columns, own...), nil)}
+		b := loadtest.Batch(t, things, row)
+		defer b.Release()
+		x, err := l.Begin(t.Context(), key, from, load.Pass{Run: run(1), Whole: true})
+		require.NoError(t, err)
+		require.NoError(t, x.Write(t.Context(), things, b))
+		from = state.Cursor(fmt.Sprint("at ", ordinal))
+		require.NoError(t, x.Commit(t.Context(), from))
+	}
+	files := func() []string {
+		data, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "things", "*.parquet"))
+		require.NoError(t, err)
+		return data
+	}
+	id := schemas.Field("id", schemas.Int64, "/id")
+	money := func(digits int32) arrow.Field { return schemas.Field("money", number(digits), "/money") }
+	commit(1, loadtest.Row{"id": "1", "money": "1.50"}, id, money(8))
+	before := files()
+	require.Len(t, before, 1)
+	commit(2, loadtest.Row{"id": "2", "money": "1234567890123456.25", "note": "new", "tags": `["x"]`},
+		id, money(20), schemas.Field("note", schemas.Text, "/note"), schemas.Field("tags", arrow.ListOf(schemas.Text), "/tags"))
+	after := files()
+	require.Len(t, after, 2)
+	require.Subset(t, after, before)
+	want := []loadtest.Row{{"id": "1", "money": "1.50"}, {"id": "2", "money": "1234567890123456.25", "note": "new", "tags": `["x"]`}}
+	pick := func(rows []loadtest.Row) (out []loadtest.Row) {
+		for _, r := range rows {
+			one := loadtest.Row{}
+			for _, c := range []string{"id", "money", "note", "tags"} {
+				if v, ok := r[c]; ok {
+					one[c] = v
+				}
+			}
+			out = append(out, one)
+		}
+		return out
+	}
+	var scanned []loadtest.Row
+	require.NoError(t, l.Scan(t.Context(), "things", nil, func(b arrow.RecordBatch) error {
+		scanned = append(scanned, loadtest.RowsOf(b)...)
+		return nil
+	}))
+	require.ElementsMatch(t, want, pick(scanned))
+	require.ElementsMatch(t, want, pick(read(t, o, "things")))
+	var notes []loadtest.Row
+	require.NoError(t, l.Scan(t.Context(), "things", []string{"note"}, func(b arrow.RecordBatch) error {
+		notes = append(notes, loadtest.RowsOf(b)...)
+		return nil
+	}))
+	require.ElementsMatch(t, []loadtest.Row{{}, {"note": "new"}}, notes)
 }

@@ -81,6 +81,9 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if !p.Shapes() {
 		return nil // files say what their columns meant when they were written
 	}
+	if t.evolves(p) {
+		return nil
+	}
 	t.Empty = nil
 	if err := x.reshape(ctx, &old, t); err != nil {
 		return err

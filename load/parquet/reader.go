@@ -51,16 +51,15 @@ func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
 }
 
 func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns []string, each func(int64, []arrow.Array, int) error) error {
-	if n := r.MetaData().Schema.NumColumns(); n != len(t.Columns) {
-		return fmt.Errorf("it has %d columns, not %d", n, len(t.Columns))
+	there, err := t.inFile(r)
+	if err != nil {
+		return err
 	}
 	places, err := t.places(columns)
 	if err != nil {
 		return err
 	}
-	sorted := slices.Clone(places) // columns come in the file's order, each once
-	slices.Sort(sorted)
-	sorted = slices.Compact(sorted)
+	sorted := picked(places, there)
 	props := pqarrow.ArrowReadProperties{BatchSize: batchRows(r)}
 	pq, err := pqarrow.NewFileReader(r, props, memory.DefaultAllocator)
 	if err != nil {
@@ -76,7 +75,11 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 		b := batches.RecordBatch()
 		out := make([]arrow.Array, len(places))
 		for i, p := range places {
-			at, _ := slices.BinarySearch(sorted, p)
+			at, ok := slices.BinarySearch(sorted, there[p])
+			if !ok {
+				out[i] = nulls(t.schema.Field(p).Type, b.NumRows())
+				continue
+			}
 			out[i] = retyped(b.Column(at), t.schema.Field(p).Type)
 		}
 		err := each(first, out, int(b.NumRows()))
@@ -96,6 +99,22 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 		return fmt.Errorf("it has %d rows, not %d", first, f.Rows)
 	}
 	return nil
+}
+
+// picked are the columns of a file that are to be read, in its order, each once:
+// at least one, by which its rows are counted.
+func picked(places, there []int) []int {
+	var out []int
+	for _, p := range places {
+		if there[p] >= 0 {
+			out = append(out, there[p])
+		}
+	}
+	if out == nil {
+		return []int{0}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // batchRows is how many rows of a file fit into memory comfortably.
@@ -129,9 +148,9 @@ func (t *table) places(columns []string) ([]int, error) {
 }
 
 // retyped is the array under the name that its type has here: the elements of
-// lists are called otherwise in files.
+// lists are called otherwise in files, and decimals may have had fewer digits.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
-	if t.ID() != arrow.LIST {
+	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()
 		return a
 	}
