@@ -47,6 +47,7 @@ type dbtTable struct {
 	Meta          *dbtMeta    `yaml:"meta,omitempty"`
 	LoadedAtField string      `yaml:"loaded_at_field,omitempty"`
 	Columns       []dbtColumn `yaml:"columns"`
+	Tests         []any       `yaml:"tests,omitempty"`
 }
 
 type dbtColumn struct {
@@ -105,6 +106,7 @@ func dbtTableOf(src dbtSource, t docTable, all map[string]docTable) dbtTable {
 			Name: c.Name, Description: sentence(c), DataType: sqlType(c.Type), Quote: true, Tests: dbtTests(src, t, c, all),
 		})
 	}
+	out.Tests = dbtKeyTests(src, t, all)
 	return out
 }
 
@@ -130,6 +132,35 @@ func dbtTests(src dbtSource, t docTable, c docColumn, all map[string]docTable) [
 		}})
 	}
 	return tests
+}
+
+// dbtKeyTests hold the keys that are no single column, as those are of tables which
+// several sources share: an expression stands for the columns together.
+func dbtKeyTests(src dbtSource, t docTable, all map[string]docTable) []any {
+	if t.Mode != string(schemas.Merge) && t.Mode != string(schemas.Replace) {
+		return nil
+	}
+	var tests []any
+	if len(t.Key) > 1 {
+		tests = append(tests, map[string]any{"unique": map[string]string{"column_name": sqlRow(t.Key...)}})
+	}
+	parent, ok := all[t.Parent]
+	if ok && len(parent.Key) == 2 && parent.Key[0] == schemas.ColSource {
+		tests = append(tests, map[string]any{"relationships": map[string]string{
+			"column_name": sqlRow(schemas.ColSource, schemas.ColParent),
+			"to":          fmt.Sprintf("source('%s', '%s')", src.Name, parent.Name), "field": sqlRow(parent.Key...),
+		}})
+	}
+	return tests
+}
+
+// sqlRow is columns as one value.
+func sqlRow(columns ...string) string {
+	quoted := make([]string, len(columns))
+	for i, c := range columns {
+		quoted[i] = sqlName(c)
+	}
+	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
 // describe says in a sentence what a table is.

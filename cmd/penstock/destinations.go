@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
 )
@@ -121,83 +119,6 @@ func roomFor(c *config.Config, p config.Pipeline) (all room) {
 		}
 	}
 	return all
-}
-
-// reader is a destination that a verb looks into.
-type reader struct {
-	load.Destination
-	name  string
-	of    config.Destination
-	place place
-	conf  *config.Config
-}
-
-// read opens the destination named to, or the only one there is, for use. Where
-// each source has a place of its own there, to says whose: NAME@SOURCE.
-func (a *app) read(ctx context.Context, to string, use func(*reader) error) error {
-	c, d, err := a.named(to)
-	if err != nil {
-		return err
-	}
-	p, err := placeOf(c, d)
-	if err == nil {
-		err = a.atHome(ctx, c, d)
-	}
-	if err != nil {
-		return err
-	}
-	if p.absent != nil {
-		if err := p.absent(d); err != nil {
-			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` makes and fills it")
-		}
-	}
-	dest, err := a.openDestination(ctx, c, d)
-	if err != nil {
-		return err
-	}
-	err = use(&reader{Destination: dest, name: d.Name, of: d, place: p, conf: c})
-	return errors.Join(err, dest.Close())
-}
-
-// named is the configuration, and of it the destination named to, as in
-// [app.read].
-func (a *app) named(to string) (*config.Config, config.Destination, error) {
-	c, err := a.load()
-	if err != nil {
-		return nil, config.Destination{}, err
-	}
-	to, source, apart := strings.Cut(to, "@")
-	d, err := pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
-	_, known := c.Source(source)
-	switch {
-	case err != nil:
-	case apart && !known:
-		err = usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
-	case d.Apart() && !apart:
-		err = usage(fmt.Sprintf("choose one with --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
-	case apart && !d.Apart():
-		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s has one place for all sources", d.Name)
-	}
-	return c, d.For(source), err
-}
-
-// ask opens the destination to questions in SQL.
-func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
-	if q, ok := r.Destination.(load.Querier); ok {
-		return use(q)
-	}
-	if r.place.asker == nil {
-		return usage("", "destination %s (%s) cannot be asked in SQL", r.name, r.of.Scheme)
-	}
-	q, err := r.place.asker(ctx, r)
-	if err != nil {
-		return err
-	}
-	return errors.Join(use(q), q.Close())
-}
-
-func addDestinationFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "to", "", "`name` of the destination, where the configuration has several; NAME@SOURCE where each source has a place of its own")
 }
 
 // options reads what stands behind the ? of a destination's URL, each value by

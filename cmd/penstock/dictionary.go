@@ -77,7 +77,7 @@ func (d *reader) dictionary(ctx context.Context) (dictionary, error) {
 	if err != nil {
 		return out, err
 	}
-	tables, err := tablesOf(changes)
+	tables, err := d.tables(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -157,7 +157,7 @@ func streamOf(streams []config.Stream, table string) (config.Stream, bool) {
 }
 
 func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
-	doc := docTable{Name: t.Name, Mode: string(t.Mode), Key: t.Key, Place: load.Place(t.Columns)}
+	doc := docTable{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.Place(t.Columns)}
 	if known {
 		doc.Stream, doc.Request, doc.Class = s.Name, s.Method+" "+s.Origin+s.Path, string(s.Class)
 		if i := strings.LastIndex(t.Name, "__"); t.Name != s.Table.Name && i > 0 {
@@ -167,7 +167,7 @@ func tableDoc(t schemas.Table, s config.Stream, known bool) docTable {
 	for _, f := range t.Columns.Fields() {
 		doc.Columns = append(doc.Columns, docColumn{
 			Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f),
-			Meaning: meaning(f), Mask: maskOf(s, t, f), Key: slices.Contains(t.Key, f.Name),
+			Meaning: meaning(f), Mask: maskOf(s, t, f), Key: slices.Contains(doc.Key, f.Name),
 		})
 	}
 	return doc

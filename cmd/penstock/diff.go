@@ -17,7 +17,8 @@ import (
 )
 
 func (a *app) runsDiffCmd() *cobra.Command {
-	var to, table string
+	var to asked
+	var table string
 	cmd := &cobra.Command{
 		Use:   "diff A B --table T",
 		Short: "what became of a table's rows between two runs",
@@ -40,6 +41,9 @@ have had changes: true.`,
 				return usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
 			}
 			return a.read(cmd.Context(), to, func(d *reader) error {
+				if err := d.one(); err != nil {
+					return err
+				}
 				return a.diffRuns(cmd.Context(), d, table, args[0], args[1])
 			})
 		},

@@ -29,7 +29,8 @@ var docsForms = map[string]struct {
 }
 
 func (a *app) docsCmd() *cobra.Command {
-	var to, format, file string
+	var to asked
+	var format, file string
 	cmd := &cobra.Command{
 		Use:   "docs",
 		Short: "a data dictionary of what is loaded, for people or for dbt",

@@ -90,13 +90,16 @@ func fields(t schemas.Table, columns ...string) []arrow.Field {
 	return out
 }
 
-// sort puts the rows in the order of columns; one that begins with - counts
-// downwards.
+// sort puts the rows in the order of those of columns that there are; one that
+// begins with - counts downwards.
 func (t answer) sort(columns ...string) answer {
 	slices.SortStableFunc(t.rows, func(a, b []any) int {
 		for _, c := range columns {
 			name, down := strings.CutPrefix(c, "-")
 			i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == name })
+			if i < 0 {
+				continue
+			}
 			n := compare(a[i], b[i])
 			if down {
 				n = -n
@@ -150,12 +153,15 @@ func (a *app) print(p printer, t answer) error {
 	return p.close()
 }
 
-// only is the answer with fewer columns.
+// only is the answer with those of columns that there are.
 func (t answer) only(columns ...string) answer {
 	var out answer
 	var from []int
 	for _, c := range columns {
 		i := slices.IndexFunc(t.columns, func(f arrow.Field) bool { return f.Name == c })
+		if i < 0 {
+			continue
+		}
 		from, out.columns = append(from, i), append(out.columns, t.columns[i])
 	}
 	for _, r := range t.rows {

@@ -163,7 +163,7 @@ func (a *app) host() host {
 }
 
 func (a *app) stateOwnCmd() *cobra.Command {
-	var to string
+	var to asked
 	cmd := &cobra.Command{
 		Use:   "own",
 		Short: "make this host the owner of a local destination",
@@ -180,8 +180,8 @@ system's. Stop what runs there and bring the files here before.`,
 }
 
 // own is what the verb does.
-func (a *app) own(ctx context.Context, to string) error {
-	c, d, err := a.named(to)
+func (a *app) own(ctx context.Context, to asked) error {
+	c, d, _, err := a.named(to)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) pathCmd() *cobra.Command {
-	var to string
+	var to asked
 	cmd := &cobra.Command{
 		Use:   "path TABLE",
 		Short: "where a table is: the folder of its Parquet files, the DuckDB file, the qualified name in Postgres",

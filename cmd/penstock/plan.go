@@ -74,12 +74,12 @@ func (a *app) plan(ctx context.Context, c *config.Config, p config.Pipeline, onl
 	defer r.close(a)
 	var past history
 	to, _ := c.Destination(p.To[0].Text)
-	name, source := to.Name, p.From[0].Text
-	if to.Apart() {
-		name += "@" + source
+	q, source := asked{to: to.Name}, p.From[0].Text
+	if to.Apart() || c.Shared(to) {
+		q.source = source
 	}
 	if a.landed(c, to.For(source)) {
-		err = a.read(ctx, name, func(d *reader) error {
+		err = a.read(ctx, q, func(d *reader) error {
 			past, err = readHistory(ctx, d, p.Name)
 			return err
 		})

@@ -13,12 +13,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // queryFlags say how an answer is written, and where.
 type queryFlags struct {
-	to, format, file string
-	exact            bool
+	to           asked
+	format, file string
+	exact        bool
 }
 
 func (a *app) queryCmd() *cobra.Command {
@@ -40,6 +42,9 @@ formula gets a ' before it, unless --exact.`,
 				return err
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
+				if err := d.together(fmt.Sprintf("put WHERE %s = '%s' into the question", schemas.ColSource, d.source)); err != nil {
+					return err
+				}
 				return d.ask(cmd.Context(), func(q load.Querier) error {
 					return writeTo(a.out, f.file, func(w io.Writer) error {
 						return ask(cmd.Context(), q, args[0], &printer{w: w, form: form, exact: f.exact})

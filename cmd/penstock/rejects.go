@@ -25,7 +25,8 @@ func (a *app) rejectsCmd() *cobra.Command {
 }
 
 func (a *app) rejectsListCmd() *cobra.Command {
-	var to, stream string
+	var to asked
+	var stream string
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -50,7 +51,7 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	if _, err := path.Match(stream, ""); err != nil {
 		return usage("", "--stream %q: only * is a wildcard", stream)
 	}
-	out, err := project(ctx, d, load.Rejects, rejectColumns, func(r row) bool {
+	out, err := d.project(ctx, load.Rejects, rejectColumns, func(r row) bool {
 		if !all && r.value("resolved_at") != nil {
 			return false
 		}
@@ -60,11 +61,11 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 	if err != nil {
 		return fmt.Errorf("list rejects: %w", err)
 	}
-	out.sort("stream", "run", "pass", "ordinal", "pointer")
+	out.sort("source", "stream", "run", "pass", "ordinal", "pointer")
 	if a.json {
 		return a.print(printer{form: formJSON}, out)
 	}
-	return a.print(printer{}, out.only("run", "stream", "key", "pointer", "wanted", "raw", "reason"))
+	return a.print(printer{}, out.only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason"))
 }
 
 func (a *app) rejectsRetryCmd() *cobra.Command {

@@ -22,7 +22,7 @@ const maxRuns = 50
 var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 func (a *app) runsCmd() *cobra.Command {
-	var to string
+	var to asked
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "the history of runs, or one run in detail",
@@ -74,11 +74,11 @@ func (t answer) reasons() answer {
 }
 
 func (a *app) listRuns(ctx context.Context, d *reader) error {
-	out, err := project(ctx, d, load.Runs, runColumns, nil)
+	out, err := d.project(ctx, load.Runs, runColumns, nil)
 	if err != nil {
 		return err
 	}
-	out.sort("-run")
+	out.sort("-run", "source")
 	out.rows = out.rows[:min(len(out.rows), maxRuns)]
 	return a.print(printer{form: a.form()}, out)
 }
@@ -87,7 +87,7 @@ func (a *app) listRuns(ctx context.Context, d *reader) error {
 // what they changed about the tables.
 func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	of := func(r row) bool { return runOf(r.text("run")) == run }
-	out, err := project(ctx, d, load.Runs, runColumns, of)
+	out, err := d.project(ctx, load.Runs, runColumns, of)
 	switch {
 	case err != nil:
 		return err
@@ -98,7 +98,7 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 	if form == formTable {
 		form = formList
 	}
-	if err := a.print(printer{form: form}, out); err != nil {
+	if err := a.print(printer{form: form}, out.sort("source")); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -106,11 +106,11 @@ func (a *app) showRun(ctx context.Context, d *reader, run string) error {
 		table          schemas.Table
 		columns, order []string
 	}{
-		{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"stream", "at"}},
-		{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"stream", "ordinal"}},
+		{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"source", "stream", "at"}},
+		{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"source", "stream", "ordinal"}},
 		{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
 	} {
-		out, err := project(ctx, d, part.table, part.columns, of)
+		out, err := d.project(ctx, part.table, part.columns, of)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ which run, and why.`, a.showSchema},
 on. A column that is gone is made anew by its next value; one with another type
 keeps it.`, a.acceptSchema},
 	} {
-		var to string
+		var to asked
 		sub := &cobra.Command{
 			Use: verb.name + " TABLE", Short: verb.short, Long: verb.long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,6 +92,9 @@ func (a *app) showSchema(ctx context.Context, d *reader, table string) error {
 
 // acceptSchema takes a table as it is and prints what that has changed.
 func (a *app) acceptSchema(ctx context.Context, d *reader, table string) error {
+	if err := d.together("accept takes a table for all of them: leave --source out"); err != nil {
+		return err
+	}
 	if _, err := d.table(ctx, table); err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,7 @@ backups below the state folder, which ` + "`penstock state import`" + ` takes ba
 }
 
 func (a *app) stateShowCmd() *cobra.Command {
-	var to string
+	var to asked
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "the cursor of every stream, as the destination holds it",
@@ -38,11 +40,11 @@ func (a *app) stateShowCmd() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.read(cmd.Context(), to, func(d *reader) error {
-				out, err := project(cmd.Context(), d, load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
+				out, err := d.project(cmd.Context(), load.State, []string{"pipeline", "stream", "sequence", "updated_at", "cursor"}, nil)
 				if err != nil {
 					return err
 				}
-				return a.print(printer{form: a.form()}, out.sort("pipeline", "stream"))
+				return a.print(printer{form: a.form()}, out.sort("pipeline", "source", "stream"))
 			})
 		},
 	}
@@ -52,9 +54,10 @@ func (a *app) stateShowCmd() *cobra.Command {
 
 // moveFlags are the command line's words for changing cursors.
 type moveFlags struct {
-	to, pipeline string
-	streams      []string
-	yes          bool
+	to       asked
+	pipeline string
+	streams  []string
+	yes      bool
 }
 
 func (f *moveFlags) register(cmd *cobra.Command) {
@@ -78,11 +81,11 @@ is read again, or never.`,
 				return usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is no cursor of a stream", args[1])
 			}
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
-				p, err := f.carrier(d.conf, args[:1])
+				p, err := f.carrier(d, args[:1])
 				if err != nil {
 					return err
 				}
-				return a.moveCursors(cmd.Context(), d, []move{{Key: state.Key{Pipeline: p, Stream: args[0]}, next: next}}, f.yes)
+				return a.moveCursors(cmd.Context(), d, []move{{Key: d.key(p.Name, args[0]), next: next}}, f.yes)
 			})
 		},
 	}
@@ -91,14 +94,28 @@ is read again, or never.`,
 	return cmd
 }
 
-// carrier is the pipeline that is meant, if it carries the streams.
-func (f *moveFlags) carrier(c *config.Config, streams []string) (string, error) {
-	p, err := pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+// carrier is the pipeline that is meant, if it carries the streams, and which
+// source is meant is clear.
+func (f *moveFlags) carrier(d *reader, streams []string) (p config.Pipeline, err error) {
+	if err := d.one(); err != nil {
+		return p, err
+	}
+	c := d.conf
+	p, err = pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
 	if err != nil {
-		return "", err
+		return p, err
 	}
 	_, err = c.Select(p, streams)
-	return p.Name, err
+	return p, err
+}
+
+// key is the key of a stream there.
+func (r *reader) key(pipeline, stream string) state.Key {
+	k := state.Key{Pipeline: pipeline, Stream: stream}
+	if r.shared {
+		k.Source = r.source
+	}
+	return k
 }
 
 func (a *app) stateResetCmd() *cobra.Command {
@@ -126,24 +143,23 @@ first. Their rows stay, and a record that is still there is found unchanged.`,
 }
 
 func (a *app) resetCursors(ctx context.Context, d *reader, f moveFlags) error {
-	name, err := f.carrier(d.conf, f.streams)
+	p, err := f.carrier(d, f.streams)
 	if err != nil {
 		return err
 	}
-	p, _ := d.conf.Pipeline(name)
 	streams, err := d.conf.Select(p, f.streams)
 	if err != nil {
 		return err
 	}
 	var moves []move
 	for _, s := range streams {
-		moves = append(moves, move{Key: state.Key{Pipeline: name, Stream: s.Name}})
+		moves = append(moves, move{Key: d.key(p.Name, s.Name)})
 	}
 	return a.moveCursors(ctx, d, moves, f.yes)
 }
 
 func (a *app) stateExportCmd() *cobra.Command {
-	var to string
+	var to asked
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "the cursors of the streams as JSON lines, for import",
@@ -166,6 +182,7 @@ func (a *app) stateExportCmd() *cobra.Command {
 // cursorLine is a line of an export.
 type cursorLine struct {
 	Pipeline  string     `json:"pipeline"`
+	Source    string     `json:"source,omitempty"` // where several share the tables
 	Stream    string     `json:"stream"`
 	Cursor    string     `json:"cursor"` // byte by byte
 	Sequence  int64      `json:"sequence,omitempty"`
@@ -174,24 +191,23 @@ type cursorLine struct {
 
 // cursorsOf are the cursors of the streams in one destination, in their order.
 func cursorsOf(ctx context.Context, d *reader) ([]cursorLine, error) {
-	out, err := project(ctx, d, load.State, []string{"pipeline", "stream", "cursor", "sequence", "updated_at"},
-		func(r row) bool { return !pipeline.OwnCursor(r.text("stream")) })
-	if err != nil {
-		return nil, err
-	}
 	var all []cursorLine
-	for _, r := range out.sort("pipeline", "stream").rows {
-		l := cursorLine{}
-		l.Pipeline, _ = r[0].(string)
-		l.Stream, _ = r[1].(string)
-		l.Cursor, _ = r[2].(string)
-		l.Sequence, _ = r[3].(int64)
-		if at, ok := r[4].(time.Time); ok {
+	err := scan(ctx, d, load.State, func(r row) error {
+		k := keyOf(r)
+		if pipeline.OwnCursor(k.Stream) {
+			return nil
+		}
+		l := cursorLine{Pipeline: k.Pipeline, Source: cmp.Or(k.Source, d.key("", "").Source), Stream: k.Stream, Cursor: r.text("cursor"), Sequence: r.number("sequence")}
+		if at, ok := r.value("updated_at").(time.Time); ok {
 			l.UpdatedAt = &at
 		}
 		all = append(all, l)
-	}
-	return all, nil
+		return nil
+	})
+	slices.SortFunc(all, func(a, b cursorLine) int {
+		return cmp.Or(cmp.Compare(a.Pipeline, b.Pipeline), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Stream, b.Stream))
+	})
+	return all, err
 }
 
 func writeCursors(w io.Writer, all []cursorLine) error {

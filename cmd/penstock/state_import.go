@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -35,7 +34,7 @@ nothing is changed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
-				moves, err := readMoves(args[0], d.conf, f.streams)
+				moves, err := readMoves(args[0], d, f.streams)
 				if err != nil {
 					return err
 				}
@@ -49,7 +48,7 @@ nothing is changed.`,
 }
 
 // readMoves reads an export, with all that is wrong with it.
-func readMoves(path string, c *config.Config, only []string) ([]move, error) {
+func readMoves(path string, d *reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {
 		f, err := os.Open(path)
@@ -76,16 +75,16 @@ func readMoves(path string, c *config.Config, only []string) ([]move, error) {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		m, err := readMove(lines.Bytes(), c)
+		m, err := readMove(lines.Bytes(), d)
 		if err == nil && seen[m.Key] {
-			err = fmt.Errorf("%s %s for the second time", m.Pipeline, m.Stream)
+			err = fmt.Errorf("%s %s for the second time", m.Pipeline, ofWhom(m.Key))
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s:%d: %w", path, n, err))
 			continue
 		}
 		seen[m.Key] = true
-		if len(only) == 0 || wanted[m.Stream] {
+		if (len(only) == 0 || wanted[m.Stream]) && (!d.shared || d.source == "" || d.source == m.Source) {
 			moves = append(moves, m)
 		}
 	}
@@ -101,14 +100,23 @@ func readMoves(path string, c *config.Config, only []string) ([]move, error) {
 	return moves, nil
 }
 
-func readMove(line []byte, c *config.Config) (move, error) {
+func readMove(line []byte, d *reader) (move, error) {
+	c := d.conf
 	var l cursorLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return move{}, fmt.Errorf("no line of an export: %w", err)
 	}
-	m := move{Key: state.Key{Pipeline: l.Pipeline, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
+	m := move{Key: state.Key{Pipeline: l.Pipeline, Source: l.Source, Stream: l.Stream}, next: state.Cursor(l.Cursor)}
 	if _, ok := c.Pipeline(l.Pipeline); !ok {
 		return m, fmt.Errorf("no pipeline %q in %s", l.Pipeline, c.File)
+	}
+	switch _, known := c.Source(l.Source); {
+	case d.shared && l.Source == "":
+		return m, fmt.Errorf("the line names no source, and several share the tables of %s", d.name)
+	case !d.shared && l.Source != "":
+		return m, fmt.Errorf("the line is of source %s, and %s holds the rows of one alone", l.Source, d.name)
+	case d.shared && !known:
+		return m, fmt.Errorf("no source %q in %s", l.Source, c.File)
 	}
 	if l.Stream == "" || pipeline.OwnCursor(l.Stream) {
 		return m, fmt.Errorf("%q is no stream", l.Stream)

@@ -25,6 +25,7 @@ type move struct {
 // moved is what is told of one.
 type moved struct {
 	Pipeline string `json:"pipeline"`
+	Source   string `json:"source,omitempty"`
 	Stream   string `json:"stream"`
 	Was      string `json:"was"`
 	Cursor   string `json:"cursor"`
@@ -50,7 +51,7 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 	}
 	if !yes {
 		for _, m := range todo {
-			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, m.Stream, shownCursor(m.was), shownCursor(m.next))
+			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
 	if err := a.sure(ctx, yes, fmt.Sprintf("move %s in %s?", plural(len(todo), "cursor"), d.name)); err != nil {
@@ -76,7 +77,8 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 	return nil
 }
 
-// lockAll takes the lock of every pipeline that is to be moved.
+// lockAll takes the lock of every pipeline that is to be moved, of one over several
+// sources that of the source.
 func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
@@ -85,15 +87,19 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 		}
 	}
 	for _, m := range moves {
-		if held[m.Pipeline] != nil {
+		key := m.Pipeline
+		if p, _ := d.conf.Pipeline(m.Pipeline); p.Many {
+			key = p.Of(cmp.Or(m.Source, d.source)).Key()
+		}
+		if held[key] != nil {
 			continue
 		}
-		l, err := lockPipeline(ctx, a.stateOf(d.conf), m.Pipeline)
+		l, err := lockPipeline(ctx, a.stateOf(d.conf), key)
 		if err != nil {
 			unlock()
 			return nil, err
 		}
-		held[m.Pipeline] = l
+		held[key] = l
 	}
 	return unlock, nil
 }
@@ -109,9 +115,9 @@ func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) 
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
 	}
 	if a.json {
-		return lineWriter(a.out).Encode(moved{m.Pipeline, m.Stream, string(m.was), string(m.next), backup})
+		return lineWriter(a.out).Encode(moved{m.Pipeline, m.Source, m.Stream, string(m.was), string(m.next), backup})
 	}
-	return a.say("%s %s: %s\n", m.Pipeline, m.Stream, shownCursor(m.next))
+	return a.say("%s %s: %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.next))
 }
 
 // shownCursor is a cursor for people.

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var to string
+	var to asked
 	var health bool
 	cmd := &cobra.Command{
 		Use:   "status",

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) viewsCmd() *cobra.Command {
-	var to string
+	var to asked
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "views",
@@ -47,6 +47,9 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	kit, err := schemas.Views()
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
+	}
+	if err := d.together("views answer for each of them: leave --source out"); err != nil {
+		return err
 	}
 	tables, err := d.tables(ctx)
 	if err != nil {

@@ -1,0 +1,167 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+)
+
+// told runs a verb that must do well and gives the lines it prints with --json.
+func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
+	t.Helper()
+	code, out, errs := w.penstock(t, append(args, "--json")...)
+	require.Equal(t, exitDone, code, "%s\n%s", out, errs)
+	for line := range strings.Lines(out) {
+		var l map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &l), line)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// cursors are those that the destination has, by source and stream.
+func (w *worlds) cursors(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, l := range w.told(t, append([]string{"state", "export"}, args...)...) {
+		source, _ := l["source"].(string)
+		all[source+" "+l["stream"].(string)] = l["cursor"].(string)
+	}
+	return all
+}
+
+// TestVerbsOfManySources asks for one source of several that share tables, in each
+// kind of destination, also where two have the same ids.
+func TestVerbsOfManySources(t *testing.T) {
+	if testing.Short() {
+		testVerbsOfManySources(t, parquetTarget{t.TempDir()})
+		return
+	}
+	onEach(t, testVerbsOfManySources)
+}
+
+func testVerbsOfManySources(t *testing.T, to target) {
+	w := newWorlds(t, 4) // ws003 has the records of ws000
+	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices"]`)
+	run := w.told(t, "sync")[0]["run"].(string)
+
+	// Runs, certificates and rows are those of the source that is asked for.
+	require.Len(t, w.told(t, "runs"), 4)
+	one := w.told(t, "runs", "--source", "ws001")
+	require.Len(t, one, 1)
+	require.NotContains(t, one[0], "source")
+	seen := map[any]int{}
+	for _, l := range w.told(t, "runs", run) {
+		seen[l["source"]]++
+	}
+	for _, name := range w.made {
+		require.GreaterOrEqual(t, seen[name], 3, "a run and two certificates")
+		status := w.told(t, "status", "--source", name)
+		require.Len(t, status, 2)
+		require.EqualValues(t, len(w.truth(t, name, "crm.leads")), status[0]["fetched"])
+	}
+	require.Len(t, w.told(t, "status", "--to", "warehouse@ws002"), 2)
+
+	// What is everybody's, or wants to know whose, says so.
+	for hint, args := range map[string][]string{
+		"WHERE _penstock_source = 'ws001'": {"query", "--source", "ws001", "FROM crm_leads"},
+		"leave --source out":               {"views", "--source", "ws001"},
+		"for all of them":                  {"schema", "accept", "--source", "ws001", "crm_leads"},
+		"choose one with --source NAME":    {"state", "reset", "--stream", "*", "--yes"},
+		"--source NAME; `penstock sources": {"runs", "diff", run, run, "--table", "crm_leads"},
+		"contradict each other":            {"status", "--to", "warehouse@ws001", "--source", "ws002"},
+		"no source \"nobody\"":             {"status", "--source", "nobody"},
+	} {
+		code, out, errs := w.penstock(t, args...)
+		require.Equal(t, exitUsage, code, "%v: %s", args, out)
+		require.Contains(t, errs, hint)
+	}
+
+	// Cursors are moved of one source alone, and taken back.
+	before := w.cursors(t)
+	require.Len(t, before, 8)
+	require.Len(t, w.cursors(t, "--source", "ws002"), 2)
+	w.told(t, "state", "reset", "--source", "ws001", "--stream", "crm.leads", "--yes")
+	after := w.cursors(t)
+	require.Empty(t, after["ws001 crm.leads"])
+	for key, cursor := range before {
+		if key != "ws001 crm.leads" {
+			require.Equal(t, cursor, after[key], key)
+		}
+	}
+	backups, err := filepath.Glob(w.dir + "/state/backups/*.jsonl")
+	require.NoError(t, err)
+	require.Len(t, backups, 1)
+	w.told(t, "state", "import", backups[0], "--yes")
+	require.Equal(t, before, w.cursors(t))
+	alone := filepath.Join(w.dir, "alone.jsonl")
+	require.NoError(t, os.WriteFile(alone, []byte(`{"pipeline":"all","stream":"crm.leads","cursor":""}`), 0o600))
+	code, _, errs := w.penstock(t, "state", "import", alone, "--yes")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "names no source")
+	w.dbtHolds(t)
+	for _, args := range [][]string{{"verify", "--source", "ws003"}, {"rejects", "retry", "--source", "ws003"}, {"rejects", "list", "--source", "ws003"}, {"docs", "--source", "ws003"}} {
+		code, out, errs := w.penstock(t, args...)
+		require.Equal(t, exitDone, code, "%v: %s\n%s", args, out, errs)
+	}
+}
+
+// dbtHolds asks what the tests ask that dbt is given, whose keys begin with the source.
+func (w *worlds) dbtHolds(t *testing.T) {
+	t.Helper()
+	code, out, errs := w.penstock(t, "docs", "--format", "dbt")
+	require.Equal(t, exitDone, code, errs)
+	var file struct {
+		Sources []struct {
+			Tables []struct {
+				Name    string
+				Tests   []map[string]map[string]string
+				Columns []struct {
+					Name  string
+					Tests []any
+				}
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(out), &file), out)
+	asked := 0
+	for _, table := range file.Sources[0].Tables {
+		for _, c := range table.Columns {
+			require.NotContains(t, c.Tests, "unique", "%s.%s", table.Name, c.Name)
+		}
+		for _, test := range table.Tests {
+			u, ok := test["unique"]
+			sql := "SELECT count(*) AS n FROM (SELECT %[1]s AS v FROM %[2]s WHERE %[1]s IS NOT NULL GROUP BY %[1]s HAVING count(*) > 1) t"
+			args := []any{u["column_name"], table.Name}
+			if r := test["relationships"]; !ok {
+				parent := strings.Split(r["to"], "'")[3]
+				sql = "SELECT count(*) AS n FROM (SELECT %[1]s AS v FROM %[2]s) c LEFT JOIN (SELECT %[3]s AS w FROM %[4]s) p ON v = w WHERE w IS NULL"
+				args = []any{r["column_name"], table.Name, r["field"], parent}
+			}
+			asked++
+			require.EqualValues(t, 0, w.told(t, "query", fmt.Sprintf(sql, args...))[0]["n"], "%s %v", table.Name, test)
+		}
+	}
+	require.GreaterOrEqual(t, asked, 3, "two keys and a parent")
+}
+
+// TestVerbsOfPlacedSources asks the same of sources that have a place each.
+func TestVerbsOfPlacedSources(t *testing.T) {
+	w := newWorlds(t, 2)
+	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)
+	w.told(t, "sync")
+	other := w.cursors(t, "--source", "ws000")
+	require.Equal(t, w.cursors(t, "--to", "warehouse@ws001"), w.cursors(t, "--source", "ws001"))
+	w.told(t, "state", "reset", "--source", "ws001", "--stream", "*", "--yes")
+	require.Equal(t, map[string]string{" crm.lead_stages": ""}, w.cursors(t, "--source", "ws001"))
+	require.Equal(t, other, w.cursors(t, "--source", "ws000"))
+	require.Len(t, w.told(t, "query", "--source", "ws001", "SELECT count(*) AS n FROM crm_lead_stages"), 1)
+}

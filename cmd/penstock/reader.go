@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// reader is a destination that a verb looks into, or what one source has there.
+type reader struct {
+	load.Destination
+	name   string
+	of     config.Destination
+	place  place
+	conf   *config.Config
+	source string // whose rows it shows; "" for all
+	shared bool   // several sources share its tables
+}
+
+// asked is what the command line says of where to look: a destination, "" for the
+// only one, perhaps as NAME@SOURCE; and a source, "" for all.
+type asked struct{ to, source string }
+
+func addDestinationFlag(cmd *cobra.Command, q *asked) {
+	cmd.Flags().StringVar(&q.to, "to", "", "`name` of the destination, where the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
+	cmd.Flags().StringVar(&q.source, "source", "", "`name` of the source, where several have a place or rows there")
+}
+
+// find is the destination that is asked for, and the source.
+func (q asked) find(c *config.Config) (d config.Destination, source string, err error) {
+	to, source, at := strings.Cut(q.to, "@")
+	if at && q.source != "" && q.source != source {
+		return d, "", usage("", "--to %s and --source %s contradict each other", q.to, q.source)
+	}
+	if !at {
+		source = q.source
+	}
+	d, err = pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
+	if err != nil {
+		return d, "", err
+	}
+	if _, known := c.Source(source); (at || source != "") && !known {
+		return d, "", usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
+	}
+	switch {
+	case d.Apart() && source == "":
+		err = usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a place for each source", d.Name)
+	case source != "" && !d.Apart() && !c.Shared(d):
+		err = usage(fmt.Sprintf("--to %s", d.Name), "destination %s holds the rows of one source", d.Name)
+	}
+	return d, source, err
+}
+
+// named is the configuration, and of it the destination that is asked for, or the
+// place in it of the source.
+func (a *app) named(q asked) (c *config.Config, d config.Destination, source string, err error) {
+	if c, err = a.load(); err != nil {
+		return c, d, "", err
+	}
+	d, source, err = q.find(c)
+	return c, d.For(source), source, err
+}
+
+// read opens what is asked for, for use.
+func (a *app) read(ctx context.Context, q asked, use func(*reader) error) error {
+	c, d, source, err := a.named(q)
+	if err != nil {
+		return err
+	}
+	p, err := placeOf(c, d)
+	if err == nil {
+		err = a.atHome(ctx, c, d)
+	}
+	if err != nil {
+		return err
+	}
+	if p.absent != nil {
+		if err := p.absent(d); err != nil {
+			return hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` makes and fills it")
+		}
+	}
+	open := a.openDestination
+	if source != "" {
+		open = func(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
+			return a.openPart(ctx, c, d, source)
+		}
+	}
+	dest, err := open(ctx, c, d)
+	if err != nil {
+		return err
+	}
+	err = use(&reader{Destination: dest, name: d.Name, of: d, place: p, conf: c, source: source, shared: c.Shared(d)})
+	return errors.Join(err, dest.Close())
+}
+
+// ask opens the destination to questions in SQL.
+func (r *reader) ask(ctx context.Context, use func(load.Querier) error) error {
+	if q, ok := r.Destination.(load.Querier); ok {
+		return use(q)
+	}
+	if r.place.asker == nil {
+		return usage("", "destination %s (%s) cannot be asked in SQL", r.name, r.of.Scheme)
+	}
+	q, err := r.place.asker(ctx, r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(q), q.Close())
+}
+
+// all reports whether the rows of several sources stand beside each other.
+func (r *reader) all() bool { return r.shared && r.source == "" }
+
+// one refuses to take the rows of several sources for those of one.
+func (r *reader) one() error {
+	if !r.all() {
+		return nil
+	}
+	return usage("choose one with --source NAME; `penstock sources list` shows them", "several sources share the tables of destination %s", r.name)
+}
+
+// together refuses to do for one source what is everybody's.
+func (r *reader) together(hint string) error {
+	if !r.shared || r.source == "" {
+		return nil
+	}
+	return usage(hint, "several sources share the tables of destination %s", r.name)
+}
+
+// project is [project] with the source of each row first, where there are several.
+func (r *reader) project(ctx context.Context, t schemas.Table, columns []string, keep func(row) bool) (answer, error) {
+	if !r.all() || t.Name == load.Changes.Name { // which is everybody's
+		return project(ctx, r, t, columns, keep)
+	}
+	t = load.ShareTable(t)
+	out, err := project(ctx, r, t, append([]string{schemas.ColSource}, columns...), keep)
+	out.columns[0] = schemas.Field("source", schemas.Text, "")
+	return out, err
+}
