@@ -64,6 +64,9 @@ func (x *tx) outdate() {
 		n++
 	}
 	m.Kept = m.Kept[n:]
+	if _, tabled := x.draft.(*tableDraft); tabled {
+		m.Kept = thin(m.Kept, x.lake.o.KeepFor)
+	}
 }
 
 // collect removes the generations that the manifest no longer lists. It is not
