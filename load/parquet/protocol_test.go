@@ -1,0 +1,274 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pretended is what the servers of this file keep: objects by name.
+type pretended struct {
+	mu  sync.Mutex
+	all map[string]string
+}
+
+// put stores an object, unless it may not be there and is.
+func (m *pretended) put(key string, r *http.Request, absent bool) bool {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, there := m.all[key]; there && absent {
+		return false
+	}
+	m.all[key] = string(text)
+	return true
+}
+
+// page are two names from after on, below a prefix, cut at the delimiter, and the
+// last of them where there are more.
+func (m *pretended) page(prefix, delimiter, after string) (names []string, next string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(m.all)) {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if head, _, folder := strings.Cut(rest, delimiter); delimiter != "" && folder {
+			key = prefix + head + delimiter
+		}
+		if !ok || key <= after || slices.Contains(names, key) {
+			continue
+		}
+		if len(names) == 2 {
+			return names, names[1]
+		}
+		names = append(names, key)
+	}
+	return names, ""
+}
+
+// object hands out an object, or the range that is asked for.
+func (m *pretended) object(w http.ResponseWriter, r *http.Request, key, ranged string) bool {
+	m.mu.Lock()
+	text, ok := m.all[key]
+	m.mu.Unlock()
+	if !ok {
+		return false
+	}
+	var from, to int
+	if _, err := fmt.Sscanf(ranged, "bytes=%d-%d", &from, &to); err == nil {
+		to = min(to+1, len(text))
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(text)))
+		w.WriteHeader(http.StatusPartialContent)
+		text = text[from:to]
+	}
+	_, _ = io.WriteString(w, text)
+	return true
+}
+
+func (m *pretended) drop(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.all[key]
+	delete(m.all, key)
+	return ok
+}
+
+// google answers as Google's JSON API does.
+func (m *pretended) google(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	key := strings.TrimPrefix(r.URL.Path, "/storage/v1/b/lake/o/")
+	refuse := func(status int, reason string) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error": {"code": %d, "message": "no", "errors": [{"reason": %q}]}}`, status, reason)
+	}
+	switch {
+	case r.Header.Get("Authorization") != "Bearer of the machine":
+		refuse(http.StatusUnauthorized, "authError")
+	case r.Method == http.MethodPost && !m.put(q.Get("name"), r, q.Get("ifGenerationMatch") == "0"):
+		refuse(http.StatusPreconditionFailed, "conditionNotMet")
+	case r.Method == http.MethodDelete && !m.drop(key), r.Method == http.MethodGet && q.Get("alt") == "media" && !m.object(w, r, key, r.Header.Get("Range")):
+		refuse(http.StatusNotFound, "notFound")
+	case r.Method == http.MethodGet && q.Get("alt") == "":
+		var page struct {
+			Items    []map[string]string `json:"items,omitempty"`
+			Prefixes []string            `json:"prefixes,omitempty"`
+			Next     string              `json:"nextPageToken,omitempty"`
+		}
+		var names []string
+		names, page.Next = m.page(q.Get("prefix"), q.Get("delimiter"), q.Get("pageToken"))
+		for _, name := range names {
+			if q.Get("delimiter") != "" && strings.HasSuffix(name, "/") {
+				page.Prefixes = append(page.Prefixes, name)
+				continue
+			}
+			page.Items = append(page.Items, map[string]string{"name": name, "size": strconv.Itoa(len(m.all[name]))})
+		}
+		_ = json.NewEncoder(w).Encode(page)
+	}
+}
+
+// azure answers as Azure does to whoever has a signature for shared access.
+func (m *pretended) azure(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	key := strings.TrimPrefix(r.URL.Path, "/account/lake/")
+	refuse := func(status int, code string) {
+		w.Header().Set("x-ms-error-code", code)
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>no`+"\n"+`RequestId:1</Message></Error>`, code)
+	}
+	switch {
+	case q.Get("sig") != "do not tell" || r.Header.Get("x-ms-version") == "":
+		refuse(http.StatusForbidden, "AuthenticationFailed")
+	case r.Method == http.MethodPut && !m.put(key, r, r.Header.Get("If-None-Match") == "*"):
+		refuse(http.StatusConflict, "BlobAlreadyExists")
+	case r.Method == http.MethodPut:
+		w.WriteHeader(http.StatusCreated)
+	case r.Method == http.MethodDelete && !m.drop(key), r.Method == http.MethodGet && q.Get("comp") == "" && !m.object(w, r, key, r.Header.Get("x-ms-range")):
+		refuse(http.StatusNotFound, "BlobNotFound")
+	case r.Method == http.MethodGet && q.Get("comp") == "list":
+		names, next := m.page(q.Get("prefix"), q.Get("delimiter"), q.Get("marker"))
+		fmt.Fprint(w, `<?xml version="1.0"?><EnumerationResults><Blobs>`)
+		for _, name := range names {
+			var text bytes.Buffer
+			_ = xml.EscapeText(&text, []byte(name))
+			if q.Get("delimiter") != "" && strings.HasSuffix(name, "/") {
+				fmt.Fprintf(w, `<BlobPrefix><Name>%s</Name></BlobPrefix>`, &text)
+			} else {
+				fmt.Fprintf(w, `<Blob><Name>%s</Name><Properties><Content-Length>%d</Content-Length></Properties></Blob>`, &text, len(m.all[name]))
+			}
+		}
+		fmt.Fprint(w, `</Blobs><NextMarker>`)
+		_ = xml.EscapeText(w, []byte(next))
+		fmt.Fprint(w, `</NextMarker></EnumerationResults>`)
+	}
+}
+
+// TestProtocols holds the clients of stores to what objects promise, over a server
+// in this process that speaks as those of `make stores` do, and breaks each request
+// once.
+func TestProtocols(t *testing.T) {
+	for name, to := range map[string]func(t *testing.T) (objects, *pretended){"google": toGoogle, "azure": toAzure} {
+		t.Run(name, func(t *testing.T) {
+			store, m := to(t)
+			ctx := t.Context()
+			keys := []string{"of/a & b/1 %41.parquet", "of/a & b/2.parquet", "of/c/it's.parquet", "of/d.parquet", "of/e+f/3?.parquet"}
+			for _, key := range keys {
+				require.NoError(t, store.put(ctx, key, strings.NewReader("text of "+key), int64(len("text of "+key))))
+			}
+			require.NoError(t, store.create(ctx, "of/z.json", []byte("1")))
+			require.ErrorIs(t, store.create(ctx, "of/z.json", []byte("2")), errTaken)
+			for _, key := range keys {
+				text, size, err := store.get(ctx, key, 0, 0)
+				require.NoError(t, err)
+				require.Equal(t, "text of "+key, string(text))
+				require.EqualValues(t, len(text), size)
+				text, size, err = store.get(ctx, key, 5, 2)
+				require.NoError(t, err)
+				require.Equal(t, "of", string(text))
+				require.EqualValues(t, len("text of "+key), size)
+			}
+			var found []string
+			require.NoError(t, store.list(ctx, "of/", 0, func(key string, size int64) bool {
+				require.EqualValues(t, len(m.all[key]), size)
+				found = append(found, key)
+				return true
+			}))
+			require.Equal(t, append(slices.Clone(keys), "of/z.json"), found, "page by page")
+			folders, err := store.folders(ctx, "of/")
+			require.NoError(t, err)
+			require.Equal(t, []string{"a & b", "c", "e+f"}, folders)
+			require.NoError(t, store.remove(ctx, keys[0]))
+			require.NoError(t, store.remove(ctx, keys[0]), "it is gone")
+			_, _, err = store.get(ctx, keys[0], 0, 0)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NotContains(t, err.Error(), "do not tell")
+		})
+	}
+}
+
+// stumbles breaks each kind of request the first time.
+func stumbles(to http.HandlerFunc) http.Handler {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen[r.Method]++
+		n := seen[r.Method]
+		mu.Unlock()
+		if n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		if n == 2 {
+			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = c.Close()
+				return
+			}
+		}
+		to(w, r)
+	})
+}
+
+func toGoogle(t *testing.T) (objects, *pretended) {
+	m := &pretended{all: map[string]string{}}
+	server := httptest.NewServer(stumbles(m.google))
+	t.Cleanup(server.Close)
+	g, err := newGoogle("lake", Store{Endpoint: server.URL, Transport: inCloud(t, "Metadata-Flavor", "Google", `{"access_token": "of the machine", "expires_in": 3600}`)})
+	require.NoError(t, err)
+	return g, m
+}
+
+func toAzure(t *testing.T) (objects, *pretended) {
+	m := &pretended{all: map[string]string{}}
+	server := httptest.NewServer(stumbles(m.azure))
+	t.Cleanup(server.Close)
+	a, err := newAzure("lake", Store{Endpoint: server.URL + "/account", SecretKey: "?sv=1&sig=do%20not%20tell"})
+	require.NoError(t, err)
+	return a, m
+}
+
+// inCloud is a transport on a machine of a cloud: what is asked of the machine
+// itself is answered at once.
+func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Host != "metadata.google.internal" && r.URL.Host != "169.254.169.254" {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		if r.Header.Get(header) != value {
+			t.Errorf("asked without %s", header)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(said)), Request: r}, nil
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestMachine: the identity of a machine of Azure's is sent as it is told, its life
+// a string.
+func TestMachine(t *testing.T) {
+	var got string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
+	t.Cleanup(server.Close)
+	a, err := newAzure("lake", Store{Endpoint: server.URL, Transport: inCloud(t, "Metadata", "true", `{"access_token": "azure's", "expires_in": "86399"}`)})
+	require.NoError(t, err)
+	require.NoError(t, a.remove(t.Context(), "key"))
+	require.Equal(t, "Bearer azure's", got)
+}
