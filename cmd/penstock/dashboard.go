@@ -31,7 +31,7 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks) (*dashb
 	d := &dashboard{a: a, hooks: h}
 	d.conf.Store(c)
 	feed := &board.Feed{}
-	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Journal: j, Inbox: h.inbox, Log: a.log}, feed)
+	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
 		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log,
@@ -72,6 +72,23 @@ func (d *dashboard) places() []boardfacts.Place {
 		}})
 	}
 	return all
+}
+
+// sources are the names of those that pipelines over several read.
+func (d *dashboard) sources() []string {
+	c, seen := d.conf.Load(), map[string]bool{}
+	for _, p := range c.Pipelines {
+		for _, from := range p.From {
+			seen[from.Text] = seen[from.Text] || p.Many
+		}
+	}
+	var names []string
+	for _, s := range c.Sources {
+		if seen[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // receivers are the sources that send webhooks.

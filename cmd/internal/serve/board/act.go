@@ -28,6 +28,12 @@ func actions() []action {
 		{"resume", in + "/resume", "Lets the pipeline's schedule run it again.", "Its schedule is on again.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.Resume(ctx, r.PathValue("pipeline"))
 		}},
+		{"pause-source", "/sources/{source}/pause", "Has runs leave the source out, until it is resumed.", "It is paused: runs leave it out.", func(ctx context.Context, c Control, r *http.Request) error {
+			return c.PauseSource(ctx, r.PathValue("source"))
+		}},
+		{"resume-source", "/sources/{source}/resume", "Has runs take the source up again.", "Runs take it up again.", func(ctx context.Context, c Control, r *http.Request) error {
+			return c.ResumeSource(ctx, r.PathValue("source"))
+		}},
 		{"retry", in + "/streams/{stream}/retry", "Has one stream of the pipeline run now.", "It runs now.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.Start(ctx, r.PathValue("pipeline"), r.PathValue("stream"))
 		}},
@@ -38,7 +44,7 @@ func actions() []action {
 func (b *Board) do(a action, r *http.Request) error {
 	err := a.do(r.Context(), b.Control, r)
 	if err == nil {
-		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "from", r.RemoteAddr)
+		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "source", r.PathValue("source"), "from", r.RemoteAddr)
 	}
 	return err
 }

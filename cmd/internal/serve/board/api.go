@@ -29,6 +29,7 @@ type param struct {
 var (
 	paging     = []param{{name: "offset", kind: "integer", tells: "How many items to leave out."}, {name: "limit", kind: "integer", tells: "How many to list at most, 1 to 200."}}
 	byPipeline = param{name: "pipeline", kind: "string", tells: "Only of this pipeline."}
+	bySource   = param{name: "source", kind: "string", tells: "Only those with this in their names."}
 	byStream   = param{name: "stream", kind: "string", tells: "Only of this stream."}
 	byTable    = param{name: "table", kind: "string", tells: "Only of this table."}
 	byStatus   = param{name: "status", kind: "string", tells: "Only with this status."}
@@ -63,6 +64,7 @@ func endpoints() []endpoint {
 			all, err := b.streams(r)
 			return part(r, all), err
 		}},
+		{get, "/api/v1/sources", "How every source stands, those in trouble first.", with(bySource, byStatus), items[Source]{}, (*Board).sourcesPart},
 		{get, "/api/v1/runs", "The runs, the newest first.", with(byPipeline, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Runs)
 		}},
@@ -166,7 +168,7 @@ const (
 // queryOf reads what of a list is wanted. What cannot be read counts as absent.
 func queryOf(r *http.Request) Query {
 	v := r.URL.Query()
-	q := Query{Pipeline: v.Get("pipeline"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
+	q := Query{Pipeline: v.Get("pipeline"), Source: v.Get("source"), Stream: v.Get("stream"), Table: v.Get("table"), Status: v.Get("status")}
 	q.All, _ = strconv.ParseBool(v.Get("all"))
 	if n, err := strconv.Atoi(v.Get("offset")); err == nil && n > 0 {
 		q.Offset = n

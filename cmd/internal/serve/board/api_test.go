@@ -87,7 +87,7 @@ func TestAPIAnswersAsDescribed(t *testing.T) {
 			require.Equal(t, want, resp.StatusCode, "%s %s %s", name, method, path)
 		}
 	}
-	require.Len(t, full.noted(), 4)
+	require.Len(t, full.noted(), 6)
 }
 
 func TestAPIRefuses(t *testing.T) {

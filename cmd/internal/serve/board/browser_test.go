@@ -210,5 +210,5 @@ func boardOf(t *testing.T, f *told, token string) *served {
 func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)
-	return []string{"/", "/pipelines", "/pipelines/" + p, "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate"}
+	return []string{"/", "/pipelines", "/pipelines/" + p, "/sources", "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate"}
 }

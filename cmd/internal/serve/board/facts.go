@@ -29,6 +29,7 @@ type Live interface {
 type Standing interface {
 	Pipelines(context.Context) ([]Pipeline, error)
 	Streams(context.Context) ([]Stream, error) // in each of their destinations
+	Sources(context.Context, Query) (Sources, error)
 }
 
 // History is what was, the newest first.
@@ -46,6 +47,9 @@ type Control interface {
 	Start(ctx context.Context, name string, streams ...string) error
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
+	// PauseSource has runs leave a source out until ResumeSource.
+	PauseSource(ctx context.Context, name string) error
+	ResumeSource(ctx context.Context, name string) error
 }
 
 // What a visitor asked for and cannot have; Facts and Control return them.
@@ -57,7 +61,7 @@ var (
 // Query narrows a list, and says which part of it is wanted. What is empty
 // narrows nothing.
 type Query struct {
-	Pipeline, Stream, Table, Status string
+	Pipeline, Source, Stream, Table, Status string
 
 	All    bool // rejects too that were put in their place since
 	Offset int

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type told struct {
 	webhooks  []board.Webhook
 	pipelines []board.Pipeline
 	streams   []board.Stream
+	sources   []board.Source
 	runs      []board.RunDetail
 	rejects   []board.Reject
 	changes   []board.Change
@@ -39,6 +41,15 @@ func (f *told) Webhooks(context.Context) ([]board.Webhook, error) {
 }
 func (f *told) Pipelines(context.Context) ([]board.Pipeline, error) { return f.pipelines, nil }
 func (f *told) Streams(context.Context) ([]board.Stream, error)     { return f.streams, nil }
+func (f *told) Sources(_ context.Context, q board.Query) (board.Sources, error) {
+	var kept []board.Source
+	for _, s := range f.sources {
+		if strings.Contains(s.Name, q.Source) && (q.Status == "" || q.Status == string(s.State)) {
+			kept = append(kept, s)
+		}
+	}
+	return board.Sources{List: cut(kept, q), Tally: board.SourceTally{All: len(f.sources), Failing: 1}}, nil
+}
 func (f *told) Run(_ context.Context, id string) (board.RunDetail, error) {
 	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id })
 	if i < 0 {
@@ -95,7 +106,13 @@ type control struct{ *told }
 func (c control) Start(_ context.Context, name string, streams ...string) error {
 	return c.did("run %s %v", name, streams)
 }
-func (c control) Pause(_ context.Context, name string) error  { return c.did("pause %s", name) }
+func (c control) Pause(_ context.Context, name string) error { return c.did("pause %s", name) }
+func (c control) PauseSource(_ context.Context, name string) error {
+	return c.did("pause source %s", name)
+}
+func (c control) ResumeSource(_ context.Context, name string) error {
+	return c.did("resume source %s", name)
+}
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
 // telling makes facts of every kind, n of each where there are lists. Every text
@@ -129,6 +146,12 @@ func nth(i int, names ...string) string {
 func (f *told) add(i int, at time.Time, say func(string) string) {
 	statuses := []pipeline.Status{pipeline.StatusComplete, pipeline.StatusComplete, pipeline.StatusHeld, pipeline.StatusFailed, pipeline.StatusUnavailable, ""}
 	verdicts := []pipeline.Verdict{pipeline.Proven, pipeline.Consistent, pipeline.Unproven, pipeline.Contradicted}
+	states := []board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceOK, board.SourceNew}
+	w := board.Source{Name: say(fmt.Sprintf("acme_%d", i)), State: states[min(i, 4)%5]}
+	if w.State != board.SourceNew {
+		w.Pipeline, w.Run, w.At, w.Complete, w.Failures, w.Rows, w.Error = say("nightly"), say("r00000000001"), at, at, i, 1209, say("surface v2: 401 unauthorized")
+	}
+	f.sources = append(f.sources, w)
 	status, verdict := statuses[i%len(statuses)], verdicts[i%len(verdicts)]
 	stream, name, run := say(nth(i, "crm.leads", "sales.invoices", "hr.employees", "support.tickets", "v2.contacts", "projects.tasks")), say(nth(i, "nightly", "hourly", "finance")), say(fmt.Sprintf("r%011d", i))
 	counts := pipeline.Counts{Fetched: 1210, Written: 12, Unchanged: 1195, Deduplicated: 2, Rejected: 1, Deleted: 3}

@@ -95,7 +95,8 @@ func operation(e endpoint) string {
 	last := parts[len(parts)-1]
 	switch {
 	case e.method != "GET":
-		return last + "Pipeline" + strings.Repeat("Stream", len(parts)/4)
+		what := map[string]string{"pipelines": "Pipeline", "sources": "Source"}[parts[0]]
+		return last + what + strings.Repeat("Stream", len(parts)/4)
 	case strings.HasPrefix(last, "{"):
 		last = strings.Trim(last, "{}")
 	case e.query != nil:

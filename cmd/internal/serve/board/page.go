@@ -93,6 +93,7 @@ func functions() template.FuncMap {
 			return span(time.Duration(f * float64(time.Second)))
 		},
 		"pipelineURL": pipelinePath,
+		"sourceURL":   sourcePath,
 		"streamURL":   streamPath,
 		"runURL":      runPath,
 		"query":       queryPath,
@@ -109,7 +110,7 @@ type navItem struct{ Path, Name string }
 
 func navItems() []navItem {
 	return []navItem{
-		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/streams", "Streams"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
+		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
 		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"},
 	}
 }

@@ -24,6 +24,7 @@ func views() []view {
 		{"/pipelines/{pipeline}", "pipeline", "Pipeline", "/pipelines", true, (*Board).pipelinePage},
 		{"/pipelines/{pipeline}/streams/{stream}", "stream", "Stream", "/streams", true, (*Board).streamPage},
 		{"/streams", "streams", "Streams", "/streams", true, (*Board).streamsPage},
+		{"/sources", "sources", "Sources", "/sources", true, (*Board).sourcesPage},
 		{"/runs", "runs", "Runs", "/runs", true, listPage(func(b *Board) asking[Run] { return b.Facts.Runs })},
 		{"/runs/{run}", "run", "Run", "/runs", true, (*Board).runPage},
 		{"/rejects", "rejects", "Rejects", "/rejects", false, listPage(func(b *Board) asking[Reject] { return b.Facts.Rejects })},

@@ -244,6 +244,7 @@ func verdictHint(v pipeline.Verdict) string {
 
 // Paths of pages. What stands between slashes is escaped whole.
 func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
+func sourcePath(name string) string   { return "/sources/" + url.PathEscape(name) }
 func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }

@@ -29,11 +29,12 @@ type Daemon interface {
 
 // Config is where facts come from.
 type Config struct {
-	Places   func() []Place    // the destinations, as the configuration has them now
-	Webhooks func() []Receiver // the sources that send webhooks, ditto
-	Journal  state.Journal
-	Inbox    state.Inbox // nil: no webhooks are received
-	Log      *slog.Logger
+	Places     func() []Place    // the destinations, as the configuration has them now
+	Webhooks   func() []Receiver // the sources that send webhooks, ditto
+	Workspaces Workspaces
+	Journal    state.Journal
+	Inbox      state.Inbox // nil: no webhooks are received
+	Log        *slog.Logger
 }
 
 // Place is a destination. Open opens it for a look; it is closed right after, so
@@ -62,6 +63,7 @@ type Facts struct {
 	first   chan struct{}    // closed once all of them were read, or tried
 	budgets []budget
 	traffic map[string]*traffic
+	roll    roll
 	notices []string // about the configuration, as it was last read
 }
 

@@ -1,0 +1,181 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Workspaces are the sources that pipelines read.
+type Workspaces struct {
+	Names func() []string // as the configuration has them now
+	State state.Store     // keeps which are paused, and what became of each
+}
+
+// sourcesFresh is how old the list of sources may be that visitors are shown:
+// thousands are not read anew for each.
+const sourcesFresh = 2 * time.Second
+
+// roll is the list of sources as it was last read, those in trouble first.
+type roll struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []board.Source
+}
+
+// Sources implements board.Standing.
+func (f *Facts) Sources(ctx context.Context, q board.Query) (out board.Sources, err error) {
+	all, err := f.roll.read(ctx, f.Workspaces)
+	if err != nil {
+		return out, err
+	}
+	name := strings.ToLower(q.Source)
+	for _, s := range all {
+		if name != "" && !strings.Contains(strings.ToLower(s.Name), name) {
+			continue
+		}
+		count(&out.Tally, s.State)
+		if q.Status != "" && q.Status != string(s.State) {
+			continue
+		}
+		if out.Total >= q.Offset && (q.Limit == 0 || len(out.Items) < q.Limit) {
+			out.Items = append(out.Items, s)
+		}
+		out.Total++
+	}
+	return out, nil
+}
+
+// count counts one more source.
+func count(t *board.SourceTally, s board.SourceState) {
+	t.All++
+	switch s {
+	case board.SourceFailing:
+		t.Failing++
+	case board.SourceAttention:
+		t.Attention++
+	case board.SourcePaused:
+		t.Paused++
+	case board.SourceOK:
+		t.OK++
+	case board.SourceNew:
+		t.New++
+	}
+}
+
+// read is the list, read anew where it is too old. What it returns is not changed
+// any more.
+func (r *roll) read(ctx context.Context, w Workspaces) ([]board.Source, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.Names == nil || time.Since(r.at) < sourcesFresh && !r.at.IsZero() {
+		return r.all, nil
+	}
+	paused, records, err := w.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]state.SourceRecord{}
+	for _, rec := range records {
+		of[rec.Source] = append(of[rec.Source], rec)
+	}
+	all := make([]board.Source, 0, len(records))
+	for _, name := range w.Names() {
+		if of[name] == nil {
+			of[name] = []state.SourceRecord{{Source: name}}
+		}
+		for _, rec := range of[name] {
+			all = append(all, sourceOf(rec, paused))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b board.Source) int {
+		return cmp.Or(worst(a.State)-worst(b.State), cmp.Compare(b.Failures, a.Failures), cmp.Compare(a.Name, b.Name))
+	})
+	r.all, r.at = all, time.Now()
+	return all, nil
+}
+
+// forget has the list be read anew.
+func (r *roll) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = time.Time{}
+}
+
+// read is what is kept of sources; nothing where nothing is kept yet.
+func (w Workspaces) read(ctx context.Context) (paused map[string]state.Pause, records []state.SourceRecord, err error) {
+	s, err := w.State.ReadSources(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if paused, err = s.Paused(ctx); err == nil {
+		records, err = s.Records(ctx, "")
+	}
+	return paused, records, errors.Join(err, s.Close())
+}
+
+// sourceOf is a source as the board tells it.
+func sourceOf(r state.SourceRecord, paused map[string]state.Pause) board.Source {
+	s := board.Source{
+		Name: r.Source, Pipeline: r.Pipeline, Status: pipeline.Status(r.Status), Run: r.Run, At: r.At, Complete: r.Complete,
+		Failures: r.Failures, Rows: r.Rows, Requests: r.Requests, Error: r.Error, State: board.SourceAttention,
+	}
+	p, is := paused[r.Source]
+	switch {
+	case is:
+		s.State, s.Paused, s.Error = board.SourcePaused, p.At, cmp.Or(p.Why, r.Error)
+	case r.Status == "":
+		s.State = board.SourceNew
+	case s.Status == pipeline.StatusComplete:
+		s.State = board.SourceOK
+	case s.Status == pipeline.StatusFailed:
+		s.State = board.SourceFailing
+	}
+	return s
+}
+
+// worst orders states from the worst on.
+func worst(s board.SourceState) int {
+	return slices.Index([]board.SourceState{board.SourceFailing, board.SourceAttention, board.SourcePaused, board.SourceNew, board.SourceOK}, s)
+}
+
+// PauseSource implements board.Control.
+func (f *Facts) PauseSource(ctx context.Context, name string) error {
+	return f.changeSource(ctx, name, func(s state.Sources) error {
+		return s.Pause(ctx, name, state.Pause{At: time.Now(), Why: "at the dashboard"})
+	})
+}
+
+// ResumeSource implements board.Control.
+func (f *Facts) ResumeSource(ctx context.Context, name string) error {
+	return f.changeSource(ctx, name, func(s state.Sources) error {
+		_, err := s.Resume(ctx, name)
+		return err
+	})
+}
+
+func (f *Facts) changeSource(ctx context.Context, name string, do func(state.Sources) error) error {
+	if f.Workspaces.Names == nil || !slices.Contains(f.Workspaces.Names(), name) {
+		return board.ErrUnknown
+	}
+	s, err := f.Workspaces.State.OpenSources(ctx)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(do(s), s.Close())
+	f.roll.forget()
+	f.feed.Tell(board.Note{Page: "sources"})
+	return err
+}
