@@ -97,6 +97,8 @@ CREATE TABLE units (
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
 CREATE INDEX units_by_run ON units (pipeline, run);
+`, `
+ALTER TABLE units ADD COLUMN broken INTEGER NOT NULL DEFAULT 0;
 `}
 
 // lastGasp is how long a process that was killed may still have its files: until

@@ -10,7 +10,7 @@ import (
 )
 
 // unitColumns are what a unit is read from, in the order of scanUnit.
-const unitColumns = `id, run, pipeline, source, part, state, attempt, worker, not_before, started, ended, report`
+const unitColumns = `id, run, pipeline, source, part, state, attempt, broken, worker, not_before, started, ended, report`
 
 // activeUnits are those that have not ended.
 const activeUnits = `state IN ('waiting', 'running', 'parked')`
@@ -19,7 +19,7 @@ const activeUnits = `state IN ('waiting', 'running', 'parked')`
 func (j *JournalFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, err error) {
 	err = j.change(ctx, "add units", func(tx *sql.Tx) error {
 		added = nil
-		for _, u := range units {
+		for _, u := range DistinctUnits(units) {
 			one, err := scanUnits(tx.QueryContext(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before) VALUES (?, ?, ?, ?, 'waiting', ?)
 				ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE run = excluded.run
 				RETURNING `+unitColumns, u.Run, u.Pipeline, u.Source, u.Part, micros(u.NotBefore)))
@@ -55,25 +55,37 @@ func (j *JournalFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, er
 	err = j.change(ctx, "claim units", func(tx *sql.Tx) error {
 		units = nil
 		now := time.Now()
-		var run, pipeline, source string
-		const due = `(state IN ('waiting', 'parked') AND not_before <= ?1 OR state = 'running' AND beat < ?1)`
-		err := tx.QueryRowContext(ctx, `SELECT run, pipeline, source FROM units WHERE `+due+`
-			AND (?2 = '' OR pipeline = ?2) AND (?3 = '' OR run = ?3) AND (?4 IS NULL OR source = ?4) AND (?5 = 0 OR id = ?5)
-			ORDER BY not_before, id LIMIT 1`, now.UnixMicro(), c.Pipeline, c.Run, c.Source, c.Unit).Scan(&run, &pipeline, &source)
-		if err == sql.ErrNoRows {
-			return nil
-		}
-		if err != nil {
+		if err := reviveUnits(ctx, tx, now); err != nil {
 			return err
 		}
+		const due = `state IN ('waiting', 'parked') AND not_before <= ?1`
+		first, err := scanUnits(tx.QueryContext(ctx, `SELECT `+unitColumns+` FROM units WHERE `+due+` AND (broken >= ?6) = ?7
+			AND (?2 = '' OR pipeline = ?2) AND (?3 = '' OR run = ?3) AND (?4 IS NULL OR source = ?4) AND (?5 = 0 OR id = ?5)
+			ORDER BY not_before, broken, id LIMIT 1`, now.UnixMicro(), c.Pipeline, c.Run, c.Source, c.Unit, SuspectBroken, c.Suspect))
+		if err != nil || len(first) == 0 {
+			return err
+		}
+		u := first[0]
+		if c.Suspect {
+			c.Unit = u.ID
+		}
 		units, err = scanUnits(tx.QueryContext(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = ?2, started = ?1, ended = 0, beat = ?3
-			WHERE id IN (SELECT id FROM units WHERE `+due+` AND run = ?4 AND pipeline = ?5 AND source = ?6 AND (?7 = 0 OR id = ?7)
+			WHERE id IN (SELECT id FROM units WHERE `+due+` AND run = ?4 AND pipeline = ?5 AND source = ?6 AND (id = ?7 OR ?7 = 0 AND broken < ?9)
 				ORDER BY id LIMIT ?8) RETURNING `+unitColumns,
-			now.UnixMicro(), c.Worker, now.Add(c.For).UnixMicro(), run, pipeline, source, c.Unit, orAll(c.Limit)))
+			now.UnixMicro(), c.Worker, now.Add(c.For).UnixMicro(), u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), SuspectBroken))
 		return err
 	})
 	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.ID, b.ID) })
 	return units, err
+}
+
+// reviveUnits has units wait again whose worker has given no sign of life, or fail
+// if that was so too often.
+func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
+		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END
+		WHERE state = 'running' AND beat < ?1`, now.UnixMicro(), MostBroken)
+	return err
 }
 
 // orAll is n as the LIMIT of a statement; 0 is none.
@@ -112,7 +124,7 @@ func (j *JournalFile) SettleUnit(ctx context.Context, u Unit) error {
 		if u.State.Ended() {
 			ended = time.Now().UnixMicro()
 		}
-		res, err := tx.ExecContext(ctx, `UPDATE units SET state = ?, not_before = ?, ended = ?, report = ? WHERE id = ? AND worker = ? AND attempt = ? AND state = 'running'`,
+		res, err := tx.ExecContext(ctx, `UPDATE units SET state = ?, broken = 0, not_before = ?, ended = ?, report = ? WHERE id = ? AND worker = ? AND attempt = ? AND state = 'running'`,
 			u.State, micros(u.NotBefore), ended, blob(u.Report), u.ID, u.Worker, u.Attempt)
 		if err != nil {
 			return err
@@ -165,7 +177,7 @@ func scanUnits(rows *sql.Rows, err error) (units []Unit, _ error) {
 		var u Unit
 		var notBefore, started, ended int64
 		var report []byte
-		err := scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Worker, &notBefore, &started, &ended, &report)
+		err := scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
 		u.NotBefore, u.Started, u.Ended = timeOf(notBefore), timeOf(started), timeOf(ended)
 		if len(report) > 0 {
 			u.Report = report

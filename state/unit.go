@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -36,11 +37,36 @@ type Unit struct {
 
 	State     UnitState
 	Attempt   int    // times it was claimed
+	Broken    int    // attempts in a row that have ended without a word
 	Worker    string // who has it, or had it last
 	NotBefore time.Time
 	Started   time.Time // of the last attempt
 	Ended     time.Time
 	Report    json.RawMessage // what the last attempt has to tell; nil for nothing
+}
+
+// A unit of which MostBroken attempts in a row have ended without a word, as when
+// its worker is killed for the memory that it takes, has failed. From SuspectBroken
+// on it is claimed apart from others, so that it takes none of them with it.
+// Invariant 15
+const (
+	MostBroken    = 5
+	SuspectBroken = 2
+)
+
+// Suspect reports whether a unit may be what ends its worker.
+func (u Unit) Suspect() bool { return u.Broken >= SuspectBroken }
+
+// DistinctUnits are units without those that are in it already, by pipeline, source
+// and part.
+func DistinctUnits(units []Unit) []Unit {
+	seen := make(map[[3]string]bool, len(units))
+	return slices.DeleteFunc(slices.Clone(units), func(u Unit) bool {
+		k := [3]string{u.Pipeline, u.Source, u.Part}
+		was := seen[k]
+		seen[k] = true
+		return was
+	})
 }
 
 // UnitFilter says which units are meant; the zero value means all.
@@ -62,6 +88,7 @@ type Claim struct {
 	Source   *string       // ditto; nil for any
 	Unit     int64         // only this one; 0 for any
 	Limit    int           // so many at most; 0 for all of the source
+	Suspect  bool          // one that may be what ends its worker, instead of those that are not
 }
 
 // ErrTaken is returned where a unit is no longer the worker's: it was cancelled,
@@ -74,12 +101,12 @@ type Units interface {
 	// AddUnits adds units that wait, all of them or none, and returns those it has
 	// added, with their IDs: one whose pipeline, source and part are active already is
 	// left out if it is of another run, and returned as it is if it is of the same: to
-	// add a run's units twice is fine.
+	// add a run's units twice is fine, in one call too.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
 	// ClaimUnits makes the worker's own those of the longest waiting source that may
 	// be begun: units of one run, pipeline and source, none where there are none. A
-	// unit that runs is among them once its worker has given no sign of life for as
-	// long as it had claimed it.
+	// unit that runs waits again once its worker has given no sign of life for as long
+	// as it had claimed it, and has failed after [MostBroken] such attempts in a row.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
 	// BeatUnits says that the worker lives and has its units for so long again. It
 	// returns the IDs of those that are still its own.

@@ -20,17 +20,7 @@ next run goes on from there.`,
 
 // cancelRun ends what is left of a run.
 func (a *app) cancelRun(ctx context.Context, run string) error {
-	if err := checkRunID(run); err != nil {
-		return err
-	}
-	c, err := a.load()
-	if err != nil {
-		return err
-	}
-	if c.State.URL == "" {
-		return usage("stop the process that makes it with ^C; what was committed stays", "runs of a state folder are made by one process")
-	}
-	j, err := a.openJournal(ctx, c)
+	j, err := a.openUnits(ctx, run, "stop the process that makes it with ^C; what was committed stays")
 	if err != nil {
 		return err
 	}

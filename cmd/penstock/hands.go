@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type hands struct {
 	read time.Time       // when conf was
 	busy map[string]bool // pipeline and source of what is under way
 	left map[string]bool // and host, of what was said to be for others
+	room quarters
 }
 
 // defaultSlots is how many sources a process works on at once.
@@ -127,22 +129,69 @@ func (h *hands) answer(ctx context.Context, call queue.Call) (time.Duration, err
 		return busyPause, nil
 	}
 	defer h.end(p.Key())
-	n, err := h.hand.Work(ctx, state.Claim{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source},
-		func(ctx context.Context, units []state.Unit) []state.Unit { return h.attempt(ctx, c, p, units) })
-	if n > 0 || err != nil {
+	if !h.room.enter() {
+		return busyPause, nil
+	}
+	did, err := h.beside(ctx, c, p, call)
+	if err != nil || ctx.Err() != nil {
 		return 0, err
 	}
-	return h.early(ctx, call)
+	more, err := h.apart(ctx, c, p, call)
+	if err != nil || ctx.Err() != nil {
+		return 0, err
+	}
+	return h.rest(ctx, call, did || more)
 }
 
-// early says how soon to come again where a call came before its time: clocks
-// differ, and only the database's counts.
-func (h *hands) early(ctx context.Context, call queue.Call) (time.Duration, error) {
-	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Active: true, After: call.Unit - 1, Limit: 1})
-	if err != nil || len(units) == 0 || units[0].ID != call.Unit || units[0].Attempt != call.Attempt {
-		return 0, err
+// beside does units that may be done together with others, and leaves its place.
+func (h *hands) beside(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call) (did bool, err error) {
+	defer h.room.leave()
+	return h.take(ctx, c, p, call, false)
+}
+
+// apart does units that may be what ends their worker, one by one, while nothing
+// else is under way here.
+func (h *hands) apart(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call) (did bool, err error) {
+	waits, err := h.waits(ctx, call, func(u state.Unit) bool { return u.Suspect() })
+	if err != nil || !waits || !h.room.clear() {
+		return false, err
 	}
-	return busyPause, nil
+	defer h.room.open()
+	return h.take(ctx, c, p, call, true)
+}
+
+// take makes attempts at what a call is about until nothing of it is left to begin.
+func (h *hands) take(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call, suspect bool) (did bool, err error) {
+	for ctx.Err() == nil {
+		n, err := h.hand.Work(ctx, state.Claim{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Suspect: suspect},
+			func(ctx context.Context, units []state.Unit, settle func(state.Unit)) []state.Unit {
+				return h.attempt(ctx, c, p, units, settle)
+			})
+		if err != nil || n == 0 {
+			return did, err
+		}
+		did = true
+	}
+	return did, nil
+}
+
+// rest says how soon to come again for what could not be begun: a suspect beside
+// others, or a unit before its time, as clocks differ and only the database's
+// counts.
+func (h *hands) rest(ctx context.Context, call queue.Call, did bool) (time.Duration, error) {
+	waits, err := h.waits(ctx, call, func(u state.Unit) bool {
+		return u.Suspect() || !did && u.ID == call.Unit && u.Attempt == call.Attempt
+	})
+	if waits {
+		return busyPause, err
+	}
+	return 0, err
+}
+
+// waits reports whether a unit of a call's source is to be begun that is so.
+func (h *hands) waits(ctx context.Context, call queue.Call, so func(state.Unit) bool) (bool, error) {
+	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
+	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && so(u) }), err
 }
 
 // known finds the pipeline of a call, over the source of it alone. A source that

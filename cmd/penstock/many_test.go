@@ -30,9 +30,16 @@ type worlds struct {
 
 func newWorlds(t *testing.T, workspaces int) *worlds {
 	t.Helper()
+	return newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true})
+}
+
+// newWorldsOf makes worlds as o says, but for the seed.
+func newWorldsOf(t *testing.T, workspaces int, o sandbox.Options) *worlds {
+	t.Helper()
 	w := &worlds{odd: map[string]http.HandlerFunc{}, dir: t.TempDir()}
 	for seed := range 3 {
-		s, err := sandbox.New(sandbox.Options{Seed: uint64(seed + 1), NoLimits: true})
+		o.Seed = uint64(seed + 1)
+		s, err := sandbox.New(o)
 		require.NoError(t, err)
 		w.all = append(w.all, s)
 	}

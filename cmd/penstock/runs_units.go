@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 func (a *app) runsUnitsCmd() *cobra.Command {
@@ -25,17 +26,7 @@ is about the others, and when those that wait are tried again.`,
 
 // showUnits prints the units of a run.
 func (a *app) showUnits(ctx context.Context, run string) error {
-	if err := checkRunID(run); err != nil {
-		return err
-	}
-	c, err := a.load()
-	if err != nil {
-		return err
-	}
-	if c.State.URL == "" {
-		return usage("`penstock runs RUN` shows it", "runs of a state folder are made by one process, and have no units")
-	}
-	j, err := a.openJournal(ctx, c)
+	j, err := a.openUnits(ctx, run, "`penstock runs RUN` shows it")
 	if err != nil {
 		return err
 	}
@@ -58,6 +49,22 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 		})
 	}
 	return a.print(printer{form: a.form()}, out)
+}
+
+// openUnits opens the journal that has the units of a run. Those of a state folder
+// have none: instead says what there is to do.
+func (a *app) openUnits(ctx context.Context, run, instead string) (state.Journal, error) {
+	if err := checkRunID(run); err != nil {
+		return nil, err
+	}
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	if c.State.URL == "" {
+		return nil, usage(instead, "runs of a state folder are made by one process, and have no units")
+	}
+	return a.openJournal(ctx, c)
 }
 
 // unlessZero is t as a cell; the zero time has none.

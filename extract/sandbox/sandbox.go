@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Seed     uint64 // of all data; 0 means 1
 	Scale    int    // multiplies the lists that grow with a business; 0 means 1
+	Most     int    // records of a table; 0: all that there are
 	Contacts int    // serves that many contacts of the benchmark's shape instead; see WriteContactsNDJSON
 
 	Plan     string    // of the versioned surface: free, pro (default), business, agency
@@ -140,6 +141,7 @@ func (s *Server) register() {
 // stay as they are.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
+	w.keep(s.options.Most)
 	w.told = func(table, action string, row object) { s.notify(w, table, action, row) }
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,6 +49,19 @@ func (w *world) table(name string) *table {
 	return t
 }
 
+// keep leaves the first rows of each table, at most so many; 0 keeps all. What they
+// refer to may be gone, as at any platform.
+func (w *world) keep(most int) {
+	for _, t := range w.tables {
+		for most > 0 && len(t.rows) > most {
+			last := t.rows[len(t.rows)-1]
+			t.rows = t.rows[:len(t.rows)-1]
+			delete(t.at, last.text("id"))
+		}
+		t.index = nil
+	}
+}
+
 // names are the tables' names, in order.
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.tables)) }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // unitColumns are what a unit is read from, in the order of unitOf.
-const unitColumns = "id, run, pipeline, source, part, state, attempt, worker, nullif(not_before, '-infinity'), started, ended, report"
+const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
 
 // activeUnits are those that have not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
@@ -24,7 +24,7 @@ const activeUnits = "state IN ('waiting', 'running', 'parked')"
 func (j *journal) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
-	for _, u := range units {
+	for _, u := range state.DistinctUnits(units) {
 		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
 		notBefore = append(notBefore, u.NotBefore)
 	}
@@ -59,26 +59,35 @@ func byID(units []state.Unit) []state.Unit {
 }
 
 // dueUnits are those that may be claimed.
-const dueUnits = "(state IN ('waiting', 'parked') AND not_before <= clock_timestamp() OR state = 'running' AND beat < clock_timestamp())"
+const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
 // ClaimUnits implements [state.Units]. Two workers never wait for each other: one
 // takes what the other has not.
 func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = j.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
-		var run, pipeline, source string
-		err := tx.QueryRow(ctx, `SELECT run, pipeline, source FROM units WHERE `+dueUnits+`
+		if _, err := j.s.revive(ctx, tx); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT `+unitColumns+` FROM units WHERE `+dueUnits+` AND (broken >= $5) = $6
 			AND ($1 = '' OR pipeline = $1) AND ($2 = '' OR run = $2) AND ($3::text IS NULL OR source = $3) AND ($4 = 0 OR id = $4)
-			ORDER BY not_before, id LIMIT 1 FOR UPDATE SKIP LOCKED`, c.Pipeline, c.Run, c.Source, c.Unit).Scan(&run, &pipeline, &source)
+			ORDER BY units.not_before, broken, id LIMIT 1 FOR UPDATE SKIP LOCKED`, c.Pipeline, c.Run, c.Source, c.Unit, state.SuspectBroken, c.Suspect)
+		if err != nil {
+			return err
+		}
+		u, err := pgx.CollectExactlyOneRow(rows, unitOf)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = clock_timestamp() + $2
-			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits+` AND run = $3 AND pipeline = $4 AND source = $5 AND ($6 = 0 OR id = $6)
-				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, run, pipeline, source, c.Unit, orAll(c.Limit))
+		if c.Suspect {
+			c.Unit = u.ID
+		}
+		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = clock_timestamp() + $2
+			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits+` AND run = $3 AND pipeline = $4 AND source = $5 AND (id = $6 OR $6 = 0 AND broken < $8)
+				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), state.SuspectBroken)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)
 		}
@@ -104,7 +113,7 @@ func (j *journal) BeatUnits(ctx context.Context, worker string, ids []int64, d t
 // fine: the first answer may have been lost.
 func (j *journal) SettleUnit(ctx context.Context, u state.Unit) error {
 	return j.change(ctx, fmt.Sprintf("settle unit %d", u.ID), func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE units SET state = $1, not_before = coalesce($2::timestamptz, '-infinity'), ended = CASE WHEN $3 THEN clock_timestamp() END, report = $4
+		tag, err := tx.Exec(ctx, `UPDATE units SET state = $1, broken = 0, not_before = coalesce($2::timestamptz, '-infinity'), ended = CASE WHEN $3 THEN clock_timestamp() END, report = $4
 			WHERE id = $5 AND worker = $6 AND attempt = $7 AND state IN ('running', $1)`,
 			u.State, at(u.NotBefore), u.State.Ended(), []byte(u.Report), u.ID, u.Worker, u.Attempt)
 		switch {
@@ -150,7 +159,7 @@ func (j *journal) Units(ctx context.Context, f state.UnitFilter) (units []state.
 func unitOf(row pgx.CollectableRow) (u state.Unit, err error) {
 	var notBefore, started, ended *time.Time
 	var report []byte
-	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Worker, &notBefore, &started, &ended, &report)
+	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
 	u.NotBefore, u.Started, u.Ended = of(notBefore), of(started), of(ended)
 	if len(report) > 0 {
 		u.Report = report

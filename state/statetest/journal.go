@@ -218,7 +218,7 @@ func claim(t require.TestingT, j state.Journal, c state.Claim) []state.Unit {
 func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
-	require.Len(t, add(t, j, unit("s1", "a")), 1, "of the same run: as it is")
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "of the same run: as it is, and once")
 	later := unit("s1", "a")
 	later.Run = "run2"
 	require.Empty(t, add(t, j, later), "it is active in another run")
@@ -307,14 +307,69 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 10*time.Second, 5*time.Millisecond)
 	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, []int64{got[1].ID}, kept, "nobody has taken the other")
+	require.Empty(t, kept, "the other waits as well")
 	u := got[0]
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.SettleUnit(ctx, u), state.ErrTaken)
+	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "it has given a sign of life")
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 2, all[0].Attempt)
+	require.Equal(t, 1, all[0].Broken)
+}
+
+// unitsBroken has a unit end its worker each time: the others of its source are done
+// without it, and it is given up. // Invariant 15
+func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
+	claimed := func(life time.Duration, suspect bool) (parts []string, units []state.Unit) {
+		require.Eventually(t, func() bool {
+			units = claim(t, j, state.Claim{Worker: "w", For: life, Suspect: suspect})
+			return len(units) > 0
+		}, 10*time.Second, time.Millisecond)
+		for _, u := range units {
+			parts = append(parts, u.Part)
+		}
+		return parts, units
+	}
+	const gone = time.Microsecond
+	for range state.SuspectBroken {
+		parts, _ := claimed(gone, false)
+		require.Equal(t, []string{"bad", "good", "other"}, parts)
+	}
+	parts, _ := claimed(gone, true)
+	require.Equal(t, []string{"bad"}, parts, "each alone")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "nobody takes them beside others")
+	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
+		var units []state.Unit
+		require.Eventually(t, func() bool {
+			units = claim(t, j, state.Claim{Worker: "w", Suspect: true, Unit: map[string]int64{"good": 2, "other": 3}[want]})
+			return len(units) == 1
+		}, 10*time.Second, time.Millisecond)
+		require.Equal(t, want, units[0].Part)
+		require.Equal(t, state.SuspectBroken, units[0].Broken)
+		units[0].State = next
+		require.NoError(t, j.SettleUnit(ctx, units[0]))
+	}
+	parts, units := claimed(time.Hour, false)
+	require.Equal(t, []string{"other"}, parts, "it has given a word")
+	require.Zero(t, units[0].Broken)
+	for range state.MostBroken - state.SuspectBroken - 1 {
+		parts, _ := claimed(gone, true)
+		require.Equal(t, []string{"bad"}, parts)
+	}
+	var all []state.Unit
+	require.Eventually(t, func() bool {
+		require.Empty(t, claim(t, j, state.Claim{Worker: "w", Suspect: true}))
+		var err error
+		all, err = j.Units(ctx, state.UnitFilter{})
+		require.NoError(t, err)
+		return all[0].State == state.UnitFailed
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, state.MostBroken, all[0].Broken)
+	require.False(t, all[0].Ended.IsZero())
 }
 
 func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {

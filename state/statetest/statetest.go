@@ -38,6 +38,7 @@ func Run(t *testing.T, r Rig) {
 		"units are claimed by source":               unitsClaim,
 		"units are claimed once among many":         unitsClaimRace,
 		"units are taken over":                      unitsTakenOver,
+		"units that end their worker are given up":  unitsBroken,
 		"units park and are cancelled":              unitsParkAndCancel,
 		"units are forgotten":                       unitsForgotten,
 		"sources are paused for all":                sourcesPause,

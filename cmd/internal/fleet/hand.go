@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -29,10 +32,11 @@ type Hand struct {
 const settleGrace = time.Second
 
 // Work claims what c says, has do make an attempt at it, and settles each unit as
-// do has left it. What do's context says is over must stop. It returns how many
-// units were claimed: 0 where there were none. That a unit is no longer the
-// worker's is no error: whoever has it settles it.
-func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit) []state.Unit) (int, error) {
+// do has left it. Those of which do knows more before its end it gives to settle,
+// from any goroutine, and does not return. What do's context says is over must stop.
+// Work returns how many units were claimed: 0 where there were none. That a unit is
+// no longer the worker's is no error: whoever has it settles it.
+func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
 	}
@@ -42,36 +46,63 @@ func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Conte
 	if err != nil || len(units) == 0 {
 		return 0, err
 	}
+	g := &grip{hand: h, left: map[int64]bool{}}
+	for _, u := range units {
+		g.left[u.ID] = true
+	}
 	limited, cancel := context.WithCancelCause(ctx)
 	beating := make(chan struct{})
 	go func() {
 		defer close(beating)
-		h.beat(limited, units, asked, cancel)
+		g.beat(limited, asked, cancel)
 	}()
-	settled := do(limited, units)
+	settled := do(limited, units, func(u state.Unit) { g.settle(ctx, u) })
 	cancel(nil)
 	<-beating
+	for _, u := range settled {
+		g.settle(ctx, u)
+	}
+	return len(units), errors.Join(g.errs...)
+}
+
+// grip is a hand's hold on units that it has claimed.
+type grip struct {
+	hand Hand
+
+	mu   sync.Mutex
+	left map[int64]bool // units that are not settled
+	errs []error
+}
+
+// settle writes down what has become of a unit. From then on it gets no sign of
+// life: if this fails, others take it over.
+func (g *grip) settle(ctx context.Context, u state.Unit) {
+	g.mu.Lock()
+	delete(g.left, u.ID)
+	g.mu.Unlock()
 	late, done := pipeline.WithGrace(ctx, settleGrace)
 	defer done()
-	var errs []error
-	for _, u := range settled {
-		if err := h.Units.SettleUnit(late, u); err != nil && !errors.Is(err, state.ErrTaken) {
-			errs = append(errs, fmt.Errorf("settle unit %d: %w", u.ID, err))
-		}
+	if err := g.hand.Units.SettleUnit(late, u); err != nil && !errors.Is(err, state.ErrTaken) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.errs = append(g.errs, fmt.Errorf("settle unit %d: %w", u.ID, err))
 	}
-	return len(units), errors.Join(errs...)
+}
+
+// held are the units that are not settled.
+func (g *grip) held() []int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.left))
 }
 
 // beat gives signs of life until ctx ends, and ends it once the units are no
 // longer the worker's: by this process's own clock, a margin before the store
 // gives them to another. // Invariant 13
-func (h Hand) beat(ctx context.Context, units []state.Unit, asked time.Time, lost context.CancelCauseFunc) {
-	ids := make([]int64, len(units))
-	for i, u := range units {
-		ids[i] = u.ID
-	}
+func (g *grip) beat(ctx context.Context, asked time.Time, lost context.CancelCauseFunc) {
+	life := g.hand.Life
 	for {
-		left := time.Until(asked.Add(h.Life - h.Life/6))
+		left := time.Until(asked.Add(life - life/6))
 		if left <= 0 {
 			lost(ErrUnitsLost)
 			return
@@ -79,20 +110,31 @@ func (h Hand) beat(ctx context.Context, units []state.Unit, asked time.Time, los
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(h.Life/6, left)):
+		case <-time.After(min(life/6, left)):
 		}
 		now := time.Now()
-		limited, cancel := context.WithDeadline(ctx, asked.Add(h.Life-h.Life/6))
-		kept, err := h.Units.BeatUnits(limited, h.Name, ids, h.Life)
+		limited, cancel := context.WithDeadline(ctx, asked.Add(life-life/6))
+		kept, err := g.hand.Units.BeatUnits(limited, g.hand.Name, g.held(), life)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && len(kept) < len(ids):
+		case err == nil && !g.within(kept):
 			lost(ErrUnitsLost)
 			return
 		case err == nil:
 			asked = now
 		}
 	}
+}
+
+// within reports whether all units that are not settled by now are among those that
+// were kept.
+func (g *grip) within(kept []int64) bool {
+	for _, id := range g.held() {
+		if !slices.Contains(kept, id) {
+			return false
+		}
+	}
+	return true
 }

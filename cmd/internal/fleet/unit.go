@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,9 @@ type UnitReport struct {
 func ReportOf(u state.Unit) (r UnitReport) {
 	if len(u.Report) > 0 && json.Unmarshal(u.Report, &r) != nil {
 		return UnitReport{Why: "its report cannot be read"}
+	}
+	if u.State == state.UnitFailed && u.Broken >= state.MostBroken {
+		r.Status, r.Why = pipeline.StatusFailed, fmt.Sprintf("given up: its worker ended without a word %d times in the middle of it, at last %s; the log of the system may say why (memory?)", u.Broken, u.Worker)
 	}
 	return r
 }
@@ -120,11 +124,13 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 		u.State, rep.Status, rep.Why = state.UnitWaiting, pipeline.StatusStopped, "given up: its worker was stopped"
 	case errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrMoved):
 		u.State, rep.Status, rep.Why, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(err.Error()), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
-	case err != nil && final:
+	case err != nil && (final || pipeline.Final(err)):
 		u.State, rep.Status, rep.Why = state.UnitFailed, pipeline.StatusFailed, redact(err.Error())
 	case err != nil:
 		rep.Why = redact(err.Error())
 		u = rep.again(u, now)
+	case rep.Status == pipeline.StatusFailed && rep.final():
+		u.State, rep.Why = state.UnitFailed, "the source refuses; see its streams"
 	case rep.Status == pipeline.StatusFailed:
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusParked:
@@ -141,6 +147,13 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	}
 	u.Report = text
 	return u
+}
+
+// final reports whether every stream that has failed would do so again.
+func (rep *UnitReport) final() bool {
+	return !slices.ContainsFunc(rep.Streams, func(s pipeline.StreamReport) bool {
+		return s.Status == pipeline.StatusFailed && !pipeline.Final(s.Err)
+	})
 }
 
 // again has a unit that has failed be tried once more after a pause, unless it

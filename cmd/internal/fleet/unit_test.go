@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -56,6 +57,9 @@ func TestSettle(t *testing.T) {
 		"failed":                       {r: stream(pipeline.StatusFailed, met), want: state.UnitWaiting, after: firstPause},
 		"failed again":                 {r: stream(pipeline.StatusFailed, met), fails: 1, want: state.UnitWaiting, after: 4 * firstPause},
 		"failed for the last time":     {r: stream(pipeline.StatusFailed, met), fails: mostFailures - 1, want: state.UnitFailed},
+		"refused":                      {r: stream(pipeline.StatusFailed, &wire.Error{Class: wire.Invalid}), want: state.UnitFailed},
+		"the run is refused":           {err: fmt.Errorf("x: %w", &wire.Error{Class: wire.Auth}), want: state.UnitFailed},
+		"not answered":                 {r: stream(pipeline.StatusFailed, &wire.Error{Class: wire.Transient}), want: state.UnitWaiting, after: firstPause},
 		"the run itself":               {err: met, want: state.UnitWaiting, after: firstPause},
 		"the configuration":            {err: met, final: true, want: state.UnitFailed},
 		"the configuration is stopped": {r: pipeline.Report{Status: pipeline.StatusStopped}, err: met, final: true, want: state.UnitWaiting},
@@ -85,6 +89,16 @@ func TestLeft(t *testing.T) {
 		require.Equal(t, "its source is paused", ReportOf(u).Why)
 	}
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
+}
+
+// TestReportOfBroken: of a unit that has ended its workers the report says so, whatever
+// an attempt before has told.
+func TestReportOfBroken(t *testing.T) {
+	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
+	require.Contains(t, ReportOf(u).Why, "5 times in the middle of it, at last host/1")
+	r := Joined("r", "p", []state.Unit{u})
+	require.Equal(t, pipeline.StatusFailed, r.Status)
+	require.ErrorContains(t, r.Err, "given up")
 }
 
 // TestJoined makes one report of units: complete only where each is. // Invariant 14

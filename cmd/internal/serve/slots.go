@@ -110,8 +110,9 @@ const mostBroken = 3
 
 // recovered says what becomes of a slot that an earlier process has left open.
 // One that had begun goes on, unless missed slots are not made up for, or the run
-// itself seems to be what ends the process.
-func (p Plan) recovered(r state.SlotRecord) state.SlotRecord {
+// itself seems to be what ends the process: one that others make, as planned, is
+// not.
+func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++
 		r.Why = "the process ended in the middle of run " + r.Run
@@ -120,7 +121,7 @@ func (p Plan) recovered(r state.SlotRecord) state.SlotRecord {
 	switch {
 	case r.Attempts > 0 && p.CatchUp == CatchUpNone:
 		r.State, r.Status, r.Why = state.SlotRan, "stopped", r.Why+"; catch_up is none"
-	case r.Broken >= mostBroken:
+	case r.Broken >= mostBroken && !planned:
 		r.State, r.Status, r.Why = state.SlotRan, "failed", fmt.Sprintf("given up: the process ended %d times in the middle of it", r.Broken)
 	}
 	return r

@@ -240,7 +240,7 @@ func (w *worker) recall(ctx context.Context, now time.Time) error {
 // adopt goes on with slots that a process which is gone has left open.
 func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	for _, r := range open {
-		r = w.p.Plan.recovered(r)
+		r = w.p.Plan.recovered(r, w.p.Planned)
 		if err := w.d.Journal.SetSlot(ctx, r); err != nil && !errors.Is(err, state.ErrTaken) {
 			return err
 		} else if err == nil && r.State == state.SlotWaiting {

@@ -1,0 +1,199 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// sweepRig is a fleet with two pipelines: one that reads every stream of all
+// workspaces into tables that they share, once, and one with a slot every few
+// seconds.
+type sweepRig struct {
+	*fleetRig
+	to postgresTarget
+}
+
+// fewRecords is how many a table of a workspace has.
+const fewRecords = 4
+
+func newSweep(t *testing.T, workspaces int) *sweepRig {
+	t.Helper()
+	server := pgtest.Start(t, "max_connections=400")
+	r := &sweepRig{fleetRig: &fleetRig{worlds: newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true, Most: fewRecords}), t: t}}
+	r.to = postgresTarget{server: server, name: "postgres"}
+	var err error
+	r.db, err = pgx.Connect(t.Context(), server.URL()+"&search_path=fleet,lake")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.db.Close(context.Background()) })
+	var b strings.Builder
+	b.WriteString("version: 1\nsources:\n")
+	for _, name := range r.made {
+		fmt.Fprintf(&b, "  %s: {v2: {base_url: %s/%[1]s, auth: {api_key: sk_sandbox_readonly}, rate: 100000/s}, app: {base_url: %[2]s/%[1]s, auth: {token: pat_sandbox_readonly}, rate: 100000/s}}\n", name, r.url)
+	}
+	soon := time.Now().UTC().Add(45 * time.Second)
+	fmt.Fprintf(&b, `destinations:
+  lake: {url: %[1]q, schema: lake}
+  often: {url: %[1]q, schema: often}
+pipelines:
+  all: {from: '*', to: lake, streams: '*', schedule: {cron: "%[2]d %[3]d %[4]d * * *", zone: UTC, catch_up: once}}
+  beat: {from: [ws000, ws001, ws002], to: often, streams: [crm.lead_stages], schedule: {cron: "@every 5s"}}
+state: %[5]q
+serve: {listen: 127.0.0.1:0}
+`, server.URL(), soon.Second(), soon.Minute(), soon.Hour(), server.URL()+"&search_path=fleet")
+	require.NoError(t, os.WriteFile(r.config(), []byte(b.String()), 0o600))
+	code, out, errs := r.penstock(t, "migrate")
+	require.Zero(t, code, out+errs)
+	return r
+}
+
+// Two serve and four workers on one state database are killed at random, again and
+// again, while they read every stream of many workspaces: PENSTOCK_TEST_TRIALS says
+// how often, and as many workspaces are read as there are kills, 200 at most.
+func TestFleetKilled(t *testing.T) {
+	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
+	if err != nil {
+		t.Skip("PENSTOCK_TEST_TRIALS says how many kills")
+	}
+	workspaces := max(6, min(200, kills))
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
+		workspaces = n
+	}
+	t.Setenv(lifeEnv, "8s") // a machine that is busy lets a process wait for seconds
+	r := newSweep(t, workspaces)
+	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
+	var all []*fellow
+	for _, k := range kinds {
+		all = append(all, r.start(k...))
+	}
+	for n := range kills {
+		time.Sleep(time.Second + rand.N(4*time.Second))
+		i := rand.N(len(kinds))
+		all[i].kill()
+		all[i] = r.start(kinds[i]...)
+		if n%10 == 0 {
+			t.Log(n, r.text("SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) n FROM units WHERE pipeline = 'all' GROUP BY state) x"))
+		}
+	}
+	r.await("SELECT count(*) FROM slots WHERE pipeline = 'all' AND state = 'ran'", "1")
+	for _, p := range all[:2] {
+		p.end(t)
+	}
+	r.await("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+	for _, p := range all[2:] {
+		p.end(t)
+	}
+	t.Log(kills, "kills;", r.text("SELECT string_agg(pipeline || ' ' || state || ' ' || n, ', ') FROM (SELECT pipeline, state, count(*) n FROM slots GROUP BY 1, 2) x"),
+		"; units by attempts:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units WHERE pipeline = 'all' GROUP BY 1) x"))
+	r.ledger()
+	r.tables()
+}
+
+// await waits for an answer, for as long as something goes on.
+func (r *sweepRig) await(sql, want string) {
+	r.t.Helper()
+	const quiet = 5 * time.Minute
+	last, since := "", time.Now()
+	for r.text(sql) != want {
+		now := r.text("SELECT string_agg(x::text, ' ') FROM (SELECT pipeline, state, count(*), sum(attempt) FROM units GROUP BY 1, 2) x")
+		if now != last {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > quiet {
+			for _, f := range r.fellows[max(0, len(r.fellows)-8):] {
+				r.t.Log(f.Args, f.out)
+			}
+			for _, table := range []string{"slots", "leases", "processes"} {
+				r.t.Log(table, r.text("SELECT string_agg(x::text, E'\n') FROM "+table+" x"))
+			}
+			r.t.Fatal(sql, r.text(sql), last)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// ledger checks that no unit is lost or left, none applied twice, that each slot ran
+// once, and that nobody holds a lease.
+func (r *sweepRig) ledger() {
+	t := r.t
+	t.Helper()
+	require.Equal(t, "complete", r.text("SELECT status FROM slots WHERE pipeline = 'all' AND state = 'ran'"), r.text("SELECT error FROM runs WHERE pipeline = 'all'"))
+	require.Empty(t, r.text("SELECT string_agg(source || ' ' || part || ' ' || state || convert_from(report, 'UTF8'), E'\n') FROM units WHERE pipeline = 'all' AND state <> 'done'"))
+	require.Equal(t, strconv.Itoa(len(r.made)), r.text("SELECT count(DISTINCT source) FROM units WHERE pipeline = 'all'"))
+	r.until("SELECT count(*) FROM leases WHERE name LIKE 'pipeline %' AND until > clock_timestamp()", "0")
+	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.pipeline = slots.pipeline AND r.due = slots.due) <> 1"))
+	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE fetched <> written + unchanged + deduplicated + rejected"))
+	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "nothing was deleted at the source")
+}
+
+// tables checks that every table equals the truth: one workspace of each world value
+// by value, the others by the hashes of their rows, and that each row was written
+// once.
+func (r *sweepRig) tables() {
+	t := r.t
+	t.Helper()
+	at, err := url.Parse(r.to.server.URL())
+	require.NoError(t, err)
+	r.to.at = at
+	cat, err := schemas.Load()
+	require.NoError(t, err)
+	streams := map[string]string{} // by table
+	var names []string
+	for _, s := range cat.Ordered() {
+		if s.Enabled {
+			streams[s.Table.Name] = s.Name
+		}
+	}
+	rows, err := r.db.Query(t.Context(), "SELECT relname::text FROM pg_class WHERE relnamespace = 'lake'::regnamespace AND relkind = 'r' ORDER BY 1")
+	require.NoError(t, err)
+	names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, one := range r.made[:3] {
+		for _, name := range names {
+			where := ""
+			if !strings.HasPrefix(name, "_penstock_") {
+				where = " WHERE _penstock_source = '" + one + "'"
+			}
+			r.to.server.Exec(fmt.Sprintf("DROP TABLE IF EXISTS public.%s; CREATE TABLE public.%[1]s AS SELECT * FROM lake.%[1]s%s", quote(name), where))
+		}
+		w := r.to.open(t)
+		for table, stream := range streams {
+			truth, err := r.of(one).Truth(stream)
+			require.NoError(t, err, stream)
+			require.Empty(t, w.truth(t, stream, table, truth), one)
+		}
+		require.NoError(t, w.db.Close())
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "_penstock_") {
+			continue
+		}
+		odd := r.text(fmt.Sprintf(`WITH each AS (SELECT _penstock_source AS s, substr(_penstock_source, 3)::int %% 3 AS world,
+			count(*) AS n, md5(string_agg(_penstock_hash, ' ' ORDER BY _penstock_hash)) AS h, count(_penstock_deleted_at) AS gone FROM lake.%s GROUP BY 1)
+			SELECT string_agg(e.s, ' ') FROM each e JOIN each first ON first.s = 'ws00' || e.world WHERE (e.n, e.h) IS DISTINCT FROM (first.n, first.h) OR e.gone > 0`, quote(name)))
+		require.Empty(t, odd, name)
+		counts := r.text(fmt.Sprintf(`SELECT string_agg(world || ' ' || sources, ' ') FROM (SELECT substr(_penstock_source, 3)::int %% 3 AS world, count(DISTINCT _penstock_source) AS sources FROM lake.%s GROUP BY 1) x
+			WHERE sources <> (%d - world + 2) / 3`, quote(name), len(r.made)))
+		require.Empty(t, counts, "%s: workspaces that have no rows though others of their world have", name)
+		if stream := streams[name]; stream != "" {
+			require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
+				(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n
+					FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(name), stream)), "rows written, and rows: %s", stream)
+		}
+	}
+}
