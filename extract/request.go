@@ -24,23 +24,23 @@ type position struct {
 	extra string
 }
 
-func (p position) number() int64 {
-	n, _ := strconv.ParseInt(p.at, 10, 64)
+func (at position) number() int64 {
+	n, _ := strconv.ParseInt(at.at, 10, 64)
 	return n
 }
 
 // String names the place for an error message.
-func (p position) String() string {
-	if p.extra != "" {
-		return "a probe with " + p.extra
+func (at position) String() string {
+	if at.extra != "" {
+		return "a probe with " + at.extra
 	}
-	if p.kind == pagerNone {
+	if at.kind == pagerNone {
 		return "the first page"
 	}
-	if p.kind == pagerCursor {
-		return "the page after a " + p.param // its value may be long
+	if at.kind == pagerCursor {
+		return "the page after a " + at.param // its value may be long
 	}
-	return string(p.kind) + " " + p.at
+	return string(at.kind) + " " + at.at
 }
 
 // bound is one value of a request's parameters.

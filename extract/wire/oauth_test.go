@@ -259,7 +259,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		"200 login page":       {text(200, "text/html", `<html><form action="/login">`), Transient, false},
 		"broken line":          {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Transient, false},
 		"429":                  {jsonText(429, `{}`), Throttled, false},
-		"redirect":             {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 307) }, Auth, false},
+		"redirect":             {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect) }, Auth, false},
 		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, false},
 		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, false},
 		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Auth, false},
