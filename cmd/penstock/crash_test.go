@@ -181,7 +181,7 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 			select {
 			case <-done:
 				return
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(25 * time.Millisecond):
 			}
 		}
 	})
