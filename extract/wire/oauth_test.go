@@ -250,16 +250,18 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		class  Class
 		ended  bool
 	}{
-		"500":                  {jsonText(500, `{"error":"server_error"}`), Transient, false},
-		"502 html":             {text(502, "text/html", `<html>bad gateway</html>`), Transient, false},
-		"503":                  {jsonText(503, `{}`), Transient, false},
-		"unavailable":          {jsonText(400, `{"error":"temporarily_unavailable"}`), Transient, false},
-		"200 that is no JSON":  {jsonText(200, `{"access_token":`), Transient, false},
-		"200 without a token":  {jsonText(200, `{}`), Transient, false},
-		"200 login page":       {text(200, "text/html", `<html><form action="/login">`), Transient, false},
-		"broken line":          {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Transient, false},
-		"429":                  {jsonText(429, `{}`), Throttled, false},
-		"redirect":             {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect) }, Auth, false},
+		"500":                 {jsonText(500, `{"error":"server_error"}`), Transient, false},
+		"502 html":            {text(502, "text/html", `<html>bad gateway</html>`), Transient, false},
+		"503":                 {jsonText(503, `{}`), Transient, false},
+		"unavailable":         {jsonText(400, `{"error":"temporarily_unavailable"}`), Transient, false},
+		"200 that is no JSON": {jsonText(200, `{"access_token":`), Transient, false},
+		"200 without a token": {jsonText(200, `{}`), Transient, false},
+		"200 login page":      {text(200, "text/html", `<html><form action="/login">`), Transient, false},
+		"broken line":         {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Transient, false},
+		"429":                 {jsonText(429, `{}`), Throttled, false},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+		}, Auth, false},
 		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, false},
 		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, false},
 		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Auth, false},
