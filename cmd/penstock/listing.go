@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/goccy/go-yaml"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/load"
@@ -125,18 +124,6 @@ func jsonRows(text []byte) ([]config.Row, error) {
 	return rows, nil
 }
 
-func yamlRows(text []byte) ([]config.Row, error) {
-	var all []map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		return nil, errors.New("want a YAML list of mappings")
-	}
-	rows := make([]config.Row, len(all))
-	for i, fields := range all {
-		rows[i] = config.Row{Fields: asTexts(fields)}
-	}
-	return rows, nil
-}
-
 // asTexts are the single values of an object.
 func asTexts(fields map[string]any) map[string]string {
 	texts := map[string]string{}
@@ -230,7 +217,7 @@ func (a *app) asked(ctx context.Context, l config.Listing) (rows []config.Row, e
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("query: %w", err)
+		return nil, fmt.Errorf("query: %s", withoutValues(err.Error(), l.Query))
 	}
 	return rows, nil
 }

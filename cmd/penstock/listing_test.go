@@ -34,6 +34,39 @@ func TestJSONRowsReadsToTheEnd(t *testing.T) {
 	}
 }
 
+// TestYAMLRowsAreText takes what stands in a list to the letter.
+func TestYAMLRowsAreText(t *testing.T) {
+	rows, err := yamlRows([]byte("- {name: 007, key: 0123, float: 1e3, yes: yes, null: ~, list: [1], quoted: \"0x1F\"}\n- name: 0x10\n  key: |\n    line\n"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"name": "007", "key": "0123", "float": "1e3", "yes": "yes", "quoted": "0x1F"}, rows[0].Fields)
+	require.Equal(t, map[string]string{"name": "0x10", "key": "line\n"}, rows[1].Fields)
+	rows, err = yamlRows([]byte("- {name: &a 07}\n- {name: *a}\n"))
+	require.NoError(t, err)
+	require.Equal(t, "07", rows[0].Fields["name"])
+	require.Equal(t, "07", rows[1].Fields["name"])
+	for _, text := range []string{"name: x\n", "- sk_secret\n"} {
+		_, err := yamlRows([]byte(text))
+		require.Error(t, err, text)
+		require.NotContains(t, err.Error(), "sk_secret")
+	}
+}
+
+// TestWithoutValues shows of an error nothing that a row may have held.
+func TestWithoutValues(t *testing.T) {
+	query := `SELECT name, CAST(key AS integer) FROM workspaces WHERE plan = 'pro'`
+	for text, want := range map[string]string{
+		`invalid input syntax for type integer: "sk_live_x" (SQLSTATE 22P02)`: "invalid input syntax for type integer: [redacted]",
+		"Conversion Error: Could not convert string 'it''s sk_live' to INT":   "Conversion Error: Could not convert string [redacted]",
+		`value 4711 is out of range`:                                          "value [redacted]",
+		`column "key" does not exist`:                                         `column "key" does not exist`,
+		`relation "workspaces" does not exist at 'pro'`:                       `relation "workspaces" does not exist at 'pro'`,
+		`an empty "" and then sk`:                                             "an empty [redacted]",
+		"syntax error":                                                        "syntax error",
+	} {
+		require.Equal(t, want, withoutValues(text, query))
+	}
+}
+
 // TestListingCommandEnds ends a command that hangs, and what it has begun, with
 // the process.
 func TestListingCommandEnds(t *testing.T) {

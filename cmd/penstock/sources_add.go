@@ -44,7 +44,7 @@ func (a *app) addSource(c *config.Config, name string, set []string) error {
 	case l == nil || !strings.EqualFold(filepath.Ext(l.File), ".csv"):
 		return usage("`sources: {from: {file: workspaces.csv}, template: …}` lists them in one", "the configuration lists its sources in no CSV file")
 	case !config.IsName(name):
-		return usage("", "%q is no name of a source; want letters, digits, - and _", name)
+		return usage("", "%q is no name of a source; want a letter, then letters, digits, - and _", name)
 	}
 	if slices.ContainsFunc(c.Sources, func(s config.Source) bool { return strings.EqualFold(s.Name, name) }) {
 		return usage("", "there is a source %s already", name)

@@ -187,7 +187,7 @@ func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source
 		name := row.Fields[l.Name]
 		switch {
 		case !isName(name):
-			r.rowFault(row, "%q is no name of a source; want letters, digits, - and _ in the field %s", name, l.Name)
+			r.rowFault(row, "%q is no name of a source; want a letter, then letters, digits, - and _ in the field %s", name, l.Name)
 			continue
 		case taken[name]:
 			r.rowFault(row, "source %s stands there twice", name)
