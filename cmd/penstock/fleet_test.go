@@ -23,24 +23,6 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// quick is the program with leases that are lost soon.
-func quick() {
-	if err := forbidCore(); err != nil {
-		panic(err)
-	}
-	ctx, stop := withSignals(context.Background())
-	life, err := time.ParseDuration(os.Getenv(lifeEnv))
-	if err != nil {
-		life = 2 * time.Second
-	}
-	code := (&app{out: os.Stdout, err: os.Stderr, life: life}).execute(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
-
-// lifeEnv tells the quick program how long leases live without a sign of life.
-const lifeEnv = "PENSTOCK_TEST_LIFE"
-
 // fleetRig is a state database that serve and workers share, a Postgres that they
 // write to, and workspaces.
 type fleetRig struct {

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// quick is the program with leases that are lost soon.
+func quick() {
+	if err := forbidCore(); err != nil {
+		panic(err)
+	}
+	ctx, stop := withSignals(context.Background())
+	life, err := time.ParseDuration(os.Getenv(lifeEnv))
+	if err != nil {
+		life = 2 * time.Second
+	}
+	code := (&app{out: os.Stdout, err: os.Stderr, life: life}).execute(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// lifeEnv tells the quick program how long leases live without a sign of life.
+const lifeEnv = "PENSTOCK_TEST_LIFE"
