@@ -40,7 +40,7 @@ const mostRevived = 1000
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) (n int, err error) {
 	rows, err := tx.Query(ctx, `UPDATE units SET broken = broken + 1, not_before = '-infinity',
 			state = CASE WHEN broken + 1 < $2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < $2 THEN NULL ELSE clock_timestamp() END
-		WHERE id = ANY(ARRAY(SELECT id FROM units WHERE state = 'running' AND beat < clock_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
+		WHERE id = ANY(ARRAY(SELECT id FROM units WHERE state = 'running' AND beat < statement_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
 		RETURNING `+unitColumns, mostRevived, state.MostBroken)
 	if err != nil {
 		return 0, err

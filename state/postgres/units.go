@@ -61,7 +61,8 @@ func byID(units []state.Unit) []state.Unit {
 // dueUnits are those that may be claimed.
 const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 
-// ClaimUnits implements [state.Units]. Two workers never wait for each other: one
+// ClaimUnits implements [state.Units]. What is claimed together is lost together: one
+// moment is that of the whole statement. Two workers never wait for each other: one
 // takes what the other has not.
 func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = j.change(ctx, "claim units", func(tx pgx.Tx) error {
@@ -85,7 +86,7 @@ func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.
 		if c.Suspect {
 			c.Unit = u.ID
 		}
-		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = clock_timestamp() + $2
+		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = statement_timestamp() + $2
 			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits+` AND run = $3 AND pipeline = $4 AND source = $5 AND (id = $6 OR $6 = 0 AND broken < $8)
 				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), state.SuspectBroken)
 		if err == nil {
@@ -99,7 +100,7 @@ func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.
 // BeatUnits implements [state.Units].
 func (j *journal) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = j.change(ctx, "beat units", func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "UPDATE units SET beat = clock_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
+		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
 		if err == nil {
 			kept, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}
