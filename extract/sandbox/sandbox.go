@@ -96,7 +96,7 @@ func New(o Options) (*Server, error) {
 		endpoints: map[string]*endpoint{}, streams: map[string]schemas.Stream{}, writes: writeTable(),
 		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
 		v2Limit: newLimiter(rate, o.Counting), appLimit: newLimiter(o.AppRate, o.Counting),
-		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed), announced: announcementTable(),
+		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed), announced: announcements(),
 	}
 	s.SetRate(o.Rate)
 	if o.NoLimits {

@@ -27,12 +27,21 @@ type announcement struct {
 // dated are the moments that an event tells of a row.
 const dated = " created_at|dmyhm"
 
+// announcements are what events there are, by table, with their views parsed.
+func announcements() map[string]*announcement {
+	all := announcementTable()
+	for _, a := range all {
+		a.shows = parseView(a.view)
+	}
+	return all
+}
+
 // announcementTable is what events there are, by table: each row of it has a
 // created, an updated and a deleted, and the steps that writes take.
 func announcementTable() map[string]*announcement {
 	const document = " total_amount status created_at|dmyhm"
 	const staff = "id employee_id "
-	all := map[string]*announcement{
+	return map[string]*announcement{
 		"contacts":    {module: "contact", view: "id object name email"},
 		"v2_invoices": {module: "invoice", view: "id amount currency"},
 		"v2_tickets":  {module: "ticket", view: "id subject status assignee_id"},
@@ -86,10 +95,6 @@ func announcementTable() map[string]*announcement {
 		"bug_stages":   {module: "bug_stage", view: "id name"},
 		"bug_comments": {module: "bug_comment", view: "id comment bug:bugs@bug_id.title"},
 	}
-	for _, a := range all {
-		a.shows = parseView(a.view)
-	}
-	return all
 }
 
 // eventID is the next of a sequence of ids.

@@ -12,7 +12,7 @@ func TestAnnouncementsTellSomething(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, 1)
 	modules := map[string]string{}
-	for name, a := range announcementTable() {
+	for name, a := range announcements() {
 		require.NotEmpty(t, w.tables[name], "table %s", name)
 		require.Empty(t, modules[a.module], "module %s of %s", a.module, name)
 		modules[a.module] = name

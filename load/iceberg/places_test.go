@@ -58,6 +58,21 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestDurable commits durably in a catalog whose server would answer before.
+// Invariant 2
+func TestDurable(t *testing.T) {
+	server := pgtest.Start(t, "synchronous_commit=off")
+	o := warehouse(t)
+	o.Catalog, o.Namespace = server.URL(), "crm"
+	l := open(t, o)
+	at := must(t, l, "", 1, 3)
+	server.Exec(`CREATE FUNCTION durable() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF current_setting('synchronous_commit') = 'off' THEN RAISE 'it would not be durable'; END IF;
+		RETURN NEW; END $$;
+		CREATE TRIGGER durable BEFORE INSERT OR UPDATE ON iceberg_tables FOR EACH ROW EXECUTE FUNCTION durable()`)
+	must(t, l, at, 2, 4)
+}
+
 // TestNamespaces keeps apart what two namespaces of one catalog hold.
 func TestNamespaces(t *testing.T) {
 	catalog := "sqlite:" + t.TempDir() + "/catalog.db"

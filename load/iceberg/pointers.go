@@ -173,6 +173,11 @@ func (p *pointers) swap(ctx context.Context, all []swap) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	if p.dollars { // durable once it is committed, whatever the database's own setting. Invariant 2
+		if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+	}
 	for _, s := range all {
 		if err := p.one(ctx, tx, s); err != nil {
 			return fmt.Errorf("table %s: %w", s.table, err)

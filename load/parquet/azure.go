@@ -146,6 +146,7 @@ type azureName struct {
 	Text    string `xml:",chardata"`
 }
 
+// String is the name as the object has it.
 func (n azureName) String() string {
 	if n.Encoded {
 		if text, err := url.PathUnescape(n.Text); err == nil {

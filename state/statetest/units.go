@@ -1,0 +1,237 @@
+package statetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+func unit(source, part string) state.Unit {
+	return state.Unit{Run: "run1", Pipeline: "p", Source: source, Part: part}
+}
+
+func add(t *testing.T, j state.Journal, units ...state.Unit) []state.Unit {
+	t.Helper()
+	added, err := j.AddUnits(t.Context(), units)
+	require.NoError(t, err)
+	return added
+}
+
+func claim(t require.TestingT, j state.Journal, c state.Claim) []state.Unit {
+	if c.For == 0 {
+		c.For = time.Minute
+	}
+	units, err := j.ClaimUnits(contextOf(t), c)
+	require.NoError(t, err)
+	return units
+}
+
+func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "of the same run: as it is, and once")
+	later := unit("s1", "a")
+	later.Run = "run2"
+	require.Empty(t, add(t, j, later), "it is active in another run")
+
+	got := claim(t, j, state.Claim{Worker: "w1"})
+	require.Len(t, got, 2, "all of one source")
+	for i, part := range []string{"a", "b"} {
+		u := got[i]
+		require.Equal(t, "s1 "+part, u.Source+" "+u.Part)
+		require.Equal(t, state.UnitRunning, u.State)
+		require.Equal(t, 1, u.Attempt)
+		require.Equal(t, "w1", u.Worker)
+		require.WithinDuration(t, time.Now(), u.Started, time.Minute)
+	}
+	only := ""
+	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Source: &only}), 1)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another has it")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Pipeline: "q"}))
+	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Run: "run1", Pipeline: "p", Limit: 1}), 1)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2"}))
+
+	u := got[0]
+	u.State, u.Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
+	require.NoError(t, j.SettleUnit(ctx, u))
+	u = got[1]
+	u.Worker, u.State = "w2", state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, u), state.ErrTaken, "it is not that worker's")
+	all, err := j.Units(ctx, state.UnitFilter{Run: "run1"})
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	require.Equal(t, state.UnitDone, all[0].State)
+	require.JSONEq(t, `{"rows":1}`, string(all[0].Report))
+	require.False(t, all[0].Ended.IsZero())
+	all, err = j.Units(ctx, state.UnitFilter{Active: true, After: all[0].ID, Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Len(t, add(t, j, later), 1, "it has ended in the other run")
+}
+
+func unitsClaimRace(t *testing.T, r Rig, open func() state.Store) {
+	const sources, workers = 30, 6
+	j := journalOf(t, opened(t, open))
+	var all []state.Unit
+	for n := range sources {
+		all = append(all, unit(fmt.Sprint("s", n), "a"), unit(fmt.Sprint("s", n), "b"))
+	}
+	add(t, j, all...)
+	var mu sync.Mutex
+	seen := map[int64]int{}
+	var wg sync.WaitGroup
+	for w := range workers {
+		own := j
+		if r.Shared {
+			own = journalOf(t, opened(t, open))
+		}
+		wg.Go(func() {
+			for {
+				got := claim(t, own, state.Claim{Worker: fmt.Sprint("w", w)})
+				if len(got) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, u := range got {
+					seen[u.ID]++
+				}
+				mu.Unlock()
+				for _, u := range got {
+					u.State = state.UnitDone
+					require.NoError(t, own.SettleUnit(t.Context(), u))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, seen, 2*sources, "none is lost")
+	for id, n := range seen {
+		require.Equal(t, 1, n, "unit %d", id)
+	}
+}
+
+func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "a"), unit("s1", "b"))
+	got := claim(t, j, state.Claim{Worker: "frozen", For: time.Millisecond})
+	require.Len(t, got, 2)
+	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 10*time.Second, 5*time.Millisecond)
+	kept, err := j.BeatUnits(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, kept, "the other waits as well")
+	u := got[0]
+	u.State = state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, u), state.ErrTaken)
+	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "it has given a sign of life")
+	all, err := j.Units(ctx, state.UnitFilter{})
+	require.NoError(t, err)
+	require.Equal(t, 2, all[0].Attempt)
+	require.Equal(t, 1, all[0].Broken)
+}
+
+// unitsBroken has a unit end its worker each time: the others of its source are done
+// without it, and it is given up. // Invariant 15
+func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
+	claimed := func(life time.Duration, suspect bool) (parts []string, units []state.Unit) {
+		require.Eventually(t, func() bool {
+			units = claim(t, j, state.Claim{Worker: "w", For: life, Suspect: suspect})
+			return len(units) > 0
+		}, 10*time.Second, time.Millisecond)
+		for _, u := range units {
+			parts = append(parts, u.Part)
+		}
+		return parts, units
+	}
+	const gone = time.Microsecond
+	for range state.SuspectBroken {
+		parts, _ := claimed(gone, false)
+		require.Equal(t, []string{"bad", "good", "other"}, parts)
+	}
+	parts, _ := claimed(gone, true)
+	require.Equal(t, []string{"bad"}, parts, "each alone")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "nobody takes them beside others")
+	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
+		var units []state.Unit
+		require.Eventually(t, func() bool {
+			units = claim(t, j, state.Claim{Worker: "w", Suspect: true, Unit: map[string]int64{"good": 2, "other": 3}[want]})
+			return len(units) == 1
+		}, 10*time.Second, time.Millisecond)
+		require.Equal(t, want, units[0].Part)
+		require.Equal(t, state.SuspectBroken, units[0].Broken)
+		units[0].State = next
+		require.NoError(t, j.SettleUnit(ctx, units[0]))
+	}
+	parts, units := claimed(time.Hour, false)
+	require.Equal(t, []string{"other"}, parts, "it has given a word")
+	require.Zero(t, units[0].Broken)
+	for range state.MostBroken - state.SuspectBroken - 1 {
+		parts, _ := claimed(gone, true)
+		require.Equal(t, []string{"bad"}, parts)
+	}
+	var all []state.Unit
+	require.Eventually(t, func() bool {
+		require.Empty(t, claim(t, j, state.Claim{Worker: "w", Suspect: true}))
+		var err error
+		all, err = j.Units(ctx, state.UnitFilter{})
+		require.NoError(t, err)
+		return all[0].State == state.UnitFailed
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, state.MostBroken, all[0].Broken)
+	require.False(t, all[0].Ended.IsZero())
+}
+
+func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	add(t, j, unit("s1", "a"), unit("s2", "a"))
+	u := claim(t, j, state.Claim{Worker: "w"})[0]
+	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+	require.NoError(t, j.SettleUnit(ctx, u))
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "not yet")
+	all, err := j.Units(ctx, state.UnitFilter{Source: &u.Source})
+	require.NoError(t, err)
+	require.Equal(t, u.NotBefore, all[0].NotBefore)
+	require.True(t, all[0].Ended.IsZero())
+	running := claim(t, j, state.Claim{Worker: "w"})
+	require.Len(t, running, 1)
+	n, err := j.CancelUnits(ctx, "run1")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	kept, err := j.BeatUnits(ctx, "w", []int64{running[0].ID}, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, kept, "that is how its worker learns it")
+	running[0].State = state.UnitDone
+	require.ErrorIs(t, j.SettleUnit(ctx, running[0]), state.ErrTaken)
+	parked := u
+	parked.Run = "run2"
+	added := add(t, j, parked)
+	require.Len(t, added, 1)
+	require.Equal(t, u.NotBefore, added[0].NotBefore)
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}))
+}
+
+// unitsForgotten has many runs: what has ended does not pile up. // Invariant 6
+func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	for n := range 30 {
+		u := unit("s", "a")
+		u.Run = fmt.Sprintf("run%02d", n)
+		require.Len(t, add(t, j, u), 1)
+		got := claim(t, j, state.Claim{Worker: "w"})
+		require.Len(t, got, 1)
+		got[0].State = state.UnitFailed
+		require.NoError(t, j.SettleUnit(ctx, got[0]))
+	}
+	all, err := j.Units(ctx, state.UnitFilter{})
+	require.NoError(t, err)
+	require.Len(t, all, 20)
+	require.Equal(t, "run10", all[0].Run)
+}
