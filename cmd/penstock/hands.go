@@ -77,7 +77,7 @@ func (h *hands) work(ctx context.Context) error {
 		return stateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Every: h.life / 6,
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Every: h.life / 6,
 		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
 	}.Run(ctx)
 }
@@ -114,33 +114,42 @@ const (
 	ownerPause   = 3 * time.Second // it is for the host that has what it writes to
 )
 
-// answer does the units that a call is about, as far as they wait.
-func (h *hands) answer(ctx context.Context, call queue.Call) (time.Duration, error) {
+// answer does the units that a call is about, as far as they wait and may be done
+// here.
+func (h *hands) answer(ctx context.Context, call queue.Call) (did bool, pause time.Duration, err error) {
 	c, p, ok := h.known(call)
 	if !ok {
 		h.log.Warn("a run of a pipeline or source that the configuration here does not have; left to other workers",
 			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
-		return unknownPause, nil
+		return false, unknownPause, nil
 	}
 	if pause, err := h.elsewhere(ctx, c, p); pause > 0 || err != nil {
-		return pause, err
+		return false, pause, err
 	}
 	if !h.begin(p.Key()) {
-		return busyPause, nil
+		return false, busyPause, nil
 	}
 	defer h.end(p.Key())
 	if !h.room.enter() {
-		return busyPause, nil
+		return false, busyPause, nil
 	}
-	did, err := h.beside(ctx, c, p, call)
+	did, err = h.beside(ctx, c, p, call)
 	if err != nil || ctx.Err() != nil {
-		return 0, err
+		return did, 0, err
 	}
 	more, err := h.apart(ctx, c, p, call)
-	if err != nil || ctx.Err() != nil {
-		return 0, err
+	return did || more, 0, err
+}
+
+// pipelines are the names of those that the configuration here has.
+func (h *hands) pipelines() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := make([]string, len(h.conf.Pipelines))
+	for i, p := range h.conf.Pipelines {
+		names[i] = p.Name
 	}
-	return h.rest(ctx, call, did || more)
+	return names
 }
 
 // beside does units that may be done together with others, and leaves its place.
@@ -152,7 +161,7 @@ func (h *hands) beside(ctx context.Context, c *config.Config, p config.Pipeline,
 // apart does units that may be what ends their worker, one by one, while nothing
 // else is under way here.
 func (h *hands) apart(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call) (did bool, err error) {
-	waits, err := h.waits(ctx, call, func(u state.Unit) bool { return u.Suspect() })
+	waits, err := h.suspects(ctx, call)
 	if err != nil || !waits || !h.room.clear() {
 		return false, err
 	}
@@ -175,23 +184,11 @@ func (h *hands) take(ctx context.Context, c *config.Config, p config.Pipeline, c
 	return did, nil
 }
 
-// rest says how soon to come again for what could not be begun: a suspect beside
-// others, or a unit before its time, as clocks differ and only the database's
-// counts.
-func (h *hands) rest(ctx context.Context, call queue.Call, did bool) (time.Duration, error) {
-	waits, err := h.waits(ctx, call, func(u state.Unit) bool {
-		return u.Suspect() || !did && u.ID == call.Unit && u.Attempt == call.Attempt
-	})
-	if waits {
-		return busyPause, err
-	}
-	return 0, err
-}
-
-// waits reports whether a unit of a call's source is to be begun that is so.
-func (h *hands) waits(ctx context.Context, call queue.Call, so func(state.Unit) bool) (bool, error) {
+// suspects reports whether a unit of a call's source waits that may be what ends its
+// worker.
+func (h *hands) suspects(ctx context.Context, call queue.Call) (bool, error) {
 	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
-	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && so(u) }), err
+	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
 }
 
 // known finds the pipeline of a call, over the source of it alone. A source that

@@ -70,6 +70,9 @@ func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.
 		if _, err := j.s.revive(ctx, tx); err != nil {
 			return err
 		}
+		if free, err := alone(ctx, tx, c); err != nil || !free {
+			return err
+		}
 		rows, err := tx.Query(ctx, `SELECT `+unitColumns+` FROM units WHERE `+dueUnits+` AND (broken >= $5) = $6
 			AND ($1 = '' OR pipeline = $1) AND ($2 = '' OR run = $2) AND ($3::text IS NULL OR source = $3) AND ($4 = 0 OR id = $4)
 			ORDER BY units.not_before, broken, id LIMIT 1 FOR UPDATE SKIP LOCKED`, c.Pipeline, c.Run, c.Source, c.Unit, state.SuspectBroken, c.Suspect)
@@ -95,6 +98,16 @@ func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.
 		return err
 	})
 	return byID(units), err
+}
+
+// alone reports whether nobody else is just claiming units of the source that a claim
+// names: of two that come at once one has all of them, and the other none.
+func alone(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
+	if c.Pipeline == "" || c.Source == nil {
+		return true, nil
+	}
+	err = tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended(format('units %s %I %I', current_schema, $1::text, $2::text), 0))", c.Pipeline, *c.Source).Scan(&free)
+	return free, err
 }
 
 // BeatUnits implements [state.Units].

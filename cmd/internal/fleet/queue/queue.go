@@ -1,7 +1,8 @@
 // Package queue calls workers for the units of the state database, by River, a
-// queue of jobs in the same database. A job is a call to look at one source of a
-// run: which units are to be done the ledger says, in the transaction in which one
-// of them is claimed, so that a call that comes twice or too late does nothing.
+// queue of jobs in the same database. A job is a call to look: which source of which
+// run is next, and which of its units are to be done, the ledger says, in the
+// transaction in which they are claimed, so that a call that comes twice or too late
+// does nothing, and one that comes after thousands of others waits for none of them.
 package queue
 
 import (
@@ -38,6 +39,8 @@ type Call struct {
 	Pipeline string `json:"pipeline"`
 	Source   string `json:"source"`
 	Part     string `json:"part"`
+
+	queue string // that it came through
 }
 
 // Kind implements [river.JobArgs].

@@ -20,10 +20,14 @@ type Worker struct {
 	Slots  int // sources at work at once; as many more for what webhooks ask for, a fourth of it at least one
 	Log    *slog.Logger
 
-	// Do does what a call asks for, and returns soon after its context has ended. It
-	// may be called twice for the same, and at once. A positive pause has the call
-	// come again after it; an error, a little later each time.
-	Do func(ctx context.Context, c Call) (pause time.Duration, err error)
+	// Do does what a call asks for, and returns soon after its context has ended: of
+	// the call only the run, the pipeline and the source count. It may be called twice
+	// for the same, and at once. It reports whether there was something to do here; if
+	// not, pause says how soon there may be. An error has the call come again, a little
+	// later each time.
+	Do func(ctx context.Context, c Call) (did bool, pause time.Duration, err error)
+	// Pipelines are those that Do knows.
+	Pipelines func() []string
 	// Look takes up what others have left, now and then: see postgres.Store.Revive.
 	Look func(ctx context.Context) error
 	// Every is how often; 0: 5 seconds.
@@ -112,15 +116,49 @@ type answerer struct {
 // Work answers one call. How long that takes the units say, not River: its time
 // only tells when a call whose worker is gone may come again.
 func (a *answerer) Work(_ context.Context, job *river.Job[Call]) error {
-	pause, err := a.w.Do(a.live, job.Args)
+	call := job.Args
+	call.queue = job.Queue
+	again, pause, err := a.w.answer(a.live, call)
 	switch {
 	case a.live.Err() != nil:
 		return river.JobSnooze(0) // whatever is left, others look at once
 	case err != nil:
-		a.w.Log.Warn("units cannot be claimed or settled; tried again soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
+		a.w.Log.Warn("units cannot be claimed or settled; tried again soon", "pipeline", call.Pipeline, "source", call.Source, "error", err)
 		return err
-	case pause > 0:
+	case again:
 		return river.JobSnooze(pause)
 	}
 	return nil
+}
+
+// againPause is how soon a call comes again that could not be answered, unless Do
+// says when.
+const againPause = 2 * time.Second
+
+// answer does what is next, be it what the call is about or not, and reports whether
+// the call is to come again: as long as its own unit waits, whoever else goes before.
+// So each unit that waits has its call, and each call brings a slot to one of them.
+func (w Worker) answer(ctx context.Context, own Call) (again bool, pause time.Duration, err error) {
+	turns, err := w.turns(ctx, own)
+	if err != nil {
+		return false, 0, err
+	}
+	did := false
+	for i := 0; i < len(turns) && !did && ctx.Err() == nil; i++ {
+		var wait time.Duration
+		if did, wait, err = w.Do(ctx, turns[i]); err != nil {
+			return false, 0, err
+		}
+		if wait > 0 && (pause == 0 || wait < pause) {
+			pause = wait
+		}
+	}
+	again, err = w.waits(ctx, own)
+	switch {
+	case did:
+		pause = 0
+	case pause == 0:
+		pause = againPause
+	}
+	return again, pause, err
 }

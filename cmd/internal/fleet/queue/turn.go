@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// mostAhead is how many units of a pipeline are looked at to find its next sources.
+const mostAhead = 1000
+
+// turnsSQL finds the sources that wait, each pipeline's in their order, and pipelines
+// by turns: the one that has the fewest sources at work first, of those the one whose
+// turn was the longest ago. A source of which something is at work is left out.
+const turnsSQL = `WITH busy AS (
+	SELECT DISTINCT pipeline, source FROM units WHERE state = 'running'
+), waiting AS (
+	SELECT u.run, u.pipeline, u.source, min(u.not_before) AS since, min(u.id) AS first
+	FROM unnest($1::text[]) p(name) CROSS JOIN LATERAL (
+		SELECT run, pipeline, source, not_before, id FROM units
+		WHERE pipeline = p.name AND state IN ('waiting', 'parked') AND not_before <= statement_timestamp()
+			AND EXISTS (SELECT FROM runs r WHERE r.pipeline = units.pipeline AND r.run = units.run AND r.cause = $2) = $3
+		ORDER BY not_before, id LIMIT $4
+	) u GROUP BY u.run, u.pipeline, u.source
+), placed AS (
+	SELECT w.*, row_number() OVER (PARTITION BY pipeline ORDER BY since, first) AS place
+	FROM waiting w WHERE NOT EXISTS (SELECT FROM busy b WHERE b.pipeline = w.pipeline AND b.source = w.source)
+), shares AS (
+	SELECT pipeline, (SELECT count(*) FROM busy b WHERE b.pipeline = p.pipeline) AS busy,
+		(SELECT max(started) FROM units u WHERE u.pipeline = p.pipeline) AS begun
+	FROM (SELECT DISTINCT pipeline FROM placed) p
+)
+SELECT run, pipeline, source FROM placed JOIN shares USING (pipeline)
+ORDER BY busy + place, begun NULLS FIRST, since, first`
+
+// turns are calls for the sources whose turn it is now, in the queue of a call, and
+// for its own source at last. Which process has planned something, or first, does
+// not count: a run of many sources is no wall before one of a few.
+func (w Worker) turns(ctx context.Context, own Call) ([]Call, error) {
+	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.queue == Deltas, mostAhead)
+	if err != nil {
+		return nil, fmt.Errorf("look whose turn it is: %w", err)
+	}
+	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Call, err error) {
+		return c, row.Scan(&c.Run, &c.Pipeline, &c.Source)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look whose turn it is: %w", err)
+	}
+	return append(calls, own), nil
+}
+
+// waits reports whether what a call is about is still to be begun: its unit, in the
+// attempt that it was made for, or one that must be apart from the others of its
+// source.
+func (w Worker) waits(ctx context.Context, c Call) (waits bool, err error) {
+	err = w.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE state IN ('waiting', 'parked')
+		AND (id = $1 AND attempt = $2 OR run = $3 AND pipeline = $4 AND source = $5 AND broken >= $6))`,
+		c.Unit, c.Attempt, c.Run, c.Pipeline, c.Source, state.SuspectBroken).Scan(&waits)
+	if err != nil {
+		return false, fmt.Errorf("look what waits: %w", err)
+	}
+	return waits, nil
+}
