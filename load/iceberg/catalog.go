@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,7 +18,6 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
-	"github.com/penstock-data/penstock/state"
 )
 
 // Properties of a snapshot's summary, beside those of [parquet.Commit].Says.
@@ -25,6 +27,8 @@ const (
 	saySequence = sayPrefix + "sequence" // its number
 	sayManifest = sayPrefix + "manifest" // the file that tells what the stream holds
 	sayTables   = sayPrefix + "tables"   // of the table that heads a stream: the snapshot of each of its tables, as JSON
+	saySource   = sayPrefix + "source"   // whose commit it is, where sources share the tables
+	sayNumber   = sayPrefix + "number"   // of all commits of the stream, where sources share the tables: that in the names of files
 )
 
 // catalog holds the commits of a lake in Iceberg tables.
@@ -33,8 +37,9 @@ type catalog struct {
 	pointers *pointers
 	step     func(name string) error
 
-	mu   sync.Mutex
-	seen map[string]known // metadata by table, as last read or written
+	mu    sync.Mutex
+	seen  map[string]known         // metadata by table, as last read or written
+	turns map[string]chan struct{} // by stream: of those in this process, one after the other
 }
 
 // known is metadata, and where it lies.
@@ -98,20 +103,22 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 	c.seen[name] = known{at, meta}
 }
 
-// head is the last commit of a stream, as its head table says.
+// head is where a stream stands, as its head table says.
 type head struct {
-	*parquet.Head
-	tables map[string]int64 // the snapshots of the stream's tables, by name
-	at     string
-	meta   table.Metadata
+	*parquet.Head                          // nil: nothing was committed yet, by the source where some share the tables
+	tables        map[string]int64         // the snapshots of the stream's tables, by name
+	sources       map[string]*parquet.Head // of those that share them, by name; nil where they are one source's
+	number        int64                    // of commits, so far
+	at            string                   // "": there is no such stream
 }
 
-func (c *catalog) head(ctx context.Context, stream string) (*head, error) {
-	name := parquet.HeadTable(stream)
-	at, err := c.pointers.of(ctx, name)
-	if err != nil || at == "" {
-		return nil, err
+// head reads the head table of a stream, whose metadata lies at the place given.
+func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, error) {
+	h := &head{at: at}
+	if at == "" {
+		return h, nil
 	}
+	name := parquet.HeadTable(stream)
 	meta, err := c.load(ctx, name, at)
 	if err != nil {
 		return nil, err
@@ -120,11 +127,37 @@ func (c *catalog) head(ctx context.Context, stream string) (*head, error) {
 	if says[sayCommit] == "" {
 		return nil, &load.ForeignChange{Table: name, Diff: []string{"somebody else has written to it"}}
 	}
-	h := &head{Head: &parquet.Head{ID: says[sayCommit], Manifest: says[sayManifest]}, at: at, meta: meta}
+	h.number = meta.LastSequenceNumber()
 	if err := json.Unmarshal([]byte(says[sayTables]), &h.tables); err != nil {
 		return nil, fmt.Errorf("read snapshot of %s: %w", name, err)
 	}
+	if says[saySource] == "" {
+		if source == "" {
+			h.Head = &parquet.Head{ID: says[sayCommit], Manifest: says[sayManifest]}
+		}
+		return h, nil
+	}
+	if h.sources, err = sourcesOf(meta); err != nil {
+		return nil, fmt.Errorf("read properties of %s: %w", name, err)
+	}
+	h.Head = h.sources[source]
 	return h, nil
+}
+
+// headOf is head as it is now.
+func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
+	name, before := parquet.HeadTable(stream), ""
+	for {
+		at, err := c.pointers.of(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		h, err := c.head(ctx, stream, source, at)
+		if err == nil || at == before {
+			return h, err
+		}
+		before = at // others may have moved it so often since that the file is gone: it is asked once more
+	}
 }
 
 // saysOf is the summary of a snapshot; nil where there is none.
@@ -135,132 +168,75 @@ func saysOf(s *table.Snapshot) map[string]string {
 	return s.Summary.Properties
 }
 
+// Sources implements [parquet.Catalog].
+func (c *catalog) Sources(ctx context.Context, stream string) ([]string, error) {
+	h, err := c.headOf(ctx, stream, "")
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(h.sources)), nil
+}
+
 // Head implements [parquet.Catalog].
-func (c *catalog) Head(ctx context.Context, stream string) (*parquet.Head, error) {
-	h, err := c.head(ctx, stream)
-	if err != nil || h == nil {
+func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Head, error) {
+	h, err := c.headOf(ctx, stream, source)
+	if err != nil {
 		return nil, err
 	}
 	return h.Head, nil
 }
 
-// Commit implements [parquet.Catalog].
-func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
-	h, err := c.head(ctx, of.Stream)
-	if err != nil {
-		return err
-	}
-	if h == nil {
-		h = &head{Head: &parquet.Head{}}
-	}
-	if h.ID != of.Parent {
-		return fmt.Errorf("%w: another has committed to %s", state.ErrMoved, of.Stream)
-	}
-	at, err := c.pointers.all(ctx)
-	if err != nil {
-		return err
-	}
-	if err := load.Step(c.step, "metadata"); err != nil {
-		return err
-	}
-	w := &commit{catalog: c, of: of, snapshots: map[string]int64{}}
-	var swaps []swap
-	for _, t := range of.Tables {
-		e, err := c.edit(ctx, h, of.Says["stream"], t, at[t.Name])
-		if err == nil {
-			err = w.follow(ctx, e, t.Name == parquet.HeadTable(of.Stream))
-		}
-		if err != nil {
-			return fmt.Errorf("table %s: %w", t.Name, err)
-		}
-		if e.to != "" {
-			swaps = append(swaps, swap{table: t.Name, from: at[t.Name], to: e.to})
-		}
-	}
-	for _, name := range of.Dropped {
-		if at[name] != "" {
-			swaps = append(swaps, swap{table: name, from: at[name]})
-		}
-	}
-	if err := load.Step(c.step, "swap"); err != nil {
-		return err
-	}
-	if err := c.pointers.swap(ctx, swaps); err != nil {
-		return err
-	}
-	if err := load.Step(c.step, "swapped"); err != nil {
-		return err
-	}
-	for name, k := range w.made {
-		c.learn(name, k.at, k.meta)
-	}
-	return nil
-}
-
-// edit begins the next edition of a table, whose metadata lies at the place
-// given, and refuses one that somebody else has written to. // Invariant 16
-func (c *catalog) edit(ctx context.Context, h *head, stream string, t parquet.TableFiles, at string) (*edition, error) {
-	want, ours := h.tables[t.Name]
-	switch {
-	case at == "" && t.Was != nil:
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is not in the catalog any more"}}
-	case at != "" && !ours:
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
-	case t.Was == nil:
-		return newEdition(c, t, stream)
-	}
-	meta, err := c.load(ctx, t.Name, at)
-	if err != nil {
-		return nil, err
-	}
-	if s := meta.CurrentSnapshot(); s == nil || s.SnapshotID != want {
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"somebody else has written to it"}}
-	}
-	if err := compare(t, meta.CurrentSchema()); err != nil {
-		return nil, err
-	}
-	return nextEdition(t, stream, at, meta)
-}
-
 // Named implements [parquet.Catalog]. Of files that are older than all commits
 // which are kept, those of a table's oldest snapshot are the only ones left.
-func (c *catalog) Named(ctx context.Context, stream string) ([]string, error) {
-	h, err := c.head(ctx, stream)
-	if err != nil || h == nil {
+func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
+	h, err := c.headOf(ctx, stream, "")
+	if err != nil || h.at == "" {
 		return nil, err
 	}
 	at, err := c.pointers.all(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	add := func(location string) {
-		if name, ok := c.files.Name(location); ok {
-			out = append(out, name)
-		}
-	}
+	out := map[string]parquet.Names{}
 	for name := range h.tables {
+		if at[name] == "" {
+			continue // somebody has dropped it
+		}
 		meta, err := c.load(ctx, name, at[name])
 		if err != nil {
 			return nil, err
 		}
-		add(at[name])
-		for log := range meta.PreviousFiles() {
-			add(log.MetadataFile)
-		}
-		if all := meta.Snapshots(); len(all) > 0 {
-			list, err := c.list(ctx, all[0])
-			if err != nil {
-				return nil, err
-			}
-			add(all[0].ManifestList)
-			for _, m := range list {
-				add(m.FilePath())
-			}
-		}
-		for _, s := range meta.Snapshots() {
-			add(s.ManifestList)
+		folder, _ := c.files.Name(meta.Location())
+		if out[folder], err = c.named(ctx, at[name], meta); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// named are the files that the metadata of a table, which lies at the place given,
+// needs.
+func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (out parquet.Names, err error) {
+	add := func(location string) {
+		if name, ok := c.files.Name(location); ok {
+			out.Files = append(out.Files, name)
+		}
+	}
+	add(at)
+	for log := range meta.PreviousFiles() {
+		add(log.MetadataFile)
+	}
+	all := meta.Snapshots()
+	for _, s := range all {
+		add(s.ManifestList)
+	}
+	if len(all) == 0 {
+		return out, nil
+	}
+	out.Upto, _ = strconv.ParseInt(saysOf(&all[0])[sayNumber], 10, 64) // none: 0
+	list, err := c.list(ctx, all[0])
+	for _, m := range list {
+		add(m.FilePath())
+	}
+	return out, err
 }

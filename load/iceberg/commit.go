@@ -16,15 +16,171 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/uuid"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/state"
 )
 
 // commit is one commit of a stream in the making.
 type commit struct {
 	*catalog
 	of        parquet.Commit
+	head      *head
+	number    int64            // of the commit: the names of what is written for it begin with it
 	snapshots map[string]int64 // of the tables, by name
 	made      map[string]known
+}
+
+// Commit implements [parquet.Catalog].
+func (c *catalog) Commit(ctx context.Context, of parquet.Commit) error {
+	if of.Source == "" {
+		_, err := c.try(ctx, of)
+		return err
+	}
+	turn := c.turn(of.Stream)
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-turn }()
+	return c.insist(ctx, of)
+}
+
+// turn is held by who commits to a stream, of this process.
+func (c *catalog) turn(stream string) chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turns[stream] == nil {
+		c.turns[stream] = make(chan struct{}, 1)
+	}
+	return c.turns[stream]
+}
+
+const (
+	patience  = 2 * time.Minute // with others who commit to the same tables
+	firstWait = 10 * time.Millisecond
+	lastWait  = time.Second
+)
+
+// insist tries a commit until no other source has come before it. Each time it is
+// made of what the tables have become: the files of its source stay, and with them
+// whatever others have committed. // Invariant 15
+func (c *catalog) insist(ctx context.Context, of parquet.Commit) error {
+	begun := time.Now()
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		at, err := c.try(ctx, of)
+		if err == nil {
+			return nil
+		}
+		now, asked := c.pointers.of(ctx, parquet.HeadTable(of.Stream))
+		if asked != nil || now == at {
+			return err // nobody came before it
+		}
+		if time.Since(begun) > patience {
+			return fmt.Errorf("other sources commit to the tables of %s all the time: %w", of.Stream, err)
+		}
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// try makes a commit of what there is, which at says.
+func (c *catalog) try(ctx context.Context, of parquet.Commit) (at string, err error) {
+	all, err := c.pointers.all(ctx)
+	if err != nil {
+		return "", err
+	}
+	at = all[parquet.HeadTable(of.Stream)]
+	h, err := c.head(ctx, of.Stream, of.Source, at)
+	if err == nil {
+		err = h.checkPlacement(of.Source)
+	}
+	if err != nil {
+		return at, err
+	}
+	last := h.Head
+	if last == nil {
+		last = &parquet.Head{}
+	}
+	switch {
+	case last.ID == of.ID:
+		return at, nil // it was made, though nobody said so. Invariant 1
+	case last.ID != of.Parent:
+		return at, fmt.Errorf("%w: another has committed to %s", state.ErrMoved, of.Stream)
+	case h.unseen(of):
+		return at, parquet.ErrBeside
+	}
+	w := &commit{catalog: c, of: of, head: h, number: of.Sequence, snapshots: map[string]int64{}}
+	if of.Source != "" {
+		w.number = h.number + 1
+		maps.Copy(w.snapshots, h.tables)
+	}
+	return at, w.make(ctx, all)
+}
+
+// make writes what becomes of the tables, whose metadata lies where at says, and
+// then moves all pointers.
+func (w *commit) make(ctx context.Context, at map[string]string) error {
+	if err := load.Step(w.step, "metadata"); err != nil {
+		return err
+	}
+	var swaps []swap
+	for _, t := range together(w.of) {
+		e, err := w.edit(ctx, t, at[t.Name])
+		if err == nil {
+			err = w.follow(ctx, e, t.Name == parquet.HeadTable(w.of.Stream))
+		}
+		if err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if e.to != "" {
+			swaps = append(swaps, swap{table: t.Name, from: at[t.Name], to: e.to})
+		}
+	}
+	for _, name := range w.of.Dropped {
+		if at[name] != "" {
+			swaps = append(swaps, swap{table: name, from: at[name]})
+		}
+	}
+	if err := load.Step(w.step, "swap"); err != nil {
+		return err
+	}
+	if err := w.pointers.swap(ctx, swaps); err != nil {
+		return err
+	}
+	if err := load.Step(w.step, "swapped"); err != nil {
+		return err
+	}
+	for name, k := range w.made {
+		w.learn(name, k.at, k.meta)
+	}
+	return nil
+}
+
+// edit begins the next edition of a table, whose metadata lies at the place
+// given, and refuses one that somebody else has written to. // Invariant 16
+func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
+	want, ours := w.head.tables[t.Name]
+	switch {
+	case at == "" && t.Was != nil:
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is not in the catalog any more"}}
+	case at != "" && !ours:
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
+	case at == "":
+		return newEdition(w.catalog, t, w.of)
+	}
+	meta, err := w.load(ctx, t.Name, at)
+	if err != nil {
+		return nil, err
+	}
+	if s := meta.CurrentSnapshot(); s == nil || s.SnapshotID != want {
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"somebody else has written to it"}}
+	}
+	return nextEdition(t, w.of, at, meta)
 }
 
 // follow writes what becomes of a table. The one that heads the stream comes last.
@@ -35,6 +191,15 @@ func (w *commit) follow(ctx context.Context, e *edition, heads bool) error {
 		}
 	} else {
 		w.snapshots[e.t.Name] = e.base.CurrentSnapshot().SnapshotID
+	}
+	if heads && e.shared {
+		props, err := headsOf(w.of)
+		if err == nil {
+			err = e.do(table.NewSetPropertiesUpdate(props))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := w.expire(e); err != nil {
 		return err
@@ -50,7 +215,7 @@ func (w *commit) follow(ctx context.Context, e *edition, heads bool) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s/metadata/%08d-%s.metadata.json", e.t.Folder, w.of.Sequence, uuid.New())
+	name := fmt.Sprintf("%s/metadata/%08d-%s.metadata.json", e.t.Folder, w.number, uuid.New())
 	if err := w.files.Write(ctx, name, text); err != nil {
 		return err
 	}
@@ -107,6 +272,9 @@ func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*ta
 		props[sayPrefix+name] = text
 	}
 	maps.Copy(props, totals)
+	if e.shared {
+		props[sayNumber] = strconv.FormatInt(w.number, 10)
+	}
 	if heads {
 		text, err := json.Marshal(w.snapshots)
 		if err != nil {
@@ -115,42 +283,4 @@ func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*ta
 		props[sayTables] = string(text)
 	}
 	return &table.Summary{Operation: op, Properties: props}, nil
-}
-
-// expire takes out snapshots that no commit needs which is kept: of each of
-// those it needs the last one up to then.
-func (w *commit) expire(e *edition) error {
-	if e.base == nil {
-		return nil
-	}
-	needed := map[int64]bool{}
-	all := e.base.Snapshots()
-	for _, kept := range w.of.Kept {
-		last := int64(-1)
-		for _, s := range all {
-			if numberOf(s) <= kept {
-				last = s.SnapshotID
-			}
-		}
-		needed[last] = true
-	}
-	var gone []int64
-	for _, s := range all {
-		if !needed[s.SnapshotID] && s.SnapshotID != w.snapshots[e.t.Name] {
-			gone = append(gone, s.SnapshotID)
-		}
-	}
-	if gone == nil {
-		return nil
-	}
-	return e.do(table.NewRemoveSnapshotsUpdate(gone, false))
-}
-
-// numberOf is the number of the commit that made a snapshot.
-func numberOf(s table.Snapshot) int64 {
-	n, err := strconv.ParseInt(saysOf(&s)[saySequence], 10, 64)
-	if err != nil {
-		return math.MaxInt64 // somebody else's
-	}
-	return n
 }

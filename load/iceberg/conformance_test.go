@@ -117,11 +117,10 @@ func driver(t testing.TB) loadtest.Driver {
 // TestConformance holds the tables to the contract, as another reader has them.
 func TestConformance(t *testing.T) {
 	d := driver(t)
-	alone := []string{"shared by sources", "sources side by side", "ledgers of sources side by side", "many sources commit at once", "shared and unshared do not mix"} // a table of a catalog has one writer
 	slow := []string{"columns widen", "columns widen twice", "hostile tables", "hostile columns", "modes", "modes without a key", "modes at random", "modes, applied in parts", "modes turn",
-		"lists paged by key", "concurrent commits of one stream", "failure at every step", "cancelled at every step", "rows handed in again", "log of rows", "accept"}
+		"lists paged by key", "concurrent commits of one stream", "failure at every step", "cancelled at every step", "rows handed in again", "log of rows", "accept", "shared by sources", "sources side by side"}
 	d.Skip = func(name string) bool {
-		return slices.Contains(alone, name) || testing.Short() && slices.Contains(slow, name)
+		return testing.Short() && slices.Contains(slow, name)
 	}
 	loadtest.Run(t, d)
 }

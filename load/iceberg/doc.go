@@ -33,8 +33,29 @@
 // generations of a lake do ([parquet.Options].Keep and KeepFor), and what only
 // they named is removed by the first commit of a run.
 //
-// Sources do not share tables here: each has a namespace of its own, or a
-// warehouse.
+// # Sources that share tables
+//
+// A table that several sources share is one in the catalog, divided by
+// _penstock_source, its first column, beside the dates it may be divided by. Each
+// source has its own line of commits: the files of its rows lie in a folder of
+// its own, a manifest of penstock's tells which they are, and a property of the
+// head table (penstock.source.<name>) names the last of these, in the same swap of
+// pointers as the rows and the snapshot that tells the cursor. A commit that finds
+// the pointers moved by another source is made again of what the tables have
+// become. It changes no file, and no entry of a manifest of Iceberg's, but of its
+// own source; where that source itself has moved, it is refused. // Invariants 2, 13
+//
+// Columns are those of all sources together, and their numbers are hashes of their
+// names and types, so that two who find a new column at once mean the same one.
+// Where a commit brings a type that the table's column cannot take, its rows and
+// those of all other sources are written in one that both fit in, as commits of
+// each in one swap: no cursor moves, and who has begun a transaction goes on.
+//
+// What is written beside the rows (metadata, lists, manifests of Iceberg's) has in
+// its name the number of the commit, of any source, that it was made for. What is
+// under way has one to come, so that nothing of it is taken for a leftover. A
+// snapshot stays while every source keeps the files it names, and no more than a
+// hundred do; files stay as long as their source keeps them all the same.
 package iceberg
 
 import (

@@ -22,6 +22,7 @@ const formatVersion = 2
 type edition struct {
 	t       parquet.TableFiles
 	base    table.Metadata // nil where the table is new
+	shared  bool           // by sources
 	b       *table.MetadataBuilder
 	changed bool
 	to      string // where it lies, once it is written; "" where nothing was changed
@@ -48,7 +49,7 @@ func about(t parquet.TableFiles, stream string) string {
 }
 
 // newEdition makes a table.
-func newEdition(c *catalog, t parquet.TableFiles, stream string) (*edition, error) {
+func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, error) {
 	b, err := table.NewMetadataBuilder(formatVersion)
 	if err != nil {
 		return nil, err
@@ -57,13 +58,13 @@ func newEdition(c *catalog, t parquet.TableFiles, stream string) (*edition, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{t: t, b: b}
+	e := &edition{t: t, b: b, shared: of.Source != ""}
 	spec := specOf(t)
 	props := iceberg.Properties{
 		table.MetadataPreviousVersionsMaxKey: keepMetadata,
 		"write.parquet.compression-codec":    "zstd",
 	}
-	if text := about(t, stream); text != "" {
+	if text := about(t, of.Says["stream"]); text != "" {
 		props[commentKey] = text
 	}
 	var all error
@@ -84,15 +85,19 @@ func newEdition(c *catalog, t parquet.TableFiles, stream string) (*edition, erro
 }
 
 // nextEdition follows the metadata that lies at a place.
-func nextEdition(t parquet.TableFiles, stream, at string, base table.Metadata) (*edition, error) {
+func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{t: t, base: base, b: b}
+	e := &edition{t: t, base: base, b: b, shared: of.Source != ""}
+	if err := e.compare(); err != nil {
+		return nil, err
+	}
 	if err := e.evolve(); err != nil {
 		return nil, err
 	}
+	stream := of.Says["stream"]
 	now, text := base.Properties()[commentKey], about(t, stream)
 	if now == text || text == "" || !load.OwnComment(now, "records of "+stream) {
 		return e, nil
@@ -107,6 +112,11 @@ func (e *edition) evolve() error {
 		return err
 	}
 	schema = e.respect(schema)
+	if e.shared {
+		if schema, err = joined(e.t, e.base.CurrentSchema(), schema); err != nil {
+			return err
+		}
+	}
 	if !sameColumns(e.base.CurrentSchema(), schema) {
 		if err := errors.Join(e.do(table.NewAddSchemaUpdate(schema)), e.do(table.NewSetCurrentSchemaUpdate(-1))); err != nil {
 			return fmt.Errorf("change columns: %w", err)

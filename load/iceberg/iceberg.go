@@ -39,7 +39,7 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}}, nil
+		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}, turns: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// manyManifests is how many a snapshot names before they become one.
+// manyManifests is how many a snapshot names, of each source, before they become
+// one.
 const manyManifests = 16
 
 // list reads the manifests of a snapshot.
@@ -39,8 +40,33 @@ func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	return c.files.Read(ctx, name)
 }
 
-// rewriting gathers entries of manifests, by the spec that they follow.
-type rewriting map[int][]iceberg.ManifestEntry
+// rewriting gathers entries of manifests. Those of several sources never come
+// together: who commits for one leaves the manifests of the others as they are.
+type rewriting map[bundle][]iceberg.ManifestEntry
+
+// bundle is what the entries of a manifest have in common.
+type bundle struct {
+	spec   int
+	source string // "": the table is not divided by sources
+}
+
+func (r rewriting) add(spec int, source string, e iceberg.ManifestEntry) {
+	b := bundle{spec, source}
+	r[b] = append(r[b], e)
+}
+
+// sourceOf is the source whose files a manifest names.
+func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
+	spec, err := e.b.GetSpecByID(int(m.PartitionSpecID()))
+	if err != nil {
+		return "", err
+	}
+	of := m.Partitions()
+	if spec.NumFields() == 0 || !spec.Field(0).Transform.Equals(iceberg.IdentityTransform{}) || len(of) == 0 || of[0].LowerBound == nil {
+		return "", nil
+	}
+	return string(*of[0].LowerBound), nil
+}
 
 // manifestsOf are those of a table's next snapshot, and what its summary says of
 // them. Manifests whose files all stand stay as they are.
@@ -65,11 +91,11 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 		if err != nil {
 			return nil, nil, err
 		}
-		anew[spec.ID()] = append(anew[spec.ID()], iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
+		anew.add(spec.ID(), f.Source, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
 	}
 	out = kept
 	for of, entries := range anew {
-		m, err := w.writeManifest(ctx, e, of, id, entries)
+		m, err := w.writeManifest(ctx, e, of.spec, id, entries)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -81,48 +107,65 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 // carry sorts the manifests there are into those that stay and entries that are
 // written anew.
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew rewriting) (kept []iceberg.ManifestFile, err error) {
-	gone := map[string]bool{}
+	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {
-		gone[w.files.Location(f.Name)] = true
+		gone[w.files.Location(f.Name)], losing[f.Source] = true, true
+	}
+	sources, count := make([]string, len(list)), map[string]int{}
+	for i, m := range list {
+		if sources[i], err = e.sourceOf(m); err != nil {
+			return nil, err
+		}
+		count[sources[i]]++
 	}
 	left := len(gone)
-	for _, m := range list {
+	for i, m := range list {
+		source := sources[i]
 		if !m.HasAddedFiles() && !m.HasExistingFiles() {
 			continue
 		}
-		if len(gone) == 0 && len(list) < manyManifests {
+		if !losing[source] && count[source] < manyManifests {
 			kept = append(kept, m)
 			continue
 		}
-		text, err := w.read(ctx, m.FilePath())
+		standing, n, err := w.standing(ctx, m, id, gone)
 		if err != nil {
 			return nil, err
 		}
-		entries, err := iceberg.ReadManifest(m, bytes.NewReader(text), true)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", m.FilePath(), err)
-		}
-		n := 0
-		var standing []iceberg.ManifestEntry
-		for _, entry := range entries {
-			seq, status, by := entry.SequenceNum(), iceberg.EntryStatusEXISTING, entry.SnapshotID()
-			if gone[entry.DataFile().FilePath()] {
-				n++
-				status, by = iceberg.EntryStatusDELETED, id
-			}
-			standing = append(standing, iceberg.NewManifestEntry(status, &by, &seq, entry.FileSequenceNum(), entry.DataFile()))
-		}
-		if left -= n; n == 0 && len(list) < manyManifests {
+		if left -= n; n == 0 && count[source] < manyManifests {
 			kept = append(kept, m)
 			continue
 		}
-		spec := int(m.PartitionSpecID())
-		anew[spec] = append(anew[spec], standing...)
+		for _, entry := range standing {
+			anew.add(int(m.PartitionSpecID()), source, entry)
+		}
 	}
 	if left > 0 {
 		return nil, &load.ForeignChange{Table: e.t.Table, Diff: []string{fmt.Sprintf("%d of its files are not in its snapshot", left)}}
 	}
 	return kept, nil
+}
+
+// standing are the entries of a manifest as the next one has them, n of them for
+// files that are gone.
+func (w *commit) standing(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
+	text, err := w.read(ctx, m.FilePath())
+	if err != nil {
+		return nil, 0, err
+	}
+	entries, err := iceberg.ReadManifest(m, bytes.NewReader(text), true)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", m.FilePath(), err)
+	}
+	for _, entry := range entries {
+		seq, status, by := entry.SequenceNum(), iceberg.EntryStatusEXISTING, entry.SnapshotID()
+		if gone[entry.DataFile().FilePath()] {
+			n++
+			status, by = iceberg.EntryStatusDELETED, id
+		}
+		out = append(out, iceberg.NewManifestEntry(status, &by, &seq, entry.FileSequenceNum(), entry.DataFile()))
+	}
+	return out, n, nil
 }
 
 // writeManifest writes entries of files of one spec.
@@ -131,7 +174,7 @@ func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s/metadata/%08d-%s-m%d.avro", e.t.Folder, w.of.Sequence, uuid.New(), of)
+	name := fmt.Sprintf("%s/metadata/%08d-%s-m%d.avro", e.t.Folder, w.number, uuid.New(), of)
 	var text bytes.Buffer
 	m, err := iceberg.WriteManifest(w.files.Location(name), &text, formatVersion, *spec, e.b.CurrentSchema(), id, entries)
 	if err != nil {
@@ -142,7 +185,7 @@ func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64
 
 // writeList writes the list of a snapshot's manifests.
 func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, list []iceberg.ManifestFile) (string, error) {
-	name := fmt.Sprintf("%s/metadata/%08d-snap-%d-%s.avro", e.t.Folder, w.of.Sequence, s.SnapshotID, uuid.New())
+	name := fmt.Sprintf("%s/metadata/%08d-snap-%d-%s.avro", e.t.Folder, w.number, s.SnapshotID, uuid.New())
 	var text bytes.Buffer
 	err := iceberg.WriteManifestList(formatVersion, &text, s.SnapshotID, s.ParentSnapshotID, &s.SequenceNumber, 0, list)
 	if err != nil {

@@ -96,11 +96,6 @@ func TestWarehouses(t *testing.T) {
 	_, err = Open(t.Context(), Options{Options: parquet.Options{Path: t.TempDir()}, Catalog: "postgres://user:secret@host:port/x"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret") // Invariant 5
-	l := open(t, warehouse(t))
-	shared := key
-	shared.Source = "berlin"
-	_, err = l.Cursor(t.Context(), shared)
-	require.ErrorContains(t, err, "sources cannot share tables in a catalog")
 }
 
 func postgresCatalog(t testing.TB) string {

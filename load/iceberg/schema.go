@@ -51,12 +51,20 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 }
 
 // compare refuses columns that are not as penstock left them. // Invariant 16
-func compare(t parquet.TableFiles, live *iceberg.Schema) error {
-	was, err := schemaOf(t.Was)
+func (e *edition) compare() error {
+	if e.t.Was == nil {
+		return nil // it is the first of its source's
+	}
+	was, err := schemaOf(e.t.Was)
 	if err != nil {
 		return err
 	}
-	return load.Compare(t.Table, types(was), types(live))
+	live := e.base.CurrentSchema()
+	now := types(live)
+	if e.shared {
+		now = expected(was, live)
+	}
+	return load.Compare(e.t.Table, types(was), now)
 }
 
 // types are the types of columns by their names.
@@ -70,18 +78,24 @@ func types(s *iceberg.Schema) map[string]string {
 
 // specOf is how a table is divided.
 func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
-	if t.PartitionBy == "" {
-		return iceberg.NewPartitionSpec()
+	var all []iceberg.PartitionField
+	add := func(column, name string, by iceberg.Transform) {
+		f, _ := t.Columns.FieldsByName(column)
+		all = append(all, iceberg.PartitionField{
+			SourceIDs: []int{parquet.FieldNumber(f[0])}, FieldID: iceberg.PartitionDataIDStart + len(all), Name: name, Transform: by,
+		})
 	}
-	f, _ := t.Columns.FieldsByName(t.PartitionBy)
-	of := iceberg.PartitionField{
-		SourceIDs: []int{parquet.FieldNumber(f[0])}, FieldID: iceberg.PartitionDataIDStart,
-		Name: t.PartitionBy + "_day", Transform: iceberg.DayTransform{},
+	if t.Columns.HasField(schemas.ColSource) {
+		add(schemas.ColSource, schemas.ColSource, iceberg.IdentityTransform{})
 	}
-	if t.Months {
-		of.Name, of.Transform = t.PartitionBy+"_month", iceberg.MonthTransform{}
+	switch {
+	case t.PartitionBy == "":
+	case t.Months:
+		add(t.PartitionBy, t.PartitionBy+"_month", iceberg.MonthTransform{})
+	default:
+		add(t.PartitionBy, t.PartitionBy+"_day", iceberg.DayTransform{})
 	}
-	return iceberg.NewPartitionSpec(of)
+	return iceberg.NewPartitionSpec(all...)
 }
 
 // partition is the partition of a file, by the number of the spec's field.
@@ -89,6 +103,8 @@ func partition(spec iceberg.PartitionSpec, f parquet.DataFile) map[int]any {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {
 		switch {
+		case of.Transform.Equals(iceberg.IdentityTransform{}):
+			out[of.FieldID] = f.Source
 		case f.Part == nil:
 			out[of.FieldID] = nil
 		case of.Transform.Equals(iceberg.DayTransform{}):

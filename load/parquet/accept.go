@@ -179,8 +179,11 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := make([]arrow.Field, schema.NumFields())
-	for i, have := range schema.Fields() {
+	var fields []arrow.Field
+	for _, have := range schema.Fields() {
+		if have.Name == schemas.ColSource && t.owner != "" {
+			continue // see [table.bare]
+		}
 		typ, source := lattice(have.Type), ""
 		if at := t.column(have.Name); at >= 0 {
 			source = t.Columns[at].Source
@@ -191,7 +194,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 		if typ == nil {
 			return nil, fmt.Errorf("column %q is %s, a type that penstock does not write", have.Name, have.Type)
 		}
-		fields[i] = schemas.Field(have.Name, typ, source)
+		fields = append(fields, schemas.Field(have.Name, typ, source))
 	}
 	f.Rows = r.NumRows()
 	out := *t

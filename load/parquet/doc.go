@@ -34,7 +34,7 @@ type Options struct {
 	Store  Store  // how it is reached
 	// Catalog, where it is given, lists the tables in Path or Bucket for other
 	// engines, in whose place generations are. There are then no links and no
-	// patterns, and sources share no tables.
+	// patterns.
 	Catalog func(context.Context, Files) (Catalog, error)
 
 	TempDir string // where the keys of large tables are noted during a pass; the system's

@@ -73,7 +73,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 		}
 	}
 	if t == nil {
-		x.next.Tables = append(x.next.Tables, x.lake.newTable(p.Table, x.lake.partitioned(p.Table)))
+		x.next.Tables = append(x.next.Tables, x.newTable(p.Table, x.lake.partitioned(p.Table)))
 		return nil
 	}
 	old := *t

@@ -43,6 +43,10 @@ type manifest struct {
 	Moves   int64     `json:"moves,omitempty"` // so many there were
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
+	// Beside is how many of the generations other sources have made that share the
+	// tables, as they gave them wider columns: see [tx.agree].
+	Beside int64 `json:"beside,omitempty"`
+
 	// Line are the ids of the last commits, this one's last. Only the manifests of
 	// a bucket have them.
 	Line []string `json:"line,omitempty"`
@@ -70,9 +74,10 @@ type table struct {
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as [Options].PartitionBy
 	Empty     *file         `json:"empty,omitempty"`     // the file without rows of a table that has none
-	Numbered  int           `json:"numbered,omitempty"`  // the highest number of a column so far; 0: they have none
+	Numbered  int           `json:"numbered,omitempty"`  // the highest number of a column so far, or byName; 0: they have none
 
 	schema *arrow.Schema // of Columns, with their metadata
+	owner  string        // the source that its files name as theirs; "": they name none
 }
 
 type columnEntry struct {
@@ -138,13 +143,18 @@ func newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// newTable is a table for the manifest of one of the lake's streams.
-func (l *Lake) newTable(t schemas.Table, partition string) *table {
+// newTable is a table for the next manifest of the transaction's stream.
+func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
-	if l.o.Catalog != nil {
-		out.number(nil)
-		out.Folder = l.nameOf(t.Name)
+	if x.lake.o.Catalog == nil {
+		return out
 	}
+	if x.key.Source != "" {
+		out.Numbered = byName
+		out.own(x.key.Source)
+	}
+	out.number(nil)
+	out.Folder = x.lake.nameOf(t.Name)
 	return out
 }
 
@@ -156,7 +166,7 @@ func (t *table) become(to schemas.Table) {
 	for _, f := range to.Columns.Fields() {
 		t.Columns = append(t.Columns, columnEntry{Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f), Means: schemas.Described(f)})
 	}
-	if t.Numbered > 0 {
+	if t.Numbered != 0 {
 		t.number(before)
 	}
 }
@@ -281,6 +291,9 @@ func (m *manifest) prepare() error {
 	for _, t := range m.Tables {
 		if err := t.read(); err != nil {
 			return err
+		}
+		if t.Numbered == byName {
+			t.own(m.Source)
 		}
 	}
 	return nil

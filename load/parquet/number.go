@@ -14,6 +14,10 @@ import (
 // they had, where the catalog calls the type the same or knows it as wider, else
 // new ones. A number is never used again.
 func (t *table) number(before []columnEntry) {
+	if t.Numbered == byName {
+		t.numberByName()
+		return
+	}
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		at := slices.IndexFunc(before, func(b columnEntry) bool { return b.Name == c.Name })
@@ -59,9 +63,6 @@ func promotes(a, b arrow.DataType) bool {
 func textual(t arrow.DataType) bool {
 	return schemas.SameType(t, schemas.Text) || schemas.SameType(t, schemas.JSON)
 }
-
-// bare is the schema that files of the table are written with.
-func (t *table) bare() *arrow.Schema { return t.numbers(bare(t.schema)) }
 
 // numbers puts the numbers of columns into a schema of theirs, where they have
 // any.

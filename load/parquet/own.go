@@ -14,7 +14,7 @@ func (x *tx) ownTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
 	}
-	made := x.lake.newTable(t, "")
+	made := x.newTable(t, "")
 	x.next.Tables = append(x.next.Tables, made)
 	return made
 }

@@ -50,7 +50,7 @@ func (x *tx) generation(ctx context.Context) []func() error {
 		func() error { x.outdate(); return x.draft.assemble(ctx, x.next) },
 		func() error { return x.lake.step("precommit") },
 		ctx.Err,
-		func() error { return x.draft.publish(ctx, x.next) },
+		func() error { return x.publish(ctx) },
 	}
 }
 

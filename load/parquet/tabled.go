@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/load"
@@ -21,6 +23,9 @@ import (
 type tabled struct {
 	*bucket
 	catalog Catalog
+
+	turn   sync.Mutex
+	tidied map[string]time.Time // when, by stream
 }
 
 // newTabled opens the catalog over the files of o.Bucket or o.Path.
@@ -33,7 +38,7 @@ func newTabled(ctx context.Context, o Options, d *disk, step func(string) error)
 	if err != nil {
 		return nil, err
 	}
-	return &tabled{bucket: b, catalog: c}, nil
+	return &tabled{bucket: b, catalog: c, tidied: map[string]time.Time{}}, nil
 }
 
 func tabledFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
@@ -82,18 +87,31 @@ func (b *bucket) Name(location string) (string, bool) {
 
 // streams implements [storage].
 func (t *tabled) streams(ctx context.Context, source string) ([]string, error) {
-	if source != "" {
-		return nil, errUnshared
+	names, err := t.catalog.Streams(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return t.catalog.Streams(ctx)
+	out := slices.Clone(names)
+	for i, name := range names {
+		if source != "" {
+			out[i] = folderIn(name, source)
+			continue
+		}
+		sources, err := t.catalog.Sources(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sources {
+			out = append(out, folderIn(name, s))
+		}
+	}
+	return out, nil
 }
-
-// errUnshared says that a table of a catalog has one writer.
-var errUnshared = errors.New("sources cannot share tables in a catalog: give each a place of its own, by {source} in the destination")
 
 // shelf implements [storage].
 func (t *tabled) shelf(name string) shelf {
-	return &tableShelf{bucketShelf: t.bucket.shelf(name).(*bucketShelf), tabled: t, name: filepath.ToSlash(name)}
+	stream, source, _ := strings.Cut(filepath.ToSlash(name), "/"+sourcePrefix)
+	return &tableShelf{bucketShelf: t.bucket.shelf(name).(*bucketShelf), tabled: t, stream: stream, source: source}
 }
 
 // path is where the metadata of a table lies: one a line, where it is one of
@@ -112,7 +130,7 @@ func (t *tabled) path(ctx context.Context, l *Lake, name string) (string, error)
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", name, err)
 		}
-		if at != "" {
+		if at != "" && !slices.Contains(places, at) { // sources share it
 			places = append(places, at)
 		}
 	}
@@ -125,19 +143,16 @@ func (t *tabled) path(ctx context.Context, l *Lake, name string) (string, error)
 // Close implements io.Closer.
 func (t *tabled) Close() error { return t.catalog.Close() }
 
-// tableShelf is a stream of a catalog.
+// tableShelf is a stream of a catalog, or what a source has of one.
 type tableShelf struct {
 	*bucketShelf
-	tabled *tabled
-	name   string
+	tabled         *tabled
+	stream, source string
 }
 
 // head implements [shelf].
 func (s *tableShelf) head(ctx context.Context) (*manifest, error) {
-	if strings.Contains(s.name, "/"+sourcePrefix) {
-		return nil, errUnshared
-	}
-	h, err := s.tabled.catalog.Head(ctx, s.name)
+	h, err := s.tabled.catalog.Head(ctx, s.stream, s.source)
 	if err != nil || h == nil {
 		return nil, err
 	}
@@ -194,74 +209,11 @@ func (s *tableShelf) draft(context.Context) (draft, error) {
 	return &tableDraft{bucketDraft: &bucketDraft{bucketShelf: s.bucketShelf}, shelf: s}, nil
 }
 
-// tidy implements [shelf]. Whatever is written for a commit has its number in its
-// name, and of what was written up to the oldest commit that is kept, nobody will
-// ask again for what that one does not name: see [bucketShelf.tidy].
-func (s *tableShelf) tidy(ctx context.Context, m *manifest) error {
-	found := map[string]int64{}
-	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
-	if err != nil {
-		return err
-	}
-	s.finds(found)
-	if m == nil {
-		return s.orphaned(found)
-	}
-	old, err := s.outdated(ctx, m, found)
-	if err != nil {
-		return err
-	}
-	s.forsake(ctx, s.begun(ctx), m.Sequence)
-	if err := s.removeAll(ctx, old); err != nil {
-		s.log.Warn("outdated files cannot be removed", "folder", s.where(), "error", err)
-	}
-	return nil
-}
-
-// outdated are the files found that nobody asks for any more.
-func (s *tableShelf) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
-	named, err := s.tabled.catalog.Named(ctx, s.name)
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[string]bool{s.prefix + m.name: true}
-	for _, name := range named {
-		wanted[s.prefix+name] = true
-	}
-	oldest := m
-	for i, g := range m.Kept {
-		wanted[s.prefix+g.Name] = true
-		if i == 0 {
-			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
-				oldest = nil // nobody can say what it named
-			} else if err != nil {
-				return nil, err
-			}
-		}
-	}
-	if oldest == nil {
-		return nil, nil
-	}
-	out := s.unnamed(oldest, found)
-	for key := range found {
-		if n, ok := sequenceIn(key); ok && n <= oldest.Sequence && !strings.HasSuffix(key, suffix) && !wanted[key] {
-			out = append(out, key)
-		}
-	}
-	return out, nil
-}
-
-// sequenceIn is the number that the name of a file begins with.
-func sequenceIn(key string) (n int64, ok bool) {
-	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
-	return n, err == nil
-}
-
 // catalogName is what a table of a stream is called in the catalog. Penstock's
 // own tables are those of one stream each there. // Invariant 17
 func (s *tableShelf) catalogName(table string) string {
 	if load.Own(table) {
-		return table + "__" + s.name
+		return table + "__" + s.stream
 	}
 	return table
 }
@@ -270,11 +222,17 @@ func (s *tableShelf) catalogName(table string) string {
 // commit changes it, and it tells what was committed.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
-// tableDraft is a commit in the making.
-type tableDraft struct {
-	*bucketDraft
-	shelf *tableShelf
+// folder is where a catalog keeps what it writes for a table: with its files, or
+// where sources share it, beside all of theirs.
+func (s *tableShelf) folder(t *table) string {
+	if s.source == "" {
+		return path.Join(s.stream, t.Folder)
+	}
+	return path.Join(s.stream, sharedFolder, t.Folder)
 }
+
+// sharedFolder holds, of a stream that sources share, what is of all of them.
+const sharedFolder = "_tables"
 
 // partNumber is the day or the month of a partition's folder.
 func partNumber(part string) *int32 {
@@ -300,7 +258,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 		if f.Rows == 0 {
 			continue
 		}
-		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Rows: f.Rows, Size: f.Size}
+		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size}
 		if t.Partition != "" {
 			d.Part = partNumber(path.Dir(filepath.ToSlash(f.Name)))
 		}
@@ -313,8 +271,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 // base.
 func (s *tableShelf) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
-		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.numbers(t.schema),
-		Folder: path.Join(strings.TrimPrefix(s.key, s.prefix), t.Folder),
+		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.listed(), Folder: s.folder(t),
 	}
 	if t.Partition != "" {
 		out.PartitionBy, out.Months = partitionColumn(t.Partition)
@@ -324,7 +281,7 @@ func (s *tableShelf) tableFiles(base, m *manifest, t *table) TableFiles {
 		was := base.table(t.Name)
 		before = base.dataFiles(s.prefix, was)
 		if was != nil {
-			out.Was = was.numbers(was.schema)
+			out.Was = was.listed()
 		}
 	}
 	after := m.dataFiles(s.prefix, t)
@@ -344,10 +301,13 @@ func (s *tableShelf) tableFiles(base, m *manifest, t *table) TableFiles {
 // commitOf is what the catalog is told of the generation m that follows base.
 func (s *tableShelf) commitOf(base, m *manifest) Commit {
 	c := Commit{
-		Stream: s.name, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
+		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
 		Says: map[string]string{
 			"pipeline": m.Pipeline, "stream": m.Stream, "cursor": m.Cursor, "run": m.Run, "sequence": fmt.Sprint(m.Sequence),
 		},
+	}
+	if s.source != "" {
+		c.Says["source"] = s.source
 	}
 	for _, g := range m.Kept {
 		c.Kept = append(c.Kept, g.Sequence)
@@ -360,13 +320,26 @@ func (s *tableShelf) commitOf(base, m *manifest) Commit {
 		}
 		c.Tables = append(c.Tables, s.tableFiles(base, m, t))
 	}
+	s.left(&c, base, m)
 	c.Tables = append(c.Tables, s.tableFiles(base, m, cmp.Or(head, &table{})))
-	if base != nil {
-		for _, t := range base.Tables {
-			if m.table(t.Name) == nil {
-				c.Dropped = append(c.Dropped, s.catalogName(t.Name))
-			}
+	return c
+}
+
+// left are the tables that the generation m has no more. Those that sources share
+// stay, without the rows of this one.
+func (s *tableShelf) left(c *Commit, base, m *manifest) {
+	if base == nil {
+		return
+	}
+	for _, t := range base.Tables {
+		switch {
+		case m.table(t.Name) != nil:
+		case s.source == "":
+			c.Dropped = append(c.Dropped, s.catalogName(t.Name))
+		default:
+			gone := s.tableFiles(base, m, t)
+			gone.Anew = true
+			c.Tables = append(c.Tables, gone)
 		}
 	}
-	return c
 }

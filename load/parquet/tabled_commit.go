@@ -14,18 +14,39 @@ import (
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// publish implements [draft]. // Invariants 1, 2, 13
+// tableDraft is a commit in the making.
+type tableDraft struct {
+	*bucketDraft
+	shelf *tableShelf
+
+	follows *string // the id of the commit before it, once it was published, or tried to be
+	line    []string
+
+	// Where sources share the tables, and this one's columns become wider than
+	// theirs can be read in: see [tx.agree].
+	beside map[string]*tx    // what becomes of others' rows in the same step, by source
+	among  map[string]string // the last commits of all others; nil: they are to be looked at
+	agreed map[string]bool   // tables
+}
+
+// publish implements [draft]. It may be called again after a [*Disagreement] or
+// [ErrBeside]. // Invariants 1, 2, 13
 func (d *tableDraft) publish(ctx context.Context, m *manifest) error {
-	m.shelf, m.dir = d.shelf, d.key
-	base, err := d.shelf.head(ctx)
+	c, err := d.commitAfter(ctx, m)
 	if err != nil {
 		return err
 	}
-	if sequenceOf(base) != m.Parent || base.id() != m.id() {
-		return state.ErrMoved
+	for _, source := range d.others() {
+		y := d.beside[source]
+		one, err := y.draft.(*tableDraft).commitAfter(ctx, y.next)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBeside, err)
+		}
+		c.Beside = append(c.Beside, one)
 	}
-	if err := d.store(ctx, m); err != nil {
-		return err
+	c.Among = d.among
+	for i, t := range c.Tables {
+		c.Tables[i].Anew = t.Anew || d.agreed[t.Table]
 	}
 	if err := d.step("publish"); err != nil {
 		return err
@@ -34,26 +55,75 @@ func (d *tableDraft) publish(ctx context.Context, m *manifest) error {
 		return err
 	}
 	d.unsure = true
-	if err := d.shelf.tabled.catalog.Commit(ctx, d.shelf.commitOf(base, m)); err != nil {
+	if err := d.shelf.tabled.catalog.Commit(ctx, c); err != nil {
 		if err = d.resolve(ctx, m, err); err != nil {
 			return err
 		}
 	}
+	d.settled(m)
+	for _, source := range d.others() {
+		y := d.beside[source]
+		y.draft.(*tableDraft).settled(y.next)
+	}
+	return nil
+}
+
+// others are the sources that commit in the same step.
+func (d *tableDraft) others() []string {
+	if d.among == nil {
+		return nil
+	}
+	return sorted(d.beside)
+}
+
+// commitAfter stores the manifest m, and is the commit that it makes of the one
+// there is.
+func (d *tableDraft) commitAfter(ctx context.Context, m *manifest) (Commit, error) {
+	m.shelf, m.dir = d.shelf, d.key
+	if d.follows == nil {
+		id := m.id()
+		d.follows, d.line = &id, m.Line
+	}
+	base, err := d.shelf.head(ctx)
+	if err != nil {
+		return Commit{}, err
+	}
+	if sequenceOf(base) != m.Parent || base.id() != *d.follows {
+		return Commit{}, state.ErrMoved
+	}
+	if err := d.store(ctx, m); err != nil {
+		return Commit{}, err
+	}
+	return d.shelf.commitOf(base, m), nil
+}
+
+// settled notes that the commit was made.
+func (d *tableDraft) settled(m *manifest) {
 	d.unsure = false
-	d.learn(m)
-	kept := map[string]bool{}
+	d.shelf.learn(m)
+	kept := map[string]bool{d.prefix + m.name: true}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
 			kept[f.key()] = true
 		}
 	}
 	d.made = slices.DeleteFunc(d.made, func(key string) bool { return kept[key] })
-	return nil
+}
+
+// discard implements [draft].
+func (d *tableDraft) discard() error {
+	err := d.bucketDraft.discard()
+	for _, y := range d.beside {
+		of := y.draft.(*tableDraft)
+		of.unsure = d.unsure
+		err = errors.Join(err, of.discard())
+	}
+	return err
 }
 
 // store writes the manifest, which counts once the catalog names it.
 func (d *tableDraft) store(ctx context.Context, m *manifest) error {
-	m.Line = append(slices.Clone(m.Line), randomName())
+	m.Line = append(slices.Clone(d.line), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
 	m.name = strings.TrimPrefix(d.key, d.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
 	text, err := json.Marshal(m)
@@ -70,6 +140,10 @@ func (d *tableDraft) store(ctx context.Context, m *manifest) error {
 // resolve finds out what became of a commit whose answer was no, or was lost.
 // // Invariant 13
 func (d *tableDraft) resolve(ctx context.Context, m *manifest, cause error) error {
+	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
+		d.unsure = false
+		return cause
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	now, err := d.shelf.head(ctx)

@@ -124,7 +124,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if sequenceOf(now) != sequenceOf(x.base) || movesOf(now) != movesOf(x.base) || cursorOf(now) != x.from {
+	if turnsOf(now) != turnsOf(x.base) || movesOf(now) != movesOf(x.base) || cursorOf(now) != x.from {
 		return state.ErrMoved
 	}
 	x.base = now
@@ -141,6 +141,14 @@ func sequenceOf(m *manifest) int64 {
 		return 0
 	}
 	return m.Sequence
+}
+
+// turnsOf is how many generations the stream has made itself.
+func turnsOf(m *manifest) int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Sequence - m.Beside
 }
 
 func movesOf(m *manifest) int64 {

@@ -154,13 +154,15 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 			return err
 		}
 	}
+	columns, free := w.signed(columns, rows)
+	defer free()
 	b := array.NewRecordBatch(w.bare, columns, int64(rows))
 	defer b.Release()
 	if err := w.pq.WriteBuffered(b); err != nil {
 		return err
 	}
 	w.file.Rows += int64(rows)
-	w.low.add(columns, rows)
+	w.low.add(columns[:len(w.t.Columns)], rows)
 	if w.pq.RowGroupTotalBytesWritten() > rowGroupBytes {
 		return w.pq.NewBufferedRowGroupChecked()
 	}
@@ -179,17 +181,21 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 		return nil
 	}
 	total := 0
+	all := make([][]arrow.Array, len(batches))
 	for i, n := range rows {
 		total += n
 		w.low.add(batches[i], n)
+		columns, free := w.signed(batches[i], n)
+		defer free()
+		all[i] = columns
 	}
 	e, err := newEncoder(w.bare, w.out, w.kept)
 	if err != nil {
 		return err
 	}
-	parts := make([]arrow.Array, len(batches))
+	parts := make([]arrow.Array, len(all))
 	for c := range w.bare.Fields() {
-		for i, b := range batches {
+		for i, b := range all {
 			parts[i] = b[c]
 		}
 		if err := e.column(c, parts, repeats(parts[0])); err != nil {

@@ -1,0 +1,219 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A table that sources share has the columns of all of them, and its head names the
+// last commit of each: a property of the table for every source, which changes with
+// the snapshot of its commit. // Invariant 2
+
+// propSource is what the names of those properties begin with.
+const propSource = sayPrefix + "source."
+
+// sourcesOf are the last commits of all sources.
+func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
+	out := map[string]*parquet.Head{}
+	for name, text := range meta.Properties() {
+		source, ok := strings.CutPrefix(name, propSource)
+		if !ok {
+			continue
+		}
+		h := &parquet.Head{}
+		if err := json.Unmarshal([]byte(text), h); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[source] = h
+	}
+	return out, nil
+}
+
+// headsOf are the properties that a commit sets.
+func headsOf(of parquet.Commit) (iceberg.Properties, error) {
+	out := iceberg.Properties{}
+	for _, c := range append([]parquet.Commit{of}, of.Beside...) {
+		text, err := json.Marshal(parquet.Head{ID: c.ID, Manifest: c.Manifest})
+		if err != nil {
+			return nil, err
+		}
+		out[propSource+c.Source] = string(text)
+	}
+	return out, nil
+}
+
+// unseen reports whether a source has committed since those in of.Among were
+// looked at. // Invariant 13
+func (h *head) unseen(of parquet.Commit) bool {
+	if of.Among == nil {
+		return false
+	}
+	for source, last := range h.sources {
+		if source != of.Source && of.Among[source] != last.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// together are the tables of a commit with what is beside it, the one that heads
+// the stream last.
+func together(of parquet.Commit) []parquet.TableFiles {
+	if of.Beside == nil {
+		return of.Tables
+	}
+	out := append([]parquet.TableFiles{}, of.Tables...)
+	at := map[string]int{}
+	for i, t := range out {
+		at[t.Name] = i
+	}
+	for _, c := range of.Beside {
+		for _, t := range c.Tables {
+			i, ok := at[t.Name]
+			if !ok {
+				continue // nothing is changed about what the commit does not have
+			}
+			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
+			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
+		}
+	}
+	return out
+}
+
+// joined are the columns that a table has, and those of a commit's that it has not
+// yet. Where two of one name are of types that cannot be one column, the commit's
+// count if all agree on them.
+func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
+	fields := append([]iceberg.NestedField{}, live.Fields()...)
+	var apart []arrow.Field
+	for _, w := range want.Fields() {
+		i := position(fields, w.Name)
+		switch {
+		case i < 0:
+			fields = append(fields, w)
+		case fields[i].ID == w.ID:
+			w.Type = wider(fields[i].Type, w.Type)
+			fields[i] = w
+		case t.Anew:
+			fields[i] = w
+		default:
+			of, err := latticeOf(fields[i].Type)
+			if err != nil {
+				return nil, fmt.Errorf("column %q: %w", w.Name, err)
+			}
+			apart = append(apart, schemas.Field(w.Name, of, ""))
+		}
+	}
+	if apart != nil {
+		return nil, &parquet.Disagreement{Table: t.Table, Columns: arrow.NewSchema(apart, nil)}
+	}
+	if a, b, ok := twice(fields); ok {
+		return nil, fmt.Errorf("columns %q and %q have one number\nhint: mask one of them with drop", a, b)
+	}
+	return iceberg.NewSchema(0, fields...), nil
+}
+
+func position(fields []iceberg.NestedField, name string) int {
+	for i, f := range fields {
+		if f.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// twice finds two columns that have one number. Numbers are hashes, and of a
+// hundred columns two meet in one table of two hundred thousand.
+func twice(fields []iceberg.NestedField) (a, b string, ok bool) {
+	seen := map[int]string{}
+	for _, f := range fields {
+		ids := []int{f.ID}
+		if l, list := f.Type.(*iceberg.ListType); list {
+			ids = append(ids, l.ElementID)
+		}
+		for _, id := range ids {
+			if other, there := seen[id]; there {
+				return other, f.Name, true
+			}
+			seen[id] = f.Name
+		}
+	}
+	return "", "", false
+}
+
+// wider is the one of two types, under one number, that holds the values of both.
+func wider(a, b iceberg.Type) iceberg.Type {
+	switch x := a.(type) {
+	case iceberg.DecimalType:
+		if y, ok := b.(iceberg.DecimalType); ok && x.Precision() > y.Precision() {
+			return x
+		}
+	case *iceberg.ListType:
+		if y, ok := b.(*iceberg.ListType); ok {
+			return &iceberg.ListType{ElementID: y.ElementID, Element: wider(x.Element, y.Element)}
+		}
+	}
+	return b
+}
+
+// latticeOf is the type of the lattice of one in Iceberg: [typeOf] the other way.
+func latticeOf(t iceberg.Type) (arrow.DataType, error) {
+	switch t := t.(type) {
+	case iceberg.BooleanType:
+		return schemas.Bool, nil
+	case iceberg.Int64Type:
+		return schemas.Int64, nil
+	case iceberg.Float64Type:
+		return schemas.Float64, nil
+	case iceberg.StringType:
+		return schemas.Text, nil
+	case iceberg.DateType:
+		return schemas.Date, nil
+	case iceberg.TimestampTzType:
+		return schemas.Timestamp, nil
+	case iceberg.DecimalType:
+		d, ok := schemas.Decimal(int32(t.Precision()), int32(t.Scale()))
+		if ok {
+			return d, nil
+		}
+	case *iceberg.ListType:
+		of, err := latticeOf(t.Element)
+		return arrow.ListOf(of), err
+	}
+	return nil, fmt.Errorf("%s is no type that penstock writes", t)
+}
+
+// expected are, of the columns that a shared table has, those that a source knows.
+func expected(was, live *iceberg.Schema) map[string]string {
+	out := map[string]string{}
+	for _, f := range was.Fields() {
+		now, ok := live.FindFieldByName(f.Name)
+		switch {
+		case !ok:
+		case now.ID == f.ID && wider(f.Type, now.Type).Equals(now.Type):
+			out[f.Name] = f.Type.String() // that others have more digits is no change
+		default:
+			out[f.Name] = now.Type.String()
+		}
+	}
+	return out
+}
+
+// checkPlacement refuses a source to whose placement the stream does not keep.
+func (h *head) checkPlacement(source string) error {
+	if h.at == "" {
+		return nil
+	}
+	return load.Sharing(h.sources != nil, source)
+}

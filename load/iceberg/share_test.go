@@ -1,0 +1,284 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// of is the destination as a source sees it.
+func of(t testing.TB, l *parquet.Lake, source string) load.Destination {
+	t.Helper()
+	d, err := load.Share(l, source)
+	require.NoError(t, err)
+	return d
+}
+
+// bySource are how many rows of a table each source has, in the snapshot given.
+func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
+	t.Helper()
+	rows, err := tbl.Scan(table.WithSelectedFields(schemas.ColSource), table.WithSnapshotID(snapshot)).ToArrowTable(t.Context())
+	require.NoError(t, err)
+	defer rows.Release()
+	out := map[string]int{}
+	for _, c := range rows.Column(0).Data().Chunks() {
+		for i := range c.Len() {
+			out[c.ValueStr(i)]++
+		}
+	}
+	return out
+}
+
+// TestSharedCommits lets sources commit to one table at the same time, each through
+// a lake of its own as another process would: none fails for another, and each
+// snapshot there is holds whole commits of all.
+func TestSharedCommits(t *testing.T) {
+	o := warehouse(t)
+	o.PartitionBy = "on:month"
+	const commits = 4
+	sources := map[string]int{"berlin": 3, "boston": 5}
+	errs := make(chan error, len(sources))
+	var wg sync.WaitGroup
+	for source, rows := range sources {
+		d := of(t, open(t, o), source)
+		wg.Go(func() {
+			at, err := state.Cursor(""), error(nil)
+			for n := 0; n < commits && err == nil; n++ {
+				at, err = put(t.Context(), d, at, 1+n, rows)
+			}
+			errs <- err
+		})
+	}
+	wg.Wait()
+	for range sources {
+		require.NoError(t, <-errs)
+	}
+	for _, name := range []string{"leads", "leads__mails"} {
+		tbl := metadata(t, o, name)
+		spec := tbl.Spec()
+		require.Equal(t, []string{schemas.ColSource, "identity"}, []string{spec.Field(0).Name, spec.Field(0).Transform.String()})
+		require.Equal(t, schemas.ColSource, tbl.Schema().Field(0).Name)
+		require.Len(t, tbl.Metadata().Snapshots(), commits*len(sources))
+		for _, s := range tbl.Metadata().Snapshots() {
+			got := bySource(t, tbl, s.SnapshotID)
+			require.Equal(t, sources[s.Summary.Properties["penstock.source"]], got[s.Summary.Properties["penstock.source"]])
+			for source, n := range got {
+				require.Equal(t, sources[source], n)
+			}
+		}
+		require.Equal(t, sources, bySource(t, tbl, tbl.CurrentSnapshot().SnapshotID))
+	}
+	l := open(t, o)
+	for source := range sources {
+		at, err := of(t, l, source).Cursor(t.Context(), key)
+		require.NoError(t, err)
+		require.EqualValues(t, fmt.Sprint("at ", commits), at)
+	}
+}
+
+// TestSharedPruning reads the files of one source alone where one is asked for.
+func TestSharedPruning(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	for _, source := range []string{"berlin", "boston", "bern"} {
+		must(t, of(t, l, source), "", 1, 3)
+	}
+	files, err := metadata(t, o, "leads").Scan(table.WithRowFilter(iceberg.EqualTo(iceberg.Reference(schemas.ColSource), "bern"))).PlanFiles(t.Context())
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
+}
+
+// TestSharedFence lets nobody commit who was overtaken by another of the same
+// source, whatever other sources do. // Invariant 13
+func TestSharedFence(t *testing.T) {
+	o := warehouse(t)
+	one, two := open(t, o), open(t, o)
+	at := must(t, of(t, one, "berlin"), "", 1, 3)
+	sleeper, err := of(t, one, "berlin").Begin(t.Context(), key, at, load.Pass{Run: run(2), Whole: true})
+	require.NoError(t, err)
+	must(t, of(t, two, "boston"), "", 1, 3)
+	must(t, of(t, two, "berlin"), at, 2, 4)
+	require.ErrorIs(t, sleeper.Commit(t.Context(), "at 9"), state.ErrMoved)
+	now, err := of(t, one, "berlin").Cursor(t.Context(), key)
+	require.NoError(t, err)
+	require.EqualValues(t, "at 2", now)
+}
+
+// stopped is a warehouse's lake that calls at once, in the next commit, as soon as
+// that has come to the step.
+func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
+	o.Step = func(name string) error {
+		if f := *at; f != nil && name == step {
+			*at = nil
+			f()
+		}
+		return nil
+	}
+	return open(t, o)
+}
+
+// TestSharedExpiry overtakes a commit, between what it has written and the moment
+// when it counts, by commits of another source and their tidying up: it is made
+// all the same, and every snapshot that is left can be read.
+func TestSharedExpiry(t *testing.T) {
+	o := warehouse(t)
+	o.Keep, o.KeepFor = 1, -1
+	var meanwhile func()
+	slow := of(t, stopped(t, o, "swap", &meanwhile), "berlin")
+	at, other := state.Cursor(""), state.Cursor("")
+	rounds := 4
+	if testing.Short() {
+		rounds = 2
+	}
+	for n := range rounds {
+		at = must(t, slow, at, 1+2*n, 3)
+		meanwhile = func() {
+			for i := range 3 { // each as another process, which tidies up first
+				l := open(t, o)
+				other = must(t, of(t, l, "boston"), other, 1+3*n+i, 4)
+				require.NoError(t, l.Close())
+			}
+		}
+		at = must(t, slow, at, 2+2*n, 3)
+		require.Nil(t, meanwhile)
+	}
+	for _, name := range []string{"leads", "leads__mails", "_penstock_state"} {
+		tbl := metadata(t, o, name)
+		require.NotEmpty(t, tbl.Metadata().Snapshots())
+		for _, s := range tbl.Metadata().Snapshots() {
+			bySource(t, tbl, s.SnapshotID)
+		}
+	}
+	require.Equal(t, map[string]int{"berlin": 3, "boston": 4}, bySource(t, metadata(t, o, "leads"), metadata(t, o, "leads").CurrentSnapshot().SnapshotID))
+	for source, most := range map[string]int{"berlin": 4, "boston": 4} {
+		data, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "_penstock_source="+source, "leads", "*.parquet"))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(data), most)
+	}
+	lists, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "_tables", "leads", "metadata", "*-snap-*"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(lists), 12, "of twenty commits")
+}
+
+// counted is one commit of things with a count of a type.
+func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow.DataType, rows ...loadtest.Row) error {
+	things := schemas.Table{Name: "things", Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
+		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("count", of, "/count"),
+	}, own...), nil)}
+	x, err := d.Begin(t.Context(), key, from, load.Pass{Run: run(1), Whole: true})
+	if err != nil {
+		return err
+	}
+	for i, r := range rows {
+		r[schemas.ColSyncedAt], r[schemas.ColRun], r[schemas.ColHash] = "2026-11-20T12:00:00Z", run(1), r["id"]+r["count"]
+		r[schemas.ColOrdinal] = fmt.Sprint(i)
+	}
+	b := loadtest.Batch(t, things, rows...)
+	defer b.Release()
+	if err := x.Write(t.Context(), things, b); err != nil {
+		return errors.Join(err, x.Rollback())
+	}
+	return x.Commit(t.Context(), next)
+}
+
+// counts are what a table has, as a reader finds it.
+func counts(t testing.TB, o Options) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, r := range read(t, o, "things") {
+		out[r[schemas.ColSource]+r["id"]] = r["count"]
+	}
+	return out
+}
+
+// TestSharedTypes gives a column that two sources have of different types the one
+// that both fit in, in the rows of both, whoever comes with the wider: no value is
+// lost, and no cursor moves.
+func TestSharedTypes(t *testing.T) {
+	money, _ := schemas.Decimal(8, 2)
+	for _, tt := range []struct {
+		name             string
+		berlin, boston   arrow.DataType
+		a, b             string
+		want             string
+		berlin2, boston2 string // what the values are then
+	}{
+		{"the second is wider", schemas.Int64, schemas.Text, "7", "many", "string", "7", "many"},
+		{"the first is wider", schemas.Text, schemas.Int64, "many", "7", "string", "many", "7"},
+		{"neither is", schemas.Date, money, "2026-11-20", "7.50", "string", "2026-11-20", "7.50"},
+		{"more digits", schemas.Int64, money, "7", "7.50", "decimal(21, 2)", "7.00", "7.50"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := warehouse(t)
+			one, two := open(t, o), open(t, o)
+			berlin, boston := of(t, one, "berlin"), of(t, two, "boston")
+			require.NoError(t, counted(t, berlin, "", "at 1", tt.berlin, loadtest.Row{"id": "1", "count": tt.a}))
+			begun, err := berlin.Begin(t.Context(), key, "at 1", load.Pass{Run: run(1), Whole: true})
+			require.NoError(t, err)
+			require.NoError(t, counted(t, boston, "", "at 1", tt.boston, loadtest.Row{"id": "1", "count": tt.b}))
+			require.Equal(t, map[string]string{"berlin1": tt.berlin2, "boston1": tt.boston2}, counts(t, o))
+			require.Equal(t, tt.want, metadata(t, o, "things").Schema().Fields()[2].Type.String())
+			now, err := berlin.Cursor(t.Context(), key)
+			require.NoError(t, err)
+			require.EqualValues(t, "at 1", now)
+			require.NoError(t, begun.Commit(t.Context(), "at 2"), "that it was widened beside is no commit of berlin's")
+			require.NoError(t, counted(t, berlin, "at 2", "at 3", tt.berlin, loadtest.Row{"id": "2", "count": tt.a}))
+			require.NoError(t, counted(t, boston, "at 1", "at 2", tt.boston, loadtest.Row{"id": "2", "count": tt.b}))
+			require.Equal(t, map[string]string{"berlin1": tt.berlin2, "berlin2": tt.berlin2, "boston1": tt.boston2, "boston2": tt.boston2}, counts(t, o))
+		})
+	}
+}
+
+// TestSharedTypesMeet has a source commit just when another has widened its rows
+// and is about to commit that: it is asked again, and both are kept.
+func TestSharedTypesMeet(t *testing.T) {
+	o := warehouse(t)
+	var meanwhile func()
+	boston, berlin := of(t, stopped(t, o, "publish", &meanwhile), "boston"), of(t, open(t, o), "berlin")
+	require.NoError(t, counted(t, berlin, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "7"}))
+	times := 0
+	var again func()
+	again = func() {
+		if times++; times == 2 { // the first is before boston has heard of it
+			require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "2", "count": "8"}))
+			return
+		}
+		meanwhile = again
+	}
+	meanwhile = again
+	require.NoError(t, counted(t, boston, "", "at 1", schemas.Text, loadtest.Row{"id": "1", "count": "many"}))
+	require.Equal(t, 2, times)
+	require.Equal(t, map[string]string{"berlin1": "7", "berlin2": "8", "boston1": "many"}, counts(t, o))
+}
+
+// TestSharedPlacement finds no table twice, and all of one source's under one name.
+func TestSharedPlacement(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	must(t, of(t, l, "berlin"), "", 1, 3)
+	must(t, of(t, l, "boston"), "", 1, 3)
+	path, err := l.Path(t.Context(), "leads")
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(path, "metadata.json"))
+	require.Len(t, located(t, o, "_penstock_state"), 1)
+	tables, err := l.Tables(t.Context(), "leads")
+	require.NoError(t, err)
+	require.True(t, load.Shared(tables[0].Columns))
+}
