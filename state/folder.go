@@ -49,6 +49,24 @@ func (f *Folder) OpenJournal(ctx context.Context) (Journal, error) {
 	return j, nil
 }
 
+// OpenUnits implements [Store]: see [OpenUnits].
+func (f *Folder) OpenUnits(ctx context.Context) (Ledger, error) {
+	l, err := OpenUnits(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// ReadUnits implements [Store]: see [ReadUnits].
+func (f *Folder) ReadUnits(ctx context.Context) (Ledger, error) {
+	l, err := ReadUnits(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
 // OpenSources implements [Store]: see [OpenSources].
 func (f *Folder) OpenSources(ctx context.Context) (Sources, error) {
 	s, err := OpenSources(ctx, f.Dir)

@@ -99,7 +99,9 @@ CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state I
 CREATE INDEX units_by_run ON units (pipeline, run);
 `, `
 ALTER TABLE units ADD COLUMN broken INTEGER NOT NULL DEFAULT 0;
-`}
+`, `
+DROP TABLE units;
+`} // which have a file of their own: see [UnitsFile]
 
 // lastGasp is how long a process that was killed may still have its files: until
 // its memory is given back. Whoever starts the daemon again waits that long.

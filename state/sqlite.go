@@ -21,10 +21,10 @@ import (
 var ErrNewer = errors.New("written by a newer version of this program")
 
 // sqliteFile is one SQLite database of the state folder. One process at a time
-// writes it, through one connection and with the right of a lock beside it;
-// processes that only read may do so meanwhile, and never wait for the writer
-// nor hold it up. What a transaction has committed survives a power cut, the
-// file itself is its owner's alone.
+// writes it, through one connection and with the right of a lock beside it, unless
+// it is shared: then they take turns. Processes that only read may do so meanwhile,
+// and never wait for the writer nor hold it up. What a transaction has committed
+// survives a power cut, the file itself is its owner's alone.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions begin as writers; nil for a reader
@@ -76,6 +76,21 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// shareSQLite opens the file at path as [openSQLite] does, for a process which leaves
+// it to others between its transactions: they write in turn.
+func shareSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
+	f, err := openSQLite(ctx, path, wait, migrations)
+	if err != nil {
+		return nil, err
+	}
+	lock := f.lock
+	f.lock = nil
+	if err := lock.Release(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

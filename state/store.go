@@ -20,6 +20,11 @@ type Store interface {
 	ReadInbox(ctx context.Context) (Inbox, error)
 	// OpenJournal opens the journal for writing, with the errors of OpenInbox.
 	OpenJournal(ctx context.Context) (Journal, error)
+	// OpenUnits opens the ledger of units for writing.
+	OpenUnits(ctx context.Context) (Ledger, error)
+	// ReadUnits opens it for reading. It returns [fs.ErrNotExist], wrapped, where there
+	// is none.
+	ReadUnits(ctx context.Context) (Ledger, error)
 	// OpenSources opens what is kept of sources for writing. It returns [ErrLocked],
 	// wrapped, where only one process can and another does for long.
 	OpenSources(ctx context.Context) (Sources, error)
@@ -91,15 +96,13 @@ type EventKeeper interface {
 }
 
 // Journal is the daemons' account of what was due and what became of it: every
-// slot of a schedule exactly once, which pipelines are paused, the reports of the
-// last runs, and the units that runs are made of. It is no authority on data: that
-// is each destination. What is written is durable when a call returns. It is safe
-// for concurrent use.
+// slot of a schedule exactly once, which pipelines are paused, and the reports of
+// the last runs. It is no authority on data: that is each destination. What is
+// written is durable when a call returns. It is safe for concurrent use.
 type Journal interface {
 	Schedule
 	SlotBook
 	RunBook
-	Units
 	Close() error
 }
 
@@ -145,5 +148,6 @@ type Notes interface {
 var (
 	_ Inbox   = (*InboxFile)(nil)
 	_ Journal = (*JournalFile)(nil)
+	_ Ledger  = (*UnitsFile)(nil)
 	_ Lease   = (*Lock)(nil)
 )

@@ -76,7 +76,7 @@ type UnitFilter struct {
 	Source   *string
 	Active   bool  // only those that have not ended
 	After    int64 // only those with a greater ID
-	Limit    int   // so many at most; 0 is 1,000
+	Limit    int   // Units returns so many at most; 0 is 1,000
 }
 
 // Claim says what a worker takes.
@@ -96,7 +96,8 @@ type Claim struct {
 var ErrTaken = errors.New("unit is no longer this worker's")
 
 // Units are what runs are made of. Times are by the store's own clock. Ended units
-// are kept for the last runs of their pipeline.
+// are kept for the last runs of their pipeline. They are no authority on data: that
+// is each destination. It is safe for concurrent use.
 type Units interface {
 	// AddUnits adds units that wait, all of them or none, and returns those it has
 	// added, with their IDs: one whose pipeline, source and part are active already is
@@ -111,17 +112,27 @@ type Units interface {
 	// BeatUnits says that the worker lives and has its units for so long again. It
 	// returns the IDs of those that are still its own.
 	BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
-	// SettleUnit ends the worker's attempt: State says what has become of the unit,
-	// Report why, and NotBefore when one that waits or is parked may be begun again.
-	// It returns [ErrTaken], wrapped, where Attempt is not the unit's last one or the
-	// unit is not Worker's.
-	SettleUnit(ctx context.Context, u Unit) error
-	// CancelUnits ends the units of a run that have not, and returns how many. A
-	// worker that has one learns it with BeatUnits.
-	CancelUnits(ctx context.Context, run string) (int, error)
+	// SettleUnits ends the worker's attempts at units: State says what has become of
+	// each, Report why, and NotBefore when one that waits or is parked may be begun
+	// again. It returns [ErrTaken], wrapped, if of one Attempt is not the last or it is
+	// not Worker's: that one stays as it is, and the others are settled.
+	SettleUnits(ctx context.Context, units []Unit) error
+	// CancelUnits ends those of f that have not ended, and returns how many. A worker
+	// that has one learns it with BeatUnits.
+	CancelUnits(ctx context.Context, f UnitFilter) (int, error)
 	// Units returns units by ID, the oldest first.
 	Units(ctx context.Context, f UnitFilter) ([]Unit, error)
 }
 
-// keptUnitRuns is of how many runs of a pipeline ended units are kept. // Invariant 6
-const keptUnitRuns = 20
+// Ledger is where units are kept.
+type Ledger interface {
+	Units
+	Close() error
+}
+
+// What a ledger keeps of the units of a pipeline that have ended: those of its last
+// run, and of the runs before as far as they are few. // Invariant 6
+const (
+	KeptUnitRuns = 20
+	KeptUnits    = 50_000
+)

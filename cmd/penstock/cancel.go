@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/state"
 )
 
 func (a *app) runsCancelCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel RUN",
-		Short: "end what is left of a run that workers are about",
-		Long: `Ends the units of a run that have not ended, with state in a database: those that
-wait at once, those under way within ten seconds. What was committed stays, and the
-next run goes on from there.`,
+		Short: "end what is left of a run, whoever makes it",
+		Long: `Ends the units of a run that have not ended: those that wait at once, those under
+way within ten seconds. What was committed stays, and the next run goes on from there.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.cancelRun(cmd.Context(), args[0]) },
 	}
@@ -20,12 +21,16 @@ next run goes on from there.`,
 
 // cancelRun ends what is left of a run.
 func (a *app) cancelRun(ctx context.Context, run string) error {
-	j, err := a.openUnits(ctx, run, "stop the process that makes it with ^C; what was committed stays")
+	c, err := a.ofRun(run)
 	if err != nil {
 		return err
 	}
-	defer j.Close()
-	n, err := j.CancelUnits(ctx, run)
+	l, err := a.stateOf(c).OpenUnits(ctx)
+	if err != nil {
+		return stateTrouble(err)
+	}
+	defer l.Close()
+	n, err := l.CancelUnits(ctx, state.UnitFilter{Run: run})
 	if err != nil {
 		return err
 	}

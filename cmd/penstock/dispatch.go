@@ -92,7 +92,7 @@ func (h *hands) abandon(ctx context.Context, run string) error {
 	}
 	late, cancel := pipeline.WithGrace(ctx, time.Second)
 	defer cancel()
-	_, err := h.hand.Units.CancelUnits(late, run)
+	_, err := h.hand.Units.CancelUnits(late, state.UnitFilter{Run: run})
 	return err
 }
 

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -39,21 +36,25 @@ const defaultSlots = 8
 
 // openHands are the hands of this process, of a state database; nil where the
 // state is a folder.
-func (a *app) openHands(c *config.Config, j state.Journal, slots int) *hands {
+func (a *app) openHands(ctx context.Context, c *config.Config, slots int) (*hands, error) {
 	db, ok := a.stateOf(c).(*postgres.Store)
 	if !ok {
-		return nil
+		return nil, nil
+	}
+	ledger, err := db.OpenUnits(ctx)
+	if err != nil {
+		return nil, err
 	}
 	h := &hands{
 		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
-		hand: fleet.Hand{Units: j, Name: fmt.Sprintf("%s/%d/%s", a.host().Name, os.Getpid(), rand.Text()[:8]), Life: a.life},
+		hand: fleet.Hand{Units: ledger, Name: a.workerName(), Life: a.life},
 	}
 	var room int64
 	for _, p := range c.Pipelines {
 		room = max(room, roomFor(c, p).budget)
 	}
 	h.bytes = pipeline.NewBudget(or(a.byteBudget, room, pipeline.DefaultByteBudget))
-	return h
+	return h, nil
 }
 
 // configure goes by another configuration from now on.
@@ -173,7 +174,7 @@ func (h *hands) apart(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (h *hands) take(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call, suspect bool) (did bool, err error) {
 	for ctx.Err() == nil {
 		n, err := h.hand.Work(ctx, state.Claim{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Suspect: suspect},
-			func(ctx context.Context, units []state.Unit, settle func(state.Unit)) []state.Unit {
+			func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 				return h.attempt(ctx, c, p, units, settle)
 			})
 		if err != nil || n == 0 {

@@ -15,7 +15,7 @@ const errPaused = "its source is paused; `penstock sources resume` takes it up a
 
 // attempt is one run over the streams of units, under the lease of the pipeline and
 // source: what a `sync` of them does. // Invariant 13
-func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline, units []state.Unit, settle func(state.Unit)) []state.Unit {
+func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	m := &many{app: h.app, conf: c, pipeline: p}
 	u := units[0]
 	if m.paused(ctx, u.Source) {
@@ -24,12 +24,9 @@ func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline
 	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
 	var answered atomic.Bool
 	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle)
-	r, err := m.one(ctx, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, follow: func(e pipeline.Event) {
+	r, err := m.one(ctx, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
-		}
-		if e.Kind == pipeline.EventEnd && e.Report != nil {
-			try.Ended(*e.Report)
 		}
 	}})
 	if ctx.Err() != nil && len(r.Streams) == 0 {

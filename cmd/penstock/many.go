@@ -45,6 +45,7 @@ type many struct {
 	pipeline config.Pipeline
 	flags    syncFlags
 	each     func(fleet.Outcome, pipeline.Report) error // told of each source's end, one at a time; may be nil
+	cancel   context.CancelCauseFunc                    // ends the run, once there is one
 }
 
 // run makes the run, and says how many sources it left out as they are paused.
@@ -64,6 +65,15 @@ func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, p
 		return nil, 0, err
 	}
 	defer done()
+	ledger, err := m.openLedger(ctx)
+	if err != nil {
+		m.log.Warn("what becomes of a run's units is not recorded", "pipeline", m.pipeline.Name, "error", err)
+	} else if ledger != nil {
+		defer ledger.Close()
+	}
+	worker := m.workerName()
+	ctx, m.cancel = context.WithCancelCause(ctx)
+	defer m.cancel(nil)
 	shown := m.show(len(turn))
 	defer shown.close()
 	ended := make(chan ending)
@@ -72,7 +82,7 @@ func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, p
 	budget := pipeline.NewBudget(or(m.byteBudget, room.budget, pipeline.DefaultByteBudget))
 	for i, s := range turn {
 		f := m.flags
-		f.run, f.budget = run, budget
+		f.run, f.budget, f.ledger, f.worker = run, budget, ledger, worker
 		jobs[i] = m.job(s, f, shown, ended)
 	}
 	go func() {
@@ -160,6 +170,14 @@ func (m *many) keepOpen(ctx context.Context) (done func(), err error) {
 		open = append(open, dest)
 	}
 	return done, nil
+}
+
+// openLedger opens the ledger of units for all sources; nil where the run has none.
+func (m *many) openLedger(ctx context.Context) (state.Ledger, error) {
+	if m.flags.options.DryRun || m.conf.State.URL != "" {
+		return nil, nil
+	}
+	return m.stateOf(m.conf).OpenUnits(ctx)
 }
 
 // or is the first that is not 0.

@@ -34,6 +34,9 @@ func (m *many) job(s turn, f syncFlags, shown *sourcesShown, ended chan<- ending
 			shown.event(e)
 		}
 		r, err := m.one(ctx, m.pipeline.Of(s.name), f)
+		if errors.Is(errors.Join(err, r.Err), errCancelled) {
+			m.cancel(errCancelled) // it is the run that was
+		}
 		if errors.Is(context.Cause(ctx), fleet.ErrPutOff) && (err != nil || r.Status != pipeline.StatusComplete) {
 			silent = true
 			return true

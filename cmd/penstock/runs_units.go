@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -16,9 +19,9 @@ import (
 func (a *app) runsUnitsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "units RUN",
-		Short: "what workers make of a run: each source and family of streams, and who has it",
-		Long: `With state in a database, the units that a run was planned into: which are done, who
-is about the others, and when those that wait are tried again.`,
+		Short: "what a run is made of: each source and family of streams, and who has it",
+		Long: `The units that a run was planned into: which are done, who is about the others, and
+when those that wait are tried again. It shows a run that is under way as well.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.showUnits(cmd.Context(), args[0]) },
 	}
@@ -26,17 +29,24 @@ is about the others, and when those that wait are tried again.`,
 
 // showUnits prints the units of a run.
 func (a *app) showUnits(ctx context.Context, run string) error {
-	j, err := a.openUnits(ctx, run, "`penstock runs RUN` shows it")
+	c, err := a.ofRun(run)
 	if err != nil {
 		return err
 	}
-	defer j.Close()
-	units, err := allUnits(ctx, j, run)
+	l, err := a.stateOf(c).ReadUnits(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noUnits(run)
+	}
+	if err != nil {
+		return stateTrouble(err)
+	}
+	defer l.Close()
+	units, err := allUnits(ctx, l, run)
 	if err != nil {
 		return err
 	}
 	if len(units) == 0 {
-		return &failure{err: fmt.Errorf("no units of run %s", run), hint: "those of the last 20 runs of a pipeline are kept", code: exitFailed}
+		return noUnits(run)
 	}
 	out := answer{columns: []arrow.Field{
 		schemas.Field("source", schemas.Text, ""), schemas.Field("streams", schemas.Text, ""), schemas.Field("state", schemas.Text, ""),
@@ -51,20 +61,17 @@ func (a *app) showUnits(ctx context.Context, run string) error {
 	return a.print(printer{form: a.form()}, out)
 }
 
-// openUnits opens the journal that has the units of a run. Those of a state folder
-// have none: instead says what there is to do.
-func (a *app) openUnits(ctx context.Context, run, instead string) (state.Journal, error) {
+// noUnits says that a run has none.
+func noUnits(run string) error {
+	return &failure{err: fmt.Errorf("no units of run %s", run), hint: fmt.Sprintf("those of the last %d runs of a pipeline are kept, of fewer where they have very many", state.KeptUnitRuns), code: exitFailed}
+}
+
+// ofRun is the configuration that says where the state of a run is.
+func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
 	}
-	c, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	if c.State.URL == "" {
-		return nil, usage(instead, "runs of a state folder are made by one process, and have no units")
-	}
-	return a.openJournal(ctx, c)
+	return a.load()
 }
 
 // unlessZero is t as a cell; the zero time has none.

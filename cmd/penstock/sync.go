@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -24,6 +25,9 @@ type syncFlags struct {
 	budget *pipeline.Budget // shared with other runs of this process; nil: its own
 
 	run    string               // its id; "" makes one
+	ledger state.Ledger         // of the run's units, shared with other runs; nil: opened for this one
+	worker string               // who makes the run, in the ledger; "" names one
+	try    *fleet.Attempt       // at units that somebody has claimed; nil: the run plans its own
 	follow func(pipeline.Event) // told what happens instead of the terminal
 	opened func(*sourceClient)  // told what is read, before it is
 }
@@ -106,6 +110,15 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
+	if f.options.DryRun || f.try != nil || c.State.URL != "" {
+		return a.carryOut(ctx, r, f)
+	}
+	return a.recorded(ctx, r, f)
+}
+
+// carryOut makes a run of what was opened for it.
+func (a *app) carryOut(ctx context.Context, r *openedRun, f syncFlags) (pipeline.Report, error) {
+	p := r.pipeline
 	shown, hide := a.follow(r, f)
 	cfg := r.config()
 	if f.options.Backfill == nil {
@@ -114,6 +127,9 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 	cfg.Files, cfg.Turns = a.files(r), a.holds.turnsOf(p.Key())
 	cfg.Run, cfg.Options, cfg.Progress, cfg.ByteBudget = f.run, f.options, shown, cmp.Or(a.byteBudget, cfg.ByteBudget)
 	cfg.Budget = f.budget
+	if f.try != nil {
+		cfg.Progress = func(e pipeline.Event) { shown(e); f.try.Event(e) }
+	}
 	report, err := pipeline.Run(ctx, cfg)
 	hide()
 	if p.Many {

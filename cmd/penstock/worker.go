@@ -45,16 +45,12 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.log = slog.New(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.holds, a.lends = newHolds(), newLends()
-	j, err := a.openJournal(ctx, c)
+	h, err := a.openHands(ctx, c, slots)
 	if err != nil {
 		return err
 	}
 	a.log.Info("working", "slots", slots)
-	err = a.openHands(c, j, slots).work(ctx)
-	if cerr := j.Close(); err == nil && cerr != nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := h.work(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return stoppedBy(ctx)

@@ -50,7 +50,10 @@ func TestServerEndedAtEveryStep(t *testing.T) {
 			require.NoError(t, err)
 			defer j.Close()
 			appendsWhole(t, b, step, arm)
-			unitsWhole(t, j, step, arm)
+			units, err := s.OpenUnits(t.Context())
+			require.NoError(t, err)
+			unitsWhole(t, units, step, arm)
+			slotOnce(t, j, step, arm)
 			arm()
 			l, err := s.Lease(t.Context(), "p", step, time.Minute)
 			require.NoError(t, err)
@@ -77,27 +80,32 @@ func appendsWhole(t *testing.T, b state.Inbox, step string, arm func()) {
 }
 
 // unitsWhole adds, claims and settles a unit with a restart in each.
-func unitsWhole(t *testing.T, j state.Journal, step string, arm func()) {
+func unitsWhole(t *testing.T, l state.Ledger, step string, arm func()) {
 	ctx := t.Context()
 	arm()
-	added, err := j.AddUnits(ctx, []state.Unit{{Run: step, Pipeline: step, Part: "a"}, {Run: step, Pipeline: step, Part: "b"}})
+	added, err := l.AddUnits(ctx, []state.Unit{{Run: step, Pipeline: step, Part: "a"}, {Run: step, Pipeline: step, Part: "b"}})
 	require.NoError(t, err)
 	require.Len(t, added, 2)
 	arm()
 	var mine []state.Unit
 	require.Eventually(t, func() bool { // a claim whose answer was lost runs out
-		mine, err = j.ClaimUnits(ctx, state.Claim{Worker: step, For: 100 * time.Millisecond, Pipeline: step})
+		mine, err = l.ClaimUnits(ctx, state.Claim{Worker: step, For: 100 * time.Millisecond, Pipeline: step})
 		require.NoError(t, err)
 		return len(mine) == 2
 	}, time.Minute, 10*time.Millisecond)
 	arm()
 	mine[0].State = state.UnitDone
-	require.NoError(t, j.SettleUnit(ctx, mine[0]))
-	all, err := j.Units(ctx, state.UnitFilter{Run: step})
+	require.NoError(t, l.SettleUnits(ctx, mine[:1]))
+	all, err := l.Units(ctx, state.UnitFilter{Run: step})
 	require.NoError(t, err)
 	require.Equal(t, []state.UnitState{state.UnitDone, state.UnitRunning}, []state.UnitState{all[0].State, all[1].State})
+}
+
+// slotOnce adds a slot with a restart in it.
+func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
+	ctx := t.Context()
 	due := time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
-	_, err = j.Seen(ctx, step, "@hourly", due.Add(-time.Hour))
+	_, err := j.Seen(ctx, step, "@hourly", due.Add(-time.Hour))
 	require.NoError(t, err)
 	arm()
 	slots, err := j.AddSlots(ctx, step, due, []state.SlotRecord{{Due: due, State: state.SlotWaiting}})

@@ -32,9 +32,8 @@ const (
 
 // What a journal keeps of each pipeline. // Invariant 6
 const (
-	keptSlots    = 5_000
-	keptRuns     = 500
-	keptUnitRuns = 20
+	keptSlots = 5_000
+	keptRuns  = 500
 )
 
 // OpenJournal implements [state.Store]. Any number of processes may have it.

@@ -14,6 +14,27 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
+// ledger is the [state.Ledger] of all processes that share the database.
+type ledger struct{ s *Store }
+
+var _ state.Ledger = ledger{}
+
+// OpenUnits implements [state.Store].
+func (s *Store) OpenUnits(context.Context) (state.Ledger, error) { return ledger{s}, nil }
+
+// ReadUnits implements [state.Store].
+func (s *Store) ReadUnits(context.Context) (state.Ledger, error) { return ledger{s}, nil }
+
+// Close implements [state.Ledger].
+func (ledger) Close() error { return nil }
+
+func (l ledger) change(ctx context.Context, what string, do func(pgx.Tx) error) error {
+	if err := l.s.change(ctx, do); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // unitColumns are what a unit is read from, in the order of unitOf.
 const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
 
@@ -21,14 +42,14 @@ const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, wo
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
 // AddUnits implements [state.Units].
-func (j *journal) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
+func (l ledger) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
 	for _, u := range state.DistinctUnits(units) {
 		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
 		notBefore = append(notBefore, u.NotBefore)
 	}
-	err = j.change(ctx, "add units", func(tx pgx.Tx) error {
+	err = l.change(ctx, "add units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before)
 			SELECT run, pipeline, source, part, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
 			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, n) ORDER BY n
@@ -42,13 +63,14 @@ func (j *journal) AddUnits(ctx context.Context, units []state.Unit) (added []sta
 		}
 		slices.Sort(pipelines)
 		for _, p := range slices.Compact(slices.Clone(pipelines)) { // Invariant 6
-			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run <
-				(SELECT DISTINCT run FROM units WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, p, keptUnitRuns-1)
+			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
+				(SELECT run, row_number() OVER last AS n, sum(count(*)) OVER last AS total FROM units WHERE pipeline = $1 GROUP BY run WINDOW last AS (ORDER BY run DESC)) r
+				WHERE n = 1 OR n <= $2 AND total <= $3)`, p, state.KeptUnitRuns, state.KeptUnits)
 			if err != nil {
 				return err
 			}
 		}
-		return j.s.enqueue(ctx, tx, added)
+		return l.s.enqueue(ctx, tx, added)
 	})
 	return byID(added), err
 }
@@ -64,10 +86,10 @@ const dueUnits = "state IN ('waiting', 'parked') AND not_before <= clock_timesta
 // ClaimUnits implements [state.Units]. What is claimed together is lost together: one
 // moment is that of the whole statement. Two workers never wait for each other: one
 // takes what the other has not.
-func (j *journal) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
-	err = j.change(ctx, "claim units", func(tx pgx.Tx) error {
+func (l ledger) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
+	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
-		if _, err := j.s.revive(ctx, tx); err != nil {
+		if _, err := l.s.revive(ctx, tx); err != nil {
 			return err
 		}
 		if free, err := alone(ctx, tx, c); err != nil || !free {
@@ -111,8 +133,8 @@ func alone(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error)
 }
 
 // BeatUnits implements [state.Units].
-func (j *journal) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
-	err = j.change(ctx, "beat units", func(tx pgx.Tx) error {
+func (l ledger) BeatUnits(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
+	err = l.change(ctx, "beat units", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
 		if err == nil {
 			kept, err = pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -123,27 +145,56 @@ func (j *journal) BeatUnits(ctx context.Context, worker string, ids []int64, d t
 	return kept, err
 }
 
-// SettleUnit implements [state.Units]. To settle a unit twice in the same way is
+// SettleUnits implements [state.Units]. To settle a unit twice in the same way is
 // fine: the first answer may have been lost.
-func (j *journal) SettleUnit(ctx context.Context, u state.Unit) error {
-	return j.change(ctx, fmt.Sprintf("settle unit %d", u.ID), func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE units SET state = $1, broken = 0, not_before = coalesce($2::timestamptz, '-infinity'), ended = CASE WHEN $3 THEN clock_timestamp() END, report = $4
-			WHERE id = $5 AND worker = $6 AND attempt = $7 AND state IN ('running', $1)`,
-			u.State, at(u.NotBefore), u.State.Ended(), []byte(u.Report), u.ID, u.Worker, u.Attempt)
-		switch {
-		case err != nil || tag.RowsAffected() > 0 && u.State.Ended():
-			return err
-		case tag.RowsAffected() == 0:
-			return state.ErrTaken
+func (l ledger) SettleUnits(ctx context.Context, units []state.Unit) error {
+	var ids, attempts []int64
+	var states, workers []string
+	var notBefore []*time.Time
+	var ended []bool
+	var reports [][]byte
+	given := map[int64]state.Unit{}
+	for _, u := range units {
+		given[u.ID] = u
+		ids, attempts, states, workers = append(ids, u.ID), append(attempts, int64(u.Attempt)), append(states, string(u.State)), append(workers, u.Worker)
+		notBefore, ended, reports = append(notBefore, at(u.NotBefore)), append(ended, u.State.Ended()), append(reports, append([]byte{}, u.Report...))
+	}
+	var settled []int64
+	err := l.change(ctx, "settle units", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `UPDATE units SET state = s.state, broken = 0, not_before = coalesce(s.not_before, '-infinity'), ended = CASE WHEN s.ended THEN clock_timestamp() END, report = s.report
+			FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::bool[], $7::bytea[]) AS s(id, attempt, state, worker, not_before, ended, report)
+			WHERE units.id = s.id AND units.worker = s.worker AND units.attempt = s.attempt AND units.state IN ('running', s.state) RETURNING units.id`,
+			ids, attempts, states, workers, notBefore, ended, reports)
+		if err == nil {
+			settled, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}
-		return j.s.enqueue(ctx, tx, []state.Unit{u})
+		if err != nil {
+			return err
+		}
+		var again []state.Unit
+		for _, id := range settled {
+			if u := given[id]; !u.State.Ended() {
+				again = append(again, u)
+			}
+		}
+		return l.s.enqueue(ctx, tx, again)
 	})
+	if err == nil && len(settled) < len(units) {
+		err = fmt.Errorf("settle units: %d of %d: %w", len(units)-len(settled), len(units), state.ErrTaken)
+	}
+	return err
 }
 
+// ofFilter is the condition that a unit is one of a filter, which gives its values.
+const ofFilter = "($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR " + activeUnits + ") AND id > $5"
+
+func valuesOf(f state.UnitFilter) []any { return []any{f.Run, f.Pipeline, f.Source, f.Active, f.After} }
+
 // CancelUnits implements [state.Units].
-func (j *journal) CancelUnits(ctx context.Context, run string) (n int, err error) {
-	err = j.change(ctx, "cancel units", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE run = $1 AND "+activeUnits, run)
+func (l ledger) CancelUnits(ctx context.Context, f state.UnitFilter) (n int, err error) {
+	f.Active = true
+	err = l.change(ctx, "cancel units", func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, "UPDATE units SET state = 'cancelled', ended = clock_timestamp() WHERE "+ofFilter, valuesOf(f)...)
 		n = int(tag.RowsAffected())
 		return err
 	})
@@ -154,18 +205,16 @@ func (j *journal) CancelUnits(ctx context.Context, run string) (n int, err error
 const mostUnits = 1000
 
 // Units implements [state.Units].
-func (j *journal) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
-	err = j.s.look(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, `SELECT `+unitColumns+` FROM units
-			WHERE ($1 = '' OR run = $1) AND ($2 = '' OR pipeline = $2) AND ($3::text IS NULL OR source = $3) AND (NOT $4 OR `+activeUnits+`) AND id > $5
-			ORDER BY id LIMIT $6`, f.Run, f.Pipeline, f.Source, f.Active, f.After, cmp.Or(f.Limit, mostUnits))
+func (l ledger) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
+	err = l.s.look(ctx, func(pool *pgxpool.Pool) error {
+		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read journal: %w", err)
+		return nil, fmt.Errorf("read units: %w", err)
 	}
 	return units, nil
 }

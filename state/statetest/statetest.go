@@ -41,6 +41,7 @@ func Run(t *testing.T, r Rig) {
 		"units that end their worker are given up":  unitsBroken,
 		"units park and are cancelled":              unitsParkAndCancel,
 		"units are forgotten":                       unitsForgotten,
+		"units are forgotten where they are many":   unitsForgottenMany,
 		"sources are paused for all":                sourcesPause,
 		"sources have a record each":                sourcesRecords,
 		"sources are thousands":                     sourcesMany,

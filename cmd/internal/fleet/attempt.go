@@ -13,7 +13,7 @@ import (
 // whoever takes those over does not read it again. It is safe for concurrent use.
 type Attempt struct {
 	redact func(string) string
-	settle func(state.Unit)
+	settle func(...state.Unit)
 	began  time.Time
 	places int // destinations that tell of each stream
 
@@ -26,15 +26,21 @@ type Attempt struct {
 // NewAttempt begins an attempt at units whose streams go to so many places. settle
 // is told of those that are settled before its end. Texts go through redact before
 // they are kept.
-func NewAttempt(units []state.Unit, places int, redact func(string) string, settle func(state.Unit)) *Attempt {
+func NewAttempt(units []state.Unit, places int, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
 		redact: redact, settle: settle, began: time.Now(), places: places,
 		left: append([]state.Unit(nil), units...), ends: map[string][]pipeline.StreamReport{},
 	}
 }
 
-// Ended takes note of the end of a stream in one place.
-func (a *Attempt) Ended(r pipeline.StreamReport) {
+// Event takes note of what happens: of the ends of streams, in each place.
+func (a *Attempt) Event(e pipeline.Event) {
+	if e.Kind == pipeline.EventEnd && e.Report != nil {
+		a.ended(*e.Report)
+	}
+}
+
+func (a *Attempt) ended(r pipeline.StreamReport) {
 	if u, ok := a.take(r); ok {
 		a.settle(u)
 	}

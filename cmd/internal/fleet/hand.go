@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -25,7 +24,15 @@ type Hand struct {
 	Units state.Units
 	Name  string        // of the worker, unlike that of any other
 	Life  time.Duration // units are its own so long without a sign of life; 0: DefaultLife
+	// Alone says that nobody else can have its units while this process lives, as
+	// something else than the store keeps them for it. A store that gives no answer
+	// then ends no attempt.
+	Alone bool
 }
+
+// settleEvery is how often what an attempt has settled before its end is written
+// down: all of it at once.
+const settleEvery = time.Second
 
 // settleGrace is what an attempt has left, once it is to stop, to write down what
 // has become of it. // Invariant 15
@@ -36,7 +43,7 @@ const settleGrace = time.Second
 // from any goroutine, and does not return. What do's context says is over must stop.
 // Work returns how many units were claimed: 0 where there were none. That a unit is
 // no longer the worker's is no error: whoever has it settles it.
-func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(state.Unit)) []state.Unit) (int, error) {
+func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
 	}
@@ -51,42 +58,67 @@ func (h Hand) Work(ctx context.Context, c state.Claim, do func(ctx context.Conte
 		g.left[u.ID] = true
 	}
 	limited, cancel := context.WithCancelCause(ctx)
-	beating := make(chan struct{})
-	go func() {
-		defer close(beating)
-		g.beat(limited, asked, cancel)
-	}()
-	settled := do(limited, units, func(u state.Unit) { g.settle(ctx, u) })
+	var beside sync.WaitGroup
+	beside.Go(func() { g.beat(limited, asked, cancel) })
+	beside.Go(func() { g.flush(limited) })
+	settled := do(limited, units, g.settle)
 	cancel(nil)
-	<-beating
-	for _, u := range settled {
-		g.settle(ctx, u)
-	}
-	return len(units), errors.Join(g.errs...)
+	beside.Wait()
+	g.settle(settled...)
+	return len(units), g.write(ctx)
 }
 
 // grip is a hand's hold on units that it has claimed.
 type grip struct {
 	hand Hand
 
-	mu   sync.Mutex
-	left map[int64]bool // units that are not settled
-	errs []error
+	mu      sync.Mutex
+	left    map[int64]bool // units that are not settled
+	settled []state.Unit   // and not written down
 }
 
-// settle writes down what has become of a unit. From then on it gets no sign of
-// life: if this fails, others take it over.
-func (g *grip) settle(ctx context.Context, u state.Unit) {
+// settle takes note of what has become of units. From then on they get no sign of
+// life: if that cannot be written down in time, others take them over.
+func (g *grip) settle(units ...state.Unit) {
 	g.mu.Lock()
-	delete(g.left, u.ID)
+	defer g.mu.Unlock()
+	for _, u := range units {
+		delete(g.left, u.ID)
+	}
+	g.settled = append(g.settled, units...)
+}
+
+// flush writes down what is settled, every now and then, until ctx ends.
+func (g *grip) flush(ctx context.Context) {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = g.write(ctx) // what is left over is tried again, at last by Work
+		}
+	}
+}
+
+// write writes down what is settled by now. It belongs to one goroutine at a time.
+func (g *grip) write(ctx context.Context) error {
+	g.mu.Lock()
+	units := g.settled
 	g.mu.Unlock()
+	if len(units) == 0 {
+		return nil
+	}
 	late, done := pipeline.WithGrace(ctx, settleGrace)
 	defer done()
-	if err := g.hand.Units.SettleUnit(late, u); err != nil && !errors.Is(err, state.ErrTaken) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.errs = append(g.errs, fmt.Errorf("settle unit %d: %w", u.ID, err))
+	if err := g.hand.Units.SettleUnits(late, units); err != nil && !errors.Is(err, state.ErrTaken) {
+		return err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.settled = g.settled[len(units):]
+	return nil
 }
 
 // held are the units that are not settled.
@@ -98,11 +130,15 @@ func (g *grip) held() []int64 {
 
 // beat gives signs of life until ctx ends, and ends it once the units are no
 // longer the worker's: by this process's own clock, a margin before the store
-// gives them to another. // Invariant 13
+// gives them to another, unless it cannot. // Invariant 13
 func (g *grip) beat(ctx context.Context, asked time.Time, lost context.CancelCauseFunc) {
 	life := g.hand.Life
 	for {
-		left := time.Until(asked.Add(life - life/6))
+		end := asked.Add(life - life/6)
+		if g.hand.Alone {
+			end = time.Now().Add(life)
+		}
+		left := time.Until(end)
 		if left <= 0 {
 			lost(ErrUnitsLost)
 			return
@@ -113,7 +149,7 @@ func (g *grip) beat(ctx context.Context, asked time.Time, lost context.CancelCau
 		case <-time.After(min(life/6, left)):
 		}
 		now := time.Now()
-		limited, cancel := context.WithDeadline(ctx, asked.Add(life-life/6))
+		limited, cancel := context.WithDeadline(ctx, end)
 		kept, err := g.hand.Units.BeatUnits(limited, g.hand.Name, g.held(), life)
 		cancel()
 		switch {

@@ -54,14 +54,26 @@ func (l *ledger) BeatUnits(_ context.Context, _ string, ids []int64, _ time.Dura
 	return kept, nil
 }
 
-func (l *ledger) SettleUnit(_ context.Context, u state.Unit) error {
+func (l *ledger) SettleUnits(_ context.Context, units []state.Unit) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken[u.ID] {
-		return state.ErrTaken
+	if l.down != nil {
+		return l.down
 	}
-	l.units[u.ID-1] = u
-	return nil
+	for _, u := range units {
+		if l.taken[u.ID] {
+			err = state.ErrTaken
+			continue
+		}
+		l.units[u.ID-1] = u
+	}
+	return err
+}
+
+func (l *ledger) set(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
 }
 
 func newLedger(parts ...string) *ledger {
@@ -81,16 +93,18 @@ func TestHandSettlesEarly(t *testing.T) {
 		ended := func(stream, to string, s pipeline.Status) pipeline.StreamReport {
 			return pipeline.StreamReport{Stream: stream, Destination: to, Status: s, Requests: 2}
 		}
-		n, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, settle func(state.Unit)) []state.Unit {
+		n, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 			a := NewAttempt(units, 2, strings.Clone, settle)
 			for _, r := range []pipeline.StreamReport{
 				ended("a", "x", pipeline.StatusComplete), ended("a", "y", pipeline.StatusComplete), ended("a.child", "x", pipeline.StatusComplete),
 				ended("c", "x", pipeline.StatusComplete), ended("c", "y", pipeline.StatusFailed),
 			} {
-				a.Ended(r)
+				a.ended(r)
 			}
 			require.Equal(t, state.UnitRunning, l.units[0].State, "a place is missing")
-			a.Ended(ended("a.child", "y", pipeline.StatusComplete))
+			a.ended(ended("a.child", "y", pipeline.StatusComplete))
+			time.Sleep(settleEvery)
+			synctest.Wait()
 			require.Equal(t, state.UnitDone, l.units[0].State)
 			require.Len(t, ReportOf(l.units[0]).Streams, 4)
 			require.Equal(t, 4, ReportOf(l.units[0]).Requests)
@@ -119,7 +133,7 @@ func TestHandLosesUnits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLedger("a", "b")
 				h := Hand{Units: l, Name: "w", Life: 6 * time.Second}
-				_, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, _ func(state.Unit)) []state.Unit {
+				_, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, _ func(...state.Unit)) []state.Unit {
 					time.Sleep(3 * time.Second)
 					require.NoError(t, ctx.Err())
 					l.mu.Lock()
@@ -131,8 +145,35 @@ func TestHandLosesUnits(t *testing.T) {
 					require.LessOrEqual(t, time.Since(begun), 5*time.Second, "before another may have them")
 					return units
 				})
-				require.NoError(t, err)
+				require.ErrorIs(t, err, l.down, "what has become of them is not written down")
 			})
 		})
 	}
+}
+
+// Where nobody else can have its units an attempt goes on without the store, and
+// what it settled meanwhile is written down once that is back; it ends where they
+// are cancelled.
+func TestHandAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger("a", "b")
+		h := Hand{Units: l, Name: "w", Life: 6 * time.Second, Alone: true}
+		_, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
+			l.set(func() { l.down = errors.New("not there") })
+			done := units[0]
+			done.State = state.UnitDone
+			settle(done)
+			time.Sleep(time.Hour)
+			require.NoError(t, ctx.Err())
+			l.set(func() { l.down = nil })
+			time.Sleep(settleEvery)
+			synctest.Wait()
+			require.Equal(t, state.UnitDone, l.units[0].State)
+			l.set(func() { l.taken[2] = true })
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), ErrUnitsLost)
+			return units[1:]
+		})
+		require.NoError(t, err)
+	})
 }

@@ -41,12 +41,7 @@ func joined(run, name string, units []state.Unit) pipeline.Report {
 		rep := ReportOf(u)
 		r.Requests += rep.Requests
 		r.Started, r.Ended = earlier(r.Started, u.Started), later(r.Ended, u.Ended)
-		for _, s := range rep.Streams {
-			if text := rep.Words[s.Stream]; text != "" {
-				s.Err = errors.New(text)
-			}
-			r.Streams = append(r.Streams, s)
-		}
+		r.Streams = append(r.Streams, rep.streams()...)
 		switch {
 		case u.State == state.UnitCancelled:
 			r.Status = pipeline.StatusStopped

@@ -57,7 +57,21 @@ func ReportOf(u state.Unit) (r UnitReport) {
 	if u.State == state.UnitFailed && u.Broken >= state.MostBroken {
 		r.Status, r.Why = pipeline.StatusFailed, fmt.Sprintf("given up: its worker ended without a word %d times in the middle of it, at last %s; the log of the system may say why (memory?)", u.Broken, u.Worker)
 	}
+	if u.State == state.UnitCancelled && r.Why == "" {
+		r.Why = "cancelled, or its process has ended without a word"
+	}
 	return r
+}
+
+// streams are those of the report, with the words that they met.
+func (rep UnitReport) streams() []pipeline.StreamReport {
+	all := slices.Clone(rep.Streams)
+	for i, s := range all {
+		if text := rep.Words[s.Stream]; text != "" {
+			all[i].Err = errors.New(text)
+		}
+	}
+	return all
 }
 
 // How often a unit is tried that fails, and when again. // Invariant 15

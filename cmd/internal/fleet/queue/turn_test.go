@@ -27,6 +27,7 @@ type bench struct {
 	*testing.T
 	store   *postgres.Store
 	journal state.Journal
+	units   state.Ledger
 	begun   chan held // each source that a worker has begun
 	order   []string  // of the sources, as "pipeline source"
 	under   []held    // the oldest first
@@ -50,7 +51,9 @@ func newBench(t *testing.T) *bench {
 	j, err := s.OpenJournal(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
-	return &bench{T: t, store: s, journal: j, begun: make(chan held)}
+	units, err := s.OpenUnits(t.Context())
+	require.NoError(t, err)
+	return &bench{T: t, store: s, journal: j, units: units, begun: make(chan held)}
 }
 
 // plan adds a run of a pipeline with so many sources of two units each.
@@ -63,7 +66,7 @@ func (b *bench) plan(pipeline, cause string, sources int) {
 			units = append(units, state.Unit{Run: "run of " + pipeline, Pipeline: pipeline, Source: fmt.Sprint(i), Part: part})
 		}
 	}
-	added, err := b.journal.AddUnits(b.Context(), units)
+	added, err := b.units.AddUnits(b.Context(), units)
 	require.NoError(b, err)
 	require.Len(b, added, len(units))
 }
@@ -94,7 +97,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 
 // do is what a worker does of a source: nothing until the test lets it go on.
 func (b *bench) do(ctx context.Context, worker string, c queue.Call) (bool, time.Duration, error) {
-	units, err := b.journal.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
+	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
 	if err != nil || len(units) == 0 {
 		return false, 0, err
 	}
@@ -109,11 +112,11 @@ func (b *bench) do(ctx context.Context, worker string, c queue.Call) (bool, time
 	case <-ctx.Done():
 		return true, 0, nil
 	}
-	for _, u := range units {
-		u.State = state.UnitDone
-		if err := b.journal.SettleUnit(ctx, u); err != nil {
-			return true, 0, err
-		}
+	for i := range units {
+		units[i].State = state.UnitDone
+	}
+	if err := b.units.SettleUnits(ctx, units); err != nil {
+		return true, 0, err
 	}
 	return true, 0, nil
 }
@@ -178,7 +181,7 @@ func TestTurns(t *testing.T) {
 	slices.Sort(seen)
 	require.Len(t, slices.Compact(seen), 18, "each once: %q", b.order)
 	require.Eventually(t, func() bool {
-		left, err := b.journal.Units(t.Context(), state.UnitFilter{Active: true})
+		left, err := b.units.Units(t.Context(), state.UnitFilter{Active: true})
 		return err == nil && len(left) == 0
 	}, time.Minute, 10*time.Millisecond)
 	for _, e := range end {
