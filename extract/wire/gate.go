@@ -66,10 +66,6 @@ type gate struct {
 	outages  int64 // closings by failures since one passed
 }
 
-// probeWait is how long others wait for the request of another process that goes
-// ahead: it may have ended with that.
-const probeWait = 5 * time.Second
-
 // refused closes the gate after a 429 which asked to wait for retry. It
 // reports false for the late answers to requests that went out together with
 // one that has closed it already.

@@ -34,8 +34,9 @@ type Governor struct {
 	joined   time.Time     // the book of file; zero: not yet
 	broken   error         // the file could not be written: what it says is not true any more
 	inFlight int
-	unsent   int64 // of them, those that have not gone out
-	lapses   int   // times that the others have taken this process for dead
+	unsent   int64   // of them, those that have not gone out
+	lapses   int     // times that the others have taken this process for dead
+	ahead    instant // until then the request that went ahead from here is waited for
 	waiting  string
 }
 
@@ -146,9 +147,13 @@ func (g *Governor) decide(b *book, now instant, longest time.Duration) (*slot, t
 		g.waiting = b.gate.reason.String()
 		return nil, wait, nil
 	}
-	if g.inFlight >= b.ceiling.most() || b.gate.probing && (g.inFlight > 0 || g.fleet == nil && now.before(b.gate.probe)) {
+	if g.inFlight >= b.ceiling.most() {
 		g.waiting = "answers outstanding"
 		return nil, time.Minute, nil // done wakes us sooner
+	}
+	if wait := g.behind(b, now); wait > 0 {
+		g.waiting = "answers outstanding"
+		return nil, wait, nil // ditto
 	}
 	if g.fleet != nil {
 		ok, wait, err := g.token(now, longest)
@@ -191,7 +196,8 @@ func (g *Governor) give(b *book, now instant, counted int) *slot {
 	}
 	b.next = b.next.add(b.ceiling.interval())
 	if b.gate.probing {
-		b.gate.probe = now.add(probeWait)
+		g.ahead = now.add(probeWait)
+		b.gate.probe = g.ahead
 	}
 	if g.fleet == nil { // else the ledger counts
 		b.ceiling.sent(now)

@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// hanging is a server of many workspaces, some of which never answer, that refuses
+// everybody once.
+type hanging struct {
+	refuseAt time.Time
+
+	mu      sync.Mutex
+	refused time.Time
+	passed  bool        // something has, since
+	ahead   []time.Time // what came before that, once the gate was open
+}
+
+// arrive is how a request is answered: false for not at all.
+func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if h.refused.IsZero() && !now.Before(h.refuseAt) {
+		h.refused = now
+		return http.StatusTooManyRequests, http.Header{"Retry-After": {"30"}}, true
+	}
+	opened := !h.refused.IsZero() && now.Sub(h.refused) >= 30*time.Second
+	if opened && !h.passed {
+		h.ahead = append(h.ahead, now)
+	}
+	if hangs {
+		return 0, nil, false
+	}
+	h.passed = h.passed || opened
+	return http.StatusOK, http.Header{}, true
+}
+
+// ask is a request of a workspace, which gives up after an hour without an answer.
+func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
+	s, err := g.acquire(t.Context(), 2*time.Hour)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.done()
+	s.wrote()
+	time.Sleep(50 * time.Millisecond)
+	status, header, ok := h.arrive(hangs)
+	if !ok {
+		time.Sleep(time.Hour)
+		s.lost()
+		return
+	}
+	s.answered(&http.Response{StatusCode: status, Header: header})
+}
+
+// TestProbeHangs lets requests that never come to an answer hold the others of their
+// credential for no longer than each of them is waited for, wherever the budget is
+// kept; and still one goes ahead at a time. // Invariant 4
+func TestProbeHangs(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		fleet, governors := rapid.Bool().Draw(rt, "fleet"), rapid.IntRange(1, 3).Draw(rt, "governors")
+		hang := rapid.SliceOfN(rapid.Bool(), 3, 9).Draw(rt, "hang")
+		at := time.Duration(rapid.IntRange(0, 3000).Draw(rt, "at")) * time.Millisecond
+		bubble(t, func(t *testing.T) {
+			h := &hanging{refuseAt: time.Now().Add(at)}
+			var all []*Governor
+			d := newDesk(2 * time.Millisecond)
+			for range governors {
+				if fleet {
+					all = append(all, joinFleet(t, d, Budget{Rate: Rate{100, time.Second}}))
+				} else if len(all) == 0 {
+					all = append(all, NewGovernor(Budget{Rate: Rate{100, time.Second}}))
+				}
+			}
+			begun, hangs := time.Now(), 0
+			var sound, rest sync.WaitGroup
+			for i, bad := range hang {
+				g := all[i%len(all)]
+				if bad {
+					hangs++
+					rest.Go(func() { time.Sleep(time.Duration(i) * 300 * time.Millisecond); h.ask(t, g, true) })
+					continue
+				}
+				sound.Go(func() {
+					for range 8 {
+						h.ask(t, g, false)
+						time.Sleep(500 * time.Millisecond)
+					}
+				})
+			}
+			sound.Wait()
+			took := time.Since(begun)
+			rest.Wait()
+			for i := 1; i < len(h.ahead); i++ {
+				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one goes ahead at a time")
+			}
+			// In the gate once, and behind each that hangs.
+			require.LessOrEqual(t, took, 40*time.Second+time.Duration(hangs+1)*(probeWait+time.Second), "%v", hang)
+			for _, g := range all {
+				require.NoError(t, g.Close())
+			}
+		})
+	})
+}
+
+// TestProbeHangsOverHTTP has the request that goes ahead after a refusal hang: others
+// are answered long before it gives up.
+func TestProbeHangsOverHTTP(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		refused := false
+		var mu sync.Mutex
+		c := imagine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			first := !refused
+			refused = true
+			mu.Unlock()
+			switch {
+			case first:
+				w.Header().Set("Retry-After", "2")
+				w.WriteHeader(http.StatusTooManyRequests)
+			case strings.HasSuffix(r.URL.Path, "/a"):
+				<-release
+				good(w, r)
+			default:
+				good(w, r)
+			}
+		}), func(o *Options) { o.Timeouts.Header, o.Timeouts.Total = time.Hour, time.Hour })
+		read := func(path string) {
+			resp, err := c.Read(t.Context(), Request{Path: path})
+			if err != nil {
+				t.Error(path, err)
+				return
+			}
+			resp.Release()
+		}
+		begun := time.Now()
+		var hung, others sync.WaitGroup
+		hung.Go(func() { read("/a") }) // refused, and goes ahead then
+		time.Sleep(2100 * time.Millisecond)
+		for _, path := range []string{"/b", "/c", "/d"} {
+			others.Go(func() { read(path) })
+		}
+		others.Wait()
+		require.Less(t, time.Since(begun), time.Minute)
+		close(release)
+		hung.Wait()
+	})
+}
