@@ -29,6 +29,8 @@ type hands struct {
 	busy map[string]bool // pipeline and source of what is under way
 	left map[string]bool // and host, of what was said to be for others
 	room quarters
+
+	places map[string]*fleet.Places // by queue
 }
 
 // defaultSlots is how many sources a process works on at once.
@@ -48,6 +50,10 @@ func (a *app) openHands(ctx context.Context, c *config.Config, slots int) (*hand
 	h := &hands{
 		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
 		hand: fleet.Hand{Units: ledger, Name: a.workerName(), Life: a.life},
+	}
+	h.places = map[string]*fleet.Places{}
+	for name, width := range queue.Widths(slots) {
+		h.places[name] = fleet.NewPlaces(fleet.Pool{Width: width})
 	}
 	var room int64
 	for _, p := range c.Pipelines {
@@ -78,7 +84,7 @@ func (h *hands) work(ctx context.Context) error {
 		return stateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Every: h.life / 6,
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Drain: h.drain, Every: h.life / 6,
 		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
 	}.Run(ctx)
 }
@@ -107,41 +113,6 @@ func (h *hands) run(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// How soon a call comes again that could not be answered.
-const (
-	unknownPause = time.Minute     // this process's configuration does not have the pipeline
-	busyPause    = 2 * time.Second // another run of the source is under way here
-	rereadPause  = 10 * time.Second
-	ownerPause   = 3 * time.Second // it is for the host that has what it writes to
-)
-
-// answer does the units that a call is about, as far as they wait and may be done
-// here.
-func (h *hands) answer(ctx context.Context, call queue.Call) (did bool, pause time.Duration, err error) {
-	c, p, ok := h.known(call)
-	if !ok {
-		h.log.Warn("a run of a pipeline or source that the configuration here does not have; left to other workers",
-			"pipeline", call.Pipeline, "source", call.Source, "run", call.Run)
-		return false, unknownPause, nil
-	}
-	if pause, err := h.elsewhere(ctx, c, p); pause > 0 || err != nil {
-		return false, pause, err
-	}
-	if !h.begin(p.Key()) {
-		return false, busyPause, nil
-	}
-	defer h.end(p.Key())
-	if !h.room.enter() {
-		return false, busyPause, nil
-	}
-	did, err = h.beside(ctx, c, p, call)
-	if err != nil || ctx.Err() != nil {
-		return did, 0, err
-	}
-	more, err := h.apart(ctx, c, p, call)
-	return did || more, 0, err
-}
-
 // pipelines are the names of those that the configuration here has.
 func (h *hands) pipelines() []string {
 	h.mu.Lock()
@@ -151,38 +122,6 @@ func (h *hands) pipelines() []string {
 		names[i] = p.Name
 	}
 	return names
-}
-
-// beside does units that may be done together with others, and leaves its place.
-func (h *hands) beside(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call) (did bool, err error) {
-	defer h.room.leave()
-	return h.take(ctx, c, p, call, false)
-}
-
-// apart does units that may be what ends their worker, one by one, while nothing
-// else is under way here.
-func (h *hands) apart(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call) (did bool, err error) {
-	waits, err := h.suspects(ctx, call)
-	if err != nil || !waits || !h.room.clear() {
-		return false, err
-	}
-	defer h.room.open()
-	return h.take(ctx, c, p, call, true)
-}
-
-// take makes attempts at what a call is about until nothing of it is left to begin.
-func (h *hands) take(ctx context.Context, c *config.Config, p config.Pipeline, call queue.Call, suspect bool) (did bool, err error) {
-	for ctx.Err() == nil {
-		n, err := h.hand.Work(ctx, state.Claim{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Suspect: suspect},
-			func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
-				return h.attempt(ctx, c, p, units, settle)
-			})
-		if err != nil || n == 0 {
-			return did, err
-		}
-		did = true
-	}
-	return did, nil
 }
 
 // suspects reports whether a unit of a call's source waits that may be what ends its

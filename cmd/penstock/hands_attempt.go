@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
@@ -14,8 +14,10 @@ import (
 const errPaused = "its source is paused; `penstock sources resume` takes it up again"
 
 // attempt is one run over the streams of units, under the lease of the pipeline and
-// source: what a `sync` of them does. // Invariant 13
-func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline, units []state.Unit, settle func(...state.Unit)) []state.Unit {
+// source: what a `sync` of them does. Where its source is silent for so long that it
+// has to make room for others, what it has committed stays. // Invariant 13
+func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
+	h, c, p := w.hands, w.conf, w.pipeline
 	m := &many{app: h.app, conf: c, pipeline: p}
 	u := units[0]
 	if m.paused(ctx, u.Source) {
@@ -23,22 +25,36 @@ func (h *hands) attempt(ctx context.Context, c *config.Config, p config.Pipeline
 	}
 	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
 	var answered atomic.Bool
+	round := fleet.Round(units)
+	if u.Suspect() {
+		round = fleet.LastRound
+	}
+	asking, end := w.place.Begin(ctx, round)
 	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle)
-	r, err := m.one(ctx, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
+	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
+			w.place.Beat()
 		}
 	}})
+	late, off := end()
+	if off = off && (err != nil || r.Status != pipeline.StatusComplete); off {
+		r.Status, err = pipeline.StatusStopped, nil
+	}
 	if ctx.Err() != nil && len(r.Streams) == 0 {
 		r.Status = pipeline.StatusStopped
 	}
 	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
 	if o := fleet.NewTally(u.Run, p.Name).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
-		if err := h.keepSources(ctx, c, []state.SourceRecord{m.record(u.Run, o, !answered.Load())}); err != nil {
+		if err := h.keepSources(ctx, c, []state.SourceRecord{m.record(u.Run, o, round > 0 || !answered.Load())}); err != nil {
 			h.log.Warn("what became of a source is not recorded", "source", u.Source, "error", err)
 		}
 	}
-	return try.Settle(r, err, h.final(ctx, err))
+	settled := try.Settle(r, err, h.final(ctx, err))
+	if off {
+		settled = fleet.PutOff(settled, late, time.Now())
+	}
+	return settled
 }
 
 // paused reports whether a source is paused. Where that cannot be told it is read:

@@ -24,37 +24,3 @@ func (p *pace) late(patience time.Duration) time.Duration {
 	}
 	return min(patience, max(patience/8, 2*p.mean+4*p.miss))
 }
-
-// What is known of jobs that wait for their first answer.
-const (
-	lately     = 16       // of so many jobs
-	leastShare = 1. / 16. // counts for something, however many are silent
-)
-
-// beat takes note of an answer.
-func (s *shift) beat(t *task) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if t.answered {
-		s.gaps.took(now.Sub(t.last))
-	} else {
-		s.first.took(now.Sub(t.began))
-	}
-	t.answered, t.last = true, now
-	s.judge(t)
-}
-
-// judge counts, once, whether a job was answered: where it was, where its answer
-// is overdue, and where it ended without one. s.mu is held.
-func (s *shift) judge(t *task) {
-	if t.judged {
-		return
-	}
-	t.judged = true
-	got := 0.
-	if t.answered {
-		got = 1
-	}
-	s.share = max(leastShare, s.share+(got-s.share)/lately)
-}

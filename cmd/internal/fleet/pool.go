@@ -10,8 +10,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"math"
-	"sync"
 	"time"
 )
 
@@ -68,27 +66,21 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 		if s.left == 0 && s.leaving == 0 {
 			break
 		}
-		s.putOff()
+		s.putOff(s.round())
 		s.await(ctx)
 	}
 	return s.begun
 }
 
-// shift is one call of Run. What mu does not guard belongs to that goroutine.
+// shift is one call of Run. What the floor's lock does not guard belongs to that
+// goroutine.
 type shift struct {
-	Pool
-	lines   [lastRound + 1]line // of tasks that have not begun, or shall again
-	left    int                 // tasks in lines
-	begun   int
-	leaving int            // tasks under way that were put off
-	busy    map[string]int // jobs under way by source
-	active  map[*task]bool
-	ended   chan *task
-
-	mu    sync.Mutex
-	first pace    // how long sources take for their first answer
-	gaps  pace    // and between answers
-	share float64 // of the jobs begun lately, those that were answered
+	*floor
+	lines [lastRound + 1]line // of tasks that have not begun, or shall again
+	left  int                 // tasks in lines
+	begun int
+	busy  map[string]int // jobs under way by source
+	ended chan *task
 }
 
 // Rounds. A job begins in the first, or in the second where its source was silent
@@ -98,32 +90,17 @@ const (
 	lastRound   = 2
 )
 
-// task is a job and what became of it. The fields below mu belong to the shift's.
+// task is a job and what became of it.
 type task struct {
 	Job
-	round  int
-	tried  bool // it has begun before
-	cancel context.CancelCauseFunc
-	off    bool // it was put off
-	again  bool // and is to begin anew
-
-	began, last time.Time // last: when its source last answered
-	answered    bool
-	judged      bool // whether it is answered counts already
+	stay
+	tried bool // it has begun before
+	again bool // it was put off, and is to begin anew
 }
 
 func newShift(p Pool, jobs []Job) *shift {
-	if p.Width <= 0 {
-		p.Width = DefaultWidth
-	}
-	if p.Most < p.Width {
-		p.Most = 4 * p.Width
-	}
 	p.Each = max(p.Each, 1)
-	if p.Patience <= 0 {
-		p.Patience = DefaultPatience
-	}
-	s := &shift{Pool: p, busy: map[string]int{}, active: map[*task]bool{}, ended: make(chan *task), share: 1}
+	s := &shift{floor: newFloor(p), busy: map[string]int{}, ended: make(chan *task)}
 	for _, j := range jobs {
 		t := &task{Job: j}
 		if j.Silent {
@@ -155,14 +132,14 @@ func (s *shift) start(ctx context.Context, t *task) {
 	if !t.tried {
 		s.begun++
 	}
-	ctx, t.cancel = context.WithCancelCause(ctx)
-	now := time.Now()
-	t.tried, t.off, t.again, t.began, t.last, t.answered, t.judged = true, false, false, now, now, false, false
+	t.stay = stay{round: t.round}
+	s.active[&t.stay] = true
+	ctx = s.begin(ctx, &t.stay)
+	t.tried, t.again = true, false
 	s.busy[t.Source]++
-	s.active[t] = true
 	go func() {
 		defer func() { s.ended <- t }()
-		t.again = t.Run(ctx, func() { s.beat(t) })
+		t.again = t.Run(ctx, func() { s.beat(&t.stay) })
 	}()
 }
 
@@ -171,14 +148,15 @@ func (s *shift) start(ctx context.Context, t *task) {
 func (s *shift) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {
-		t := time.NewTimer(s.Patience / 16)
+		t := time.NewTimer(s.look())
 		defer t.Stop()
 		look = t.C
 	}
 	select {
 	case t := <-s.ended:
+		off := t.off
 		s.end(t)
-		if t.off && t.again {
+		if off && t.again {
 			s.queue(t)
 		}
 	case <-look:
@@ -194,88 +172,10 @@ func (s *shift) drain() {
 }
 
 func (s *shift) end(t *task) {
-	t.cancel(nil)
-	delete(s.active, t)
+	s.leave(&t.stay)
 	if s.busy[t.Source]--; s.busy[t.Source] == 0 {
 		delete(s.busy, t.Source)
 	}
-	if t.off {
-		s.leaving--
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.judge(t)
-}
-
-// wanted is how much of the width nobody uses.
-func (s *shift) wanted() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	free := float64(s.Width)
-	for t := range s.active {
-		switch silent := time.Since(t.last); {
-		case t.answered && silent <= s.gaps.late(s.Patience):
-			free--
-		case !t.answered && silent <= s.first.late(s.Patience):
-			free -= s.share
-		case !t.answered:
-			s.judge(t)
-		}
-	}
-	return free
-}
-
-// room reports whether another job may begin.
-func (s *shift) room() bool {
-	if len(s.active) >= s.Most {
-		return false
-	}
-	free := s.wanted()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return free >= s.share
-}
-
-// longSilence, in patiences, is how long a source that has answered is silent
-// before its job, which has work under way, is put off.
-const longSilence = 5
-
-// putOff ends jobs that wait for their sources in the places of those that could
-// begin: of those whose source has not answered the one that waits for longest,
-// else of the others. // Invariant 15
-func (s *shift) putOff() {
-	if len(s.active) < s.Most {
-		return
-	}
-	for n := int(math.Ceil(s.wanted())); s.leaving < n; {
-		t, round := s.silent()
-		if t == nil {
-			return
-		}
-		s.leaving++
-		t.off, t.round = true, round
-		t.cancel(ErrPutOff)
-	}
-}
-
-// silent is the job to be put off next, and into which round; nil for none. No
-// job makes room for one that would come after it.
-func (s *shift) silent() (found *task, into int) {
-	waiting := s.round()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for t := range s.active {
-		late, round := s.first.late(s.Patience), lastRound
-		if t.answered {
-			late, round = longSilence*s.Patience, t.round+1
-		}
-		switch {
-		case t.off || t.round == lastRound || waiting >= round || time.Since(t.last) <= late:
-		case found == nil || found.answered && !t.answered || found.answered == t.answered && t.last.Before(found.last):
-			found, into = t, round
-		}
-	}
-	return found, into
 }
 
 // round is the first round that somebody waits in.

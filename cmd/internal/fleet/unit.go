@@ -42,6 +42,7 @@ type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
 	Why      string                  `json:"why,omitempty"` // it is not complete
 	Failures int                     `json:"failures,omitempty"`
+	Round    int                     `json:"round,omitempty"` // that it was put off into: others go before it
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
 	Requests int                     `json:"requests,omitempty"` // of the attempt, in the first of the units that it was about
@@ -98,7 +99,7 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	}
 	settled := make([]state.Unit, len(units))
 	for i, u := range units {
-		rep := UnitReport{Failures: ReportOf(u).Failures, Started: r.Started, Ended: r.Ended, Words: map[string]string{}}
+		rep := UnitReport{Failures: ReportOf(u).Failures, Round: ReportOf(u).Round, Started: r.Started, Ended: r.Ended, Words: map[string]string{}}
 		if i == 0 {
 			rep.Requests = r.Requests
 		}

@@ -27,6 +27,9 @@ const (
 	Deltas = "deltas"
 )
 
+// Widths are how many sources a worker of so many slots is at in each queue.
+func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
+
 // refresh is the cause of a run, as its record has it, that goes to Deltas.
 const refresh = "refresh"
 
@@ -40,7 +43,7 @@ type Call struct {
 	Source   string `json:"source"`
 	Part     string `json:"part"`
 
-	queue string // that it came through
+	Queue string `json:"-"` // that it came through
 }
 
 // Kind implements [river.JobArgs].

@@ -40,11 +40,12 @@ ORDER BY busy + place, begun NULLS FIRST, since, first`
 // for its own source at last. Which process has planned something, or first, does
 // not count: a run of many sources is no wall before one of a few.
 func (w Worker) turns(ctx context.Context, own Call) ([]Call, error) {
-	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.queue == Deltas, mostAhead)
+	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.Queue == Deltas, mostAhead)
 	if err != nil {
 		return nil, fmt.Errorf("look whose turn it is: %w", err)
 	}
 	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Call, err error) {
+		c.Queue = own.Queue
 		return c, row.Scan(&c.Run, &c.Pipeline, &c.Source)
 	})
 	if err != nil {

@@ -17,17 +17,20 @@ import (
 type Worker struct {
 	Pool   *pgxpool.Pool
 	Schema string
-	Slots  int // sources at work at once; as many more for what webhooks ask for, a fourth of it at least one
+	Slots  int // sources at work at once: see Widths
 	Log    *slog.Logger
 
 	// Do does what a call asks for, and returns soon after its context has ended: of
 	// the call only the run, the pipeline and the source count. It may be called twice
 	// for the same, and at once. It reports whether there was something to do here; if
 	// not, pause says how soon there may be. An error has the call come again, a little
-	// later each time.
+	// later each time. It may return before what it does has ended, and so give the slot
+	// to another call.
 	Do func(ctx context.Context, c Call) (did bool, pause time.Duration, err error)
 	// Pipelines are those that Do knows.
 	Pipelines func() []string
+	// Drain returns once nothing is under way of what Do has begun, or ctx ends.
+	Drain func(ctx context.Context) error
 	// Look takes up what others have left, now and then: see postgres.Store.Revive.
 	Look func(ctx context.Context) error
 	// Every is how often; 0: 5 seconds.
@@ -50,13 +53,16 @@ var errSlow = errors.New("stopped before everything had ended; what was committe
 // Run answers calls until ctx ends, and returns within ten seconds once nothing is
 // under way, or too long.
 func (w Worker) Run(ctx context.Context) error {
-	workers := river.NewWorkers()
+	workers, queues := river.NewWorkers(), map[string]river.QueueConfig{}
+	for name, width := range Widths(w.Slots) {
+		queues[name] = river.QueueConfig{MaxWorkers: width}
+	}
 	river.AddWorker(workers, &answerer{w: w, live: ctx})
 	c, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
 		Schema:                      w.Schema,
 		Logger:                      quiet,
 		Workers:                     workers,
-		Queues:                      map[string]river.QueueConfig{Runs: {MaxWorkers: w.Slots}, Deltas: {MaxWorkers: max(1, w.Slots/4)}},
+		Queues:                      queues,
 		RescueStuckJobsAfter:        callRescue,
 		JobTimeout:                  callLife,
 		JobStuckThreshold:           never, // an attempt takes as long as it takes
@@ -75,7 +81,7 @@ func (w Worker) Run(ctx context.Context) error {
 	looking.Wait()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
-	if err := c.StopAndCancel(late); err != nil {
+	if err := errors.Join(c.StopAndCancel(late), w.Drain(late)); err != nil {
 		return errSlow
 	}
 	return nil
@@ -117,7 +123,7 @@ type answerer struct {
 // only tells when a call whose worker is gone may come again.
 func (a *answerer) Work(_ context.Context, job *river.Job[Call]) error {
 	call := job.Args
-	call.queue = job.Queue
+	call.Queue = job.Queue
 	again, pause, err := a.w.answer(a.live, call)
 	switch {
 	case a.live.Err() != nil:

@@ -1,0 +1,41 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// Workspaces that hang leave the one slot of a worker, and then the places beside it,
+// to one that answers; they are read once they answer. // Invariant 15
+func TestFleetSilentSources(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the time of pauses")
+	}
+	r := newFleet(t, 7, "@every 5s")
+	free := make(chan struct{})
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
+	for _, name := range r.made[:6] { // of four places
+		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
+			select {
+			case <-free:
+			case <-q.Context().Done():
+				return
+			}
+			http.StripPrefix("/"+name, r.of(name)).ServeHTTP(rw, q)
+		}
+	}
+	serve, worker := r.start("serve", "--slots", "0"), r.start("worker", "--slots", "1")
+	r.until("SELECT count(*) FROM units WHERE source = 'ws006' AND run = (SELECT min(run) FROM units) AND state = 'done'", "3")
+	run := r.text("SELECT min(run) FROM units")
+	r.until("SELECT count(DISTINCT source) >= 3 FROM units WHERE run = '"+run+"' AND (convert_from(report, 'UTF8')::jsonb ->> 'round')::int > 0", "true")
+	release()
+	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
+	serve.end(t)
+	r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+	worker.end(t)
+	r.whole()
+}
