@@ -75,6 +75,21 @@ func TestBackupOfAnInboxInUse(t *testing.T) {
 	require.Positive(t, acknowledged)
 }
 
+// TestBackupBesideAWriter: a copy is made, and what is kept is read, while somebody
+// is in the middle of writing; neither waits for the writer's turn to end.
+func TestBackupBesideAWriter(t *testing.T) {
+	dir, b := fillState(t)
+	defer b.Close()
+	tx, err := b.file.write.BeginTx(t.Context(), nil) // which no other writer passes
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = MakeBackup(t.Context(), dir, filepath.Join(t.TempDir(), "backup"))
+	require.NoError(t, err)
+	r, err := readSQLite(t.Context(), b.file.path, inboxSchema)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+}
+
 func TestBackupHoldsWhatOutlivesAProcess(t *testing.T) {
 	dir, b := fillState(t)
 	defer b.Close()

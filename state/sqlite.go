@@ -41,7 +41,6 @@ const sqliteReaders = 4
 // sqlitePragmas hold for every connection. A commit has been synced when it
 // returns, on macOS down to the platter. // Invariant 3
 var sqlitePragmas = url.Values{
-	"_auto_vacuum":  {"INCREMENTAL"}, // only a file that is made now takes it
 	"_busy_timeout": {"10000"},
 	"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)"},
 	"_dqs":          {"0"},
@@ -65,7 +64,10 @@ func openSQLite(ctx context.Context, path string, wait time.Duration, migrations
 		return nil, err
 	}
 	f := &sqliteFile{path: path, lock: lock}
-	if f.made, err = os.Stat(path); err == nil {
+	if f.made, err = os.Stat(path); err == nil && f.made.Size() == 0 {
+		err = layOut(ctx, path)
+	}
+	if err == nil {
 		f.write, err = connect(path, 1, url.Values{"_txlock": {"immediate"}})
 	}
 	if err == nil {
@@ -145,6 +147,17 @@ func makeSQLite(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
+}
+
+// layOut makes a database of an empty file, which gives room back as it is asked to
+// ever after. Only then: to say so of a database that is there, SQLite waits for
+// its turn to write, and whoever only reads would stand behind all writers.
+func layOut(ctx context.Context, path string) error {
+	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.PingContext(ctx), db.Close())
 }
 
 // inspectSQLite returns [ErrExposed], wrapped, if the file or one that belongs
