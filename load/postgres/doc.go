@@ -37,7 +37,7 @@ type Options struct {
 	// rejects.
 	JSON string
 
-	LockTimeout time.Duration // how long one statement waits for another's lock; 10 s
+	LockTimeout time.Duration // how long one statement waits for another's lock on a table or row; 10 s
 	Wait        time.Duration // how long to try again where the server does not answer or is in the way; 1 min
 
 	// Step, where it is given, is called before each named step of a commit; an

@@ -49,7 +49,7 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 		return err
 	}
 	// Others who come to make them wait here, and then find them.
-	if err := s.run(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended("+literal("penstock "+d.o.Schema)+", 0))"); err != nil {
+	if err := s.run(ctx, d.queueSQL("penstock "+d.o.Schema)); err != nil {
 		return err
 	}
 	if err := d.sharing(ctx, s, source); err != nil {

@@ -102,14 +102,20 @@ const (
 // retry does f again where what went wrong is transient, for as long as
 // [Options].Wait, with growing pauses. // Invariant 15
 func (d *DB) retry(ctx context.Context, f func() error) error {
-	deadline := time.Now().Add(d.o.Wait)
+	return d.retryBeside(ctx, new(time.Duration), f)
+}
+
+// retryBeside is retry, for as long as that beside what f adds to queued: the time
+// in which it waited for its turn.
+func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() error) error {
+	begun, before := time.Now(), *queued
 	pause := minPause
 	for n := 1; ; n++ {
 		err := f()
 		if !transient(err) || ctx.Err() != nil {
 			return err
 		}
-		if n == attempts || time.Now().Add(pause).After(deadline) {
+		if n == attempts || time.Since(begun)-(*queued-before)+pause > d.o.Wait {
 			return fmt.Errorf("%w (%d attempts)", err, n)
 		}
 		d.o.Log.Debug("postgres: trying again", "attempt", n, "error", err)

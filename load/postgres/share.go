@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"maps"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -75,29 +74,4 @@ func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 		return err
 	}
 	return load.Sharing(shared > 0, source)
-}
-
-// alone keeps other sources from changing the shape of tables until the
-// transaction ends, where it is about to: what two would make at once, one
-// makes. It returns the catalog as it is then.
-func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*catalog, error) {
-	if m.key.Source == "" || !shapes(c, pending) {
-		return c, nil
-	}
-	err := m.s.run(m.ctx, fmt.Sprintf("SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s, 0))", literal("penstock tables "+m.db.o.Schema)))
-	if err != nil {
-		return nil, err
-	}
-	return m.db.readCatalog(m.ctx, m.s, names)
-}
-
-// shapes reports whether the tables would have to change for what is staged.
-func shapes(c *catalog, pending []*load.Staged) bool {
-	for _, p := range pending {
-		plan, err := load.Fit(c.made[p.Name], p.Table)
-		if err != nil || c.live[p.Name] == nil || !plan.Empty() {
-			return true
-		}
-	}
-	return false
 }

@@ -30,6 +30,7 @@ type tx struct {
 	held    int64 // bytes of batches in log
 	failed  error // of an Apply: nothing can be committed any more
 	over    bool
+	queued  time.Duration // waited in lines for tables that other sources change
 
 	attempt
 }
@@ -108,7 +109,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 // retry does f again, on another connection, where what went wrong is transient
 // and nothing is missing to start from the beginning.
 func (x *tx) retry(ctx context.Context, f func() error) error {
-	return x.db.retry(ctx, func() error {
+	return x.db.retryBeside(ctx, &x.queued, func() error {
 		err := f()
 		if err == nil {
 			return nil

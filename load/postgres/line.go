@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// lineFactor says how many times [Options].Wait a source waits in the line for a
+// table, in which it keeps no reader from anything.
+const lineFactor = 10
+
+// alone has sources change the shape of a table that they share one after the
+// other: what two would make at once, one makes. Those that wait hold no lock on a
+// table, and are not held to the time that one may wait for others' locks: of many
+// sources the last one waits for the commits of all before it. The line is that of
+// one stream's tables, and whoever finds that there is nothing left to change
+// leaves it at once, not with its commit. It returns the catalog as it is then.
+// // Invariant 15
+func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*catalog, error) {
+	lines := changing(c, pending)
+	if m.key.Source == "" || len(lines) == 0 {
+		return c, nil
+	}
+	queues := make([]string, len(lines))
+	for i, table := range lines {
+		queues[i] = "penstock table " + m.db.o.Schema + "." + table
+	}
+	begun := time.Now()
+	err := m.s.run(m.ctx, "SAVEPOINT penstock_line; "+m.db.queueSQL(queues...))
+	m.queued += time.Since(begun)
+	if err != nil {
+		return nil, fmt.Errorf("wait for other sources to change %s: %w", strings.Join(lines, ", "), err)
+	}
+	if c, err = m.db.readCatalog(m.ctx, m.s, names); err != nil {
+		return nil, err
+	}
+	leave := "RELEASE SAVEPOINT penstock_line"
+	if len(changing(c, pending)) == 0 {
+		leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave // which gives up its locks
+	}
+	return c, m.s.run(m.ctx, leave)
+}
+
+// queueSQL waits in the lines of these names until it is first in each.
+func (d *DB) queueSQL(names ...string) string {
+	sql := "SET LOCAL lock_timeout = " + fmt.Sprint((lineFactor * d.o.Wait).Milliseconds())
+	for _, name := range names {
+		sql += "; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(" + literal(name) + ", 0))"
+	}
+	return sql + "; SET LOCAL lock_timeout = " + fmt.Sprint(d.o.LockTimeout.Milliseconds())
+}
+
+// changing are the root tables that would have to change for what is staged, or
+// whose children would, in the order in which everybody waits for them.
+func changing(c *catalog, pending []*load.Staged) (roots []string) {
+	for _, p := range pending {
+		plan, err := load.Fit(c.made[p.Name], p.Table)
+		if err != nil || c.live[p.Name] == nil || !plan.Empty() {
+			root, _, _ := strings.Cut(p.Name, "__")
+			roots = append(roots, root)
+		}
+	}
+	slices.Sort(roots)
+	return slices.Compact(roots)
+}

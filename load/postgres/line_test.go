@@ -1,0 +1,145 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// widened loads one row of a source into a table that it shares, with a column of
+// its own.
+func widened(t testing.TB, d *DB, source string) error {
+	ctx, k := t.Context(), state.Key{Pipeline: "nightly", Source: source, Stream: "crm.leads"}
+	x, err := d.Share(source).Begin(ctx, k, "", load.Pass{Run: runID(2), Whole: true})
+	if err != nil {
+		return err
+	}
+	defer x.Rollback()
+	table := rootTable("crm_leads", field("of_"+source, schemas.Int64))
+	b := loadtest.Batch(t, table, row(2, 1, "h", loadtest.Row{"id": "1", "of_" + source: "7"}))
+	defer b.Release()
+	if err := x.Write(ctx, table, b); err != nil {
+		return err
+	}
+	if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		return err
+	}
+	return x.Commit(ctx, "c1")
+}
+
+// sources are so many names.
+func sources(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("s%d", i))
+	}
+	return names
+}
+
+// widenedAll has all of them load at once, and each has its row and its column.
+func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
+	var all errgroup.Group
+	for _, name := range names {
+		all.Go(func() error { return widened(t, d, name) })
+	}
+	require.NoError(t, all.Wait())
+	for _, name := range names {
+		require.Equal(t, "7", server.Text("SELECT of_"+name+" FROM s.crm_leads WHERE _penstock_source = '"+name+"'"))
+	}
+}
+
+// TestLine has eight sources change one table at once, the first of which takes
+// longer for its commit than a lock is waited for: the others wait for their turn,
+// none of them goes back to the end of the line, and they keep no reader waiting.
+func TestLine(t *testing.T) {
+	server := pgtest.Start(t)
+	names, waiting := sources(8), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+	var once sync.Once
+	var line, behind string
+	var told logged
+	log := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 300 * time.Millisecond, Wait: 30 * time.Second, Log: log, Step: func(name string) error {
+		if name == "precommit" {
+			once.Do(func() {
+				for n := 0; n < 100 && server.Text(waiting) != "7"; n++ {
+					time.Sleep(50 * time.Millisecond)
+				}
+				line, behind = server.Text(waiting), server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted")
+				time.Sleep(time.Second)
+			})
+		}
+		return nil
+	}})
+	widenedAll(t, server, d, names)
+	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for their turn, and for no table")
+	require.NotContains(t, told.text(), "wait for other sources")
+}
+
+// logged is what was logged. It may be written to from any goroutine.
+type logged struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(line)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// TestLineAndReader has eight sources change a table that a question is reading for
+// long: none of them waits for it so long that other questions would.
+func TestLineAndReader(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
+	require.NoError(t, widened(t, d, "first"))
+	s, err := d.acquire(t.Context())
+	require.NoError(t, err)
+	defer s.drop()
+	require.NoError(t, s.run(t.Context(), "BEGIN; SELECT count(*) FROM s.crm_leads"))
+	time.AfterFunc(time.Second, s.rollback)
+	widenedAll(t, server, d, sources(8))
+}
+
+// TestLineIsLeft has a source that finds the table as it needs it go on although
+// another, which is behind it in the line, has not committed.
+func TestLineIsLeft(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	require.NoError(t, widened(t, d, "a"))
+	s, err := d.acquire(ctx)
+	require.NoError(t, err)
+	defer s.drop()
+	require.NoError(t, d.begin(ctx, s))
+	x := &tx{db: d, key: state.Key{Source: "b"}, attempt: attempt{s: s}}
+	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
+	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
+	none := &catalog{} // as it was before a made the table
+	c, err := m.alone(none, staged, []string{"crm_leads"})
+	require.NoError(t, err)
+	require.NotNil(t, c.live["crm_leads"])
+	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
+	require.NoError(t, widened(t, d, "c"), "it changes the table beside the other")
+}
