@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
 )
 
 func (a *app) checkCmd() *cobra.Command {
@@ -50,7 +51,8 @@ type finding struct {
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 
-	code int
+	cause error // nil where OK
+	code  int
 }
 
 // check looks at every part in turn and goes on after one that is broken.
@@ -76,7 +78,23 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 			}
 		}
 	}
-	return a.printFindings(findings)
+	return a.printFindings(once(findings))
+}
+
+// once leaves out findings that have the cause of one before them: what is wrong
+// with the state database is told as its own.
+func once(findings []finding) []finding {
+	told := map[error]bool{}
+	return slices.DeleteFunc(findings, func(f finding) bool {
+		for _, cause := range []error{postgres.ErrUnmigrated, state.ErrNewer} {
+			if errors.Is(f.cause, cause) {
+				again := told[cause]
+				told[cause] = true
+				return again
+			}
+		}
+		return false
+	})
 }
 
 func (a *app) printFindings(findings []finding) error {
@@ -108,7 +126,7 @@ func failed(ctx context.Context, part string, err error, hint string) finding {
 	if f, ok := errors.AsType[*failure](err); ok && hint == "" {
 		hint = f.hint
 	}
-	return finding{Part: part, Detail: err.Error(), Hint: hint, code: codeOf(ctx, err)}
+	return finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, code: codeOf(ctx, err)}
 }
 
 // checkPipeline says what a pipeline would carry, or what of it cannot be done.
