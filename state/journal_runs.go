@@ -26,7 +26,8 @@ type RunRecord struct {
 // LogLine is one thing that was told about a run.
 type LogLine struct {
 	At     time.Time `json:"at"`
-	Level  string    `json:"level"` // info, warn or error
+	Level  string    `json:"level"`            // info, warn or error
+	Source string    `json:"source,omitempty"` // whose stream, in a run over several
 	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }

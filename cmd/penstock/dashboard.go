@@ -55,23 +55,48 @@ func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }
 
+// mostApart is how many sources may have places of their own in a destination that
+// are all looked into; of more, those are that a visitor asks for.
+const mostApart = 20
+
 // places are the destinations that a pipeline writes to.
 func (d *dashboard) places() []boardfacts.Place {
 	c := d.conf.Load()
 	var all []boardfacts.Place
-	for _, of := range c.Destinations {
-		all = append(all, boardfacts.Place{Name: of.Name, Open: func(ctx context.Context) (load.Destination, error) {
-			p, err := placeOf(c, of)
-			if err != nil {
-				return nil, err
+	for _, to := range c.Destinations {
+		of := func(ctx context.Context, source string) (load.Destination, error) { return d.open(ctx, c, to, source) }
+		whole := func(ctx context.Context) (load.Destination, error) { return of(ctx, "") }
+		sources := c.From(to)
+		switch {
+		case c.Shared(to):
+			all = append(all, boardfacts.Place{Name: to.Name, Open: whole, Of: of})
+		case !to.Apart():
+			all = append(all, boardfacts.Place{Name: to.Name, Open: whole})
+		case len(sources) > mostApart:
+			all = append(all, boardfacts.Place{Name: to.Name, Of: of})
+		default:
+			for _, source := range sources {
+				all = append(all, boardfacts.Place{Name: to.Name, Source: source, Open: func(ctx context.Context) (load.Destination, error) { return of(ctx, source) }})
 			}
-			if !of.Apart() && p.absent != nil && p.absent(of) != nil {
-				return nil, fmt.Errorf("open destination %s: %w", of.Name, fs.ErrNotExist) // the first run makes it
-			}
-			return d.a.openDestination(ctx, c, of)
-		}})
+		}
 	}
 	return all
+}
+
+// open opens a destination, or what a source has there.
+func (d *dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
+	to = to.For(source)
+	p, err := placeOf(c, to)
+	if err != nil {
+		return nil, err
+	}
+	if p.absent != nil && p.absent(to) != nil {
+		return nil, fmt.Errorf("open destination %s: %w", to.Name, fs.ErrNotExist) // the first run makes it
+	}
+	if source == "" {
+		return d.a.openDestination(ctx, c, to)
+	}
+	return d.a.openPart(ctx, c, to, source)
 }
 
 // sources are the names of those that pipelines over several read.

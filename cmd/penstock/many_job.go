@@ -27,6 +27,7 @@ func (m *many) job(s turn, f syncFlags, shown *sourcesShown, ended chan<- ending
 	return fleet.Job{Source: s.name, Silent: s.silent, Run: func(ctx context.Context, beat func()) bool {
 		var answered atomic.Bool
 		f.follow = func(e pipeline.Event) {
+			e.Source = s.name
 			if e.Kind != pipeline.EventStart {
 				answered.Store(true)
 				beat()

@@ -116,6 +116,23 @@ func (c *Config) Shared(d Destination) bool {
 	})
 }
 
+// From are the names of the sources that pipelines bring to a destination.
+func (c *Config) From(d Destination) (names []string) {
+	seen := map[string]bool{}
+	for _, p := range c.Pipelines {
+		if !slices.ContainsFunc(p.To, func(to Ref) bool { return to.Text == d.Name }) {
+			continue
+		}
+		for _, from := range p.From {
+			if !seen[from.Text] {
+				names = append(names, from.Text)
+			}
+			seen[from.Text] = true
+		}
+	}
+	return names
+}
+
 // alike faults sources that a file system or a database which makes no
 // difference between upper and lower case would take for one. // Invariant 17
 func (r *reader) alike(sources []Source) {

@@ -17,6 +17,7 @@ const (
 // zero; Total is -1 then.
 type Event struct {
 	Kind     EventKind
+	Source   string // of a run over one of several sources, as whoever makes it says
 	Stream   string
 	Records  int64            // page: records on it
 	Bytes    int64            // page: of bodies

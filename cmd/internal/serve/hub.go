@@ -49,7 +49,8 @@ type Running struct {
 	Trigger Trigger
 	Due     time.Time // of its slot; zero: it has none
 	Started time.Time
-	Streams []Reading // in the order they began
+	Streams []Reading // in the order they began; of several sources, those under way
+	Past    Past      // of the others
 	Rates   []Rate    // of the surfaces it asks
 
 	rates func() []Rate
@@ -68,8 +69,15 @@ type Rate struct {
 	Until    time.Time // how long; zero or past: not
 }
 
+// Past sums up the streams of several sources that a run has come to the end of.
+type Past struct {
+	Streams, Pages, Requests int
+	Records                  int64
+}
+
 // Reading is a stream of a run: how far it is, or how it has ended.
 type Reading struct {
+	Source   string // "" where the run is over one
 	Stream   string
 	Started  time.Time
 	Updated  time.Time
@@ -169,9 +177,9 @@ func (h *Hub) progress(name, run string, e pipeline.Event) {
 }
 
 func (r *Running) step(e pipeline.Event, now time.Time) {
-	i := slices.IndexFunc(r.Streams, func(s Reading) bool { return s.Stream == e.Stream })
+	i := slices.IndexFunc(r.Streams, func(s Reading) bool { return s.Stream == e.Stream && s.Source == e.Source })
 	if i < 0 {
-		r.Streams = append(r.Streams, Reading{Stream: e.Stream, Started: now, Total: -1})
+		r.Streams = append(r.Streams, Reading{Source: e.Source, Stream: e.Stream, Started: now, Total: -1})
 		i = len(r.Streams) - 1
 	}
 	s := &r.Streams[i]
@@ -189,10 +197,20 @@ func (r *Running) step(e pipeline.Event, now time.Time) {
 	case pipeline.EventCommit:
 		s.Counts = e.Counts
 	case pipeline.EventEnd:
-		if e.Report != nil {
+		if s.Source != "" { // of thousands of sources, none stays // Invariant 6
+			r.Past.add(*s)
+			r.Streams = slices.Delete(r.Streams, i, i+1)
+		} else if e.Report != nil {
 			s.Reports = append(slices.Clip(s.Reports), *e.Report)
 		}
 	}
+}
+
+func (p *Past) add(s Reading) {
+	p.Streams++
+	p.Pages += s.Pages
+	p.Requests += s.Requests
+	p.Records += s.Records
 }
 
 // Follower is told what has changed since it has last looked. Changes that come

@@ -43,7 +43,7 @@ func (x *execution) run(ctx context.Context) {
 	}
 	report, err := x.guarded(limited)
 	if err == nil && report.Status == pipeline.StatusStopped && Overdue(limited) {
-		x.note("warn", "", "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
+		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run goes on from there")
 	}
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 }
@@ -82,7 +82,7 @@ func (x *execution) begun(ctx context.Context) {
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
 	})
-	x.note("info", "", "begun: "+string(o.Trigger))
+	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
 	x.keep(ctx, state.RunRecord{Run: o.Run, Status: string(pipeline.StatusRunning)})
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
@@ -97,18 +97,18 @@ func (x *execution) progress(e pipeline.Event) {
 	x.d.hub.progress(x.p.Name, x.order.Run, e)
 	x.d.observe.Observe(RunProgress{Pipeline: x.p.Name, Run: x.order.Run, Event: e})
 	if e.Kind == pipeline.EventStart {
-		x.note("info", e.Stream, "begun")
+		x.note("info", e, "begun")
 	}
 	if e.Kind != pipeline.EventEnd || e.Report == nil {
 		return
 	}
 	switch r := e.Report; {
 	case r.Err != nil:
-		x.note("error", e.Stream, fmt.Sprintf("%s: %s: %v", r.Destination, r.Status, r.Err))
+		x.note("error", e, fmt.Sprintf("%s: %s: %v", r.Destination, r.Status, r.Err))
 	case r.Status != pipeline.StatusComplete:
-		x.note("warn", e.Stream, fmt.Sprintf("%s: %s: %s", r.Destination, r.Status, r.Why))
+		x.note("warn", e, fmt.Sprintf("%s: %s: %s", r.Destination, r.Status, r.Why))
 	default:
-		x.note("info", e.Stream, fmt.Sprintf("%s: %s, %d written, %d deleted", r.Destination, r.Verdict, r.Counts.Written, r.Counts.Deleted))
+		x.note("info", e, fmt.Sprintf("%s: %s, %d written, %d deleted", r.Destination, r.Verdict, r.Counts.Written, r.Counts.Deleted))
 	}
 }
 
@@ -118,15 +118,15 @@ const (
 	mostText  = 4 << 10
 )
 
-// note keeps a line of the run's log.
-func (x *execution) note(level, stream, text string) {
+// note keeps a line of the run's log, about the stream of an event if it has one.
+func (x *execution) note(level string, of pipeline.Event, text string) {
 	text = x.d.Redact(text) // Invariant 5
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(text) > mostText {
 		text = strings.ToValidUTF8(text[:mostText], "") + "…"
 	}
-	line := state.LogLine{At: time.Now().UTC(), Level: level, Stream: stream, Text: text}
+	line := state.LogLine{At: time.Now().UTC(), Level: level, Source: of.Source, Stream: of.Stream, Text: text}
 	if len(x.log) == mostLines {
 		x.log[mostLines-1] = line // the last word counts
 		return
@@ -146,7 +146,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	}
 	if err = errors.Join(err, report.Err); err != nil {
 		rec.Error = err.Error()
-		x.note("error", "", rec.Error)
+		x.note("error", pipeline.Event{}, rec.Error)
 	}
 	x.keep(ctx, rec)
 	if x.slot.State == state.SlotSkipped {

@@ -30,6 +30,7 @@ var (
 	paging     = []param{{name: "offset", kind: "integer", tells: "How many items to leave out."}, {name: "limit", kind: "integer", tells: "How many to list at most, 1 to 200."}}
 	byPipeline = param{name: "pipeline", kind: "string", tells: "Only of this pipeline."}
 	bySource   = param{name: "source", kind: "string", tells: "Only those with this in their names."}
+	ofSource   = param{name: "source", kind: "string", tells: "Only of this source, of those that share a pipeline."}
 	byStream   = param{name: "stream", kind: "string", tells: "Only of this stream."}
 	byTable    = param{name: "table", kind: "string", tells: "Only of this table."}
 	byStatus   = param{name: "status", kind: "string", tells: "Only with this status."}
@@ -60,19 +61,19 @@ func endpoints() []endpoint {
 			all, err := b.Facts.Pipelines(r.Context())
 			return part(r, all), err
 		}},
-		{get, "/api/v1/streams", "How every stream stands in each destination.", with(byPipeline, byStream, byStatus), items[Stream]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/streams", "How every stream stands in each destination.", with(byPipeline, ofSource, byStream, byStatus), items[Stream]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.streams(r)
 			return part(r, all), err
 		}},
 		{get, "/api/v1/sources", "How every source stands, those in trouble first.", with(bySource, byStatus), items[Source]{}, (*Board).sourcesPart},
-		{get, "/api/v1/runs", "The runs, the newest first.", with(byPipeline, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/runs", "The runs, the newest first.", with(byPipeline, ofSource, byStatus), items[Run]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Runs)
 		}},
-		{get, "/api/v1/runs/{run}", "One run: its passes and what they proved, its rejects, what it changed about tables, its log.", nil, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
-			d, err := b.Facts.Run(r.Context(), r.PathValue("run"))
+		{get, "/api/v1/runs/{run}", "One run: its passes and what they proved, its rejects, what it changed about tables, its log.", []param{ofSource}, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
+			d, err := b.Facts.Run(r.Context(), r.PathValue("run"), queryOf(r).Source)
 			return d.whole(), err
 		}},
-		{get, "/api/v1/rejects", "Records and values that are not in the tables, and why.", with(byPipeline, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/rejects", "Records and values that are not in the tables, and why.", with(byPipeline, ofSource, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Rejects)
 		}},
 		{get, "/api/v1/schema", "Every change made to a table, the newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
@@ -184,7 +185,7 @@ func queryOf(r *http.Request) Query {
 func part[T any](r *http.Request, all []T) items[T] {
 	q := queryOf(r)
 	from := min(q.Offset, len(all))
-	return itemsOf(r, q, List[T]{all[from:min(from+q.Limit, len(all))], len(all)})
+	return itemsOf(r, q, List[T]{Items: all[from:min(from+q.Limit, len(all))], Total: len(all)})
 }
 
 func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {

@@ -143,7 +143,7 @@ func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
 	passes := slices.Clone(d.Passes)
 	if live != nil {
 		for _, r := range live.Reading {
-			passes = append(passes, Pass{Stream: r.Stream, Status: pipeline.StatusRunning, Started: r.Since, Ended: now, Counts: pipeline.Counts{Fetched: r.Records}})
+			passes = append(passes, Pass{Source: r.Source, Stream: r.Stream, Status: pipeline.StatusRunning, Started: r.Since, Ended: now, Counts: pipeline.Counts{Fetched: r.Records}})
 		}
 	}
 	t := timeline{Whole: max(time.Millisecond, end.Sub(d.Started))}
@@ -157,7 +157,7 @@ func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
 		t.Rows = append(t.Rows, row)
 	}
 	slices.SortStableFunc(t.Rows, func(a, b timelineRow) int {
-		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Destination, b.Destination))
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Source, b.Source), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Destination, b.Destination))
 	})
 	for i := range 4 {
 		t.Ticks = append(t.Ticks, took(t.Whole*time.Duration(i+1)/4))

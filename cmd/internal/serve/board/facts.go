@@ -28,14 +28,14 @@ type Live interface {
 // Standing is how things stand.
 type Standing interface {
 	Pipelines(context.Context) ([]Pipeline, error)
-	Streams(context.Context) ([]Stream, error) // in each of their destinations
+	Streams(ctx context.Context, source string) (List[Stream], error) // in each of their destinations; of one source, or of all ("")
 	Sources(context.Context, Query) (Sources, error)
 }
 
 // History is what was, the newest first.
 type History interface {
 	Runs(context.Context, Query) (List[Run], error)
-	Run(ctx context.Context, id string) (RunDetail, error) // or ErrUnknown
+	Run(ctx context.Context, id, source string) (RunDetail, error) // over one source, or all (""); or ErrUnknown
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
 }
@@ -71,7 +71,8 @@ type Query struct {
 // List is a part of a list.
 type List[T any] struct {
 	Items []T
-	Total int // of the whole list
+	Total int    // of the whole list
+	Hint  string // what is not in it, for a person; usually nothing
 }
 
 // Now is what the daemon is about.
@@ -98,6 +99,7 @@ type Running struct {
 
 // Reading is a stream under way.
 type Reading struct {
+	Source  string    `json:"source,omitempty" jsonschema:"description=Of a run over several."`
 	Stream  string    `json:"stream"`
 	Since   time.Time `json:"since"`
 	Records int64     `json:"records"`
@@ -159,6 +161,7 @@ type Slot struct {
 // Stream is how a stream stands in one destination.
 type Stream struct {
 	Pipeline    string           `json:"pipeline"`
+	Source      string           `json:"source,omitempty" jsonschema:"description=Where the pipeline reads several."`
 	Name        string           `json:"stream"`
 	Table       string           `json:"table"`
 	Destination string           `json:"destination"`
@@ -186,6 +189,8 @@ type Beat struct {
 type Run struct {
 	ID           string          `json:"run"`
 	Pipeline     string          `json:"pipeline"`
+	Source       string          `json:"source,omitempty" jsonschema:"description=That it is told of\\, where the pipeline reads several and it is one alone."`
+	Sources      int             `json:"sources,omitempty" jsonschema:"description=How many it is summed up from\\, where the pipeline reads several."`
 	Destinations []string        `json:"destinations" jsonschema:"description=In which it is known."`
 	Status       pipeline.Status `json:"status"`
 	Started      time.Time       `json:"started_at"`
@@ -200,7 +205,8 @@ type Run struct {
 // RunDetail is a run and all that is known of it.
 type RunDetail struct {
 	Run
-	Passes  []Pass   `json:"passes"`
+	Passes  []Pass   `json:"passes" jsonschema:"description=The gravest\\, where there are very many."`
+	Total   int      `json:"passes_total" jsonschema:"description=How many passes there are."`
 	Rejects []Reject `json:"rejects" jsonschema:"description=The first of them."`
 	Changes []Change `json:"changes" jsonschema:"description=Of tables."`
 	Log     []Line   `json:"log"`
@@ -209,6 +215,7 @@ type RunDetail struct {
 // Pass is one reading of a stream into one destination. Its counts add up:
 // fetched = written + unchanged + deduplicated + rejected.
 type Pass struct {
+	Source      string           `json:"source,omitempty" jsonschema:"description=Where the run is over several."`
 	Stream      string           `json:"stream"`
 	Destination string           `json:"destination"`
 	Status      pipeline.Status  `json:"status"`
@@ -227,6 +234,7 @@ type Pass struct {
 type Line struct {
 	At     time.Time `json:"at"`
 	Level  string    `json:"level" jsonschema:"enum=info,enum=warn,enum=error"`
+	Source string    `json:"source,omitempty" jsonschema:"description=Where the run is over several."`
 	Stream string    `json:"stream,omitempty"`
 	Text   string    `json:"text"`
 }
@@ -235,6 +243,7 @@ type Line struct {
 type Reject struct {
 	Run         string    `json:"run"`
 	Pipeline    string    `json:"pipeline"`
+	Source      string    `json:"source,omitempty" jsonschema:"description=Where the pipeline reads several."`
 	Stream      string    `json:"stream"`
 	Destination string    `json:"destination"`
 	At          time.Time `json:"at,omitzero"`

@@ -40,7 +40,10 @@ func (f *told) Webhooks(context.Context) ([]board.Webhook, error) {
 	return slices.Clone(f.webhooks), nil
 }
 func (f *told) Pipelines(context.Context) ([]board.Pipeline, error) { return f.pipelines, nil }
-func (f *told) Streams(context.Context) ([]board.Stream, error)     { return f.streams, nil }
+func (f *told) Streams(_ context.Context, source string) (board.List[board.Stream], error) {
+	kept := slices.DeleteFunc(slices.Clone(f.streams), func(s board.Stream) bool { return source != "" && s.Source != source })
+	return board.List[board.Stream]{Items: kept, Total: len(kept)}, nil
+}
 func (f *told) Sources(_ context.Context, q board.Query) (board.Sources, error) {
 	var kept []board.Source
 	for _, s := range f.sources {
@@ -50,8 +53,8 @@ func (f *told) Sources(_ context.Context, q board.Query) (board.Sources, error) 
 	}
 	return board.Sources{List: cut(kept, q), Tally: board.SourceTally{All: len(f.sources), Failing: 1}}, nil
 }
-func (f *told) Run(_ context.Context, id string) (board.RunDetail, error) {
-	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id })
+func (f *told) Run(_ context.Context, id, source string) (board.RunDetail, error) {
+	i := slices.IndexFunc(f.runs, func(r board.RunDetail) bool { return r.ID == id && (source == "" || r.Source == source) })
 	if i < 0 {
 		return board.RunDetail{}, board.ErrUnknown
 	}
@@ -61,7 +64,7 @@ func (f *told) Run(_ context.Context, id string) (board.RunDetail, error) {
 func (f *told) Runs(_ context.Context, q board.Query) (board.List[board.Run], error) {
 	var all []board.Run
 	for _, r := range f.runs {
-		if (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status)) {
+		if (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Source == "" || q.Source == r.Source) && (q.Status == "" || q.Status == string(r.Status)) {
 			all = append(all, r.Run)
 		}
 	}
@@ -158,6 +161,11 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	began := at.Add(-time.Duration(i) * time.Hour)
 	s := board.Stream{Pipeline: name, Name: stream, Table: say("crm_leads"), Destination: say("warehouse"), Status: status, Verdict: verdict,
 		Why: say("total 1,210 = distinct keys"), Synced: began, Rows: 1209, Run: run, Counts: counts}
+	source := ""
+	if i%2 == 1 { // its pipeline reads several
+		source = say(fmt.Sprintf("acme_%d", i))
+	}
+	s.Source = source
 	if status == pipeline.StatusFailed {
 		s.Error = say("get /v2/contacts page 17: 500 internal server error")
 	}
@@ -168,12 +176,12 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	d := board.RunDetail{Run: board.Run{ID: run, Pipeline: name, Destinations: []string{say("warehouse")}, Status: pipeline.StatusPartial, Started: began,
 		Ended: began.Add(95 * time.Second), Counts: counts, Requests: 77, Streams: 3, Open: 1, Error: say("surface v2: 401 unauthorized")}}
 	witnesses, _ := json.Marshal(map[string]any{say("rule"): say("last page"), "distinct": 1209, "reread": true, "others": map[string]any{"examples": []string{say("17")}}})
-	d.Passes = []board.Pass{{Stream: stream, Destination: say("warehouse"), Status: pipeline.StatusFailed, Verdict: verdict, Why: say("a page was missing"), Error: say("commit crm.leads: disk full"),
+	d.Passes = []board.Pass{{Source: source, Stream: stream, Destination: say("warehouse"), Status: pipeline.StatusFailed, Verdict: verdict, Why: say("a page was missing"), Error: say("commit crm.leads: disk full"),
 		Counts: counts, Pages: 13, Requests: 14, Started: began.Add(time.Second), Ended: began.Add(40 * time.Second), Witnesses: witnesses}}
-	reject := board.Reject{Run: run, Pipeline: name, Stream: stream, Destination: say("warehouse"), At: at, Ordinal: 7, Key: say("4711"), Pointer: say("/amount"), Wanted: say("int64"), Raw: say(`"12,5"`), Reason: say("no number")}
+	reject := board.Reject{Run: run, Pipeline: name, Source: source, Stream: stream, Destination: say("warehouse"), At: at, Ordinal: 7, Key: say("4711"), Pointer: say("/amount"), Wanted: say("int64"), Raw: say(`"12,5"`), Reason: say("no number")}
 	change := board.Change{At: at, Run: run, Destination: say("warehouse"), Table: say("crm_leads"), Column: say("amount"), Source: say("amount"), Action: say("add column"), From: say("int64"), To: say("text"), Reason: say("a value came that is no number")}
 	d.Rejects, d.Changes = []board.Reject{reject}, []board.Change{change}
-	d.Log = []board.Line{{At: began, Level: "info", Text: say("run began")}, {At: began.Add(time.Minute), Level: "error", Stream: stream, Text: say("panic: index out of range")}}
+	d.Log = []board.Line{{At: began, Level: "info", Text: say("run began")}, {At: began.Add(time.Minute), Level: "error", Source: source, Stream: stream, Text: say("panic: index out of range")}}
 	f.runs, f.rejects, f.changes = append(f.runs, d), append(f.rejects, reject), append(f.changes, change)
 	p := board.Pipeline{Name: name, From: []string{say("main")}, To: []string{say("warehouse")}, Schedule: say("0 2 * * *"), Zone: "Europe/Berlin", Paused: i%3 == 2,
 		Next: []time.Time{at.Add(3 * time.Hour), at.Add(27 * time.Hour)}}

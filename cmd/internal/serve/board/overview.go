@@ -87,10 +87,11 @@ func (b *Board) status(ctx context.Context) (Overview, error) {
 	if err != nil {
 		return s, err
 	}
-	streams, err := b.Facts.Streams(ctx)
+	all, err := b.Facts.Streams(ctx, "")
 	if err != nil {
 		return s, err
 	}
+	streams := all.Items
 	webhooks, err := b.Facts.Webhooks(ctx)
 	if err != nil {
 		return s, err
@@ -158,7 +159,7 @@ func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks
 	}
 	for _, s := range streams {
 		if t := s.Tone(); t == toneWarn || t == toneBad {
-			all = append(all, Concern{Tone: t, Pipeline: s.Pipeline, Stream: s.Name, Status: s.Status, Text: cmp.Or(s.Error, s.Why, string(s.Status))})
+			all = append(all, Concern{Tone: t, Pipeline: s.Pipeline, Source: s.Source, Stream: s.Name, Status: s.Status, Text: cmp.Or(s.Error, s.Why, string(s.Status))})
 		}
 	}
 	for _, w := range webhooks {
@@ -175,6 +176,9 @@ func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks
 	slices.SortStableFunc(all, func(a, b Concern) int { return cmp.Compare(gravity(b.Tone), gravity(a.Tone)) })
 	return all
 }
+
+// Graver compares two tones by how grave they are.
+func Graver(a, b string) int { return cmp.Compare(gravity(a), gravity(b)) }
 
 func gravity(tone string) int {
 	return slices.Index([]string{toneNew, toneOK, toneBusy, toneWarn, toneBad}, tone)

@@ -95,6 +95,8 @@ func functions() template.FuncMap {
 		"pipelineURL": pipelinePath,
 		"sourceURL":   sourcePath,
 		"streamURL":   streamPath,
+		"streamOfURL": streamOfPath,
+		"runOfURL":    runOfPath,
 		"runURL":      runPath,
 		"query":       queryPath,
 		"statuses":    func() []string { return []string{"complete", "partial", "failed", "stopped", "running"} },

@@ -23,7 +23,7 @@ type runView struct {
 func (v runView) title() string { return "Run " + v.ID }
 
 func (b *Board) runPage(r *http.Request) (any, error) {
-	d, err := b.Facts.Run(r.Context(), r.PathValue("run"))
+	d, err := b.Facts.Run(r.Context(), r.PathValue("run"), queryOf(r).Source)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 		return nil, err
 	}
 	for _, running := range now.Running {
-		if running.Run == d.ID {
+		if running.Run == d.ID && d.Source == "" {
 			v.Live = &running
 		}
 	}

@@ -78,6 +78,7 @@ func (b *Board) nowPage(r *http.Request) (any, error) {
 type pipelineView struct {
 	Pipeline
 	Streams []Stream
+	More    int // streams that are not among them
 	Runs    []Run
 }
 
@@ -88,13 +89,15 @@ func (b *Board) pipelinePage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	streams, err := b.Facts.Streams(r.Context())
+	streams, err := b.Facts.Streams(r.Context(), "")
 	if err != nil {
 		return nil, err
 	}
-	streams = slices.DeleteFunc(slices.Clone(streams), func(s Stream) bool { return s.Pipeline != p.Name })
+	kept := wanted(streams.Items, Query{Pipeline: p.Name})
+	v := pipelineView{Pipeline: p, Streams: kept[:min(len(kept), maxLimit)], More: len(kept) - maxLimit}
 	last, err := b.Facts.Runs(r.Context(), Query{Pipeline: p.Name, Limit: 10})
-	return pipelineView{p, streams, last.Items}, err
+	v.Runs = last.Items
+	return v, err
 }
 
 // pipeline is the one that a request's path names.
@@ -113,31 +116,39 @@ func (b *Board) pipeline(r *http.Request) (Pipeline, error) {
 // streamView is one stream, in each of its destinations.
 type streamView struct {
 	Pipeline, Name string
-	In             []Stream
+	Source         string   // the one that it is about, of several
+	In             []Stream // each of them in full
+	Each           []Stream // where there are too many for that
+	Total          int      // of sources and destinations
+	Table          string
 	Rejects        List[Reject]
 	Changes        List[Change]
 }
 
 func (v streamView) title() string { return v.Name }
 
+// maxCards is how many sources and destinations of a stream are shown in full.
+const maxCards = 8
+
 func (b *Board) streamPage(r *http.Request) (any, error) {
-	v := streamView{Pipeline: r.PathValue("pipeline"), Name: r.PathValue("stream")}
-	all, err := b.Facts.Streams(r.Context())
+	v := streamView{Pipeline: r.PathValue("pipeline"), Name: r.PathValue("stream"), Source: queryOf(r).Source}
+	all, err := b.Facts.Streams(r.Context(), v.Source)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range all {
-		if s.Pipeline == v.Pipeline && s.Name == v.Name {
-			v.In = append(v.In, s)
-		}
-	}
-	if v.In == nil {
+	kept := wanted(all.Items, Query{Pipeline: v.Pipeline})
+	v.In = slices.DeleteFunc(kept, func(s Stream) bool { return s.Name != v.Name })
+	if v.Total = len(v.In); v.Total == 0 {
 		return nil, ErrUnknown
 	}
-	if v.Rejects, err = b.Facts.Rejects(r.Context(), Query{Pipeline: v.Pipeline, Stream: v.Name, Limit: 10}); err != nil {
+	v.Table = v.In[0].Table
+	if v.Total > maxCards {
+		v.In, v.Each = nil, v.In[:min(v.Total, maxLimit)]
+	}
+	if v.Rejects, err = b.Facts.Rejects(r.Context(), Query{Pipeline: v.Pipeline, Source: v.Source, Stream: v.Name, Limit: 10}); err != nil {
 		return nil, err
 	}
-	v.Changes, err = b.Facts.Schema(r.Context(), Query{Table: v.In[0].Table, Limit: 10})
+	v.Changes, err = b.Facts.Schema(r.Context(), Query{Table: v.Table, Limit: 10})
 	return v, err
 }
 
@@ -146,6 +157,7 @@ type listView[T any] struct {
 	Items         []T
 	From, Total   int
 	Before, After string
+	Hint          string
 	Query         Query
 }
 
@@ -161,7 +173,7 @@ func listPage[T any](of func(*Board) asking[T]) func(*Board, *http.Request) (any
 }
 
 func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
-	v := listView[T]{Items: l.Items, From: q.Offset, Total: l.Total, Query: q, After: beside(r, q.Offset+q.Limit, l.Total)}
+	v := listView[T]{Items: l.Items, From: q.Offset, Total: l.Total, Hint: l.Hint, Query: q, After: beside(r, q.Offset+q.Limit, l.Total)}
 	if q.Offset > 0 {
 		v.Before = beside(r, max(0, q.Offset-q.Limit), max(1, l.Total))
 	}
@@ -176,30 +188,30 @@ type streamsView struct {
 }
 
 func (b *Board) streamsPage(r *http.Request) (any, error) {
-	all, err := b.Facts.Streams(r.Context())
+	q := queryOf(r)
+	all, err := b.Facts.Streams(r.Context(), q.Source)
 	if err != nil {
 		return nil, err
 	}
-	v := streamsView{Tally: tally(all)}
-	for _, s := range all {
+	v := streamsView{Tally: tally(all.Items)}
+	for _, s := range all.Items {
 		v.Names = append(v.Names, s.Pipeline)
 	}
 	slices.Sort(v.Names)
 	v.Names = slices.Compact(v.Names)
-	q := queryOf(r)
 	if !r.URL.Query().Has("limit") {
 		q.Limit = maxLimit
 	}
-	kept := wanted(all, q)
+	kept := wanted(all.Items, q)
 	from := min(q.Offset, len(kept))
-	v.listView = viewOf(r, q, List[Stream]{kept[from:min(from+q.Limit, len(kept))], len(kept)})
+	v.listView = viewOf(r, q, List[Stream]{kept[from:min(from+q.Limit, len(kept))], len(kept), all.Hint})
 	return v, nil
 }
 
 // streams are those that a request's query asks for.
 func (b *Board) streams(r *http.Request) ([]Stream, error) {
-	all, err := b.Facts.Streams(r.Context())
-	return wanted(all, queryOf(r)), err
+	all, err := b.Facts.Streams(r.Context(), queryOf(r).Source)
+	return wanted(all.Items, queryOf(r)), err
 }
 
 // wanted are the streams that q leaves, the gravest first where it asks for none
@@ -214,7 +226,7 @@ func wanted(all []Stream, q Query) []Stream {
 		}
 	}
 	slices.SortStableFunc(kept, func(a, b Stream) int {
-		return cmp.Or(cmp.Compare(gravity(b.Tone()), gravity(a.Tone())), strings.Compare(a.Name, b.Name), strings.Compare(a.Pipeline, b.Pipeline))
+		return cmp.Or(cmp.Compare(gravity(b.Tone()), gravity(a.Tone())), strings.Compare(a.Name, b.Name), strings.Compare(a.Pipeline, b.Pipeline), strings.Compare(a.Source, b.Source))
 	})
 	return kept
 }

@@ -248,7 +248,19 @@ func sourcePath(name string) string   { return "/sources/" + url.PathEscape(name
 func streamPath(pipeline, s string) string {
 	return pipelinePath(pipeline) + "/streams/" + url.PathEscape(s)
 }
-func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+
+// A stream or a run of one source among several is a part of that of all.
+func streamOfPath(pipeline, source, s string) string {
+	return partPath(streamPath(pipeline, s), source)
+}
+func runPath(id string) string           { return "/runs/" + url.PathEscape(id) }
+func runOfPath(id, source string) string { return partPath(runPath(id), source) }
+func partPath(path, source string) string {
+	if source == "" {
+		return path
+	}
+	return queryPath(path, "source", source)
+}
 func queryPath(path string, pairs ...string) string {
 	v := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -22,34 +21,45 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostBeats   = 24  // of a stream
-	mostProofs  = 20  // runs whose witnesses are at hand; those of others are read when asked for
-	mostRaw     = 500 // bytes of a value that was rejected
+	mostStreams = 30_000  // of all sources; those of one source are read when asked for
+	mostBeats   = 24      // of a stream
+	heldBeats   = 100_000 // of all of them
+	mostProofs  = 20      // runs whose witnesses are at hand; those of others are read when asked for
+	mostPasses  = 20_000  // of all of these
+	mostRaw     = 500     // bytes of a value that was rejected
 )
 
 // book is what a destination's own tables say, the newest first. It is not changed
 // once it is made.
 type book struct {
 	place   Place
-	runs    []board.Run
+	runs    []board.Run // each once, its sources summed up
 	streams map[state.Key]*board.Stream
-	passes  map[string][]board.Pass // by run
+	left    map[string]bool     // sources whose streams are too many to be held
+	last    map[state.Key]ended // how the newest run that left a stream open has left it
+	near    map[string]*proofs  // of the newest runs
 	rejects []board.Reject
 	changes []board.Change
-	open    map[string]map[string]openStream // by run and stream
 
 	announced map[state.Key]board.Coverage // of streams that webhooks are for
 }
 
-// openStream is a stream that a run did not bring to its goal.
-type openStream struct {
+// ended is how a run has left a stream that it did not bring to its goal.
+type ended struct {
+	run    string
 	status pipeline.Status
 	words  string
 }
 
+// whose is a stream of a run.
+type whose struct{ source, stream string }
+
 // readBook reads a destination's own tables.
 func readBook(ctx context.Context, p Place) (*book, error) {
-	b := &book{place: p, streams: map[state.Key]*board.Stream{}, passes: map[string][]board.Pass{}, open: map[string]map[string]openStream{}, announced: map[state.Key]board.Coverage{}}
+	b := &book{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
+	if p.Open == nil {
+		return b, nil
+	}
 	d, err := p.Open(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -72,45 +82,14 @@ func readBook(ctx context.Context, p Place) (*book, error) {
 	return b, nil
 }
 
-// counts is what a run's row tells of itself.
-type counts struct {
-	pipeline.Counts
-	Requests int
-	Streams  map[pipeline.Status]int
-	Open     map[pipeline.Status][]string
-	Words    map[string]string
-}
-
-func (b *book) readRuns(ctx context.Context, d load.Destination) error {
-	err := scan(ctx, d, load.Runs, func(r row) {
-		c := decode[counts](r.text("counts"))
-		run := board.Run{
-			ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
-			Started: r.time("started_at"), Ended: r.time("ended_at"), Counts: c.Counts, Requests: c.Requests, Error: r.text("error"),
-		}
-		open := map[string]openStream{}
-		for status, n := range c.Streams {
-			run.Streams += n
-			for _, s := range c.Open[status] {
-				open[s] = openStream{status, c.Words[s]}
-			}
-		}
-		run.Open = len(open)
-		b.open[run.ID] = open
-		b.runs = append(b.runs, run)
-	})
-	slices.SortFunc(b.runs, func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
-	for len(b.runs) > mostRuns {
-		delete(b.open, b.runs[len(b.runs)-1].ID)
-		b.runs = b.runs[:len(b.runs)-1]
-	}
-	return err
-}
-
 func (b *book) readStreams(ctx context.Context, d load.Destination) error {
 	return scan(ctx, d, load.State, func(r row) {
-		if k := (state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}); !strings.HasPrefix(k.Stream, "_") { // else penstock's own
-			b.stream(k).Synced = r.time("updated_at")
+		k := b.keyOf(r)
+		if strings.HasPrefix(k.Stream, "_") {
+			return // penstock's own
+		}
+		if s := b.stream(k); s != nil {
+			s.Synced = r.time("updated_at")
 			if w, ok := pipeline.WebhooksOf(state.Cursor(r.text("cursor"))); ok {
 				b.announced[k] = board.Coverage{Stream: k.Stream, Announced: w.Announced, Missed: w.Found}
 			}
@@ -118,15 +97,30 @@ func (b *book) readStreams(ctx context.Context, d load.Destination) error {
 	})
 }
 
-// stream is what is told of a stream, begun where nothing is yet.
+// keyOf is the stream that a row is about, and its source where several have one.
+func (b *book) keyOf(r row) state.Key {
+	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
+}
+
+// stream is what is told of a stream, begun where nothing is yet; nil where there
+// are too many. Then it is one of a source of which others may be held, and
+// whoever asks for that source is told of all.
 func (b *book) stream(k state.Key) *board.Stream {
 	s := b.streams[k]
+	if s == nil && len(b.streams) >= mostStreams {
+		b.left[k.Source] = true
+		return nil
+	}
 	if s == nil {
-		s = &board.Stream{Pipeline: k.Pipeline, Name: k.Stream, Table: strings.ReplaceAll(k.Stream, ".", "_"), Destination: b.place.Name}
+		s = &board.Stream{Pipeline: k.Pipeline, Source: k.Source, Name: k.Stream, Table: strings.ReplaceAll(k.Stream, ".", "_"), Destination: b.place.Name}
 		b.streams[k] = s
 	}
 	return s
 }
+
+// beats is how many passes of a stream are told: fewer where there are many
+// streams. // Invariant 6
+func (b *book) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
 
 // runOf is the run that a pass began in; its second pass over a stream is called
 // run#2.
@@ -136,34 +130,26 @@ func runOf(pass string) string {
 }
 
 func (b *book) readCertificates(ctx context.Context, d load.Destination) error {
-	near := map[string]bool{}
-	for _, r := range b.runs[:min(len(b.runs), mostProofs)] {
-		near[r.ID] = true
-	}
 	newest := map[state.Key]string{}
+	held := 0
 	err := scan(ctx, d, load.Certificates, func(r row) {
-		k := state.Key{Pipeline: r.text("pipeline"), Stream: r.text("stream")}
-		pass, s := r.text("run"), b.stream(k)
-		c, verdict := countsOf(r), pipeline.Verdict(r.text("verdict"))
-		s.Recent = append(s.Recent, board.Beat{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
-		if len(s.Recent) > 4*mostBeats {
-			s.Recent = lastBeats(s.Recent)
+		if n := b.near[runOf(r.text("run"))]; n != nil && !n.left {
+			n.passes = append(n.passes, b.pass(r))
+			if held++; held > mostPasses {
+				held -= b.leaveProofs()
+			}
 		}
-		if pass >= newest[k] {
-			w := decode[struct {
-				Why   string
-				Alive int64
-			}](r.text("witnesses"))
-			newest[k] = pass
-			s.Run, s.Verdict, s.Why, s.Counts = runOf(pass), verdict, w.Why, c
-			s.Rows = max(w.Alive-c.Deleted, c.Written+c.Unchanged)
+		k := b.keyOf(r)
+		s := b.stream(k)
+		if s == nil {
+			return
 		}
-		if near[runOf(pass)] {
-			b.passes[runOf(pass)] = append(b.passes[runOf(pass)], b.pass(r))
-		}
+		b.certify(s, newest[k], r)
+		newest[k] = max(newest[k], r.text("run"))
 	})
+	most := b.beats()
 	for _, s := range b.streams {
-		s.Recent = lastBeats(s.Recent)
+		s.Recent = lastBeats(s.Recent, most)
 		for i := range s.Recent {
 			s.Recent[i].Run = runOf(s.Recent[i].Run)
 		}
@@ -171,9 +157,28 @@ func (b *book) readCertificates(ctx context.Context, d load.Destination) error {
 	return err
 }
 
-func lastBeats(all []board.Beat) []board.Beat {
+// certify adds a certificate to what is told of a stream, of which that of the pass
+// newest was told before.
+func (b *book) certify(s *board.Stream, newest string, r row) {
+	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
+	s.Recent = append(s.Recent, board.Beat{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
+	if most := b.beats(); len(s.Recent) > 4*most {
+		s.Recent = lastBeats(s.Recent, most)
+	}
+	if pass < newest {
+		return
+	}
+	w := decode[struct {
+		Why   string
+		Alive int64
+	}](r.text("witnesses"))
+	s.Run, s.Verdict, s.Why, s.Counts = runOf(pass), verdict, w.Why, c
+	s.Rows = max(w.Alive-c.Deleted, c.Written+c.Unchanged)
+}
+
+func lastBeats(all []board.Beat, most int) []board.Beat {
 	slices.SortStableFunc(all, func(a, b board.Beat) int { return cmp.Or(strings.Compare(a.Run, b.Run), a.At.Compare(b.At)) })
-	return slices.Clone(all[max(0, len(all)-mostBeats):])
+	return slices.Clone(all[max(0, len(all)-most):])
 }
 
 func countsOf(r row) pipeline.Counts {
@@ -185,7 +190,7 @@ func countsOf(r row) pipeline.Counts {
 func (b *book) pass(r row) board.Pass {
 	witnesses := r.text("witnesses")
 	p := board.Pass{
-		Stream: r.text("stream"), Destination: b.place.Name, Status: pipeline.StatusComplete, Verdict: pipeline.Verdict(r.text("verdict")),
+		Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, Status: pipeline.StatusComplete, Verdict: pipeline.Verdict(r.text("verdict")),
 		Why: decode[struct{ Why string }](witnesses).Why, Counts: countsOf(r), Pages: int(r.number("pages")), Requests: int(r.number("requests")), Ended: r.time("at"),
 	}
 	if json.Valid([]byte(witnesses)) {
@@ -197,7 +202,7 @@ func (b *book) pass(r row) board.Pass {
 func (b *book) readRejects(ctx context.Context, d load.Destination) error {
 	err := scan(ctx, d, load.Rejects, func(r row) {
 		b.rejects = append(b.rejects, board.Reject{
-			Run: runOf(r.text("run")), Pipeline: r.text("pipeline"), Stream: r.text("stream"), Destination: b.place.Name, At: r.time("at"), Ordinal: r.number("ordinal"),
+			Run: runOf(r.text("run")), Pipeline: r.text("pipeline"), Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, At: r.time("at"), Ordinal: r.number("ordinal"),
 			Key: cut(r.text("key"), mostRaw), Pointer: r.text("pointer"), Wanted: r.text("wanted"), Raw: cut(r.text("raw"), mostRaw), Reason: cut(r.text("reason"), mostRaw),
 			Record: r.flag("record"), Resolved: r.time("resolved_at"),
 		})
@@ -243,39 +248,10 @@ func (b *book) stand() {
 			s.Status = pipeline.StatusComplete
 		}
 	}
-	for _, r := range slices.Backward(b.runs) { // the newest has the last word
-		for name, o := range b.open[r.ID] {
-			if s := b.stream(state.Key{Pipeline: r.Pipeline, Stream: name}); r.ID >= s.Run {
-				s.Run, s.Status, s.Error = r.ID, o.status, o.words
-			}
+	for k, o := range b.last {
+		if s := b.stream(k); s != nil && o.run >= s.Run {
+			s.Run, s.Status, s.Error = o.run, o.status, o.words
 		}
 	}
+	clear(b.last)
 }
-
-// proofs are the passes of a run, read now where they are not at hand.
-func (b *book) proofs(ctx context.Context, run string) ([]board.Pass, error) {
-	if all, ok := b.passes[run]; ok {
-		return all, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, proofsWithin)
-	defer cancel()
-	d, err := b.place.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []board.Pass
-	err = scan(ctx, d, load.Certificates, func(r row) {
-		if runOf(r.text("run")) == run {
-			all = append(all, b.pass(r))
-		}
-	})
-	if e := d.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read certificates of run %s: %w", run, err)
-	}
-	return all, nil
-}
-
-const proofsWithin = 20 * time.Second

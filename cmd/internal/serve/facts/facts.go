@@ -37,13 +37,18 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Place is a destination. Open opens it for a look; it is closed right after, so
-// that its file is held no longer than that. Where nothing was loaded yet, Open may
-// return fs.ErrNotExist, wrapped.
+// Place is a destination, or what one source has of its own in it. What opens it
+// opens it for a look; it is closed right after, so that its file is held no longer
+// than that. Where nothing was loaded yet, that may return fs.ErrNotExist, wrapped.
 type Place struct {
-	Name string
-	Open func(context.Context) (load.Destination, error)
+	Name   string
+	Source string                                                             // whose place it is; "" where it is no single source's
+	Open   func(context.Context) (load.Destination, error)                    // nil: there are too many places of its sources
+	Of     func(ctx context.Context, source string) (load.Destination, error) // what a source has there; nil where there are not several
 }
+
+// called names a place among all.
+func (p Place) called() string { return p.Name + "@" + p.Source }
 
 // Receiver is a source that sends webhooks and what its deliveries are verified by.
 type Receiver struct{ Source, Scheme string }
@@ -58,9 +63,10 @@ type Facts struct {
 	look   chan struct{} // asks for the destinations to be read again
 
 	mu      sync.Mutex
-	books   map[string]*book // by destination, as last read
+	books   map[string]*book // by place, as last read
 	turns   map[string]turn  // ditto
-	first   chan struct{}    // closed once all of them were read, or tried
+	corners map[string]*corner
+	first   chan struct{} // closed once all of them were read, or tried
 	budgets []budget
 	traffic map[string]*traffic
 	roll    roll
@@ -75,7 +81,7 @@ var (
 
 // New returns facts that know nothing yet, and tell feed of what changes.
 func New(c Config, feed *board.Feed) *Facts {
-	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{},
+	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -147,7 +153,7 @@ func (f *Facts) lookAgain(ctx context.Context) {
 // lookAt reads one destination, unless somebody is about to. One that cannot be
 // read is told of as it was.
 func (f *Facts) lookAt(ctx context.Context, p Place) {
-	turn := f.turn(p.Name)
+	turn := f.turn(p.called())
 	select {
 	case turn.next <- struct{}{}:
 	default:
@@ -171,7 +177,7 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 		return
 	}
 	f.mu.Lock()
-	f.books[p.Name] = b
+	f.books[p.called()] = b
 	f.mu.Unlock()
 	f.feed.Tell(board.Note{Page: "streams"})
 }
@@ -188,27 +194,6 @@ func (f *Facts) turn(place string) turn {
 		f.turns[place] = t
 	}
 	return t
-}
-
-// shelf are the books of all destinations, in the order of the configuration. A
-// visitor who comes before the first look waits for it a moment.
-func (f *Facts) shelf(ctx context.Context) []*book {
-	t := time.NewTimer(firstWithin)
-	defer t.Stop()
-	select {
-	case <-f.first:
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []*book
-	for _, p := range f.Places() {
-		if b := f.books[p.Name]; b != nil {
-			all = append(all, b)
-		}
-	}
-	return all
 }
 
 // Observe implements serve.Observer.

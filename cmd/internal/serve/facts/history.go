@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,20 +16,24 @@ import (
 // Runs implements board.History. A run that is in several destinations is told of
 // once, its counts summed up as its report does.
 func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run], error) {
-	return part(f.runs(ctx), q, func(r board.Run) bool {
+	all, shelf := f.runs(ctx, q.Source)
+	l := part(all, q, func(r board.Run) bool {
 		return (q.Pipeline == "" || q.Pipeline == r.Pipeline) && (q.Status == "" || q.Status == string(r.Status))
-	}), nil
+	})
+	l.Hint = apart(shelf)
+	return l, nil
 }
 
-// runs are all runs, the newest first.
-func (f *Facts) runs(ctx context.Context) []board.Run {
+// runs are all runs, or those over a source, the newest first, and the books they
+// are from.
+func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*book) {
 	var all []board.Run
-	at := map[string]int{}
-	for _, b := range f.shelf(ctx) {
-		for _, r := range b.runs {
-			i, ok := at[r.ID]
+	at, shelf := map[string]int{}, f.shelf(ctx, source)
+	for _, name := range places(shelf) {
+		for id, r := range f.runsIn(name, shelf, source) {
+			i, ok := at[id]
 			if !ok {
-				at[r.ID] = len(all)
+				at[id] = len(all)
 				all = append(all, r)
 				continue
 			}
@@ -38,21 +41,60 @@ func (f *Facts) runs(ctx context.Context) []board.Run {
 		}
 	}
 	for _, s := range f.daemon.Hub().Statuses() { // that began since the tables were read
-		if r := s.Running; r != nil {
+		if r := s.Running; r != nil && reads(s.Sources, source) {
 			if _, ok := at[r.Run]; !ok {
 				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
+	return all, shelf
+}
+
+// places are the names of the destinations that books are of.
+func places(shelf []*book) (names []string) {
+	for _, b := range shelf {
+		if !slices.Contains(names, b.place.Name) {
+			names = append(names, b.place.Name)
+		}
+	}
+	return names
+}
+
+// runsIn are the runs in one destination, by id: where each source has a place of
+// its own in it, what all of these have.
+func (f *Facts) runsIn(name string, shelf []*book, source string) map[string]board.Run {
+	all := map[string]board.Run{}
+	for _, b := range shelf {
+		if b.place.Name != name {
+			continue
+		}
+		for _, r := range b.runs {
+			if was, ok := all[r.ID]; ok {
+				all[r.ID] = together(was, r)
+			} else if f.about(r.Pipeline, source, b) {
+				all[r.ID] = r
+			}
+		}
+	}
 	return all
+}
+
+// about reports whether what a book has of a pipeline is of the source, or any (""):
+// a book that has several has its rows chosen already.
+func (f *Facts) about(pipeline, source string, b *book) bool {
+	if source == "" || b.place.Source != "" {
+		return true
+	}
+	s, ok := f.daemon.Hub().Status(pipeline)
+	return ok && reads(s.Sources, source)
 }
 
 // both is a run as two destinations know it.
 func both(a, b board.Run) board.Run {
 	a.Destinations = append(slices.Clip(a.Destinations), b.Destinations...)
 	a.Counts = a.Counts.Add(b.Counts)
-	a.Requests, a.Streams, a.Open = max(a.Requests, b.Requests), max(a.Streams, b.Streams), max(a.Open, b.Open)
+	a.Sources, a.Requests, a.Streams, a.Open = max(a.Sources, b.Sources), max(a.Requests, b.Requests), max(a.Streams, b.Streams), max(a.Open, b.Open)
 	a.Error = cmp.Or(a.Error, b.Error)
 	if a.Ended.Before(b.Ended) {
 		a.Ended = b.Ended
@@ -66,8 +108,12 @@ func both(a, b board.Run) board.Run {
 // Rejects implements board.History.
 func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Reject], error) {
 	var all []board.Reject
-	for _, b := range f.shelf(ctx) {
-		all = append(all, b.rejects...)
+	for _, b := range f.shelf(ctx, q.Source) {
+		for _, r := range b.rejects {
+			if f.about(r.Pipeline, q.Source, b) {
+				all = append(all, r)
+			}
+		}
 	}
 	slices.SortStableFunc(all, func(a, b board.Reject) int { return strings.Compare(b.Run, a.Run) })
 	return part(all, q, func(r board.Reject) bool {
@@ -78,7 +124,7 @@ func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Re
 // Schema implements board.History.
 func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Change], error) {
 	var all []board.Change
-	for _, b := range f.shelf(ctx) {
+	for _, b := range f.shelf(ctx, "") {
 		all = append(all, b.changes...)
 	}
 	all = slices.DeleteFunc(all, own)
@@ -105,12 +151,14 @@ func part[T any](all []T, q board.Query, keep func(T) bool) board.List[T] {
 const (
 	shownRejects = 50
 	shownChanges = 200
+	shownPasses  = 1000
 )
 
 // Run implements board.History.
-func (f *Facts) Run(ctx context.Context, id string) (board.RunDetail, error) {
+func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, error) {
 	var d board.RunDetail
-	for _, r := range f.runs(ctx) {
+	runs, shelf := f.runs(ctx, source)
+	for _, r := range runs {
 		if r.ID == id {
 			d.Run = r
 		}
@@ -119,19 +167,23 @@ func (f *Facts) Run(ctx context.Context, id string) (board.RunDetail, error) {
 	switch {
 	case err != nil:
 		return d, err
-	case d.ID == "" && !ok:
+	case d.ID == "" && (!ok || source != ""):
 		return d, board.ErrUnknown
 	case d.ID == "": // no destination took it
 		d.Run = board.Run{ID: id, Pipeline: kept.Pipeline, Status: pipeline.Status(kept.Status), Started: kept.Started, Ended: kept.Ended, Error: kept.Error}
 	}
-	if d.Passes, err = f.passes(ctx, id); err != nil {
+	if d.Passes, err = passes(ctx, shelf, id); err != nil {
 		return d, err
 	}
 	if d.Passes == nil {
 		d.Passes = f.reported(d.Pipeline, id)
 	}
+	if d.Total = len(d.Passes); d.Total > shownPasses {
+		slices.SortStableFunc(d.Passes, func(a, b board.Pass) int { return board.Graver(b.Tone(), a.Tone()) })
+		d.Passes = d.Passes[:shownPasses]
+	}
 	recall(&d, kept)
-	for _, b := range f.shelf(ctx) {
+	for _, b := range shelf {
 		d.Rejects = append(d.Rejects, part(b.rejects, board.Query{Limit: shownRejects}, func(r board.Reject) bool { return r.Run == id }).Items...)
 		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
 	}
@@ -140,29 +192,16 @@ func (f *Facts) Run(ctx context.Context, id string) (board.RunDetail, error) {
 
 // passes are those of a run in every destination, and of the streams that came to
 // no certificate what they met.
-func (f *Facts) passes(ctx context.Context, id string) (all []board.Pass, err error) {
-	for _, b := range f.shelf(ctx) {
-		open, ok := b.open[id]
-		if !ok {
+func passes(ctx context.Context, shelf []*book, id string) (all []board.Pass, err error) {
+	for _, b := range shelf {
+		if !b.knows(id) {
 			continue
 		}
 		proofs, err := b.proofs(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		told := map[string]bool{}
-		for _, p := range proofs {
-			if o, ok := open[p.Stream]; ok {
-				p.Status, p.Error = o.status, o.words
-			}
-			told[p.Stream] = true
-			all = append(all, p)
-		}
-		for _, stream := range slices.Sorted(maps.Keys(open)) {
-			if !told[stream] {
-				all = append(all, board.Pass{Stream: stream, Destination: b.place.Name, Status: open[stream].status, Error: open[stream].words})
-			}
-		}
+		all = append(all, proofs...)
 	}
 	return all, nil
 }
@@ -189,13 +228,17 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 // recall adds what the journal keeps of a run: its log, when each stream was read,
 // and what it met in full.
 func recall(d *board.RunDetail, kept state.RunRecord) {
-	first, last := map[string]time.Time{}, map[string]time.Time{}
+	first, last := map[whose]time.Time{}, map[whose]time.Time{}
 	for _, l := range kept.Log {
-		d.Log = append(d.Log, board.Line(l))
-		if _, ok := first[l.Stream]; !ok {
-			first[l.Stream] = l.At
+		if d.Source != "" && l.Source != "" && l.Source != d.Source {
+			continue // another's
 		}
-		last[l.Stream] = l.At
+		d.Log = append(d.Log, board.Line(l))
+		w := whose{l.Source, l.Stream}
+		if _, ok := first[w]; !ok {
+			first[w] = l.At
+		}
+		last[w] = l.At
 	}
 	errs := map[[2]string]string{}
 	for _, s := range decode[struct {
@@ -205,10 +248,13 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 	}
 	for i := range d.Passes {
 		p := &d.Passes[i]
-		if at, ok := first[p.Stream]; ok && last[p.Stream].After(at) {
-			p.Started, p.Ended = at, last[p.Stream]
+		w := whose{p.Source, p.Stream}
+		if at, ok := first[w]; ok && last[w].After(at) {
+			p.Started, p.Ended = at, last[w]
 		}
-		p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
+		if p.Source == "" { // else the report has the sums of all sources
+			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
+		}
 	}
 }
 

@@ -70,30 +70,66 @@ func list[T any](all []T) []T {
 }
 
 // Streams implements board.Standing: those of the configuration, read or not yet,
-// in each destination. What no pipeline has any more is left out.
-func (f *Facts) Streams(ctx context.Context) ([]board.Stream, error) {
-	shelf := f.shelf(ctx)
-	var all []board.Stream
+// in each destination. What no pipeline has any more is left out, and so is what
+// no run over several sources has tried yet.
+func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.Stream], error) {
+	shelf := f.shelf(ctx, source)
+	all := board.List[board.Stream]{Hint: cmp.Or(apart(shelf), crowded(shelf))}
 	for _, s := range f.daemon.Hub().Statuses() {
+		if !reads(s.Sources, source) {
+			continue
+		}
 		for _, b := range shelf {
-			if slices.Contains(s.Destinations, b.place.Name) {
-				all = append(all, b.of(s)...)
+			switch {
+			case !slices.Contains(s.Destinations, b.place.Name) || !reads(s.Sources, b.place.Source):
+			case len(s.Sources) > 1:
+				all.Items = append(all.Items, b.each(s)...)
+			default:
+				all.Items = append(all.Items, b.of(s)...)
 			}
 		}
 	}
+	all.Total = len(all.Items)
 	return all, nil
 }
 
-// of are the streams of a pipeline as the destination has them, or as a run says
-// that has ended since they were read, or is under way.
+// each are the streams of a pipeline over several sources as the destination has
+// them.
+func (b *book) each(s serve.Status) []board.Stream {
+	streams, sources := set(s.Streams), set(s.Sources)
+	var all []board.Stream
+	for k, one := range b.streams {
+		if k.Pipeline == s.Name && streams[k.Stream] && sources[k.Source] {
+			all = append(all, *one)
+		}
+	}
+	slices.SortFunc(all, func(a, b board.Stream) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func set(all []string) map[string]bool {
+	m := make(map[string]bool, len(all))
+	for _, s := range all {
+		m[s] = true
+	}
+	return m
+}
+
+// of are the streams of a pipeline of one source as the destination has them, or as
+// a run says that has ended since they were read, or is under way.
 func (b *book) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
 	for _, name := range s.Streams {
-		k := state.Key{Pipeline: s.Name, Stream: name}
+		k := state.Key{Pipeline: s.Name, Source: b.place.Source, Stream: name}
+		if len(s.Sources) == 1 && b.streams[k] == nil { // sources may share its tables
+			k.Source = s.Sources[0]
+		}
 		one := b.streams[k]
 		if one == nil {
-			one = &board.Stream{Pipeline: s.Name, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.place.Name}
+			one = &board.Stream{Pipeline: s.Name, Source: b.place.Source, Name: name, Table: strings.ReplaceAll(name, ".", "_"), Destination: b.place.Name}
 		}
 		now := *one
 		if r, ok := told[name]; ok && r.run > now.Run {
@@ -168,7 +204,10 @@ func (f *Facts) Now(context.Context) (board.Now, error) {
 
 // runningOf is the run under way of a pipeline.
 func runningOf(s serve.Status) board.Running {
-	r := board.Running{Run: s.Running.Run, Pipeline: s.Name, Trigger: string(s.Running.Trigger), Started: s.Running.Started, Streams: len(s.Streams)}
+	r := board.Running{
+		Run: s.Running.Run, Pipeline: s.Name, Trigger: string(s.Running.Trigger), Started: s.Running.Started, Streams: len(s.Streams) * max(1, len(s.Sources)),
+		Ended: s.Running.Past.Streams, Pages: s.Running.Past.Pages, Requests: s.Running.Past.Requests, Records: s.Running.Past.Records,
+	}
 	for _, one := range s.Running.Streams {
 		r.Pages += one.Pages
 		r.Requests += one.Requests
@@ -177,10 +216,10 @@ func runningOf(s serve.Status) board.Running {
 			r.Ended++
 			continue
 		}
-		r.Reading = append(r.Reading, board.Reading{Stream: one.Stream, Since: one.Started, Records: one.Records, Total: max(0, one.Total)})
+		r.Reading = append(r.Reading, board.Reading{Source: one.Source, Stream: one.Stream, Since: one.Started, Records: one.Records, Total: max(0, one.Total)})
 	}
 	slices.SortStableFunc(r.Reading, func(a, b board.Reading) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Stream, b.Stream))
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Source, b.Source), strings.Compare(a.Stream, b.Stream))
 	})
 	return r
 }

@@ -216,14 +216,18 @@ func (f *Facts) count(w *board.Webhook) {
 // coverage is how many of the changes of a source's streams events have announced,
 // as the first destination of each says.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
-	shelf := f.shelf(ctx)
+	shelf := f.shelf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {
 		if !slices.Contains(s.Sources, source) {
 			continue
 		}
 		for _, name := range s.Streams {
 			for _, b := range shelf {
-				if c, ok := b.announced[state.Key{Pipeline: s.Name, Stream: name}]; ok && c.Announced+c.Missed > 0 {
+				c, ok := b.announced[state.Key{Pipeline: s.Name, Stream: name}]
+				if !ok {
+					c = b.announced[state.Key{Pipeline: s.Name, Source: source, Stream: name}]
+				}
+				if c.Announced+c.Missed > 0 {
 					all = append(all, c)
 					break
 				}

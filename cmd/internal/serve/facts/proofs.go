@@ -1,0 +1,209 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// counts is what a run's row tells of itself.
+type counts struct {
+	pipeline.Counts
+	Requests int
+	Streams  map[pipeline.Status]int
+	Open     map[pipeline.Status][]string
+	Words    map[string]string
+}
+
+// open are the streams that a run's row says it has not brought to their goal.
+func (c counts) open(of func(stream string, status pipeline.Status)) {
+	for status := range c.Streams {
+		for _, s := range c.Open[status] {
+			of(s, status)
+		}
+	}
+}
+
+// readRuns reads the runs, those over several sources as one.
+func (b *book) readRuns(ctx context.Context, d load.Destination) error {
+	all := map[string]board.Run{}
+	err := scan(ctx, d, load.Runs, func(r row) {
+		c := decode[counts](r.text("counts"))
+		run := b.run(r, c)
+		if was, ok := all[run.ID]; ok {
+			run = together(was, run)
+		}
+		all[run.ID] = run
+		if len(all) > 2*mostRuns {
+			b.runs = lastRuns(all)
+		}
+		source := b.keyOf(r).Source
+		c.open(func(stream string, status pipeline.Status) {
+			k := state.Key{Pipeline: run.Pipeline, Source: source, Stream: stream}
+			if b.last[k].run <= run.ID && (len(b.last) < mostStreams || b.last[k].run != "") {
+				b.last[k] = ended{run.ID, status, c.Words[stream]}
+			}
+		})
+	})
+	b.runs = lastRuns(all)
+	for _, r := range b.runs[:min(len(b.runs), mostProofs)] {
+		b.near[r.ID] = &proofs{}
+	}
+	if err != nil {
+		return err
+	}
+	return scan(ctx, d, load.Runs, func(r row) { b.near[r.text("run")].leave(b, r) })
+}
+
+// lastRuns are the newest of all, of which the others are given up.
+func lastRuns(all map[string]board.Run) []board.Run {
+	runs := slices.SortedFunc(maps.Values(all), func(x, y board.Run) int { return strings.Compare(y.ID, x.ID) })
+	for len(runs) > mostRuns {
+		delete(all, runs[len(runs)-1].ID)
+		runs = runs[:len(runs)-1]
+	}
+	return runs
+}
+
+// run is a run's row: the whole run, or what it was for one source.
+func (b *book) run(r row, c counts) board.Run {
+	run := board.Run{
+		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
+		Started: r.time("started_at"), Ended: r.time("ended_at"), Counts: c.Counts, Requests: c.Requests, Error: r.text("error"),
+	}
+	if source := b.keyOf(r).Source; source != "" {
+		run.Source, run.Sources = source, 1
+	}
+	for _, n := range c.Streams {
+		run.Streams += n
+	}
+	c.open(func(string, pipeline.Status) { run.Open++ })
+	return run
+}
+
+// together is a run as it was for two of its sources: complete where it was for
+// both, failed where it was for both. // Invariant 14
+func together(a, b board.Run) board.Run {
+	a.Source, a.Sources = "", a.Sources+b.Sources
+	a.Counts = a.Counts.Add(b.Counts)
+	a.Requests, a.Streams, a.Open = a.Requests+b.Requests, a.Streams+b.Streams, a.Open+b.Open
+	a.Error = cmp.Or(a.Error, b.Error)
+	if b.Started.Before(a.Started) {
+		a.Started = b.Started
+	}
+	switch {
+	case a.Ended.IsZero() || b.Ended.IsZero():
+		a.Ended = time.Time{}
+	case a.Ended.Before(b.Ended):
+		a.Ended = b.Ended
+	}
+	switch {
+	case a.Status == b.Status:
+	case a.Status == pipeline.StatusRunning || b.Status == pipeline.StatusRunning:
+		a.Status = pipeline.StatusRunning
+	default:
+		a.Status = pipeline.StatusPartial
+	}
+	return a
+}
+
+// proofs are the passes of a run, and the streams that it has left open.
+type proofs struct {
+	passes []board.Pass
+	open   map[whose]ended
+	left   bool // they are too many: they are read when asked for
+}
+
+// leave notes the streams that a run's row says it has left open. It is nothing
+// for a run whose passes are not held.
+func (p *proofs) leave(b *book, r row) {
+	if p == nil {
+		return
+	}
+	c, source := decode[counts](r.text("counts")), b.keyOf(r).Source
+	c.open(func(stream string, status pipeline.Status) {
+		if p.open == nil {
+			p.open = map[whose]ended{}
+		}
+		if p.left = p.left || len(p.open) >= mostPasses; !p.left {
+			p.open[whose{source, stream}] = ended{r.text("run"), status, c.Words[stream]}
+		}
+	})
+}
+
+// all are the passes with how each has ended, and the streams that came to none.
+func (p *proofs) all(destination string) []board.Pass {
+	told := map[whose]bool{}
+	for i := range p.passes {
+		one := &p.passes[i]
+		w := whose{one.Source, one.Stream}
+		if o, ok := p.open[w]; ok {
+			one.Status, one.Error = o.status, o.words
+		}
+		told[w] = true
+	}
+	for _, w := range slices.SortedFunc(maps.Keys(p.open), func(a, b whose) int {
+		return cmp.Or(strings.Compare(a.source, b.source), strings.Compare(a.stream, b.stream))
+	}) {
+		if !told[w] {
+			p.passes = append(p.passes, board.Pass{Source: w.source, Stream: w.stream, Destination: destination, Status: p.open[w].status, Error: p.open[w].words})
+		}
+	}
+	return p.passes
+}
+
+// leaveProofs gives up the passes of the run that has the most, and says how many.
+func (b *book) leaveProofs() int {
+	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
+	n := len(most.passes)
+	most.passes, most.left = nil, true
+	return n
+}
+
+// knows reports whether the destination has the run.
+func (b *book) knows(run string) bool {
+	return slices.ContainsFunc(b.runs, func(r board.Run) bool { return r.ID == run })
+}
+
+// proofs are the passes of a run, read now where they are not at hand.
+func (b *book) proofs(ctx context.Context, run string) ([]board.Pass, error) {
+	if p := b.near[run]; p != nil && !p.left {
+		held := proofs{passes: slices.Clone(p.passes), open: p.open}
+		return held.all(b.place.Name), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, proofsWithin)
+	defer cancel()
+	d, err := b.place.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var p proofs
+	err = scan(ctx, d, load.Certificates, func(r row) {
+		if runOf(r.text("run")) == run && len(p.passes) < mostPasses {
+			p.passes = append(p.passes, b.pass(r))
+		}
+	})
+	if err == nil {
+		err = scan(ctx, d, load.Runs, func(r row) {
+			if r.text("run") == run {
+				p.leave(b, r)
+			}
+		})
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return nil, fmt.Errorf("read certificates of run %s: %w", run, err)
+	}
+	return p.all(b.place.Name), nil
+}
+
+const proofsWithin = 20 * time.Second
