@@ -1,0 +1,102 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/state"
+)
+
+var (
+	killedIn = flag.String("killed-in", "", "be the process to be killed: the warehouse")
+	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which it is")
+	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
+)
+
+// TestKilledChild is the process that is killed: it commits one batch.
+func TestKilledChild(t *testing.T) {
+	if *killedIn == "" {
+		t.Skip("a child of TestSharedKilled")
+	}
+	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir(), Step: func(name string) error {
+		if *killedAt == "list" {
+			fmt.Println("step " + name)
+		}
+		if name == *killedAt {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			time.Sleep(time.Minute) // until it comes
+		}
+		return nil
+	}}}
+	must(t, of(t, open(t, o), "berlin"), state.Cursor(fmt.Sprint("at ", *killedBy-1)), *killedBy, *killedBy)
+}
+
+// child runs it.
+func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledChild$", "-test.v",
+		"-killed-in", o.Path, "-killed-at", step, "-killed-batch", fmt.Sprint(batch))
+	out, err := c.Output()
+	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+	if killed = status.Signaled(); !killed {
+		require.NoError(t, err, string(out))
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(line, "step "); ok && !slices.Contains(steps, strings.TrimSpace(name)) {
+			steps = append(steps, strings.TrimSpace(name))
+		}
+	}
+	return killed, steps
+}
+
+// TestSharedKilled kills a process that commits for one source, at each step of a
+// commit, while another source has its rows in the same tables: these and their
+// cursor stay, those of the killed are there whole or not at all, as their cursor
+// says, and both go on. // Invariants 1, 2
+func TestSharedKilled(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	other := must(t, of(t, l, "boston"), "", 1, 2)
+	at := must(t, of(t, l, "berlin"), "", 1, 1)
+	_, steps := child(t, o, "list", 2)
+	require.Contains(t, steps, "swap")
+	if testing.Short() {
+		steps = []string{"metadata", "swap", "swapped"}
+	}
+	batch := 2
+	for _, step := range steps {
+		killed, _ := child(t, o, step, batch+1)
+		if !killed {
+			batch++ // the step comes with a first commit alone
+			continue
+		}
+		now, err := of(t, l, "berlin").Cursor(t.Context(), key)
+		require.NoError(t, err, step)
+		if now == state.Cursor(fmt.Sprint("at ", batch+1)) {
+			batch++
+		}
+		require.EqualValues(t, fmt.Sprint("at ", batch), now, step)
+		tbl := metadata(t, o, "leads")
+		require.Equal(t, map[string]int{"berlin": batch, "boston": 2}, bySource(t, tbl, tbl.CurrentSnapshot().SnapshotID), step)
+		other = must(t, of(t, l, "boston"), other, 1+batch, 2)
+		at = must(t, of(t, l, "berlin"), now, batch+1, batch+1)
+		batch++
+	}
+	require.EqualValues(t, fmt.Sprint("at ", batch), at)
+	tbl := metadata(t, o, "leads")
+	for _, s := range tbl.Metadata().Snapshots() {
+		bySource(t, tbl, s.SnapshotID)
+	}
+}
