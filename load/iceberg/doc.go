@@ -29,6 +29,9 @@
 // written again. Who else writes to these tables stops
 // their stream with a diff. // Invariant 16
 //
+// Of each file the least and the greatest value of its columns are told, and how
+// many are null, so that engines pass over those in which they look for nothing.
+//
 // Small files become larger ones as commits go. Snapshots stay as long as
 // generations of a lake do ([parquet.Options].Keep and KeepFor), and what only
 // they named is removed by the first commit of a run.

@@ -55,17 +55,15 @@ const manySnapshots = 100
 // the oldest commit that it keeps. Those before it may have files that it gives up.
 func (w *commit) neededOfAll(e *edition, all []table.Snapshot) map[int64]bool {
 	first := max(0, len(all)-manySnapshots)
-	oldest := w.of.Sequence
-	if len(w.of.Kept) > 0 {
-		oldest = w.of.Kept[0]
-	}
-	for i, s := range all {
-		if oldest > 1 && saysOf(&s)[saySource] == w.of.Source && numberOf(s) <= oldest {
-			first = max(first, i)
-		}
-	}
-	if e.t.Anew {
+	switch {
+	case e.t.Anew, len(w.of.Kept) == 0 && w.of.Sequence > 1:
 		first = len(all)
+	case len(w.of.Kept) > 0 && w.of.Kept[0] > 1: // else nothing was given up yet
+		for i, s := range all {
+			if saysOf(&s)[saySource] == w.of.Source && numberOf(s) <= w.of.Kept[0] {
+				first = max(first, i)
+			}
+		}
 	}
 	out := map[int64]bool{}
 	for _, s := range all[first:] {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet"
 )
 
 // manyManifests is how many a snapshot names, of each source, before they become
@@ -91,6 +92,7 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 		if err != nil {
 			return nil, nil, err
 		}
+		tell(b, f)
 		anew.add(spec.ID(), f.Source, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
 	}
 	out = kept
@@ -102,6 +104,22 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 		out = append(out, m)
 	}
 	return out, totals(e, parent), nil
+}
+
+// tell tells what values a file has.
+func tell(b *iceberg.DataFileBuilder, f parquet.DataFile) {
+	rows, nulls := map[int]int64{}, map[int]int64{}
+	low, high := map[int][]byte{}, map[int][]byte{}
+	for _, r := range f.Ranges {
+		rows[r.Number], nulls[r.Number] = f.Rows, r.Nulls
+		if r.Low != nil {
+			low[r.Number] = r.Low
+		}
+		if r.High != nil {
+			high[r.Number] = r.High
+		}
+	}
+	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
 // carry sorts the manifests there are into those that stay and entries that are

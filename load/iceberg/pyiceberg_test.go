@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -17,6 +19,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // pyiceberg prints all tables of a namespace, as Iceberg's library for Python
@@ -50,16 +53,22 @@ type pyTable struct {
 // PENSTOCK_TEST_PYTHON names an interpreter that has it.
 func python(t *testing.T, o Options) (out map[string]pyTable) {
 	t.Helper()
+	ask(t, &out, pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
+	return out
+}
+
+// ask has a program in Python print JSON.
+func ask(t *testing.T, answer any, text string, args ...string) {
+	t.Helper()
 	program := cmp.Or(os.Getenv("PENSTOCK_TEST_PYTHON"), "python3")
 	if err := exec.Command(program, "-c", "import pyiceberg.catalog.sql, pyarrow, sqlalchemy").Run(); err != nil {
 		t.Skip("no pyiceberg: set PENSTOCK_TEST_PYTHON to an interpreter that has it (pip install 'pyiceberg[sql-sqlite,pyarrow]')")
 	}
-	cmd := exec.Command(program, "-c", pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
+	cmd := exec.Command(program, append([]string{"-c", text}, args...)...)
 	cmd.Stderr = os.Stderr
-	text, err := cmd.Output()
+	out, err := cmd.Output()
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &out))
-	return out
+	require.NoError(t, json.Unmarshal(out, answer))
 }
 
 // TestPython has pyiceberg read what was loaded: rows that were merged, what hangs
@@ -126,4 +135,50 @@ func TestPythonTypes(t *testing.T) {
 	require.Equal(t, []string{"1234567890.25", "many", "new"}, []string{byID["2"]["money"], byID["2"]["count"], byID["2"]["note"]})
 	require.Equal(t, []string{"decimal(16, 2)", "string"}, []string{after.Types["money"], after.Types["count"]}, fmt.Sprint(after.Types))
 	require.Equal(t, []int64{1, 2}, after.Snapshots, "the older snapshot is read in its own columns")
+}
+
+// pyplan prints, for each filter of a table, how many files are read and how many
+// rows are found.
+const pyplan = `
+import json, sys
+from pyiceberg.catalog.sql import SqlCatalog
+catalog = SqlCatalog("penstock", uri="sqlite:///" + sys.argv[1], warehouse="file://" + sys.argv[2], init_catalog_tables="false")
+t, out = catalog.load_table("penstock." + sys.argv[3]), {}
+for f in sys.argv[4:]:
+    scan = t.scan(row_filter=f)
+    out[f] = [len(list(scan.plan_files())), scan.to_arrow().num_rows]
+print(json.dumps(out))
+`
+
+// TestPythonPlans has it pass over files by their source, by the bounds of their
+// columns and by their nulls.
+func TestPythonPlans(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	for i, source := range []string{"berlin", "boston"} {
+		at := state.Cursor("")
+		for n := range 3 {
+			next := state.Cursor(fmt.Sprint("at ", n))
+			row := loadtest.Row{"id": fmt.Sprint(1000*i + 10*n), "count": fmt.Sprintf("%d.25", n)}
+			if n == 2 {
+				delete(row, "count")
+			}
+			money, _ := schemas.Decimal(8, 2)
+			require.NoError(t, counted(t, of(t, l, source), at, next, money, row))
+			at = next
+		}
+	}
+	want := map[string][]int{ // files, rows
+		"_penstock_source = 'boston'": {3, 3},
+		"id >= 1010":                  {2, 2},
+		"id = 10":                     {1, 1},
+		"_penstock_source = 'berlin' and count > 1": {1, 1},
+		"count is null":                                     {2, 2},
+		"_penstock_hash = '10101.25'":                       {1, 1},
+		"_penstock_synced_at > '2026-11-21T00:00:00+00:00'": {0, 0},
+	}
+	got := map[string][]int{}
+	ask(t, &got, pyplan, append([]string{filepath.Join(o.Path, catalogFile), o.Path, "things"}, slices.Sorted(maps.Keys(want))...)...)
+	require.Equal(t, want, got)
+	require.Len(t, python(t, o)["things"].Rows, 6)
 }

@@ -86,6 +86,7 @@ func together(of parquet.Commit) []parquet.TableFiles {
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
+			out[i].Anew = out[i].Anew || len(t.Removed) > 0
 		}
 	}
 	return out
@@ -183,10 +184,7 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	case iceberg.TimestampTzType:
 		return schemas.Timestamp, nil
 	case iceberg.DecimalType:
-		d, ok := schemas.Decimal(int32(t.Precision()), int32(t.Scale()))
-		if ok {
-			return d, nil
-		}
+		return &arrow.Decimal128Type{Precision: int32(t.Precision()), Scale: int32(t.Scale())}, nil
 	case *iceberg.ListType:
 		of, err := latticeOf(t.Element)
 		return arrow.ListOf(of), err

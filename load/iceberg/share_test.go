@@ -105,6 +105,30 @@ func TestSharedPruning(t *testing.T) {
 	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
 }
 
+// TestRanges passes over files by the bounds of their columns, also of files that a
+// later commit has only carried on.
+func TestRanges(t *testing.T) {
+	o := warehouse(t)
+	l := open(t, o)
+	at := state.Cursor("")
+	for n := range 3 {
+		next := state.Cursor(fmt.Sprint("at ", n))
+		require.NoError(t, counted(t, l, at, next, schemas.Text, loadtest.Row{"id": fmt.Sprint(10 * n), "count": "a long text of number " + fmt.Sprint(n)}))
+		at = next
+	}
+	require.NoError(t, counted(t, l, at, "at 9", schemas.Text, loadtest.Row{"id": "0", "count": "another"}))
+	for want, filter := range map[int]iceberg.BooleanExpression{
+		1: iceberg.EqualTo(iceberg.Reference("id"), int64(20)),
+		2: iceberg.LessThan(iceberg.Reference("count"), "a long text of z"),
+		0: iceberg.IsNull(iceberg.Reference("count")),
+		3: iceberg.NotNull(iceberg.Reference("id")),
+	} {
+		files, err := metadata(t, o, "things").Scan(table.WithRowFilter(filter)).PlanFiles(t.Context())
+		require.NoError(t, err)
+		require.Len(t, files, want, filter)
+	}
+}
+
 // TestSharedFence lets nobody commit who was overtaken by another of the same
 // source, whatever other sources do. // Invariant 13
 func TestSharedFence(t *testing.T) {
@@ -134,6 +158,33 @@ func stopped(t testing.TB, o Options, step string, at *func()) *parquet.Lake {
 	return open(t, o)
 }
 
+// tidied begins a run of each source, in a process of its own, and ends it before it
+// has done more than to tidy up.
+func tidied(t testing.TB, o Options, sources ...string) {
+	t.Helper()
+	for _, source := range sources {
+		d := of(t, open(t, o), source)
+		at, err := d.Cursor(t.Context(), key)
+		require.NoError(t, err)
+		x, err := d.Begin(t.Context(), key, at, load.Pass{Run: run(99)})
+		require.NoError(t, err)
+		_, err = x.Apply(t.Context(), load.Sweep{})
+		require.NoError(t, errors.Join(err, x.Rollback()))
+	}
+}
+
+// readable reads every snapshot that tables have.
+func readable(t testing.TB, o Options, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		tbl := metadata(t, o, name)
+		require.NotEmpty(t, tbl.Metadata().Snapshots())
+		for _, s := range tbl.Metadata().Snapshots() {
+			bySource(t, tbl, s.SnapshotID)
+		}
+	}
+}
+
 // TestSharedExpiry overtakes a commit, between what it has written and the moment
 // when it counts, by commits of another source and their tidying up: it is made
 // all the same, and every snapshot that is left can be read.
@@ -159,13 +210,8 @@ func TestSharedExpiry(t *testing.T) {
 		at = must(t, slow, at, 2+2*n, 3)
 		require.Nil(t, meanwhile)
 	}
-	for _, name := range []string{"leads", "leads__mails", "_penstock_state"} {
-		tbl := metadata(t, o, name)
-		require.NotEmpty(t, tbl.Metadata().Snapshots())
-		for _, s := range tbl.Metadata().Snapshots() {
-			bySource(t, tbl, s.SnapshotID)
-		}
-	}
+	tidied(t, o, "berlin", "boston")
+	readable(t, o, "leads", "leads__mails", "_penstock_state")
 	require.Equal(t, map[string]int{"berlin": 3, "boston": 4}, bySource(t, metadata(t, o, "leads"), metadata(t, o, "leads").CurrentSnapshot().SnapshotID))
 	for source, most := range map[string]int{"berlin": 4, "boston": 4} {
 		data, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "_penstock_source="+source, "leads", "*.parquet"))
@@ -227,6 +273,7 @@ func TestSharedTypes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := warehouse(t)
+			o.Keep, o.KeepFor = 1, -1
 			one, two := open(t, o), open(t, o)
 			berlin, boston := of(t, one, "berlin"), of(t, two, "boston")
 			require.NoError(t, counted(t, berlin, "", "at 1", tt.berlin, loadtest.Row{"id": "1", "count": tt.a}))
@@ -238,10 +285,13 @@ func TestSharedTypes(t *testing.T) {
 			now, err := berlin.Cursor(t.Context(), key)
 			require.NoError(t, err)
 			require.EqualValues(t, "at 1", now)
+			tidied(t, o, "berlin")
+			readable(t, o, "things", "_penstock_state")
 			require.NoError(t, begun.Commit(t.Context(), "at 2"), "that it was widened beside is no commit of berlin's")
 			require.NoError(t, counted(t, berlin, "at 2", "at 3", tt.berlin, loadtest.Row{"id": "2", "count": tt.a}))
 			require.NoError(t, counted(t, boston, "at 1", "at 2", tt.boston, loadtest.Row{"id": "2", "count": tt.b}))
 			require.Equal(t, map[string]string{"berlin1": tt.berlin2, "berlin2": tt.berlin2, "boston1": tt.boston2, "boston2": tt.boston2}, counts(t, o))
+			readable(t, o, "things", "_penstock_state")
 		})
 	}
 }

@@ -132,6 +132,7 @@ type DataFile struct {
 	Name       string
 	Source     string // whose rows they are, where the table is divided by sources
 	Rows, Size int64
+	Ranges     []Range
 	Part       *int32 // days or months since 1970, where the table is divided; nil: the rows have no date
 }
 

@@ -114,8 +114,9 @@ type file struct {
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"` // the greatest there is
 
-	shelf shelf
-	dir   string // the table's folder it lies in
+	shelf  shelf
+	dir    string  // the table's folder it lies in
+	ranges []Range // of a file that this process has written for a catalog
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
@@ -151,7 +152,7 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 	}
 	if x.key.Source != "" {
 		out.Numbered = byName
-		out.own(x.key.Source)
+		out.owner = x.key.Source
 	}
 	out.number(nil)
 	out.Folder = x.lake.nameOf(t.Name)
@@ -293,7 +294,7 @@ func (m *manifest) prepare() error {
 			return err
 		}
 		if t.Numbered == byName {
-			t.own(m.Source)
+			t.owner = m.Source
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/zeebo/xxh3"
 
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -52,13 +51,6 @@ func kindOf(t arrow.DataType) string {
 		return "text"
 	}
 	return schemas.TypeName(t)
-}
-
-// own makes the table one whose files say that their rows are those of a source.
-func (t *table) own(source string) {
-	if t.Name != load.Changes.Name { // which is everybody's
-		t.owner = source
-	}
 }
 
 // sourceField is the column that tells whose a row is.

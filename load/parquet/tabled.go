@@ -258,7 +258,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 		if f.Rows == 0 {
 			continue
 		}
-		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size}
+		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges}
 		if t.Partition != "" {
 			d.Part = partNumber(path.Dir(filepath.ToSlash(f.Name)))
 		}

@@ -187,6 +187,9 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 	if r.NumRows() != f.Rows {
 		return fmt.Errorf("verify %s: it has %d rows, not %d", f.key(), r.NumRows(), f.Rows)
 	}
+	if f.ranges, err = rangesOf(r); err != nil {
+		return fmt.Errorf("verify %s: %w", f.key(), err)
+	}
 	d := u.draft
 	d.mu.Lock()
 	d.made = append(d.made, f.key())
