@@ -3,6 +3,7 @@
 package iceberg
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -104,7 +105,7 @@ func joined(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, 
 		case i < 0:
 			fields = append(fields, w)
 		case fields[i].ID == w.ID:
-			w.Type = wider(fields[i].Type, w.Type)
+			w.Type, w.Doc = wider(fields[i].Type, w.Type), cmp.Or(w.Doc, fields[i].Doc)
 			fields[i] = w
 		case t.Anew:
 			fields[i] = w

@@ -296,6 +296,34 @@ func TestSharedTypes(t *testing.T) {
 	}
 }
 
+// TestSharedTypesAmid has a transaction, whose rows are in files by now, go on though
+// another source widens its columns before it commits.
+func TestSharedTypesAmid(t *testing.T) {
+	for _, step := range []string{"precommit", "manifest", "swap"} {
+		t.Run(step, func(t *testing.T) { amid(t, step) })
+	}
+}
+
+func amid(t *testing.T, step string) {
+	o := warehouse(t)
+	var meanwhile func()
+	berlin, boston := of(t, stopped(t, o, step, &meanwhile), "berlin"), of(t, open(t, o), "boston")
+	require.NoError(t, counted(t, berlin, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "7"}))
+	require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "2", "count": "8"}))
+	require.NoError(t, counted(t, boston, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "9"}))
+	meanwhile = func() {
+		require.NoError(t, counted(t, boston, "at 1", "at 2", schemas.Text, loadtest.Row{"id": "2", "count": "many"}))
+		tidied(t, o, "berlin", "boston")
+	}
+	require.NoError(t, counted(t, berlin, "at 2", "at 3", schemas.Int64, loadtest.Row{"id": "1", "count": "10"}, loadtest.Row{"id": "3", "count": "11"}))
+	want := map[string]string{"berlin1": "10", "berlin2": "8", "berlin3": "11", "boston1": "9", "boston2": "many"}
+	require.Equal(t, want, counts(t, o))
+	readable(t, o, "things", "_penstock_state")
+	require.NoError(t, counted(t, berlin, "at 3", "at 4", schemas.Int64, loadtest.Row{"id": "3", "count": "12"}))
+	want["berlin3"] = "12"
+	require.Equal(t, want, counts(t, o))
+}
+
 // TestSharedTypesMeet has a source commit just when another has widened its rows
 // and is about to commit that: it is asked again, and both are kept.
 func TestSharedTypesMeet(t *testing.T) {

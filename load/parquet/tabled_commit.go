@@ -32,13 +32,13 @@ type tableDraft struct {
 // publish implements [draft]. It may be called again after a [*Disagreement] or
 // [ErrBeside]. // Invariants 1, 2, 13
 func (d *tableDraft) publish(ctx context.Context, m *manifest) error {
-	c, err := d.commitAfter(ctx, m)
+	c, err := d.commitAfter(ctx, m, d.goOn)
 	if err != nil {
 		return err
 	}
 	for _, source := range d.others() {
 		y := d.beside[source]
-		one, err := y.draft.(*tableDraft).commitAfter(ctx, y.next)
+		one, err := y.draft.(*tableDraft).commitAfter(ctx, y.next, nil)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrBeside, err)
 		}
@@ -77,8 +77,8 @@ func (d *tableDraft) others() []string {
 }
 
 // commitAfter stores the manifest m, and is the commit that it makes of the one
-// there is.
-func (d *tableDraft) commitAfter(ctx context.Context, m *manifest) (Commit, error) {
+// there is; moved, where it is given, may first have m follow another.
+func (d *tableDraft) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.shelf, m.dir = d.shelf, d.key
 	if d.follows == nil {
 		id := m.id()
@@ -88,6 +88,9 @@ func (d *tableDraft) commitAfter(ctx context.Context, m *manifest) (Commit, erro
 	if err != nil {
 		return Commit{}, err
 	}
+	if moved != nil {
+		moved(base, m)
+	}
 	if sequenceOf(base) != m.Parent || base.id() != *d.follows {
 		return Commit{}, state.ErrMoved
 	}
@@ -95,6 +98,21 @@ func (d *tableDraft) commitAfter(ctx context.Context, m *manifest) (Commit, erro
 		return Commit{}, err
 	}
 	return d.shelf.commitOf(base, m), nil
+}
+
+// goOn lets m follow the generation base instead of its own, where only other
+// sources have made those between, as they widened its columns: its rows are as it
+// knows them, and [tx.agree] widens them once more. What m names has a number that
+// is taken since, and so it must be above all that anybody may tidy up by now.
+func (d *tableDraft) goOn(base, m *manifest) bool {
+	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
+		!slices.Contains(base.Line, *d.follows) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
+		return false
+	}
+	id := base.id()
+	d.follows, d.line = &id, base.Line
+	m.Parent, m.Sequence, m.Beside = base.Sequence, base.Sequence+1, base.Beside
+	return true
 }
 
 // settled notes that the commit was made.
@@ -152,6 +170,9 @@ func (d *tableDraft) resolve(ctx context.Context, m *manifest, cause error) erro
 		return errors.Join(cause, err)
 	case now != nil && slices.Contains(now.Line, m.id()):
 		return nil // it was made, and the answer was lost
+	case d.goOn(now, m):
+		d.unsure = false
+		return fmt.Errorf("%w: %w", ErrBeside, cause)
 	case sequenceOf(now) >= m.Sequence:
 		d.unsure = false
 		return fmt.Errorf("%w: %w", state.ErrMoved, cause)
