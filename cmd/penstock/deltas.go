@@ -88,6 +88,17 @@ func (x *applier) once(ctx context.Context) (none pipeline.DeltaReport, err erro
 
 func (x *applier) source() string { return x.pipeline.From[0].Text }
 
+// watch opens the pipeline, so that the passes of this process that begin from now on
+// lend their streams to the events that come.
+func (x *applier) watch(ctx context.Context) error {
+	ctx, unlock, err := x.holds.take(ctx, x.stateOf(x.conf), x.pipeline.Key())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return x.ready(ctx)
+}
+
 // ready opens the pipeline.
 func (x *applier) ready(ctx context.Context) error {
 	if x.deltas != nil {

@@ -30,6 +30,7 @@ func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(..
 		round = fleet.LastRound
 	}
 	asking, end := w.place.Begin(ctx, round)
+	stop := w.amid(asking)
 	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle)
 	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
@@ -37,6 +38,7 @@ func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(..
 			w.place.Beat()
 		}
 	}})
+	stop()
 	late, off := end()
 	if off = off && (err != nil || r.Status != pipeline.StatusComplete); off {
 		r.Status, err = pipeline.StatusStopped, nil
