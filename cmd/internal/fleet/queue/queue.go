@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -60,6 +61,10 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 		run, pipeline, source string
 		at                    int64
 	}
+	var now time.Time // else it were this process's
+	if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
+		return fmt.Errorf("enqueue units: %w", err)
+	}
 	seen := map[together]bool{}
 	queues := map[string]string{}
 	var params []river.InsertManyParams
@@ -78,7 +83,7 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 		}
 		params = append(params, river.InsertManyParams{
 			Args:       Call{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(most, len(u.Part))]},
-			InsertOpts: &river.InsertOpts{Queue: queues[u.Run], ScheduledAt: u.NotBefore, UniqueOpts: river.UniqueOpts{ByArgs: true}},
+			InsertOpts: &river.InsertOpts{Queue: queues[u.Run], ScheduledAt: later(now, u.NotBefore), UniqueOpts: river.UniqueOpts{ByArgs: true}},
 		})
 	}
 	c, err := river.NewClient(riverpgxv5.New(nil), &river.Config{Schema: schema, Logger: quiet})
@@ -89,6 +94,14 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 		return fmt.Errorf("enqueue units: %w", err)
 	}
 	return nil
+}
+
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // quiet is the log of River where it has nothing to say: units tell what becomes

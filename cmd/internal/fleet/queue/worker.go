@@ -58,12 +58,17 @@ func (w Worker) Run(ctx context.Context) error {
 		queues[name] = river.QueueConfig{MaxWorkers: width}
 	}
 	river.AddWorker(workers, &answerer{w: w, live: ctx})
+	now := &clock{}
+	if err := now.set(ctx, w.Pool); err != nil {
+		return fmt.Errorf("begin worker: %w", err)
+	}
 	c, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
+		Test:                        river.TestConfig{Time: now},
 		Schema:                      w.Schema,
 		Logger:                      quiet,
 		Workers:                     workers,
 		Queues:                      queues,
-		RescueStuckJobsAfter:        callRescue,
+		RescueStuckJobsAfter:        never, // see rescue
 		JobTimeout:                  callLife,
 		JobStuckThreshold:           never, // an attempt takes as long as it takes
 		CompletedJobRetentionPeriod: kept,
@@ -76,7 +81,7 @@ func (w Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("begin worker: %w", err)
 	}
 	var looking sync.WaitGroup
-	looking.Go(func() { w.look(ctx) })
+	looking.Go(func() { w.look(ctx, now) })
 	<-ctx.Done()
 	looking.Wait()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -88,7 +93,7 @@ func (w Worker) Run(ctx context.Context) error {
 }
 
 // look takes up what others have left until ctx ends.
-func (w Worker) look(ctx context.Context) {
+func (w Worker) look(ctx context.Context, now *clock) {
 	every := w.Every
 	if every <= 0 {
 		every = lookEvery
@@ -98,7 +103,7 @@ func (w Worker) look(ctx context.Context) {
 	trouble := ""
 	for {
 		text := ""
-		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(w.Look(ctx), now.set(ctx, w.Pool), rescue(ctx, w.Pool, w.Schema)); err != nil && ctx.Err() == nil {
 			if text = err.Error(); text != trouble {
 				w.Log.Warn("units of others not looked at; tried again soon", "error", err)
 			}
