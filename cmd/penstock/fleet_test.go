@@ -60,12 +60,18 @@ type fellow struct {
 
 func (r *fleetRig) start(args ...string) *fellow {
 	r.t.Helper()
+	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
+}
+
+// startAs starts a process with a configuration of its own, in a way of its own.
+func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fellow {
+	r.t.Helper()
 	self, err := os.Executable()
 	require.NoError(r.t, err)
 	p := &fellow{exec.Command(self), &spoken{}}
-	p.Args = append([]string{"penstock-quick", "-c", r.config()}, args...)
-	p.Dir, p.Stdout, p.Stderr = filepath.Dir(r.config()), p.out, p.out
-	require.NoError(r.t, p.Start())
+	p.Args = append([]string{"penstock-quick", "-c", config}, args...)
+	p.Dir, p.Stdout, p.Stderr = filepath.Dir(config), p.out, p.out
+	require.NoError(r.t, start(p.Cmd))
 	r.fellows = append(r.fellows, p)
 	r.t.Cleanup(func() { p.kill() })
 	return p

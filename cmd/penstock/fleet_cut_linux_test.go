@@ -1,0 +1,159 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// island is a network of its own, with a cable to the host of the database.
+type island struct{ name, cable string }
+
+const (
+	mainland = "10.213.77.1"
+	ashore   = "10.213.77.2"
+)
+
+// newIsland makes one. It takes root.
+func newIsland(t *testing.T) *island {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a network of its own takes root")
+	}
+	n := &island{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
+	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
+		t.Skipf("no network of its own: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.name).Run() })
+	n.ip(t, "link", "add", n.cable, "type", "veth", "peer", "name", "cable", "netns", n.name)
+	n.ip(t, "addr", "add", mainland+"/30", "dev", n.cable)
+	n.ip(t, "-n", n.name, "addr", "add", ashore+"/30", "dev", "cable")
+	n.ip(t, "link", "set", n.cable, "up")
+	n.ip(t, "-n", n.name, "link", "set", "cable", "up")
+	n.ip(t, "-n", n.name, "link", "set", "lo", "up")
+	return n
+}
+
+func (n *island) ip(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.Command("ip", args...).CombinedOutput()
+	require.NoError(t, err, "ip %v: %s", args, out)
+}
+
+// cut lets nothing through to the database or back, and tells neither side.
+func (n *island) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
+func (n *island) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
+
+// on does f on the island: what it starts and listens to is there.
+func (n *island) on(f func() error) error {
+	runtime.LockOSThread() // its network is that of the thread
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	there, err := os.Open("/run/netns/" + n.name)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	err = f()
+	if e := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); e != nil {
+		return e // the thread ends with its goroutine
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// lead passes on what comes to a listener to an address, and gives the listener's.
+func lead(t *testing.T, l net.Listener, to string) string {
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				out, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer out.Close()
+				go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+				_, _ = io.Copy(in, out)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A worker that is cut off from the database in the middle of a unit leaves it to
+// another, and commits nothing once its way is free again. // Invariant 13
+func TestFleetCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for leases to run out")
+	}
+	n := newIsland(t)
+	r := newFleet(t, 3, "@every 2s")
+	text, err := os.ReadFile(r.config())
+	require.NoError(t, err)
+	database, err := url.Parse(r.db.Config().ConnString())
+	require.NoError(t, err)
+	cable, err := net.Listen("tcp", mainland+":0")
+	require.NoError(t, err)
+	var beach net.Listener
+	require.NoError(t, n.on(func() (err error) { beach, err = net.Listen("tcp", "127.0.0.1:0"); return err }))
+	sources := strings.TrimPrefix(r.url, "http://")
+	there := strings.NewReplacer(database.Host, lead(t, cable, database.Host), sources, lead(t, beach, sources)).Replace(string(text))
+	config := filepath.Join(r.dir, "island.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(there), 0o600))
+
+	asked, release := r.hold("ws001")
+	serve := r.start("serve", "--slots", "0")
+	r.until("SELECT count(DISTINCT source) FROM units", "3")
+	first := r.startAs(config, func(c *exec.Cmd) error { return n.on(c.Start) }, "worker", "--slots", "4")
+	select {
+	case <-asked:
+	case <-time.After(2 * time.Minute):
+		t.Fatal(first.out)
+	}
+	r.until("SELECT count(*) FROM units WHERE source <> 'ws001' AND state = 'done'", "6")
+	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
+	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
+	n.cut(t)
+	cut := time.Now()
+	release() // it has its records, and nowhere to bring them
+	second := r.start("worker", "--slots", "4")
+	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
+	t.Logf("another has finished its unit %s after the cut", time.Since(cut).Round(time.Second))
+	require.NotEqual(t, "1", r.text("SELECT max(attempt) "+of), "another has taken it over")
+	settled := r.text("SELECT string_agg(units::text, ' ' ORDER BY id) " + of)
+	certificates := "SELECT string_agg(c::text, ' ' ORDER BY stream, at) FROM ws_ws001._penstock_certificates c WHERE run = '" + run + "'"
+	proven := r.text(certificates)
+	n.mend(t)
+	serve.end(t)
+	r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+	first.end(t)
+	second.end(t)
+	require.Equal(t, settled, r.text("SELECT string_agg(units::text, ' ' ORDER BY id) "+of))
+	require.Equal(t, proven, r.text(certificates), "it has committed nothing")
+	r.whole()
+}
