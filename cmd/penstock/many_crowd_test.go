@@ -37,6 +37,7 @@ func (w *worlds) crowd(t *testing.T, url string) {
 // heap is what is alive of it, in bytes.
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // what pools have kept goes with the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
