@@ -78,17 +78,16 @@ func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 // comment is what the catalog tells of a column, or of the table.
 func comment(t testing.TB, o Options, name, column string) string {
 	t.Helper()
-	for _, at := range located(t, o, name) {
-		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, iceio.LoadFSFunc(nil, at), nil)
-		require.NoError(t, err)
-		if column == "" {
-			return tbl.Properties()["comment"]
-		}
-		f, ok := tbl.Schema().FindFieldByName(column)
-		require.True(t, ok, column)
-		return f.Doc
+	if len(located(t, o, name)) == 0 {
+		return ""
 	}
-	return ""
+	tbl := metadata(t, o, name)
+	if column == "" {
+		return tbl.Properties()["comment"]
+	}
+	f, ok := tbl.Schema().FindFieldByName(column)
+	require.True(t, ok, column)
+	return f.Doc
 }
 
 // driver is how the suite reaches the destination.

@@ -47,7 +47,7 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 		of, err := typeOf(t.Elem())
 		return &iceberg.ListType{ElementID: parquet.FieldNumber(t.ElemField()), Element: of}, err
 	}
-	return nil, fmt.Errorf("Iceberg has no type for %s", t)
+	return nil, fmt.Errorf("no type of Iceberg holds %s", t)
 }
 
 // compare refuses columns that are not as penstock left them. // Invariant 16
