@@ -80,6 +80,9 @@ func shared(t *testing.T) *served {
 		return parquet.Open(ctx, parquet.Options{Path: dir})
 	}
 	of := func(ctx context.Context, source string) (load.Destination, error) {
+		if !slices.Contains(names, source) {
+			t.Errorf("%q is opened, which no pipeline reads", source)
+		}
 		l, err := open(ctx)
 		if err != nil {
 			return nil, err
@@ -144,7 +147,9 @@ func TestSourcesApart(t *testing.T) {
 	require.Equal(t, []any{"acme", pipeline.StatusComplete, "", int64(12), "zeta", pipeline.StatusFailed, "401 of zeta", int64(5)},
 		[]any{streams[0].Source, streams[0].Status, streams[0].Error, streams[0].Rows, streams[1].Source, streams[1].Status, streams[1].Error, streams[1].Rows})
 	require.Equal(t, streams[1:], listOf[board.Stream](t, s, "/api/v1/streams?source=zeta"))
-	require.Empty(t, listOf[board.Stream](t, s, "/api/v1/streams?source=nobody"))
+	for _, list := range []string{"streams", "runs", "rejects"} {
+		require.Empty(t, listOf[board.Stream](t, s, "/api/v1/"+list+"?source=..%2Fnobody"))
+	}
 
 	runs := listOf[board.Run](t, s, "/api/v1/runs")
 	require.Len(t, runs, 1)

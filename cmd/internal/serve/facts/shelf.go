@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -15,6 +16,9 @@ import (
 // ("") as they were last read, in the order of the configuration. A visitor who
 // comes before the first look waits for it a moment.
 func (f *Facts) shelf(ctx context.Context, source string) []*book {
+	if !f.readsAny(source) {
+		return nil // a name of the visitor's own becomes no file's
+	}
 	t := time.NewTimer(firstWithin)
 	defer t.Stop()
 	select {
@@ -123,6 +127,11 @@ func crowded(shelf []*book) string {
 		}
 	}
 	return ""
+}
+
+// readsAny reports whether some pipeline reads the source, or any ("").
+func (f *Facts) readsAny(source string) bool {
+	return source == "" || slices.ContainsFunc(f.daemon.Hub().Statuses(), func(s serve.Status) bool { return reads(s.Sources, source) })
 }
 
 // reads reports whether a pipeline reads the source, or any ("").
