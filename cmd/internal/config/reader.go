@@ -63,7 +63,7 @@ func (r *reader) document(data []byte) ast.Node {
 	// The lexer counts the end of a comment twice where it is \r\n.
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if len(tokens) > maxTokens {
-		r.fault(Pos{}, "more than %d words and signs; a configuration is never that large", maxTokens)
+		r.fault(Pos{}, "more than %d words and signs; sources by the thousand are better listed: `sources: {from: {file: …}, template: {…}}`", maxTokens)
 		return nil
 	}
 	if p, deep := tooDeep(tokens); deep {
