@@ -80,7 +80,10 @@ func (p *platform) compare(t *testing.T) []string {
 
 // TestTruth is the main job: every readable stream lands as the platform has
 // it, value by value, and a second run writes nothing.
-func TestTruth(t *testing.T) { onEach(t, testTruth) }
+func TestTruth(t *testing.T) {
+	t.Parallel() // with TestChangesLand: the two take longest
+	onEach(t, testTruth)
+}
 
 func testTruth(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)
@@ -173,7 +176,10 @@ func (p *platform) write(t *testing.T, method, path, body string) {
 
 // TestChangesLand: what was created, updated and deleted between two syncs is so
 // in the tables after the second, with tombstones for the deleted.
-func TestChangesLand(t *testing.T) { onEach(t, testChangesLand) }
+func TestChangesLand(t *testing.T) {
+	t.Parallel()
+	onEach(t, testChangesLand)
+}
 
 func testChangesLand(t *testing.T, to target) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["*"]`, to)

@@ -139,7 +139,6 @@ func (w *worlds) holds(t *testing.T, table, stream string, but ...string) {
 func TestManySources(t *testing.T) { onEach(t, testManySources) }
 
 func testManySources(t *testing.T, to target) {
-	sharing(t, to)
 	w := newWorlds(t, 7)
 	w.odd["ws003"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) }
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices", "v2.contacts"]`)
@@ -274,7 +273,6 @@ func TestPlacedSources(t *testing.T) {
 func TestViewsOfManySources(t *testing.T) { onEach(t, testViewsOfManySources) }
 
 func testViewsOfManySources(t *testing.T, to target) {
-	sharing(t, to)
 	w := newWorlds(t, 4) // ws003 has the records of ws000
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`)
 	code, out, errs := w.penstock(t, "sync")

@@ -44,14 +44,6 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	}
 }
 
-// sharing skips a test of tables that sources share where they share none.
-func sharing(t *testing.T, to target) {
-	t.Helper()
-	if strings.HasPrefix(to.url(), "iceberg:") {
-		t.Skip("a table of a catalog has one writer")
-	}
-}
-
 // family is what readers may rely on between two commits, in each of its
 // streams: a key stands once, and a child row has the version of its parent
 // that it came with. // Invariants 1, 7
