@@ -144,7 +144,7 @@ func testParts(t *testing.T, d Driver) {
 			for _, part := range []struct {
 				rows string
 				more []arrow.Field
-			}{{"1:amy 2:bea", nil}, {"1:art", []arrow.Field{column("age", schemas.Int64)}}, {"3:cid", []arrow.Field{column("age", schemas.Text)}}} {
+			}{{"1:amy#0 2:bea#1", nil}, {"1:art#2", []arrow.Field{column("age", schemas.Int64)}}, {"3:cid#3", []arrow.Field{column("age", schemas.Text)}}} {
 				puts := f.puts(b.pass.Run, part.rows, 0)
 				for i := range puts {
 					puts[i].table.Columns = arrow.NewSchema(append(puts[i].table.Columns.Fields(), part.more...), nil)
