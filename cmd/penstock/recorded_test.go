@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -136,5 +137,17 @@ func TestCancelledRun(t *testing.T) {
 	close(hang)
 	code, out, errs = w.penstock(t, "sync")
 	require.Zero(t, code, out+errs)
+	w.holds(t, "crm_lead_stages", "crm.lead_stages")
+}
+
+// TestRunWithoutLedger makes a run whose units cannot be written down, and says so
+// once, however many sources it has.
+func TestRunWithoutLedger(t *testing.T) {
+	w := newWorlds(t, 3)
+	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.lead_stages"]`)
+	require.NoError(t, os.MkdirAll(w.dir+"/state/units.db", 0o700))
+	code, out, errs := w.penstock(t, "sync")
+	require.Zero(t, code, out+errs)
+	require.Equal(t, 1, strings.Count(errs, "not recorded"), errs)
 	w.holds(t, "crm_lead_stages", "crm.lead_stages")
 }

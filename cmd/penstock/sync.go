@@ -110,7 +110,8 @@ func (a *app) sync(ctx context.Context, c *config.Config, p config.Pipeline, f s
 			return none, err
 		}
 	}
-	if f.options.DryRun || f.try != nil || c.State.URL != "" {
+	unrecorded := p.Many && f.ledger == nil // which the run over all of them has said
+	if f.options.DryRun || f.try != nil || c.State.URL != "" || unrecorded {
 		return a.carryOut(ctx, r, f)
 	}
 	return a.recorded(ctx, r, f)
