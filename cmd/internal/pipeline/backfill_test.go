@@ -132,11 +132,10 @@ func TestBackfillIsResumed(t *testing.T) {
 			require.Positive(t, landed)
 			total := len(m.in(b.From, b.Until))
 			require.Less(t, landed, total)
-			before := m.requests
 			rep := r.backfill(b)
 			require.Equal(t, StatusComplete, rep.Status, rep.Err)
+			// Rows and not requests: pages asked for ahead come and go with the machine's pace.
 			require.Less(t, rep.Counts.Fetched, int64(total-landed/2), "it does not begin anew")
-			require.Less(t, m.requests-before, 45)
 			r.holds(t, b.From, b.Until)
 			require.NotZero(t, r.backfill(b).Done)
 		})
