@@ -79,13 +79,13 @@ func TestListingCommandEnds(t *testing.T) {
 			n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 			pid = n
 			return err == nil
-		}, 30*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 		cancel(&stopped{signal: syscall.SIGTERM})
 	}()
 	_, err := listedBy(ctx, []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + child + "; wait"})
 	require.True(t, <-begun)
 	require.ErrorContains(t, err, "stopped by terminated")
-	require.Eventually(t, func() bool { return gone(pid) }, 30*time.Second, 5*time.Millisecond, "its child lives on")
+	require.Eventually(t, func() bool { return gone(pid) }, time.Minute, 5*time.Millisecond, "its child lives on")
 	_, err = listedBy(t.Context(), []string{"/bin/sh", "-c", ":"})
 	require.ErrorContains(t, err, "printed nothing")
 }

@@ -77,7 +77,7 @@ func lateCommitIsNotOvertaken(t *testing.T, server *pgtest.Server) {
 		require.NoError(t, quick.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&n))
 		return n
 	}
-	require.Eventually(t, func() bool { return waits() == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return waits() == 1 }, time.Minute, 5*time.Millisecond)
 	ids, _ := read(seen)
 	require.Empty(t, ids)
 	close(goOn)

@@ -123,7 +123,7 @@ func (v *visitor) heard() (complaints, executed []string) {
 // run has the browser do something, within a time that is long for it.
 func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(v.ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(v.ctx, time.Minute)
 	defer stop()
 	require.NoError(t, chromedp.Do(ctx, does...))
 }
@@ -131,7 +131,7 @@ func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 // ask has the browser do something that has an answer.
 func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	t.Helper()
-	ctx, stop := context.WithTimeout(v.ctx, 30*time.Second)
+	ctx, stop := context.WithTimeout(v.ctx, time.Minute)
 	defer stop()
 	out, err := chromedp.Run(ctx, a)
 	require.NoError(t, err)

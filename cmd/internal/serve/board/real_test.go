@@ -206,7 +206,7 @@ func TestRealRun(t *testing.T) {
 	require.Eventually(t, func() bool { // the tables are read again after each run
 		require.NoError(t, json.NewDecoder(s.do(t, "GET", "/api/v1/runs", "").Body).Decode(&runs))
 		return len(runs.Items) == 2 && runs.Items[0].Status == pipeline.StatusComplete
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(t, 1, runs.Items[0].Streams)
 	run := runs.Items[1]
 	require.Equal(t, []any{pipeline.StatusPartial, len(w.streams), true}, []any{run.Status, run.Streams, run.Open > 0 && run.Sum().AddsUp})
