@@ -108,6 +108,9 @@ func (f *Folder) Notes() Notes { return folderNotes{f.Dir} }
 // Vault implements [Store].
 func (f *Folder) Vault() *Vault { return NewVault(f.Dir, f.Ring) }
 
+// Now implements [Store].
+func (f *Folder) Now() time.Time { return time.Now() }
+
 // Close implements [Store].
 func (f *Folder) Close() error { return nil }
 

@@ -39,6 +39,10 @@ type Store interface {
 	Notes() Notes
 	// Vault keeps the tokens.
 	Vault() *Vault
+	// Now is the time of day for all that share the store, as nearly as this process can
+	// tell: what is stored and compared goes by it. It asks nobody. Where that is the
+	// clock of another machine, it is this one's until something of the store was used.
+	Now() time.Time
 	// Close gives up what the store itself has open. What was opened through it is
 	// closed before.
 	Close() error

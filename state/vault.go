@@ -33,6 +33,8 @@ type Safe interface {
 	Write(name string, what Entry, text []byte, step func(string)) error
 	// Where says in words for people where the secret is kept.
 	Where(name string) string
+	// Now is the time of day for all that share the place: see [Store].
+	Now() time.Time
 }
 
 // Entry is one of the two texts of a place.
@@ -88,6 +90,10 @@ func (s *Slot) Name() string { return s.name }
 
 // Where says in words for people where the secret is kept.
 func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
+
+// Now is the time of day for all that share the slot: see [Store]. Times that are kept
+// in it go by that.
+func (s *Slot) Now() time.Time { return s.vault.safe.Now() }
 
 // Step tells whoever observes the vault that a step outside of it is done.
 func (s *Slot) Step(name string) { s.vault.step(name) }
@@ -200,6 +206,9 @@ func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)
 	step("durable")
 	return nil
 }
+
+// Now implements [Safe].
+func (f *fileSafe) Now() time.Time { return time.Now() }
 
 // Where implements [Safe].
 func (f *fileSafe) Where(name string) string {

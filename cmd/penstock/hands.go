@@ -84,7 +84,7 @@ func (h *hands) work(ctx context.Context) error {
 		return stateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Drain: h.drain, Every: h.life / 6,
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Drain: h.drain, Every: h.life / 6, Now: h.db.Now,
 		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
 	}.Run(ctx)
 }

@@ -64,8 +64,8 @@ func (j *journal) live(ctx context.Context) {
 
 func (j *journal) beat(ctx context.Context) error {
 	return j.s.change(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
-			ON CONFLICT (process) DO UPDATE SET until = excluded.until`, j.process, processLife)
+		err := j.s.ask(ctx, tx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
+			ON CONFLICT (process) DO UPDATE SET until = excluded.until RETURNING clock_timestamp()`, j.process, processLife)
 		if err == nil {
 			_, err = tx.Exec(ctx, "DELETE FROM processes WHERE until < clock_timestamp() - interval '1 day'")
 		}

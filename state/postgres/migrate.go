@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -95,7 +96,12 @@ const versionTable = "migrations"
 // [state.ErrNewer] if not.
 func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 	var version int64
-	err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&version)
+	var there time.Time
+	asked := time.Now()
+	err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0), clock_timestamp() FROM "+versionTable+" WHERE is_applied").Scan(&version, &there)
+	if err == nil {
+		s.clock.heard(there, asked)
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") {
 		version, err = 0, nil
 	}
@@ -113,9 +119,10 @@ func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
 // Health says how the database stands, for `check`.
 type Health struct {
 	Schema  string
-	Version int64    // of the schema
-	Server  string   // its version
-	Lacking []string // rights that the role does not have, as GRANT has them
+	Version int64         // of the schema
+	Server  string        // its version
+	Lacking []string      // rights that the role does not have, as GRANT has them
+	Ahead   time.Duration // of its clock, before this machine's
 }
 
 // Health looks at the schema and the rights of the role. It returns [ErrUnmigrated]
@@ -135,6 +142,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 			return err
 		}
 		h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		h.Ahead = time.Until(s.Now())
 		return err
 	})
 	if err != nil {

@@ -25,6 +25,9 @@ func (s *Store) enqueue(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 // were.
 func (s *Store) Revive(ctx context.Context) (n int, err error) {
 	err = s.change(ctx, func(tx pgx.Tx) error {
+		if err := s.ask(ctx, tx, "SELECT clock_timestamp()"); err != nil {
+			return err
+		}
 		n, err = s.revive(ctx, tx)
 		return err
 	})

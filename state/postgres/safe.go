@@ -31,6 +31,9 @@ func (f safe) Check() error {
 	return err
 }
 
+// Now implements [state.Safe].
+func (f safe) Now() time.Time { return f.s.Now() }
+
 // keys are the identities that open what is kept.
 func (f safe) keys() ([]age.Identity, error) {
 	if strings.TrimSpace(f.s.o.Keys) == "" {

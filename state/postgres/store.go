@@ -4,7 +4,8 @@
 // What it keeps of credentials is encrypted before it leaves the process.
 //
 // The database's clock is the only one that decides who has a lease, a unit or a
-// slot. Begin with [New].
+// slot, and by [Store.Now] the one that everything goes by that is kept or compared:
+// those of the processes may be hours off. Begin with [New].
 package postgres
 
 import (
@@ -55,6 +56,7 @@ type Store struct {
 	o      Options
 	me     string // this process, unlike any other
 	schema string
+	clock  clock
 
 	mu   sync.Mutex
 	pool *pgxpool.Pool
@@ -70,7 +72,7 @@ func New(o Options) *Store {
 	if err != nil {
 		host = "unknown host"
 	}
-	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), own: map[string]*lease{}}
+	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, own: map[string]*lease{}}
 }
 
 // How long things may take.

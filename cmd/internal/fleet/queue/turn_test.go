@@ -80,6 +80,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 		Pool: pool, Schema: schema, Slots: slots, Log: slog.New(slog.DiscardHandler),
 		Pipelines: func() []string { return pipelines },
 		Drain:     func(context.Context) error { return nil },
+		Now:       b.store.Now,
 		Look:      func(ctx context.Context) error { _, err := b.store.Revive(ctx); return err },
 		Do: func(ctx context.Context, c queue.Call) (bool, time.Duration, error) {
 			if !slices.Contains(pipelines, c.Pipeline) {

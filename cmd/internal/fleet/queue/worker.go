@@ -33,7 +33,9 @@ type Worker struct {
 	Drain func(ctx context.Context) error
 	// Look takes up what others have left, now and then: see postgres.Store.Revive.
 	Look func(ctx context.Context) error
-	// Every is how often; 0: 5 seconds.
+	// Now is the time of day in the database: see state.Store.
+	Now func() time.Time
+	// Every is how often Look is called; 0: 5 seconds.
 	Every time.Duration
 }
 
@@ -58,12 +60,8 @@ func (w Worker) Run(ctx context.Context) error {
 		queues[name] = river.QueueConfig{MaxWorkers: width}
 	}
 	river.AddWorker(workers, &answerer{w: w, live: ctx})
-	now := &clock{}
-	if err := now.set(ctx, w.Pool); err != nil {
-		return fmt.Errorf("begin worker: %w", err)
-	}
 	c, err := river.NewClient(riverpgxv5.New(w.Pool), &river.Config{
-		Test:                        river.TestConfig{Time: now},
+		Test:                        river.TestConfig{Time: clock(w.Now)},
 		Schema:                      w.Schema,
 		Logger:                      quiet,
 		Workers:                     workers,
@@ -81,7 +79,7 @@ func (w Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("begin worker: %w", err)
 	}
 	var looking sync.WaitGroup
-	looking.Go(func() { w.look(ctx, now) })
+	looking.Go(func() { w.look(ctx) })
 	<-ctx.Done()
 	looking.Wait()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -93,7 +91,7 @@ func (w Worker) Run(ctx context.Context) error {
 }
 
 // look takes up what others have left until ctx ends.
-func (w Worker) look(ctx context.Context, now *clock) {
+func (w Worker) look(ctx context.Context) {
 	every := w.Every
 	if every <= 0 {
 		every = lookEvery
@@ -103,7 +101,7 @@ func (w Worker) look(ctx context.Context, now *clock) {
 	trouble := ""
 	for {
 		text := ""
-		if err := errors.Join(w.Look(ctx), now.set(ctx, w.Pool), rescue(ctx, w.Pool, w.Schema)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(w.Look(ctx), rescue(ctx, w.Pool, w.Schema)); err != nil && ctx.Err() == nil {
 			if text = err.Error(); text != trouble {
 				w.Log.Warn("units of others not looked at; tried again soon", "error", err)
 			}

@@ -3,34 +3,22 @@ package queue
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// clock is the database's, as nearly as a process can tell it. River notes by the
-// database's when a call has begun, and by that of the process when one is to come
-// again: between two that are hours apart, a call would wait for hours. Its methods
-// may be called from any goroutine.
-type clock struct{ ahead atomic.Int64 }
+// clock is the database's, as River asks for it. River notes by the database's when a
+// call has begun, and by that of the process when one is to come again: between two
+// that are hours apart, a call would wait for hours.
+type clock func() time.Time
 
 // Now is the time in the database.
-func (c *clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c clock) Now() time.Time { return c() }
 
 // NowOrNil leaves it to the database to say where it is asked.
-func (c *clock) NowOrNil() *time.Time { return nil }
-
-// set looks at the database's clock.
-func (c *clock) set(ctx context.Context, pool *pgxpool.Pool) error {
-	var there time.Time
-	if err := pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
-		return fmt.Errorf("read the database's clock: %w", err)
-	}
-	c.ahead.Store(int64(time.Until(there)))
-	return nil
-}
+func (c clock) NowOrNil() *time.Time { return nil }
 
 // rescue has calls come again that were answered by nobody for so long that their
 // worker is gone, by the database's clock. River's own rescuer goes by that of
