@@ -42,6 +42,7 @@ func (h *hooks) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (e
 		Received: d.Received,
 		Hinted:   d.Hinted,
 		Log:      h.a.log,
+		Now:      h.a.stateOf(c).Now,
 	})
 	d.Handlers.Webhooks = h.receiver
 	return err

@@ -74,6 +74,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 		Journal:    p.journal,
 		Encode:     encodeReport,
 		Log:        a.log,
+		Now:        a.stateOf(c).Now,
 		Supervisor: supervisor(),
 		Hangup:     hangup,
 		Reload:     p.reload,

@@ -152,7 +152,7 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil { // one at a time: they are counted
 			return err
 		}
-		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", time.Now().Add(-captureAge)); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", b.s.Now().Add(-captureAge)); err != nil {
 			return err
 		}
 		var n, size int
@@ -176,7 +176,7 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event, err error) {
 	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
-			[]byte(source), time.Now().Add(-captureAge))
+			[]byte(source), b.s.Now().Add(-captureAge))
 		if err != nil {
 			return err
 		}

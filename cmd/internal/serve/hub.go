@@ -168,10 +168,10 @@ func (h *Hub) changed(topic string) {
 }
 
 // progress takes one step of a run.
-func (h *Hub) progress(name, run string, e pipeline.Event) {
+func (h *Hub) progress(name, run string, e pipeline.Event, now time.Time) {
 	h.update(name, func(s *Status) {
 		if s.Running != nil && s.Running.Run == run {
-			s.Running.step(e, time.Now())
+			s.Running.step(e, now)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func TestHubOfManySources(t *testing.T) {
 			{Kind: pipeline.EventStart}, {Kind: pipeline.EventPage, Records: 10, Requests: 2}, {Kind: pipeline.EventEnd, Report: &pipeline.StreamReport{Stream: "crm.leads"}},
 		}[:3-i%2] { // each second one goes on
 			e.Source, e.Stream = source, "crm.leads"
-			h.progress("all", "r1", e)
+			h.progress("all", "r1", e, time.Now())
 		}
 	}
 	s, ok := h.Status("all")

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	t   *testing.T
 	dir string
+	now func() time.Time // of all that share the journal; nil: this machine's
 
 	d      *Daemon
 	j      *state.JournalFile
@@ -32,7 +33,7 @@ type rig struct {
 	mu      sync.Mutex
 	notices []Notice
 	most    int // runs that were under way at once
-	now     int
+	under   int
 	dues    []time.Time // slots that runs began for
 	run     func(ctx context.Context, o Order) (pipeline.Report, error)
 }
@@ -64,13 +65,13 @@ func plan(t testing.TB, cron string, c CatchUp) Plan {
 func (r *rig) pipeline(name string, p Plan) Pipeline {
 	return Pipeline{Name: name, Sources: []string{"main"}, Plan: p, Run: func(ctx context.Context, o Order) (pipeline.Report, error) {
 		r.mu.Lock()
-		r.now++
-		r.most = max(r.most, r.now)
+		r.under++
+		r.most = max(r.most, r.under)
 		run := r.run
 		r.mu.Unlock()
 		defer func() {
 			r.mu.Lock()
-			r.now--
+			r.under--
 			r.mu.Unlock()
 		}()
 		rep, err := run(ctx, o)
@@ -86,7 +87,7 @@ func (r *rig) start(all ...Pipeline) {
 	j, err := state.OpenJournal(ctx, r.dir)
 	require.NoError(r.t, err)
 	r.j, r.cancel = j, cancel
-	r.d = New(Config{Journal: j, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
+	r.d = New(Config{Journal: j, Now: r.now, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
 		text, err := json.Marshal(rep)
 		require.NoError(r.t, err)
 		return text

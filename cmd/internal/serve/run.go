@@ -94,7 +94,7 @@ func (x *execution) progress(e pipeline.Event) {
 		r := x.d.cleanStream(*e.Report)
 		e.Report = &r
 	}
-	x.d.hub.progress(x.p.Name, x.order.Run, e)
+	x.d.hub.progress(x.p.Name, x.order.Run, e, x.d.Now())
 	x.d.observe.Observe(RunProgress{Pipeline: x.p.Name, Run: x.order.Run, Event: e})
 	if e.Kind == pipeline.EventStart {
 		x.note("info", e, "begun")
@@ -126,7 +126,7 @@ func (x *execution) note(level string, of pipeline.Event, text string) {
 	if len(text) > mostText {
 		text = strings.ToValidUTF8(text[:mostText], "") + "…"
 	}
-	line := state.LogLine{At: time.Now().UTC(), Level: level, Source: of.Source, Stream: of.Stream, Text: text}
+	line := state.LogLine{At: x.d.Now().UTC(), Level: level, Source: of.Source, Stream: of.Stream, Text: text}
 	if len(x.log) == mostLines {
 		x.log[mostLines-1] = line // the last word counts
 		return
@@ -137,7 +137,7 @@ func (x *execution) note(level string, of pipeline.Event, text string) {
 // ended tells and writes down what came of the run.
 func (x *execution) ended(ctx context.Context, report pipeline.Report, err error) {
 	x.slot = x.settle(ctx, report, err)
-	rec := state.RunRecord{Run: x.order.Run, Status: string(pipeline.StatusFailed), Ended: time.Now()}
+	rec := state.RunRecord{Run: x.order.Run, Status: string(pipeline.StatusFailed), Ended: x.d.Now()}
 	if report.Run != "" {
 		rec.Status = string(report.Status)
 		if x.d.Encode != nil {
@@ -152,12 +152,12 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	if x.slot.State == state.SlotSkipped {
 		x.d.skipped(x.slot)
 	}
-	next := x.pipeline().Plan.Upcoming(time.Now(), shownSlots) // a worker may hold its lock when it takes the hub's, never the reverse
+	next := x.pipeline().Plan.Upcoming(x.d.Now(), shownSlots) // a worker may hold its lock when it takes the hub's, never the reverse
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running, s.Last, s.LastErr, s.Next = nil, &report, err, next
 	})
 	x.d.Log.Info("run ended", "pipeline", x.p.Name, "run", x.order.Run, "status", rec.Status,
-		"took", time.Since(x.started).Round(time.Millisecond), "requests", report.Requests, "written", report.Totals().Counts.Written)
+		"took", rec.Ended.Sub(x.started).Round(time.Millisecond), "requests", report.Requests, "written", report.Totals().Counts.Written)
 	if err != nil && ctx.Err() == nil {
 		x.d.Log.Error("run not complete", "pipeline", x.p.Name, "run", x.order.Run, "error", err)
 	}
@@ -183,7 +183,7 @@ func (x *execution) settle(ctx context.Context, report pipeline.Report, err erro
 	if r.Due.IsZero() {
 		return r
 	}
-	r.State, r.Ended, r.Status = state.SlotRan, time.Now(), string(report.Status)
+	r.State, r.Ended, r.Status = state.SlotRan, x.d.Now(), string(report.Status)
 	if err != nil {
 		r.Why = err.Error()
 	}

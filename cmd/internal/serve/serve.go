@@ -32,6 +32,10 @@ type Config struct {
 	Journal   state.Journal // of slots and runs; the caller closes it once Run has returned
 	Log       *slog.Logger
 
+	// Now is the time of day by which slots are due and all is recorded, the same for
+	// every daemon that shares the journal: see [state.Store]. nil is this machine's.
+	Now func() time.Time
+
 	// Encode makes of a report what the journal keeps of it for those who look.
 	Encode func(pipeline.Report) json.RawMessage
 
@@ -81,6 +85,9 @@ func New(c Config) *Daemon {
 	}
 	if c.Redact == nil {
 		c.Redact = func(s string) string { return s }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	return &Daemon{Config: c, hub: NewHub(), observe: c.Observers, names: c.Hosts, workers: map[string]*worker{}, leaving: map[string]*Pipeline{}}
 }
@@ -176,7 +183,7 @@ func (d *Daemon) ReloadNow(ctx context.Context) error {
 	if err == nil {
 		err = d.define(pipelines)
 	}
-	n := Reloaded{At: time.Now(), Err: d.clean(err)}
+	n := Reloaded{At: d.Now(), Err: d.clean(err)}
 	if err != nil {
 		d.Log.Error("configuration not read again; the one before is used", "error", err)
 	} else {
@@ -268,7 +275,7 @@ func (d *Daemon) RunNow(name string, o Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	o.Run = pipeline.NewRunID(time.Now())
+	o.Run = pipeline.NewRunID(d.Now())
 	if o.Trigger == "" {
 		o.Trigger = TriggerManual
 	}
@@ -282,7 +289,7 @@ func (d *Daemon) Pause(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return w.pause(ctx, time.Now())
+	return w.pause(ctx, d.Now())
 }
 
 // Resume lets the slots of a pipeline be run again, from the next one on.

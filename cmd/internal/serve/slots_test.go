@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,37 @@ func TestClockSetBack(t *testing.T) {
 		require.Len(t, slices.CompactFunc(slices.Clone(r.dues), time.Time.Equal), len(r.dues), "no slot is run twice")
 		r.stop()
 	})
+}
+
+// A machine whose clock is hours off keeps the schedule of all that share the journal,
+// and records by their clock.
+func TestClockOfThisMachineWrong(t *testing.T) {
+	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.now = func() time.Time { return time.Now().Round(0).Add(apart) } // as a database tells it
+			begun := r.now()
+			r.start(r.pipeline("p", plan(t, "@hourly", CatchUpAll)))
+			time.Sleep(3*time.Hour + time.Minute)
+			synctest.Wait()
+			require.NoError(t, r.d.Alive())
+			all := r.slots("p")
+			require.Len(t, all, 3)
+			for i, s := range all {
+				require.Equal(t, begun.Truncate(time.Hour).Add(time.Duration(i+1)*time.Hour).UTC(), s.Due.UTC())
+				require.WithinRange(t, s.Started, s.Due, s.Due.Add(time.Second))
+				require.WithinRange(t, s.Ended, s.Started, s.Due.Add(time.Second))
+				run, found, err := r.j.Run(t.Context(), s.Run)
+				require.NoError(t, err)
+				require.True(t, found)
+				require.WithinRange(t, run.Log[0].At, s.Due, s.Due.Add(time.Second))
+			}
+			require.True(t, slices.IsSortedFunc(all, func(a, b state.SlotRecord) int { return strings.Compare(a.Run, b.Run) }))
+			s, _ := r.d.Hub().Status("p")
+			require.Equal(t, all[2].Due.Add(time.Hour).UTC(), s.Next[0].UTC())
+			r.stop()
+		})
+	}
 }
 
 // A process is killed before a slot's run begins, or in its middle: the next one

@@ -67,7 +67,7 @@ func (w *worker) set(p Pipeline) {
 	w.d.hub.update(p.Name, func(s *Status) {
 		s.Sources, s.Destinations, s.Streams = p.Sources, p.Destinations, p.Streams
 		s.Schedule, s.Receiving = p.Plan.String(), p.Deltas != nil
-		s.Next = p.Plan.Upcoming(time.Now(), shownSlots)
+		s.Next = p.Plan.Upcoming(w.d.Now(), shownSlots)
 	})
 }
 
@@ -122,7 +122,7 @@ func (w *worker) live(ctx context.Context) {
 	heeding, heeded := context.WithCancel(ctx)
 	both.Go(func() { w.heed(heeding) })
 	for {
-		sleep := w.look(ctx, time.Now())
+		sleep := w.look(ctx, w.d.Now())
 		if ctx.Err() != nil || w.left() {
 			break
 		}
@@ -145,7 +145,8 @@ func (w *worker) live(ctx context.Context) {
 // look records what is due at now, begins what is to begin, and says how long to
 // sleep.
 func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
-	w.alive.Store(&now)
+	here := time.Now() // whatever the time of day: see Alive
+	w.alive.Store(&here)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.retired || ctx.Err() != nil {
@@ -332,7 +333,7 @@ func (w *worker) refresh(streams []string) {
 			return
 		}
 	}
-	w.orders = append(w.orders, Order{Run: pipeline.NewRunID(time.Now()), Trigger: TriggerRefresh, Streams: streams})
+	w.orders = append(w.orders, Order{Run: pipeline.NewRunID(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
 	wake(w.changed)
 }
 
@@ -349,7 +350,7 @@ func merged(a, b []string) []string {
 // begin starts a run in the background; w.mu is held and no other is under way.
 func (w *worker) begin(ctx context.Context, o Order, r state.SlotRecord) {
 	w.run, w.partial = o.Run, len(o.Streams) > 0
-	x := &execution{worker: w, p: w.p, order: o, slot: r, started: time.Now()}
+	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	w.work.Go(func() {
 		x.run(ctx)
 		w.mu.Lock()
@@ -368,7 +369,7 @@ func (w *worker) pause(ctx context.Context, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fresh {
-		if err := w.recall(ctx, time.Now()); err != nil {
+		if err := w.recall(ctx, w.d.Now()); err != nil {
 			return err
 		}
 	}

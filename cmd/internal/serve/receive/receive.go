@@ -49,6 +49,10 @@ type Options struct {
 	Hinted   func(source string)     // told of a delivery that was captured, or whose signature was refused; must not block
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0 is 64 MiB
+
+	// Now is the time of day that signatures are judged by and events bear: see
+	// [state.Store]. nil is this machine's.
+	Now func() time.Time
 }
 
 // Sources are the sources that deliveries may come for, by their names. One
@@ -81,6 +85,9 @@ func New(o Options) *Handler {
 	}
 	if o.Budget == 0 {
 		o.Budget = defaultBudget
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	h := &Handler{Options: o, budget: newBudget(o.Budget), log: &sampled{log: o.Log}}
 	h.sources.Store(&Sources{})
@@ -148,7 +155,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, name string, v Ve
 	if a.status != 0 {
 		return a
 	}
-	now := time.Now()
+	now := h.Now()
 	d := signature.Delivery{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header, Body: body}
 	if v == nil {
 		return h.capture(r, name, now, d)

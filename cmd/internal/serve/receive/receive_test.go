@@ -42,8 +42,10 @@ func verifier(t testing.TB) *signature.Verifier {
 }
 
 // sign is the header of a delivery, made without the code under test.
-func sign(body []byte) string {
-	ts := strconv.FormatInt(time.Now().Unix(), 10)
+func sign(body []byte) string { return signAt(body, time.Now()) }
+
+func signAt(body []byte, at time.Time) string {
+	ts := strconv.FormatInt(at.Unix(), 10)
 	m := hmac.New(sha256.New, []byte(testSecret))
 	fmt.Fprintf(m, "%s.%s", ts, body)
 	return "t=" + ts + ",v1=" + hex.EncodeToString(m.Sum(nil))
@@ -119,6 +121,24 @@ func (r *rig) verdicts() map[string]int {
 		all[k] = n
 	}
 	return all
+}
+
+// Deliveries are judged, and noted, by the clock of all that share the inbox.
+func TestDeliveriesByTheSharedClock(t *testing.T) {
+	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		r := newRig(t)
+		now := func() time.Time { return time.Now().Add(apart) }
+		r.Options.Now = now
+		body, begun := []byte(`{"id":"1"}`), now()
+		a := r.send(t, "main", body, map[string]string{"Content-Type": "application/json", "Service-Signature": signAt(body, now())})
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		es, err := r.inbox.Events(t.Context(), "main", 0, 10)
+		require.NoError(t, err)
+		require.Len(t, es, 1)
+		require.WithinRange(t, es[0].Received, begun.Add(-time.Millisecond), now())
+		a = r.send(t, "main", body, map[string]string{"Content-Type": "application/json", "Service-Signature": sign(body)})
+		require.Equal(t, http.StatusUnauthorized, a.status, "signed hours ago, or in hours")
+	}
 }
 
 // answered is what a sender is told.
