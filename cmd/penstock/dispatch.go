@@ -23,12 +23,12 @@ const endLook = time.Second
 // ended. A run that is planned already, by a process which is gone, is only waited
 // for. // Invariant 18
 func (h *hands) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
-	began := time.Now()
+	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
 		return r, err
 	}
 	if err := h.await(ctx, o.Run); err != nil {
-		return pipeline.Report{Run: o.Run, Pipeline: p.Name, Status: pipeline.StatusStopped, Started: began, Ended: time.Now()}, h.abandon(ctx, o.Run)
+		return pipeline.Report{Run: o.Run, Pipeline: p.Name, Status: pipeline.StatusStopped, Started: began, Ended: h.db.Now()}, h.abandon(ctx, o.Run)
 	}
 	units, err := h.unitsOf(ctx, o.Run)
 	if err != nil {

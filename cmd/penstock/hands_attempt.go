@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -31,7 +30,7 @@ func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(..
 	}
 	asking, end := w.place.Begin(ctx, round)
 	stop := w.amid(asking)
-	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle)
+	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle).By(h.db.Now)
 	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)
@@ -54,7 +53,7 @@ func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(..
 	}
 	settled := try.Settle(r, err, h.final(ctx, err))
 	if off {
-		settled = fleet.PutOff(settled, late, time.Now())
+		settled = fleet.PutOff(settled, late, h.db.Now())
 	}
 	return settled
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -51,15 +50,15 @@ type many struct {
 // run makes the run, and says how many sources it left out as they are paused.
 // One that fails, hangs or is parked stops no other.
 func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, paused int, err error) {
-	run := m.flags.run
-	if run == "" {
-		run = pipeline.NewRunID(time.Now())
-	}
-	t = fleet.NewTally(run, m.pipeline.Name)
 	turn, paused, err := m.inTurn(ctx, sources)
 	if err != nil {
 		return nil, 0, err
 	}
+	run := m.flags.run
+	if run == "" {
+		run = pipeline.NewRunID(m.stateOf(m.conf).Now())
+	}
+	t = fleet.NewTally(run, m.pipeline.Name)
 	done, err := m.keepOpen(ctx)
 	if err != nil {
 		return nil, 0, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -75,7 +74,7 @@ func (m *many) record(run string, o fleet.Outcome, silent bool) state.SourceReco
 	r := state.SourceRecord{
 		Pipeline: m.pipeline.Name, Source: o.Source, Run: run, Status: string(o.Status),
 		Error: wire.NewRedactor(m.conf.Secrets...).Redact(o.Error), // Invariant 5
-		At:    time.Now(), Rows: o.Written, Requests: o.Requests,
+		At:    m.stateOf(m.conf).Now(), Rows: o.Written, Requests: o.Requests,
 	}
 	if !o.Complete() {
 		r.Failures, r.Silent = 1, silent

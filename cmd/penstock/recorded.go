@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -22,7 +21,7 @@ import (
 // be had the run is made without.
 func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report pipeline.Report, err error) {
 	if f.run == "" {
-		f.run = pipeline.NewRunID(time.Now())
+		f.run = pipeline.NewRunID(r.now())
 	}
 	if f.worker == "" {
 		f.worker = a.workerName()
@@ -67,7 +66,7 @@ var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`
 // attempt is the run's attempt at units, and what has become of them: nothing more
 // becomes of any, unless the source was put off.
 func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
-	f.try = fleet.NewAttempt(units, len(r.pipeline.To), wire.NewRedactor(r.conf.Secrets...).Redact, settle)
+	f.try = fleet.NewAttempt(units, len(r.pipeline.To), wire.NewRedactor(r.conf.Secrets...).Redact, settle).By(r.now)
 	names := fleet.StreamsOf(units)
 	left := *r
 	left.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool { return !slices.Contains(names, s.Name) })

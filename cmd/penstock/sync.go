@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -174,13 +175,14 @@ type openedRun struct {
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
-	room     room // that the run may take
+	room     room             // that the run may take
+	now      func() time.Time // of all that share the state
 }
 
 // openRun opens a pipeline, of its streams those that only, patterns of the
 // command line, match; without its destinations if dry.
 func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (r *openedRun, err error) {
-	r = &openedRun{conf: c, pipeline: p}
+	r = &openedRun{conf: c, pipeline: p, now: a.stateOf(c).Now}
 	if r.streams, err = a.choose(c, p, only); err != nil {
 		return nil, err
 	}
@@ -202,7 +204,7 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
+		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
 	}
 	for _, s := range r.streams {
 		cfg.Log[s.Name] = s.Log

@@ -14,6 +14,7 @@ import (
 type Attempt struct {
 	redact func(string) string
 	settle func(...state.Unit)
+	now    func() time.Time
 	began  time.Time
 	places int // destinations that tell of each stream
 
@@ -28,9 +29,17 @@ type Attempt struct {
 // they are kept.
 func NewAttempt(units []state.Unit, places int, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
-		redact: redact, settle: settle, began: time.Now(), places: places,
+		redact: redact, settle: settle, now: time.Now, began: time.Now(), places: places,
 		left: append([]state.Unit(nil), units...), ends: map[string][]pipeline.StreamReport{},
 	}
+}
+
+// By has an attempt that begins go by the clock of its ledger, and so the times when
+// units may be begun again: by that of a machine which is hours off they would wait
+// for hours, or not at all.
+func (a *Attempt) By(now func() time.Time) *Attempt {
+	a.now, a.began = now, now()
+	return a
 }
 
 // Event takes note of what happens: of the ends of streams, in each place.
@@ -59,7 +68,7 @@ func (a *Attempt) take(r pipeline.StreamReport) (none state.Unit, ok bool) {
 		}
 		a.left = append(a.left[:i:i], a.left[i+1:]...)
 		a.asked += asked
-		rep := pipeline.Report{Status: pipeline.StatusComplete, Started: a.began, Ended: time.Now(), Requests: asked, Streams: all}
+		rep := pipeline.Report{Status: pipeline.StatusComplete, Started: a.began, Ended: a.now(), Requests: asked, Streams: all}
 		return Settle([]state.Unit{u}, rep, nil, false, rep.Ended, a.redact)[0], true
 	}
 	return none, false
@@ -87,5 +96,5 @@ func (a *Attempt) Settle(r pipeline.Report, err error, final bool) []state.Unit 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r.Requests = max(0, r.Requests-a.asked)
-	return Settle(a.left, r, err, final, time.Now(), a.redact)
+	return Settle(a.left, r, err, final, a.now(), a.redact)
 }

@@ -23,14 +23,15 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 		return joined(run, name, units)
 	}
 	t := NewTally(run, name)
+	var started, ended time.Time // by the ledger's clock
 	for _, s := range sources {
 		r := joined(run, name, of[s])
 		t.Add(s, r, r.Err)
-		if !r.Started.IsZero() && r.Started.Before(t.started) {
-			t.started = r.Started
-		}
+		started, ended = earlier(started, r.Started), later(ended, r.Ended)
 	}
-	return t.Report()
+	all := t.Report()
+	all.Started, all.Ended = started, ended
+	return all
 }
 
 // joined is the report of one source.

@@ -126,7 +126,7 @@ func (k *sink) beside(p *pass, g *group, pos position) (position, error) {
 		return k.reask(pos)
 	}
 	if pos.end {
-		pos.done = time.Now().UTC().Format(time.RFC3339)
+		pos.done = p.Now().UTC().Format(time.RFC3339)
 	}
 	main := k.main
 	if main.pass == "" {

@@ -137,7 +137,7 @@ func (k *sink) writeCertificate(ctx context.Context, p *pass, g *group, w witnes
 	}
 	c := w.counts
 	return writeOwn(ctx, k.tx, load.Certificates, []any{
-		p.Run, p.Name, k.report.Called(), time.Now(), string(w.verdict), string(text),
+		p.Run, p.Name, k.report.Called(), p.Now(), string(w.verdict), string(text),
 		c.Fetched, w.Distinct, c.Written, c.Unchanged,
 		c.Deduplicated, c.Rejected, c.Deleted, g.total.pages, g.total.requests,
 	})

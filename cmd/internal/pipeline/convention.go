@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -304,7 +303,7 @@ func (k *sink) learn(ctx context.Context, p *pass, m Memory) error {
 		return nil
 	}
 	k.learning = text
-	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, time.Now(), text})
+	return writeOwn(ctx, k.tx, load.Conventions, []any{p.Name, p.stream.Name, p.Run, p.Now(), text})
 }
 
 // Remember makes conventions known to the destinations of c, in the place of
@@ -339,7 +338,7 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 		}
 		m := r.memory[d.Name][s.Name]
 		m.Convention = c
-		rows = append(rows, []any{r.Name, s.Name, r.Run, time.Now(), m.text()})
+		rows = append(rows, []any{r.Name, s.Name, r.Run, r.Now(), m.text()})
 	}
 	if len(rows) == 0 {
 		return nil

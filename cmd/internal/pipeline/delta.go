@@ -107,7 +107,7 @@ func NewDeltas(c DeltaConfig) (*Deltas, error) {
 		return nil, errors.New("apply events: no inbox")
 	}
 	d := &Deltas{run: r, inbox: c.Inbox, pace: defaultPace, queues: map[string]*queue{},
-		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: time.Now, made: time.Now()}
+		looked: map[string]bool{}, ledgers: map[string]int64{}, resting: map[string]*rest{}, aside: c.Quarantine, now: r.Now, made: r.Now()}
 	if d.aside == nil {
 		d.aside = func(context.Context, int64, string) error { return nil }
 	}

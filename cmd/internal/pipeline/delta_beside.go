@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
@@ -116,7 +115,7 @@ func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 	}
 	rows := make([][]any, len(x.reread))
 	for i, tuple := range x.reread {
-		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, time.Now()}
+		rows[i] = []any{x.Name, x.q.stream.Name, tuple, nil, stamp, x.Now()}
 	}
 	return writeOwn(ctx, tx, load.Parents, rows...)
 }

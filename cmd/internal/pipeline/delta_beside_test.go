@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,7 +83,7 @@ func TestDeltasBesideABusyStream(t *testing.T) {
 	r.apply()
 	require.Equal(t, "n7", rowOf(t, memoryOf(r), "4")["name"])
 	require.Equal(t, "n1", singles(t, memoryOf(r))["4"][0])
-	turn.leave(true)
+	turn.leave(true, time.Now())
 	r.sync()
 	require.Equal(t, "n7", singles(t, memoryOf(r))["4"][0])
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -21,7 +20,7 @@ func (x *delta) bury(ctx context.Context, tx load.Tx, m *mapped, out *load.Outco
 	}
 	for _, keys := range keyBatches(x.q.stream.Key[0], gone) {
 		defer keys.Release()
-		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, At: time.Now().UTC(), Keys: []arrow.RecordBatch{keys}})
+		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, At: x.Now().UTC(), Keys: []arrow.RecordBatch{keys}})
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func (x *delta) stamp(places []*placed) string {
 	if x.loans != nil {
 		return stampOf(x.loans)
 	}
-	id := NewRunID(time.Now())
+	id := NewRunID(x.Now())
 	for _, p := range places {
 		for _, last := range []string{p.pos.pass, p.pos.by, p.events.Run} {
 			id = laterRunID(id, last[:min(len(last), len(id))])
@@ -276,7 +276,7 @@ func (x *delta) note(p *placed, stamp string, out load.Outcome) {
 // were given up. // Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
-	now := time.Now()
+	now := x.Now()
 	row := func(j transform.Reject) {
 		rows = append(rows, []any{stamp, x.Name, x.q.stream.Name, 1, j.Ordinal, j.Pointer, now, j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil})
 	}

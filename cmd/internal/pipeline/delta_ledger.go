@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/penstock-data/penstock/extract"
@@ -88,7 +87,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	last := events[len(events)-1]
 	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.knows(e.Ordinal, e.Received) })
 	if len(events) > 0 {
-		stamp := NewRunID(time.Now())
+		stamp := NewRunID(d.Now())
 		a.Through, a.At, a.Run, pos.by = last.Ordinal, d.now().UTC(), stamp, stamp
 		if err := d.commitEvents(ctx, dest, key, stored, pos.withEvents(a), events); err != nil {
 			return 0, false, err

@@ -78,7 +78,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g.end = page.End
 	g.files, g.bytes = append(g.files, page.Files...), g.bytes+int64(files)
 	if g.end != nil {
-		g.ended = time.Now().UTC()
+		g.ended = p.Now().UTC()
 	}
 	p.count(page)
 	if p.kin != nil {

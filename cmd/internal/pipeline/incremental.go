@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -39,7 +38,7 @@ func (p *pass) mayEnd(ctx context.Context, groups chan<- *group, exit *extract.E
 		return false, nil
 	}
 	g := p.group
-	g.next, g.end, g.ended = position{pass: p.id, at: exit.Next, end: true}, exit.End, time.Now().UTC()
+	g.next, g.end, g.ended = position{pass: p.id, at: exit.Next, end: true}, exit.End, p.Now().UTC()
 	return true, p.send(ctx, groups)
 }
 

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -238,7 +237,7 @@ func (k *kin) end() {
 // writeParents puts what was asked into the transaction of the rows it gave, so
 // that none is remembered without them. Invariants 1, 2
 func (k *sink) writeParents(ctx context.Context, p *pass, g *group) error {
-	now := time.Now()
+	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {
 		if err := writeOwn(ctx, k.tx, load.Parents, k.left.lost...); err != nil {
 			return err

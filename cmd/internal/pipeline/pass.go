@@ -155,7 +155,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 	}
 	p.spare()
-	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: time.Now().UTC(), Via: p.via()}, schemas.JoinTables(known...))
+	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, schemas.JoinTables(known...))
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}
 	p.total.requests, p.owed = p.owed, 0

@@ -84,6 +84,10 @@ type Config struct {
 	Forecast *Forecast   // what the run is expected to take; nil: nothing is
 	Progress func(Event) // told what happens, from many goroutines; may be nil
 
+	// Now is the time of day that rows, certificates and reports bear, the same for all
+	// that share the state: see [state.Store]. nil is this machine's.
+	Now func() time.Time
+
 	limits limits // of batches and groups; zero: defaultLimits
 }
 
@@ -145,7 +149,10 @@ func newRun(c Config) (*run, error) {
 	case len(c.Destinations) == 0 && !c.Options.DryRun:
 		return nil, errors.New("run pipeline: no destination")
 	}
-	r := &run{Config: c, started: time.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, shown: map[string]*digest{}}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, shown: map[string]*digest{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)

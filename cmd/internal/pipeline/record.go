@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -170,7 +169,7 @@ func summary(rep Report) any {
 // stopped gets its row too, within the grace it has left.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
-		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: time.Now(),
+		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),
 		Requests: int(r.asked.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()

@@ -37,7 +37,7 @@ func (j *reject) row(resolved time.Time) []any {
 // rejectRow is the row for a new reject.
 func rejectRow(r *run, stream string, pass int, j transform.Reject) []any {
 	return []any{
-		r.Run, r.Name, stream, pass, j.Ordinal, j.Pointer, time.Now(),
+		r.Run, r.Name, stream, pass, j.Ordinal, j.Pointer, r.Now(),
 		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil,
 	}
 }

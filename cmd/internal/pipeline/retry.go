@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -159,7 +158,7 @@ func (t *retrial) retry(ctx context.Context) error {
 	}
 	defer m.release()
 	var rows [][]any
-	now := time.Now()
+	now := t.Now()
 	for _, j := range all {
 		if j.resolved {
 			rows = append(rows, j.row(now))

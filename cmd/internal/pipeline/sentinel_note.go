@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/load"
 )
@@ -41,7 +40,7 @@ func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
 	}
 	found := append(p.drifted(g, d.shut, !k.refuted), k.before.overlooked()...)
 	k.report.Notices = found
-	if err := writeNotices(ctx, k.tx, p.Run, found); err != nil {
+	if err := p.writeNotices(ctx, k.tx, found); err != nil {
 		return err
 	}
 	m := p.known
@@ -51,13 +50,13 @@ func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
 	return k.learn(ctx, p, m)
 }
 
-func writeNotices(ctx context.Context, tx load.Tx, run string, all []Notice) error {
+func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error {
 	if len(all) == 0 {
 		return nil
 	}
-	at, rows := time.Now(), make([][]any, len(all))
+	at, rows := r.Now(), make([][]any, len(all))
 	for i, n := range all {
-		rows[i] = []any{at, run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.About + ": " + n.Reason}
+		rows[i] = []any{at, r.Run, n.Table, n.Column, "", load.ActionDrift, n.From, n.To, string(n.Severity) + ": " + n.About + ": " + n.Reason}
 	}
 	return writeOwn(ctx, tx, load.Changes, rows...)
 }
@@ -101,7 +100,7 @@ func (k *sink) protest(ctx context.Context, r *run, all []Notice) error {
 		return err
 	}
 	defer tx.Rollback()
-	if err := writeNotices(ctx, tx, r.Run, all); err != nil {
+	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
 	pos.by = r.Run // another cursor, and the same place

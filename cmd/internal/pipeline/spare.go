@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -53,7 +52,7 @@ func (k *sink) leftParents(ctx context.Context, p *pass) error {
 	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
 	}
-	now := time.Now()
+	now := p.Now()
 	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(p.kin.asked, id); !asked && !k.parentage.lists(id) {

@@ -71,12 +71,13 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 			return err
 		}
 		st.turn, st.has = turn, true
-		defer func() { turn.leave(st.has) }()
+		defer func() { turn.leave(st.has, r.Now()) }()
 		return st.protest(ctx, st.sync(ctx))
 	})
 	reports := make([]StreamReport, len(st.sinks))
 	for i, k := range st.sinks {
 		reports[i] = k.close(ctx, err, time.Since(started))
+		reports[i].NotBefore = r.byClock(reports[i].NotBefore)
 	}
 	behind(st.sinks, reports)
 	st.settleProbes(reports)
@@ -84,6 +85,14 @@ func (r *run) stream(ctx context.Context, s schemas.Stream) []StreamReport {
 		r.tell(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
 	return reports
+}
+
+// byClock is a time of this machine's clock, as requests go by it, by that of the run.
+func (r *run) byClock(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(r.Now().Sub(time.Now()).Round(time.Second)) // both to the second are one
 }
 
 // sync makes passes until every sink has what it wants. Its error is one that

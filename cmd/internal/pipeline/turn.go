@@ -94,13 +94,13 @@ func (u *turn) lend(loans map[string]*loan) {
 }
 
 // leave ends the passes of a run over the stream. What they have read was read
-// before now. The turn is given up if the run has it.
-func (u *turn) leave(has bool) {
+// before now, by the run's clock. The turn is given up if the run has it.
+func (u *turn) leave(has bool, now time.Time) {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
-	u.loans, u.ended = nil, time.Now()
+	u.loans, u.ended = nil, now
 	u.mu.Unlock()
 	u.lent.Store(false)
 	if has {

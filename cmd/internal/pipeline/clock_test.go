@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Whatever the clock of this machine says, rows and what is told of them go by that of
+// all that share the state: versions follow each other by it, and a source that asks to
+// come back later is come back to when it says.
+func TestTimesByTheSharedClock(t *testing.T) {
+	for _, apart := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		l := &list{records: records(0, 3), size: 10, total: true}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.mode(schemas.History)
+		r.config.Now = func() time.Time { return time.Now().Round(0).Add(apart) }
+		begun := r.config.Now().Truncate(time.Microsecond)
+		rep := r.must(StatusComplete)
+		require.WithinRange(t, rep.Started, begun, r.config.Now())
+		require.WithinRange(t, rep.Ended, rep.Started, r.config.Now())
+		require.WithinRange(t, runTime(rep.Run), begun, r.config.Now())
+		l.records = records(1, 3)
+		l.records[0].Name = "changed"
+		r.must(StatusComplete)
+		require.Len(t, r.memory.Rows("crm_leads"), 4)
+		for table, columns := range map[string]string{
+			"crm_leads": "_penstock_synced_at _penstock_valid_from _penstock_valid_to _penstock_deleted_at", load.Runs.Name: "started_at ended_at", load.Certificates.Name: "at",
+		} {
+			for _, row := range r.memory.Rows(table) {
+				for c := range strings.FieldsSeq(columns) {
+					if text, ok := row[c]; ok {
+						at, err := time.Parse(time.RFC3339Nano, text)
+						require.NoError(t, err)
+						require.WithinRange(t, at, begun, r.config.Now(), "%s of %s", c, table)
+					}
+				}
+			}
+		}
+		l.fail = func(int) error {
+			return &wire.Error{Class: wire.Throttled, NotBefore: time.Now().Add(10 * time.Minute)}
+		}
+		rep = r.must(StatusPartial)
+		require.WithinDuration(t, r.config.Now().Add(10*time.Minute), rep.Streams[0].NotBefore, time.Minute)
+	}
+}
