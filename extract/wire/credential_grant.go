@@ -32,9 +32,8 @@ type storedGrant struct {
 
 const storedVersion = 1
 
-// newGrant is a grant of this moment.
-func newGrant(access, refresh Secret) grant {
-	now := time.Now().UTC().Truncate(time.Second)
+// newGrant is a grant of this moment, by the clock of the slot.
+func newGrant(now time.Time, access, refresh Secret) grant {
 	return grant{id: rand.Text(), access: access, refresh: refresh, signedIn: now, renewed: now}
 }
 

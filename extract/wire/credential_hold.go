@@ -225,7 +225,7 @@ func (x *exchange) setNote(n note) error {
 // failed writes down what came of a call that brought no grant. The one that is
 // kept stays as it is, whatever the server has said.
 func (x *exchange) failed(before note, err error) error {
-	n, now := x.n, stamp()
+	n, now := x.n, x.h.stamp()
 	switch fateOf(err) {
 	case undone:
 		return x.setNote(before)
@@ -247,7 +247,9 @@ func (x *exchange) failed(before note, err error) error {
 	return x.setNote(n)
 }
 
-func stamp() time.Time { return time.Now().UTC().Truncate(time.Second) }
+// stamp is this moment by the clock of all that share the slot: what one of them keeps
+// another judges.
+func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

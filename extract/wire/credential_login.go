@@ -64,9 +64,9 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	if err := l.hold.patience(); err != nil {
 		return err
 	}
-	return x.call(ctx, x.n.refreshing(stamp(), x.g), func(ctx context.Context) (grant, error) {
+	return x.call(ctx, x.n.refreshing(x.h.stamp(), x.g), func(ctx context.Context) (grant, error) {
 		token, err := askToken(ctx, s, refreshPathAPI, x.g.access, nil)
-		g := newGrant(token, "")
+		g := newGrant(x.h.stamp(), token, "")
 		g.signedIn = x.g.signedIn
 		return g, err
 	})
@@ -78,7 +78,7 @@ func (l *Login) signInOnce(ctx context.Context, s Session, x *exchange) error {
 	h.mu.Lock()
 	already := h.signedIn
 	h.mu.Unlock()
-	if already || !x.n.maySignIn(stamp()) {
+	if already || !x.n.maySignIn(x.h.stamp()) {
 		return l.tooSoon(x)
 	}
 	err := l.call(ctx, s, x)
@@ -96,21 +96,21 @@ func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	return x.call(ctx, x.n.signingIn(stamp()), func(ctx context.Context) (grant, error) {
+	return x.call(ctx, x.n.signingIn(x.h.stamp()), func(ctx context.Context) (grant, error) {
 		token, err := askToken(ctx, s, loginPathAPI, "", body)
 		if err == nil || fateOf(err) != undone {
 			l.hold.mu.Lock()
 			l.hold.signedIn = true
 			l.hold.mu.Unlock()
 		}
-		return newGrant(token, ""), err
+		return newGrant(x.h.stamp(), token, ""), err
 	})
 }
 
 // tooSoon says why nobody signs in, and when penstock will.
 func (l *Login) tooSoon(x *exchange) error {
 	why := x.explain().Error()
-	if !x.n.maySignIn(stamp()) {
+	if !x.n.maySignIn(x.h.stamp()) {
 		why += fmt.Sprintf("; a sign-in ends every other token of the user, so penstock makes none by itself before %s", at(x.n.Retry))
 	}
 	return &spentError{why: why}
@@ -125,7 +125,7 @@ func (l *Login) signIn(ctx context.Context, s Session, _ func(string) error) err
 // Standing tells what is kept.
 func (l *Login) Standing() (Standing, error) {
 	return l.hold.standing(l.email, func(x *exchange) error {
-		if !x.n.maySignIn(stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
+		if !x.n.maySignIn(x.h.stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
 			return l.tooSoon(x)
 		}
 		return nil

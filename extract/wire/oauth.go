@@ -117,7 +117,7 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 		return "", err
 	case g.access == "":
 		return o.hold.replace(ctx, "", func(_ context.Context, x *exchange) error { return x.explain() })
-	case !g.expires.IsZero() && time.Until(g.expires) < margin:
+	case !g.expires.IsZero() && g.expires.Sub(o.hold.slot.Now()) < margin:
 		return o.Renew(ctx, s, g.access)
 	}
 	return g.access, nil
@@ -141,7 +141,7 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 	if err := o.hold.patience(); err != nil {
 		return err
 	}
-	return x.call(ctx, x.n.refreshing(stamp(), x.g), func(ctx context.Context) (grant, error) {
+	return x.call(ctx, x.n.refreshing(x.h.stamp(), x.g), func(ctx context.Context) (grant, error) {
 		g, err := o.ask(ctx, s, o.conf.TokenSource(o.client(ctx), &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token)
 		g.signedIn = x.g.signedIn
 		if g.scopes == nil {
@@ -164,7 +164,7 @@ func (o *OAuth) ask(ctx context.Context, s Session, call func() (*oauth2.Token, 
 	if err != nil {
 		return grant{}, o.fault(err)
 	}
-	return granted(t), nil
+	return o.granted(t), nil
 }
 
 // client has x/oauth2 use the one client that reaches the token URL alone.
@@ -172,10 +172,10 @@ func (o *OAuth) client(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, o.http)
 }
 
-func granted(t *oauth2.Token) grant {
-	g := newGrant(Secret(t.AccessToken), Secret(t.RefreshToken))
+func (o *OAuth) granted(t *oauth2.Token) grant {
+	g := newGrant(o.hold.stamp(), Secret(t.AccessToken), Secret(t.RefreshToken))
 	if !t.Expiry.IsZero() {
-		g.expires = t.Expiry.UTC().Truncate(time.Second)
+		g.expires = o.hold.stamp().Add(time.Until(t.Expiry).Truncate(time.Second))
 	}
 	if list, ok := t.Extra("scope").(string); ok {
 		g.scopes = strings.Fields(list)
@@ -238,7 +238,7 @@ func tokenClass(status int, code string) (class Class, kept bool) {
 // Standing tells what is kept.
 func (o *OAuth) Standing() (Standing, error) {
 	st, err := o.hold.standing("client "+o.conf.ClientID, func(x *exchange) error {
-		if x.g.access == "" || x.n.dead(x.g) || x.g.refresh == "" && !x.g.expires.IsZero() && time.Now().After(x.g.expires) {
+		if x.g.access == "" || x.n.dead(x.g) || x.g.refresh == "" && !x.g.expires.IsZero() && o.hold.stamp().After(x.g.expires) {
 			return x.explain()
 		}
 		return nil

@@ -50,7 +50,7 @@ func (o *OAuth) refused(err error) error {
 func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
 	o.hold.saw(code)
 	_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
-		return x.call(ctx, x.n.signingIn(stamp()), func(ctx context.Context) (grant, error) {
+		return x.call(ctx, x.n.signingIn(x.h.stamp()), func(ctx context.Context) (grant, error) {
 			g, err := o.ask(ctx, s, func() (*oauth2.Token, error) {
 				return conf.Exchange(o.client(ctx), code.Reveal(), oauth2.VerifierOption(verifier))
 			})

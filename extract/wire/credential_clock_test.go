@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// apart is a place for tokens whose clock is far from that of this machine.
+type apart struct {
+	dir string
+	by  time.Duration
+}
+
+func (p apart) Check() error        { return nil }
+func (p apart) Where(string) string { return p.dir }
+func (p apart) Now() time.Time      { return time.Now().Round(0).Add(p.by) }
+func (p apart) path(name string, what state.Entry) string {
+	return filepath.Join(p.dir, name+"."+string(what))
+}
+
+func (p apart) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
+	l, err := state.Acquire(ctx, p.path(name, "lock"), wait)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p apart) Read(name string, what state.Entry) ([]byte, error) {
+	text, err := os.ReadFile(p.path(name, what))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+func (p apart) Write(name string, what state.Entry, text []byte, _ func(string)) error {
+	return os.WriteFile(p.path(name, what), text, 0o600)
+}
+
+// A token ends by the clock of all that share it: a process on a machine whose own is
+// hours off does not renew one that is good, and what it keeps the others can judge.
+func TestTokensByTheSharedClock(t *testing.T) {
+	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		r := newRealm()
+		base := r.serve(t)
+		place := apart{t.TempDir(), by}
+		open := func() *OAuth {
+			o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
+			o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
+			return o
+		}
+		first := open()
+		signedIn(t, first, base)
+		st, err := first.Standing()
+		require.NoError(t, err)
+		require.WithinRange(t, st.Expires, place.Now().Add(time.Hour-time.Minute), place.Now().Add(time.Hour))
+		require.WithinRange(t, st.SignedIn, place.Now().Add(-time.Minute), place.Now())
+		read := func() {
+			resp, err := as(t, open(), base).Read(t.Context(), contacts)
+			require.NoError(t, err)
+			require.Equal(t, 1, resp.Attempts, "no 401 was met")
+		}
+		for range 3 { // processes
+			read()
+		}
+		require.Equal(t, 1, r.refreshes, "the code alone")
+
+		// One that has ended by that clock is renewed, once.
+		x := exchange{h: first.hold}
+		x.g, x.n, err = first.hold.load()
+		require.NoError(t, err)
+		x.g.expires = place.Now().Add(-time.Second)
+		require.NoError(t, x.keep(x.g))
+		for range 3 {
+			read()
+		}
+		require.Equal(t, 2, r.refreshes)
+	}
+}
+
+// Where the last sign-in was made a moment ago, by that clock, nobody makes another.
+func TestSignInsByTheSharedClock(t *testing.T) {
+	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		slot := state.NewVaultIn(apart{t.TempDir(), by}).Slot("login")
+		x := exchange{h: newHolder(slot)}
+		n := x.n.signingIn(x.h.stamp())
+		require.False(t, n.maySignIn(x.h.stamp()))
+		require.True(t, n.maySignIn(slot.Now().Add(signInPause(1))))
+		require.WithinRange(t, n.Retry, slot.Now(), slot.Now().Add(signInPause(1)))
+	}
+}
