@@ -186,5 +186,24 @@ func (a *app) checkState(ctx context.Context, c *config.Config) []finding {
 		f.Detail += "; it has no key, and keeps no tokens"
 		f.Hint = hintKey
 	}
-	return []finding{f}
+	return append([]finding{f}, checkClock(h.Ahead)...)
+}
+
+// clockSlack is how far a clock may be off without a word.
+const clockSlack = 5 * time.Second
+
+// checkClock says how far this machine's clock is from that of the state database,
+// which runs go by. It is no fault: nothing of what is read is wrong by it.
+func checkClock(ahead time.Duration) []finding {
+	if ahead.Abs() <= clockSlack {
+		return nil
+	}
+	way := "behind"
+	if ahead < 0 {
+		way = "ahead of"
+	}
+	return []finding{{
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's is %s %s that of the state database, which schedules, leases and rows go by", brief(ahead.Abs()), way),
+		Hint: "set it, or have NTP do so: certificates and the requests of object stores are still judged by it",
+	}}
 }

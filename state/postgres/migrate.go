@@ -141,7 +141,10 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		if err != nil {
 			return err
 		}
-		h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		if h.Lacking, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return err
+		}
+		err = s.ask(ctx, pool, "SELECT clock_timestamp()") // the first answer may have taken long
 		h.Ahead = time.Until(s.Now())
 		return err
 	})
