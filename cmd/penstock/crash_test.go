@@ -27,6 +27,7 @@ var (
 	trials    = flag.Int("trials", 0, "kill a sync at this many random instants, for each kind of destination")
 	seed      = flag.Uint64("crash-seed", 0, "seed of the random instants; 0 takes one from the clock")
 	crashArgs = flag.String("crash-child", "", "be the process to be killed: the configuration to sync")
+	crashOf   = flag.String("crash-source", "", "with -crash-child: the source to sync; none is all")
 	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL signals itself the Nth time the step is reached; list prints the steps")
 )
 
@@ -47,7 +48,11 @@ func TestCrashChild(t *testing.T) {
 		t.Skip("a child of TestCrash")
 	}
 	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, step: signalAt(*crashStep)}
-	os.Exit(a.execute(context.Background(), []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}))
+	args := []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}
+	if *crashOf != "" {
+		args = append(args, "--source", *crashOf)
+	}
+	os.Exit(a.execute(context.Background(), args))
 }
 
 // signalAt kills the process, as a power cut would, or stops it, when a step is
@@ -88,7 +93,8 @@ func signalAt(spec string) func(string) error {
 // to sync in a process that can be killed.
 type crashRig struct {
 	*platform
-	other string // a configuration that differs in nothing but the folder of state
+	other  string // a configuration that differs in nothing but the folder of state
+	source string // the one of the configuration that is synced; none is all
 
 	looks, rows int64 // of readers: how often they looked, and what they saw
 }
@@ -117,7 +123,7 @@ type child struct {
 
 func (r *crashRig) start(t *testing.T, config, step string) *child {
 	t.Helper()
-	c := &child{Cmd: exec.Command(os.Args[0], "-test.run", "^TestCrashChild$", "-crash-child", config, "-crash-step", step)}
+	c := &child{Cmd: exec.Command(os.Args[0], "-test.run", "^TestCrashChild$", "-crash-child", config, "-crash-step", step, "-crash-source", r.source)}
 	c.Stdout, c.Stderr = &c.out, &c.out
 	require.NoError(t, c.Start())
 	return c

@@ -107,14 +107,25 @@ func (i icebergTarget) open(t *testing.T) *warehouse {
 			require.NoError(t, err, name)
 			continue
 		}
-		_, err := db.Exec(fmt.Sprintf("CREATE TABLE %s AS SELECT * FROM read_parquet([%s])", quote(name), strings.Join(files, ", ")))
+		_, err := db.Exec(fmt.Sprintf("CREATE TABLE %s AS SELECT * FROM %s", quote(name), parquetOf(files)))
 		require.NoError(t, err, name)
 	}
 	return newWarehouse(t, db)
 }
 
-// watch asks the catalog once, and reads what the tables' metadata names.
+// parquetOf reads files of a table, which may have different columns of it.
+func parquetOf(files []string) string {
+	return "read_parquet([" + strings.Join(files, ", ") + "], union_by_name => true)"
+}
+
+// watch implements [target].
 func (i icebergTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
+	return i.watchOf(t, "")
+}
+
+// watchOf asks the catalog once, and reads what the tables' metadata names, as far as
+// the condition holds.
+func (i icebergTarget) watchOf(t *testing.T, where string) (look func() (int64, error), done func()) {
 	db := openMemory(t)
 	return func() (int64, error) {
 		all, err := i.tables(context.Background())
@@ -126,7 +137,7 @@ func (i icebergTarget) watch(t *testing.T) (look func() (int64, error), done fun
 			if err != nil || files == nil {
 				return ""
 			}
-			return "read_parquet([" + strings.Join(files, ", ") + "])"
+			return "(SELECT * FROM " + parquetOf(files) + where + ")"
 		}
 		return glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() { _ = db.Close() }

@@ -3,46 +3,40 @@
 package iceberg
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
-	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
-	"github.com/penstock-data/penstock/load/parquet"
 )
 
 // houses are the warehouses of tests, and who has opened which.
-type houses struct{ paths, opened sync.Map }
+type houses struct {
+	place
+	kept, opened sync.Map
+}
 
 // options are those of a test's warehouse.
 func (h *houses) options(t testing.TB) Options {
-	path, ok := h.paths.Load(t)
+	o, ok := h.kept.Load(t)
 	if !ok {
-		dir, err := os.MkdirTemp("", "it's a [lake] *") // the names of subtests have # in them
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-		path = dir
-		h.paths.Store(t, path)
+		o = h.place(t)
+		h.kept.Store(t, o)
 	}
-	return Options{Options: parquet.Options{Path: path.(string), TempDir: t.TempDir()}}
+	return o.(Options)
 }
 
 // located are the tables of that name in the catalog, one of each stream where
 // they are penstock's own: their metadata.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
-	o.Catalog, o.Name, o.Namespace = "sqlite:"+filepath.Join(o.Path, catalogFile), defaultName, defaultNamespace
-	p, err := openPointers(t.Context(), o)
-	require.NoError(t, err)
+	p := catalogOf(t, o)
 	all, err := p.all(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, p.db.Close())
@@ -60,7 +54,7 @@ func located(t testing.TB, o Options, name string) (out []string) {
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {
-		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, iceio.LoadFSFunc(nil, at), nil)
+		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, filesOf(o), nil)
 		require.NoError(t, err)
 		all, err := tbl.Scan().ToArrowTable(t.Context())
 		require.NoError(t, err, name)
@@ -91,8 +85,8 @@ func comment(t testing.TB, o Options, name, column string) string {
 }
 
 // driver is how the suite reaches the destination.
-func driver(t testing.TB) loadtest.Driver {
-	var h houses
+func driver(at place) loadtest.Driver {
+	h := houses{place: at}
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			o := h.options(t)
@@ -114,8 +108,10 @@ func driver(t testing.TB) loadtest.Driver {
 }
 
 // TestConformance holds the tables to the contract, as another reader has them.
-func TestConformance(t *testing.T) {
-	d := driver(t)
+func TestConformance(t *testing.T) { everywhere(t, conformance) }
+
+func conformance(t *testing.T, at place) {
+	d := driver(at)
 	slow := []string{"columns widen", "columns widen twice", "hostile tables", "hostile columns", "modes", "modes without a key", "modes at random", "modes, applied in parts", "modes turn",
 		"lists paged by key", "concurrent commits of one stream", "failure at every step", "cancelled at every step", "rows handed in again", "log of rows", "accept", "shared by sources", "sources side by side"}
 	d.Skip = func(name string) bool {

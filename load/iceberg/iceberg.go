@@ -23,16 +23,9 @@ const (
 
 // Open opens the tables of a namespace. The lake closes the catalog.
 func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
-	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
-	if o.Catalog == "" {
-		if o.Path == "" {
-			return nil, errors.New("open warehouse: one in a bucket wants a catalog: sqlite:PATH or postgres://…")
-		}
-		path, err := filepath.Abs(filepath.Join(o.Path, catalogFile))
-		if err != nil {
-			return nil, fmt.Errorf("open warehouse: %w", err)
-		}
-		o.Catalog = "sqlite:" + path
+	o, err := o.settled()
+	if err != nil {
+		return nil, fmt.Errorf("open warehouse: %w", err)
 	}
 	o.Options.Catalog = func(ctx context.Context, files parquet.Files) (parquet.Catalog, error) {
 		p, err := openPointers(ctx, o)
@@ -42,4 +35,18 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}, turns: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
+}
+
+// settled are the options with what was left out.
+func (o Options) settled() (Options, error) {
+	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
+	if o.Catalog != "" {
+		return o, nil
+	}
+	if o.Path == "" {
+		return o, errors.New("one in a bucket wants a catalog: sqlite:PATH or postgres://…")
+	}
+	path, err := filepath.Abs(filepath.Join(o.Path, catalogFile))
+	o.Catalog = "sqlite:" + path
+	return o, err
 }

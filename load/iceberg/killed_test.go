@@ -20,7 +20,8 @@ import (
 )
 
 var (
-	killedIn = flag.String("killed-in", "", "be the process to be killed: the warehouse")
+	killedIn = flag.String("killed-in", "", "be the process to be killed: the warehouse, a folder or the address of the store with it")
+	killedOf = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; none is that of the folder")
 	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which it is")
 	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the batch that it commits for berlin, after the one before")
 )
@@ -30,7 +31,12 @@ func TestKilledChild(t *testing.T) {
 	if *killedIn == "" {
 		t.Skip("a child of TestSharedKilled")
 	}
-	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir(), Step: func(name string) error {
+	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
+	if *killedOf != "" {
+		o.Options = bucketAt(t, *killedIn)
+		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
+	}
+	o.Step = func(name string) error {
 		if *killedAt == "list" {
 			fmt.Println("step " + name)
 		}
@@ -39,15 +45,19 @@ func TestKilledChild(t *testing.T) {
 			time.Sleep(time.Minute) // until it comes
 		}
 		return nil
-	}}}
+	}
 	must(t, of(t, open(t, o), "berlin"), state.Cursor(fmt.Sprint("at ", *killedBy-1)), *killedBy, *killedBy)
 }
 
 // child runs it.
 func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledChild$", "-test.v",
-		"-killed-in", o.Path, "-killed-at", step, "-killed-batch", fmt.Sprint(batch))
+	in := []string{"-killed-in", o.Path}
+	if o.Bucket != "" {
+		in = []string{"-killed-in", o.Store.Endpoint, "-killed-of", o.Namespace + "@" + o.Catalog}
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], append(in, "-test.run", "^TestKilledChild$", "-test.v",
+		"-killed-at", step, "-killed-batch", fmt.Sprint(batch))...)
 	out, err := c.Output()
 	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
 	if killed = status.Signaled(); !killed {
@@ -65,7 +75,9 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 // commit, while another source has its rows in the same tables: these and their
 // cursor stay, those of the killed are there whole or not at all, as their cursor
 // says, and both go on. // Invariants 1, 2
-func TestSharedKilled(t *testing.T) {
+func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
+
+func sharedKilled(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	l := open(t, o)
 	other := must(t, of(t, l, "boston"), "", 1, 2)

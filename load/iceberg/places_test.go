@@ -21,9 +21,13 @@ func bucket(t testing.TB) parquet.Options {
 	require.NoError(t, backend.CreateBucket("lake"))
 	s := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(s.Close)
+	return bucketAt(t, s.URL)
+}
+
+func bucketAt(t testing.TB, endpoint string) parquet.Options {
 	return parquet.Options{
 		Bucket: "s3://lake/warehouse", TempDir: t.TempDir(),
-		Store: parquet.Store{Endpoint: s.URL, Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"},
+		Store: parquet.Store{Endpoint: endpoint, Region: "us-east-1", Path: true, AccessKey: "key", SecretKey: "do not tell"},
 	}
 }
 

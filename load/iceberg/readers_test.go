@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -93,9 +94,12 @@ func must(t testing.TB, d load.Destination, from state.Cursor, batch, n int) sta
 	return next
 }
 
-// warehouse is a new one.
+// warehouse is a new one, in a folder.
 func warehouse(t testing.TB) Options {
-	return Options{Options: parquet.Options{Path: filepath.Join(t.TempDir(), "lake"), TempDir: t.TempDir()}}
+	dir, err := os.MkdirTemp("", "it's a [lake] *") // the names of subtests have # in them
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return Options{Options: parquet.Options{Path: filepath.Join(dir, "lake"), TempDir: t.TempDir()}}
 }
 
 // metadata is that of the only table of that name.
@@ -103,7 +107,7 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	t.Helper()
 	at := located(t, o, name)
 	require.Len(t, at, 1, name)
-	tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at[0], iceio.LoadFSFunc(nil, at[0]), nil)
+	tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at[0], filesOf(o), nil)
 	require.NoError(t, err)
 	return tbl
 }
@@ -194,7 +198,8 @@ func batchAt(t *testing.T, at string, n int64) string {
 
 func catalogOf(t testing.TB, o Options) *pointers {
 	t.Helper()
-	o.Catalog, o.Name, o.Namespace = "sqlite:"+filepath.Join(o.Path, catalogFile), defaultName, defaultNamespace
+	o, err := o.settled()
+	require.NoError(t, err)
 	p, err := openPointers(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.db.Close() })

@@ -5,7 +5,6 @@ package iceberg
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +47,9 @@ func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 // TestSharedCommits lets sources commit to one table at the same time, each through
 // a lake of its own as another process would: none fails for another, and each
 // snapshot there is holds whole commits of all.
-func TestSharedCommits(t *testing.T) {
+func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
+
+func sharedCommits(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	o.PartitionBy = "on:month"
 	const commits = 4
@@ -93,7 +94,9 @@ func TestSharedCommits(t *testing.T) {
 }
 
 // TestSharedPruning reads the files of one source alone where one is asked for.
-func TestSharedPruning(t *testing.T) {
+func TestSharedPruning(t *testing.T) { everywhere(t, sharedPruning) }
+
+func sharedPruning(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	l := open(t, o)
 	for _, source := range []string{"berlin", "boston", "bern"} {
@@ -131,7 +134,9 @@ func TestRanges(t *testing.T) {
 
 // TestSharedFence lets nobody commit who was overtaken by another of the same
 // source, whatever other sources do. // Invariant 13
-func TestSharedFence(t *testing.T) {
+func TestSharedFence(t *testing.T) { everywhere(t, sharedFence) }
+
+func sharedFence(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	one, two := open(t, o), open(t, o)
 	at := must(t, of(t, one, "berlin"), "", 1, 3)
@@ -188,7 +193,9 @@ func readable(t testing.TB, o Options, names ...string) {
 // TestSharedExpiry overtakes a commit, between what it has written and the moment
 // when it counts, by commits of another source and their tidying up: it is made
 // all the same, and every snapshot that is left can be read.
-func TestSharedExpiry(t *testing.T) {
+func TestSharedExpiry(t *testing.T) { everywhere(t, sharedExpiry) }
+
+func sharedExpiry(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	o.Keep, o.KeepFor = 1, -1
 	var meanwhile func()
@@ -214,13 +221,9 @@ func TestSharedExpiry(t *testing.T) {
 	readable(t, o, "leads", "leads__mails", "_penstock_state")
 	require.Equal(t, map[string]int{"berlin": 3, "boston": 4}, bySource(t, metadata(t, o, "leads"), metadata(t, o, "leads").CurrentSnapshot().SnapshotID))
 	for source, most := range map[string]int{"berlin": 4, "boston": 4} {
-		data, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "_penstock_source="+source, "leads", "*.parquet"))
-		require.NoError(t, err)
-		require.LessOrEqual(t, len(data), most)
+		require.LessOrEqual(t, len(stored(t, o, "crm.leads/_penstock_source="+source+"/leads", ".parquet")), most)
 	}
-	lists, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "_tables", "leads", "metadata", "*-snap-*"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(lists), 12, "of twenty commits")
+	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "of twenty commits")
 }
 
 // counted is one commit of things with a count of a type.
@@ -257,7 +260,9 @@ func counts(t testing.TB, o Options) map[string]string {
 // TestSharedTypes gives a column that two sources have of different types the one
 // that both fit in, in the rows of both, whoever comes with the wider: no value is
 // lost, and no cursor moves.
-func TestSharedTypes(t *testing.T) {
+func TestSharedTypes(t *testing.T) { everywhere(t, sharedTypes) }
+
+func sharedTypes(t *testing.T, warehouse place) {
 	money, _ := schemas.Decimal(8, 2)
 	for _, tt := range []struct {
 		name             string
@@ -298,14 +303,15 @@ func TestSharedTypes(t *testing.T) {
 
 // TestSharedTypesAmid has a transaction, whose rows are in files by now, go on though
 // another source widens its columns before it commits.
-func TestSharedTypesAmid(t *testing.T) {
+func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
+
+func sharedTypesAmid(t *testing.T, warehouse place) {
 	for _, step := range []string{"precommit", "manifest", "swap"} {
-		t.Run(step, func(t *testing.T) { amid(t, step) })
+		t.Run(step, func(t *testing.T) { amid(t, warehouse(t), step) })
 	}
 }
 
-func amid(t *testing.T, step string) {
-	o := warehouse(t)
+func amid(t *testing.T, o Options, step string) {
 	var meanwhile func()
 	berlin, boston := of(t, stopped(t, o, step, &meanwhile), "berlin"), of(t, open(t, o), "boston")
 	require.NoError(t, counted(t, berlin, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "7"}))
@@ -326,7 +332,9 @@ func amid(t *testing.T, step string) {
 
 // TestSharedTypesMeet has a source commit just when another has widened its rows
 // and is about to commit that: it is asked again, and both are kept.
-func TestSharedTypesMeet(t *testing.T) {
+func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
+
+func sharedTypesMeet(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	var meanwhile func()
 	boston, berlin := of(t, stopped(t, o, "publish", &meanwhile), "boston"), of(t, open(t, o), "berlin")
@@ -347,7 +355,9 @@ func TestSharedTypesMeet(t *testing.T) {
 }
 
 // TestSharedPlacement finds no table twice, and all of one source's under one name.
-func TestSharedPlacement(t *testing.T) {
+func TestSharedPlacement(t *testing.T) { everywhere(t, sharedPlacement) }
+
+func sharedPlacement(t *testing.T, warehouse place) {
 	o := warehouse(t)
 	l := open(t, o)
 	must(t, of(t, l, "berlin"), "", 1, 3)
