@@ -46,6 +46,10 @@ type Config struct {
 	MaxBytes int64  // of bodies fetched ahead, all streams together; default 64 MiB
 	MaxPages int    // of one list; default 100,000
 	Dir      string // for what parents hand to their children; default the system's
+
+	// Now is the time of day by which a stream is read whole again, the same for all
+	// that share its cursor: see [state.Store]. nil is this machine's.
+	Now func() time.Time
 }
 
 // Client reads streams. It is safe for concurrent use, one pass a stream at a
@@ -84,6 +88,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if c.maxPages <= 0 {
 		c.maxPages = 100_000
+	}
+	if c.cfg.Now == nil {
+		c.cfg.Now = time.Now
 	}
 	if c.cfg.Dir == "" {
 		c.cfg.Dir = os.TempDir()
@@ -193,7 +200,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		case !resumed || m.Of != pagesOf(s) || m.partial() && m.By != by:
 			prev := m
 			m, resumed = newMark(s), false
-			m.begin(prev, by, s, time.Now())
+			m.begin(prev, by, s, c.cfg.Now())
 		case m.By != by:
 			m.recall = recall{}
 		}

@@ -136,7 +136,7 @@ func (p *pass) observe(records []byte, a *answer) error {
 	if since.IsZero() {
 		since = m.Before
 	}
-	latest := time.Now().Add(skew)
+	latest := p.c.cfg.Now().Add(skew)
 	d := p.c.docs.Get().(*doc)
 	defer p.c.docs.Put(d)
 	if err := d.scan(records); err != nil {

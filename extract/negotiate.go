@@ -35,7 +35,7 @@ func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, err
 }
 
 func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool) (Convention, error) {
-	n := &negotiation{c: c, s: s, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: time.Now().UTC()}}
+	n := &negotiation{c: c, s: s, thorough: thorough || s.Incremental.Auto, out: Convention{Of: fingerprint(s), LearnedAt: c.cfg.Now().UTC()}}
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}
@@ -69,7 +69,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	present, err := presentMonth(n.s, time.Now())
+	present, err := presentMonth(n.s, n.c.cfg.Now())
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,9 @@ func (a *app) openSource(c *config.Config, p config.Pipeline, streams []config.S
 		s.wires[cl.Name] = w
 		s.names = append(s.names, cl.Name)
 	}
-	if s.client, err = extract.New(s.config(c, streams)); err != nil {
+	cfg := s.config(c, streams)
+	cfg.Now = a.stateOf(c).Now
+	if s.client, err = extract.New(cfg); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
