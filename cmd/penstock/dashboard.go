@@ -31,10 +31,10 @@ func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks) (*dashb
 	d := &dashboard{a: a, hooks: h}
 	d.conf.Store(c)
 	feed := &board.Feed{}
-	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log}, feed)
+	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log,
+		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
 	})
 	return d, err
 }

@@ -28,6 +28,8 @@ type Config struct {
 	Token   wire.Secret  // that opens the board; "" leaves it open
 	Version string       // of penstock
 	Log     *slog.Logger // told of sign-ins and of what visitors have done; nil: nobody is
+
+	Clock func() time.Time // the time of day that the facts go by; nil: this machine's
 }
 
 // Board is an http.Handler that serves the dashboard, the API below /api/v1/ and
@@ -55,6 +57,9 @@ func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
 		return nil, errors.New("make board: no facts, or no control")
 	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 	b := &Board{Config: c, mux: http.NewServeMux(), feed: c.Feed, closed: make(chan struct{}), sessions: newSessions(time.Now)}
 	if b.feed == nil {
 		b.feed = &Feed{}
@@ -63,7 +68,7 @@ func New(c Config) (*Board, error) {
 		b.Log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	if b.pages, err = parsePages(); err != nil {
+	if b.pages, err = parsePages(c.Clock); err != nil {
 		return nil, err
 	}
 	if b.openapi, err = describe(c.Version); err != nil {

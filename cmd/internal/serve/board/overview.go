@@ -96,7 +96,7 @@ func (b *Board) status(ctx context.Context) (Overview, error) {
 	if err != nil {
 		return s, err
 	}
-	s = Overview{At: time.Now().UTC(), Since: now.Since, Version: b.Version, Running: list(now.Running), Budgets: list(now.Budgets), Streams: tally(streams)}
+	s = Overview{At: b.Clock().UTC(), Since: now.Since, Version: b.Version, Running: list(now.Running), Budgets: list(now.Budgets), Streams: tally(streams)}
 	for i := range s.Running {
 		s.Running[i].Reading = list(s.Running[i].Reading)
 	}

@@ -35,8 +35,8 @@ type page struct {
 }
 
 // parsePages reads the templates, each with the parts that they share.
-func parsePages() (map[string]*template.Template, error) {
-	shared, err := template.New("").Funcs(functions()).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
+func parsePages(now func() time.Time) (map[string]*template.Template, error) {
+	shared, err := template.New("").Funcs(functions(now)).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
 	if err != nil {
 		return nil, fmt.Errorf("read pages: %w", err)
 	}
@@ -63,13 +63,13 @@ func parsePages() (map[string]*template.Template, error) {
 }
 
 // functions are what templates can call.
-func functions() template.FuncMap {
+func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"age":     func(t time.Time) string { return ageOf(t, time.Now()) },
+		"age":     func(t time.Time) string { return ageOf(t, now()) },
 		"stamp":   stamp,
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"zoned":   zoned,
-		"since":   func(t time.Time) string { return span(time.Since(t)) },
+		"since":   func(t time.Time) string { return span(now().Sub(t)) },
 		"took":    took,
 		"num":     number,
 		"size":    bytesOf,

@@ -37,7 +37,7 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 			v.Live = &running
 		}
 	}
-	v.Timeline = timelineOf(d, v.Live, time.Now())
+	v.Timeline = timelineOf(d, v.Live, b.Clock())
 	return v, nil
 }
 

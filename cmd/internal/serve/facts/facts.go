@@ -35,6 +35,7 @@ type Config struct {
 	Journal    state.Journal
 	Inbox      state.Inbox // nil: no webhooks are received
 	Log        *slog.Logger
+	Clock      func() time.Time // the time of day that runs and events bear; nil: this machine's
 }
 
 // Place is a destination, or what one source has of its own in it. What opens it
@@ -81,7 +82,10 @@ var (
 
 // New returns facts that know nothing yet, and tell feed of what changes.
 func New(c Config, feed *board.Feed) *Facts {
-	return &Facts{Config: c, feed: feed, since: time.Now(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -205,7 +209,7 @@ func (f *Facts) Observe(n serve.Notice) {
 		default: // it is asked for already
 		}
 	case serve.WebhookSeen:
-		f.seen(n, time.Now())
+		f.seen(n, f.Clock())
 	case serve.Reloaded:
 		f.reloaded(n)
 	}

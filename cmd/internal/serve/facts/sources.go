@@ -154,7 +154,7 @@ func worst(s board.SourceState) int {
 // PauseSource implements board.Control.
 func (f *Facts) PauseSource(ctx context.Context, name string) error {
 	return f.changeSource(ctx, name, func(s state.Sources) error {
-		return s.Pause(ctx, name, state.Pause{At: time.Now(), Why: "at the dashboard"})
+		return s.Pause(ctx, name, state.Pause{At: f.Clock(), Why: "at the dashboard"})
 	})
 }
 

@@ -18,7 +18,7 @@ func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
 	t := time.NewTicker(sampleEvery)
 	defer t.Stop()
 	for {
-		f.sample(h.Statuses(), time.Now().UTC())
+		f.sample(h.Statuses(), f.Clock().UTC())
 		f.feed.Tell(board.Note{Page: "rate"})
 		select {
 		case <-t.C:
@@ -192,7 +192,7 @@ func (f *Facts) count(w *board.Webhook) {
 		if d := s.Deltas; d != nil && slices.Contains(s.Sources, w.Source) {
 			w.Waiting = max(w.Waiting, int64(d.Deltas.Behind))
 			if !d.Deltas.Oldest.IsZero() {
-				w.Lag = max(w.Lag, time.Since(d.Deltas.Oldest).Seconds())
+				w.Lag = max(w.Lag, f.Clock().Sub(d.Deltas.Oldest).Seconds())
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func (f *Facts) count(w *board.Webhook) {
 	if t == nil {
 		return
 	}
-	t.move(time.Now())
+	t.move(f.Clock())
 	w.Last, w.Received = t.last, t.received
 	for verdict, n := range t.refused {
 		w.Refused = append(w.Refused, board.Count{Name: verdict, N: n})
