@@ -35,26 +35,28 @@ type LogLine struct {
 // KeepRun records a run, or what has become of one, and forgets the oldest of
 // its pipeline that are too many, or too large together. The last one stays.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
+	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
+}
+
+func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
-		return fmt.Errorf("write journal: run: %w", err)
+		return err
 	}
 	report := []byte(r.Report)
 	if report == nil {
 		report = []byte{}
 	}
-	return j.change(ctx, "run", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, bounded(r.Error), report, log)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run IN (SELECT run FROM (
-			SELECT run, row_number() OVER newest AS place, sum(length(report) + length(log)) OVER newest AS size
-			FROM runs WHERE pipeline = ?1 WINDOW newest AS (ORDER BY run DESC))
-			WHERE place > ?2 OR size > ?3 AND place > 1)`, r.Pipeline, keptRuns, j.runBytes)
+	_, err = tx.ExecContext(ctx, `REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Pipeline, r.Run, r.Cause, micros(r.Due), micros(r.Started), micros(r.Ended), r.Status, bounded(r.Error), report, log)
+	if err != nil {
 		return err
-	})
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM runs WHERE pipeline = ?1 AND run IN (SELECT run FROM (
+		SELECT run, row_number() OVER newest AS place, sum(length(report) + length(log)) OVER newest AS size
+		FROM runs WHERE pipeline = ?1 WINDOW newest AS (ORDER BY run DESC))
+		WHERE place > ?2 OR size > ?3 AND place > 1)`, r.Pipeline, keptRuns, j.runBytes)
+	return err
 }
 
 // BreakRuns says of the runs that are under way that they are not any more: the

@@ -62,10 +62,13 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, through tim
 	return added, err
 }
 
-// SetSlot replaces the record of a slot that there is.
-func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord) error {
+// SetSlot implements [SlotBook].
+func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)
+		for i := 0; err == nil && i < len(runs); i++ {
+			err = j.keepRun(ctx, tx, runs[i])
+		}
 		return err
 	})
 }

@@ -120,7 +120,9 @@ type Schedule interface {
 // SlotBook has one record for each slot. // Invariant 18
 type SlotBook interface {
 	AddSlots(ctx context.Context, pipeline string, through time.Time, slots []SlotRecord) (added []SlotRecord, err error)
-	SetSlot(ctx context.Context, s SlotRecord) error
+	// SetSlot replaces the record of a slot that there is, and keeps what is said of
+	// its runs with it: all of it is in, or none.
+	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	// Orphans are the open slots of a process that is gone: from now on they are the
 	// caller's. There are none where one process has the journal.

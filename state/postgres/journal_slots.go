@@ -56,13 +56,17 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, through time.Ti
 }
 
 // SetSlot implements [state.SlotBook]. It returns [state.ErrTaken], wrapped, where
-// another process has taken the slot over.
-func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord) error {
+// another process has taken the slot over; what is said of its runs is that one's
+// to say, too.
+func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
 			WHERE pipeline = $1 AND due = $2 AND owner = $13`, append(values(s), j.process)...)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = state.ErrTaken
+		}
+		for i := 0; err == nil && i < len(runs); i++ {
+			err = j.keepRun(ctx, tx, runs[i])
 		}
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,8 +83,9 @@ func (x *execution) begun(ctx context.Context) {
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
 	})
-	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
-	x.keep(ctx, state.RunRecord{Run: o.Run, Status: string(pipeline.StatusRunning)})
+	if x.slot.Due.IsZero() { // else that it begins is with the slot
+		x.write(ctx, state.RunRecord{Status: string(pipeline.StatusRunning)})
+	}
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
 }
@@ -136,8 +138,8 @@ func (x *execution) note(level string, of pipeline.Event, text string) {
 
 // ended tells and writes down what came of the run.
 func (x *execution) ended(ctx context.Context, report pipeline.Report, err error) {
-	x.slot = x.settle(ctx, report, err)
-	rec := state.RunRecord{Run: x.order.Run, Status: string(pipeline.StatusFailed), Ended: x.d.Now()}
+	x.slot = x.settled(ctx, report, err)
+	rec := state.RunRecord{Status: string(pipeline.StatusFailed), Ended: x.d.Now()}
 	if report.Run != "" {
 		rec.Status = string(report.Status)
 		if x.d.Encode != nil {
@@ -148,7 +150,7 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 		rec.Error = err.Error()
 		x.note("error", pipeline.Event{}, rec.Error)
 	}
-	x.keep(ctx, rec)
+	x.write(ctx, rec)
 	if x.slot.State == state.SlotSkipped {
 		x.d.skipped(x.slot)
 	}
@@ -177,8 +179,8 @@ func (x *execution) late() bool {
 	return x.started.Sub(due.Add(schedule.Jitter(x.p.Name, due, x.p.Plan.Jitter))) > onTime
 }
 
-// settle says and records what has become of the run's slot.
-func (x *execution) settle(ctx context.Context, report pipeline.Report, err error) state.SlotRecord {
+// settled is what has become of the run's slot.
+func (x *execution) settled(ctx context.Context, report pipeline.Report, err error) state.SlotRecord {
 	r := x.slot
 	if r.Due.IsZero() {
 		return r
@@ -195,11 +197,6 @@ func (x *execution) settle(ctx context.Context, report pipeline.Report, err erro
 	case r.Status == "":
 		r.Status = string(pipeline.StatusFailed)
 	}
-	late, cancel := outlive(ctx)
-	defer cancel()
-	if err := x.d.Journal.SetSlot(late, r); err != nil {
-		x.d.Log.Error("slot not recorded", "pipeline", x.p.Name, "due", r.Due, "error", err)
-	}
 	return r
 }
 
@@ -214,15 +211,27 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }
 
-// keep writes down what is known of the run. Nothing but the dashboard goes by
-// it.
-func (x *execution) keep(ctx context.Context, r state.RunRecord) {
+// record is what is known of the run.
+func (x *execution) record(r state.RunRecord) state.RunRecord {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r.Pipeline, r.Cause, r.Due, r.Started, r.Log = x.p.Name, string(x.order.Trigger), x.slot.Due, x.started, x.log
+	r.Pipeline, r.Run, r.Cause, r.Due, r.Started, r.Log = x.p.Name, x.order.Run, string(x.order.Trigger), x.slot.Due, x.started, slices.Clone(x.log)
+	return r
+}
+
+// write writes down what is known of the run, and with it, in one step, what has
+// become of its slot.
+func (x *execution) write(ctx context.Context, r state.RunRecord) {
+	r = x.record(r)
 	late, cancel := outlive(ctx)
 	defer cancel()
-	if err := x.d.Journal.KeepRun(late, r); err != nil {
-		x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
+	if x.slot.Due.IsZero() {
+		if err := x.d.Journal.KeepRun(late, r); err != nil {
+			x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
+		}
+		return
+	}
+	if err := x.d.Journal.SetSlot(late, x.slot, r); err != nil {
+		x.d.Log.Error("slot not recorded", "pipeline", x.p.Name, "due", r.Due, "error", err)
 	}
 }

@@ -206,7 +206,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	case len(w.orders) > 0:
 		o := w.orders[0]
 		w.orders = w.orders[1:]
-		w.begin(ctx, o, state.SlotRecord{})
+		w.begin(ctx, w.prepare(o, state.SlotRecord{}))
 	case len(w.waiting) > 0 && !w.paused:
 		err = w.beginSlot(ctx, now)
 	}
@@ -296,7 +296,8 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	}
 	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, now, ""
 	r.Attempts++
-	err := w.d.Journal.SetSlot(ctx, r)
+	x := w.prepare(o, r)
+	err := w.d.Journal.SetSlot(ctx, r, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
 	if err != nil && !errors.Is(err, state.ErrTaken) {
 		return err
 	}
@@ -304,7 +305,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return nil // this process was taken for dead, and another goes on with the slot // Invariant 18
 	}
-	w.begin(ctx, o, r)
+	w.begin(ctx, x)
 	return nil
 }
 
@@ -319,7 +320,7 @@ func (w *worker) order(o Order) error {
 	case w.run != "" || len(w.orders) > 0:
 		return fmt.Errorf("pipeline %s: %w", w.p.Name, ErrBusy)
 	}
-	w.begin(w.d.ctx, o, state.SlotRecord{})
+	w.begin(w.d.ctx, w.prepare(o, state.SlotRecord{}))
 	return nil
 }
 
@@ -347,10 +348,16 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// begin starts a run in the background; w.mu is held and no other is under way.
-func (w *worker) begin(ctx context.Context, o Order, r state.SlotRecord) {
-	w.run, w.partial = o.Run, len(o.Streams) > 0
+// prepare is a run that is about to begin, of a slot if it has one; w.mu is held.
+func (w *worker) prepare(o Order, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
+	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))
+	return x
+}
+
+// begin starts a run in the background; w.mu is held and no other is under way.
+func (w *worker) begin(ctx context.Context, x *execution) {
+	w.run, w.partial = x.order.Run, len(x.order.Streams) > 0
 	w.work.Go(func() {
 		x.run(ctx)
 		w.mu.Lock()
