@@ -61,9 +61,10 @@ type Facts struct {
 	daemon Daemon
 	feed   *board.Feed
 	since  time.Time
-	look   chan struct{} // asks for the destinations to be read again
+	look   chan struct{} // asks for the destinations that were written to be read again
 
 	mu      sync.Mutex
+	ended   map[string]bool  // pipelines with runs that have ended since
 	books   map[string]*book // by place, as last read
 	turns   map[string]turn  // ditto
 	corners map[string]*corner
@@ -85,7 +86,7 @@ func New(c Config, feed *board.Feed) *Facts {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
+	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -128,8 +129,9 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 	}
 }
 
-// lookAgain reads the destinations at once, after each run and now and then. One
-// that is busy, as a file is while it is loaded, keeps no other waiting.
+// lookAgain reads the destinations at once and now and then, and those of a pipeline
+// after each of its runs. One that is busy, as a file is while it is loaded, keeps no
+// other waiting.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()
@@ -142,17 +144,43 @@ func (f *Facts) lookAgain(ctx context.Context) {
 	}
 	all.Go(func() { first.Wait(); close(f.first) })
 	for {
+		everything := false
 		select {
 		case <-f.look:
 		case <-t.C:
+			everything = true
 		case <-ctx.Done():
 			return
 		}
+		written := f.written()
 		for _, p := range f.Places() {
-			all.Go(func() { f.lookAt(ctx, p) })
+			if everything || written[p.Name] {
+				all.Go(func() { f.lookAt(ctx, p) })
+			}
 		}
 	}
 }
+
+// written are the destinations of the pipelines whose runs have ended since it was
+// last asked.
+func (f *Facts) written() map[string]bool {
+	f.mu.Lock()
+	ended := f.ended
+	f.ended = map[string]bool{}
+	f.mu.Unlock()
+	all := map[string]bool{}
+	for name := range ended {
+		s, _ := f.daemon.Hub().Status(name)
+		for _, to := range s.Destinations {
+			all[to] = true
+		}
+	}
+	return all
+}
+
+// restOf is how long a destination is left alone of which a look took so long: what
+// looks cost is a tenth of the time at most, however much it has.
+func restOf(look time.Duration) time.Duration { return min(9*look, lookEvery) }
 
 // lookAt reads one destination, unless somebody is about to. One that cannot be
 // read is told of as it was.
@@ -165,12 +193,18 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 	}
 	select {
 	case turn.now <- struct{}{}:
-		defer func() { <-turn.now }()
 		<-turn.next
 	case <-ctx.Done():
 		<-turn.next
 		return
 	}
+	began := time.Now()
+	f.read(ctx, p)
+	time.AfterFunc(restOf(time.Since(began)), func() { <-turn.now })
+}
+
+// read reads one destination.
+func (f *Facts) read(ctx context.Context, p Place) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	b, err := readBook(ctx, p)
@@ -204,6 +238,9 @@ func (f *Facts) turn(place string) turn {
 func (f *Facts) Observe(n serve.Notice) {
 	switch n := n.(type) {
 	case serve.RunEnded:
+		f.mu.Lock()
+		f.ended[n.Pipeline] = true
+		f.mu.Unlock()
 		select {
 		case f.look <- struct{}{}:
 		default: // it is asked for already
