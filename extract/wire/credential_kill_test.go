@@ -92,6 +92,7 @@ func live(t *testing.T, r *realm, v victim, at string) life {
 	require.NoError(t, child.Start())
 	started <- child.Process
 	_ = child.Wait() // killed, perhaps
+	r.calls.Wait()   // the server goes on with what it was asked
 	l := life{steps: strings.Count(out.String(), "step ")}
 	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
 		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")

@@ -30,6 +30,7 @@ type realm struct {
 	answer    http.HandlerFunc    // of session calls, in the place of their own; nil: their own
 	at        func(moment string) // told before a call has its effect, and after
 	life      int                 // expires_in of access tokens
+	calls     sync.WaitGroup      // under way
 }
 
 func newRealm() *realm {
@@ -44,6 +45,8 @@ func (r *realm) serve(t *testing.T) string {
 }
 
 func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.calls.Add(1)
+	defer r.calls.Done()
 	if req.URL.Path == "/v2/contacts" {
 		r.mu.Lock()
 		ok := req.Header.Get("Authorization") == "Bearer "+r.access && r.access != ""

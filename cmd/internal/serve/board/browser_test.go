@@ -123,7 +123,7 @@ func (v *visitor) heard() (complaints, executed []string) {
 // run has the browser do something, within a time that is long for it.
 func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(v.ctx, time.Minute)
+	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
 	defer stop()
 	require.NoError(t, chromedp.Do(ctx, does...))
 }
@@ -131,7 +131,7 @@ func (v *visitor) run(t *testing.T, does ...chromedp.Action[chromedp.Void]) {
 // ask has the browser do something that has an answer.
 func ask[T any](t *testing.T, v *visitor, a chromedp.Action[T]) T {
 	t.Helper()
-	ctx, stop := context.WithTimeout(v.ctx, time.Minute)
+	ctx, stop := context.WithTimeout(v.ctx, 2*time.Minute)
 	defer stop()
 	out, err := chromedp.Run(ctx, a)
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func eval[T any](t *testing.T, v *visitor, script string) T {
 // sees waits until a script is true of the page.
 func (v *visitor) sees(t *testing.T, script string) {
 	t.Helper()
-	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond)))
+	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
 // looks is how a visitor looks at pages.

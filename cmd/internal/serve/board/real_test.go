@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +45,7 @@ type works struct {
 	client  *extract.Client
 	streams []schemas.Stream
 	facts   *facts.Facts
+	held    atomic.Pointer[chan struct{}] // answers of contacts wait for it; nil: they do not
 }
 
 // daemon starts it and gives the board's address.
@@ -94,7 +98,12 @@ func (w *works) connect(o sandbox.Options, modules []string) {
 	var err error
 	w.sandbox, err = sandbox.New(o)
 	require.NoError(t, err)
-	server := httptest.NewServer(w.sandbox)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if held := w.held.Load(); held != nil && r.URL.Path == "/v2/contacts" {
+			<-*held
+		}
+		w.sandbox.ServeHTTP(rw, r)
+	}))
 	t.Cleanup(server.Close)
 	catalogue, err := schemas.Load()
 	require.NoError(t, err)
@@ -190,10 +199,15 @@ func TestRealRun(t *testing.T) {
 	v.sees(t, `document.getElementById("live").dataset.state === "on"`)
 	v.run(t, chromedp.Evaluate[chromedp.Void](`window.same = true`))
 	require.NoError(t, w.sandbox.SetFaults(sandbox.Fault{Match: "v2.tickets", Kind: sandbox.FaultStatus, Status: 403}))
+	held := make(chan struct{}) // the run is not over before it was seen
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	w.held.Store(&held)
 	require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/run", "").StatusCode)
 	require.Equal(t, 409, s.do(t, "POST", "/api/v1/pipelines/nightly/run", "").StatusCode, "it runs already")
 	v.sees(t, `/[1-9]\d* of \d+ streams/.test(document.querySelector("#running").textContent)`)
 	v.picture(t, "running-desktop-light")
+	release()
 	v.sees(t, `document.querySelector("#running").textContent.includes("Nothing is running.") && document.querySelector("#last tbody tr .badge.attention")`)
 	require.True(t, eval[bool](t, v, `window.same`), "the page was loaded anew")
 	v.sees(t, `/v2.tickets.*403/s.test(document.querySelector("#attention").textContent)`)
