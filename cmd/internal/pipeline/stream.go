@@ -92,7 +92,7 @@ func (r *run) byClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return t.Add(r.Now().Sub(time.Now()).Round(time.Second)) // both to the second are one
+	return t.Add(time.Until(r.Now()).Round(time.Second)) // both to the second are one
 }
 
 // sync makes passes until every sink has what it wants. Its error is one that
