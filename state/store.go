@@ -132,6 +132,8 @@ type SlotBook interface {
 
 // RunBook has the reports of the last runs.
 type RunBook interface {
+	// KeepRun records a run, or what has become of one: of a run that another process
+	// has gone on with it changes nothing.
 	KeepRun(ctx context.Context, r RunRecord) error
 	BreakRuns(ctx context.Context, why string) error
 	Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error)

@@ -28,12 +28,13 @@ type signals struct {
 
 	statuses func() []serve.Status // of the daemon, once there is one
 	inbox    state.Inbox           // ditto
+	now      func() time.Time      // by the clock that the inbox goes by
 	log      *slog.Logger
 }
 
 // openSignals opens the signals of a configuration.
 func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{redactor: a.redactor, statuses: func() []serve.Status { return nil }}
+	s := &signals{redactor: a.redactor, now: a.stateOf(c).Now, statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
@@ -230,7 +231,11 @@ func (s *signals) standings() []signal.Inbox {
 	}
 	var all []signal.Inbox
 	for _, i := range standings {
-		all = append(all, signal.Inbox{Source: i.Source, Bytes: i.Bytes, Dead: i.DeadLetters, Oldest: i.Oldest})
+		one := signal.Inbox{Source: i.Source, Bytes: i.Bytes, Dead: i.DeadLetters}
+		if !i.Oldest.IsZero() {
+			one.Age = max(0, s.now().Sub(i.Oldest))
+		}
+		all = append(all, one)
 	}
 	return all
 }

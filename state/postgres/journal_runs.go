@@ -14,18 +14,21 @@ import (
 
 // KeepRun implements [state.RunBook].
 func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
-	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r) })
+	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
-func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord) error {
+// keepRun records a run: one that another process has recorded only if it takes that
+// over.
+func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, over bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO runs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (pipeline, run) DO UPDATE SET cause = excluded.cause, due = excluded.due, started = excluded.started, ended = excluded.ended,
-			status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner`,
-		r.Pipeline, r.Run, r.Cause, at(r.Due), at(r.Started), at(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process)
+			status = excluded.status, error = excluded.error, report = excluded.report, log = excluded.log, owner = excluded.owner
+			WHERE $12 OR runs.owner = excluded.owner`,
+		r.Pipeline, r.Run, r.Cause, at(r.Due), at(r.Started), at(r.Ended), r.Status, clean(r.Error), blob(r.Report), log, j.process, over)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run <
 			(SELECT run FROM runs WHERE pipeline = $1 ORDER BY run DESC LIMIT 1 OFFSET $2)`, r.Pipeline, keptRuns-1)

@@ -66,7 +66,7 @@ func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state
 			err = state.ErrTaken
 		}
 		for i := 0; err == nil && i < len(runs); i++ {
-			err = j.keepRun(ctx, tx, runs[i])
+			err = j.keepRun(ctx, tx, runs[i], true)
 		}
 		return err
 	})

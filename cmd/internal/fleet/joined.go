@@ -30,7 +30,9 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 		started, ended = earlier(started, r.Started), later(ended, r.Ended)
 	}
 	all := t.Report()
-	all.Started, all.Ended = started, ended
+	if !started.IsZero() { // else no unit was begun
+		all.Started, all.Ended = started, later(started, ended)
+	}
 	return all
 }
 

@@ -31,8 +31,8 @@ func (d *Deltas) keep(ctx context.Context) {
 		}
 	}
 	now := d.now()
-	if now.Sub(d.kept) < d.pace.quiet {
-		return
+	if since := now.Sub(d.kept); since >= 0 && since < d.pace.quiet {
+		return // below 0 the clock was set back
 	}
 	d.kept = now
 	counts := map[string]int{}

@@ -220,18 +220,22 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 }
 
 // write writes down what is known of the run, and with it, in one step, what has
-// become of its slot.
+// become of its slot. Where another process has that, the run may be its own yet.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	r = x.record(r)
 	late, cancel := outlive(ctx)
 	defer cancel()
-	if x.slot.Due.IsZero() {
-		if err := x.d.Journal.KeepRun(late, r); err != nil {
-			x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
+	if !x.slot.Due.IsZero() {
+		err := x.d.Journal.SetSlot(late, x.slot, r)
+		if err == nil {
+			return
 		}
-		return
-	}
-	if err := x.d.Journal.SetSlot(late, x.slot, r); err != nil {
 		x.d.Log.Error("slot not recorded", "pipeline", x.p.Name, "due", r.Due, "error", err)
+		if !errors.Is(err, state.ErrTaken) {
+			return
+		}
+	}
+	if err := x.d.Journal.KeepRun(late, r); err != nil {
+		x.d.Log.Warn("run not recorded", "pipeline", x.p.Name, "run", r.Run, "error", err)
 	}
 }

@@ -178,7 +178,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 			return next, err
 		}
 	}
-	if now.Sub(w.adopted) >= lookAgain {
+	if since := now.Sub(w.adopted); since < 0 || since >= lookAgain { // or the clock was set back
 		orphans, err := w.d.Journal.Orphans(ctx, w.p.Name)
 		if err != nil {
 			return next, err

@@ -178,9 +178,9 @@ func (f *Facts) written() map[string]bool {
 	return all
 }
 
-// restOf is how long a destination is left alone of which a look took so long: what
-// looks cost is a tenth of the time at most, however much it has.
-func restOf(look time.Duration) time.Duration { return min(9*look, lookEvery) }
+// restOf is how long a destination is left alone that took so long to read: it is read
+// a tenth of the time at most, however much it has.
+func restOf(reading time.Duration) time.Duration { return 9 * reading }
 
 // lookAt reads one destination, unless somebody is about to. One that cannot be
 // read is told of as it was.
@@ -198,26 +198,35 @@ func (f *Facts) lookAt(ctx context.Context, p Place) {
 		<-turn.next
 		return
 	}
-	began := time.Now()
-	f.read(ctx, p)
-	time.AfterFunc(restOf(time.Since(began)), func() { <-turn.now })
+	took := f.read(ctx, p)
+	time.AfterFunc(restOf(took), func() { <-turn.now })
 }
 
-// read reads one destination.
-func (f *Facts) read(ctx context.Context, p Place) {
+// read reads one destination, and says how long that took once it was open: until then
+// it may have waited for others.
+func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
+	begun := time.Now()
+	if open := p.Open; open != nil {
+		p.Open = func(ctx context.Context) (load.Destination, error) {
+			defer func() { begun = time.Now() }()
+			return open(ctx)
+		}
+	}
 	b, err := readBook(ctx, p)
+	took = time.Since(begun)
 	if err != nil {
 		if ctx.Err() == nil {
 			f.Log.Warn("destination not read for the dashboard", "destination", p.Name, "error", err)
 		}
-		return
+		return took
 	}
 	f.mu.Lock()
 	f.books[p.called()] = b
 	f.mu.Unlock()
 	f.feed.Tell(board.Note{Page: "streams"})
+	return took
 }
 
 // turn keeps two from reading one destination at once: one reads, one may wait.

@@ -57,7 +57,7 @@ func (f *Facts) gauge(all []serve.Status) {
 		}
 		for _, source := range s.Sources[:min(1, len(s.Sources))] {
 			for _, r := range s.Running.Rates {
-				f.budget(source, r.Surface).take(r)
+				f.budget(source, r.Surface).take(r, f.Clock())
 			}
 		}
 	}
@@ -79,10 +79,10 @@ func (f *Facts) budget(source, name string) *budget {
 	return &f.budgets[i]
 }
 
-func (b *budget) take(r serve.Rate) {
+func (b *budget) take(r serve.Rate, now time.Time) {
 	b.Limit, b.Allowed, b.Used, b.InFlight, b.Sent, b.Refused = r.Limit, r.Allowed, r.Used*r.Allowed, r.InFlight, r.Sent, r.Refused
-	if r.Waiting != "" && time.Until(r.Until) > 0 {
-		b.Waiting, b.Until = r.Waiting, r.Until
+	if left := time.Until(r.Until); r.Waiting != "" && left > 0 {
+		b.Waiting, b.Until = r.Waiting, now.Add(left)
 	}
 }
 

@@ -207,8 +207,8 @@ func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next ti
 		sig := a.matter[tp].signature()
 		switch {
 		case sig == last.Signature || !a.routing.reaches(tp, id):
-		case known && now.Sub(last.At) < quiet:
-			next = min(next, quiet-now.Sub(last.At))
+		case known && now.Sub(last.At).Abs() < quiet: // it may have been told by another machine's clock
+			next = min(next, quiet-now.Sub(last.At).Abs())
 		default:
 			all = append(all, tp)
 		}
@@ -284,7 +284,7 @@ func (a *Alerts) expire(now time.Time) {
 		a.settle(tp)
 	}
 	for _, t := range a.targets {
-		maps.DeleteFunc(t.told, func(_ topic, last told) bool { return last.Signature == "" && now.Sub(last.At) >= quiet })
+		maps.DeleteFunc(t.told, func(_ topic, last told) bool { return last.Signature == "" && now.Sub(last.At).Abs() >= quiet })
 	}
 	for source, r := range a.refusals {
 		if r.over(now) {

@@ -1,8 +1,6 @@
 package signal
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -74,12 +72,8 @@ func (b books) Collect(to chan<- prometheus.Metric) {
 		tell(rateWaits, max(0, c.Waits.Seconds()), c.Source, c.Surface)
 	}
 	for _, i := range r.Inbox {
-		age := 0.0
-		if !i.Oldest.IsZero() {
-			age = max(0, time.Since(i.Oldest).Seconds())
-		}
 		tell(inboxDead, float64(i.Dead), i.Source)
 		tell(inboxBytes, float64(i.Bytes), i.Source)
-		tell(inboxAge, age, i.Source)
+		tell(inboxAge, i.Age.Seconds(), i.Source)
 	}
 }

@@ -57,8 +57,8 @@ type Rate struct {
 type Inbox struct {
 	Source string
 	Bytes  int64
-	Dead   int64     // events that were given up and are kept
-	Oldest time.Time // received; zero where there is none
+	Dead   int64         // events that were given up and are kept
+	Age    time.Duration // of the oldest event that is kept; 0 where there is none
 }
 
 // Build says what is running.

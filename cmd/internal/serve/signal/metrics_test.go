@@ -89,7 +89,7 @@ func TestMetrics(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{
 			Rates: []Rate{{Source: "main", Surface: "v2", Limit: 100, Used: 42, InFlight: 3, Waits: -time.Second}},
-			Inbox: []Inbox{{Source: "main", Dead: 7, Bytes: 700, Oldest: time.Now().Add(-time.Minute)}, {Source: "other"}},
+			Inbox: []Inbox{{Source: "main", Dead: 7, Bytes: 700, Age: time.Minute}, {Source: "other"}},
 		}
 	})
 	fill(m)
