@@ -158,6 +158,14 @@ func (v *visitor) sees(t *testing.T, script string) {
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
+// clicks clicks on what is there, whenever a live page has put it there anew, and
+// waits for what comes of it.
+func (v *visitor) clicks(t *testing.T, on, then string) {
+	t.Helper()
+	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, on))
+	v.run(t, chromedp.WaitReady(chromedp.CSS(then)))
+}
+
 // looks is how a visitor looks at pages.
 type looks struct {
 	name   string

@@ -141,9 +141,9 @@ func TestSignInInBrowser(t *testing.T) {
 	require.Empty(t, eval[[]string](t, v, flaws))
 	v.run(t, chromedp.Submit(chromedp.CSS("input[name=token]")), chromedp.WaitReady(chromedp.CSS("#pipelines")))
 	require.Equal(t, "/pipelines", eval[string](t, v, `location.pathname`))
-	v.run(t, chromedp.Click(chromedp.CSS(".actions button")), chromedp.WaitReady(chromedp.CSS(".said")))
+	v.clicks(t, ".actions button", ".said")
 	require.Equal(t, []string{"run nightly []"}, s.facts.noted())
-	v.run(t, chromedp.Click(chromedp.CSS("header form button")), chromedp.WaitReady(chromedp.CSS("input[name=token]")))
+	v.clicks(t, "header form button", "input[name=token]")
 	complaints, _ := v.heard()
 	require.Empty(t, complaints)
 }

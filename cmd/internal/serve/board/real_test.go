@@ -213,7 +213,7 @@ func TestRealRun(t *testing.T) {
 	v.sees(t, `/v2.tickets.*403/s.test(document.querySelector("#attention").textContent)`)
 
 	require.NoError(t, w.sandbox.SetFaults())
-	v.run(t, chromedp.Click(chromedp.CSS(`button[aria-label="Retry v2.tickets"]`)), chromedp.WaitReady(chromedp.CSS(".said")))
+	v.clicks(t, `button[aria-label="Retry v2.tickets"]`, ".said")
 	v.sees(t, fmt.Sprintf(`document.querySelector("#hero").textContent.includes("All %d streams are well")`, len(w.streams)))
 
 	var runs struct{ Items []board.Run }

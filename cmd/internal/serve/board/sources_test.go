@@ -22,8 +22,9 @@ func TestSources(t *testing.T) {
 		v.picture(t, "sources-"+l.name)
 		v.run(t, chromedp.Navigate(s.URL+"/sources?source=acme_1234"), chromedp.WaitReady(chromedp.CSS("#list")))
 		require.Equal(t, 1, eval[int](t, v, `document.querySelectorAll("#list tbody tr").length`))
-		v.run(t, chromedp.Click(chromedp.CSS(`button[aria-label="Pause acme_1234"]`)), chromedp.WaitReady(chromedp.CSS(".said")))
-		v.run(t, chromedp.Navigate(s.URL+"/sources?status=paused"), chromedp.Click(chromedp.CSS(`button[aria-label="Resume acme_2"]`)), chromedp.WaitReady(chromedp.CSS(".said")))
+		v.clicks(t, `button[aria-label="Pause acme_1234"]`, ".said")
+		v.run(t, chromedp.Navigate(s.URL+"/sources?status=paused"))
+		v.clicks(t, `button[aria-label="Resume acme_2"]`, ".said")
 	}
 	require.Equal(t, []string{"pause source acme_1234", "resume source acme_2", "pause source acme_1234", "resume source acme_2"}, f.noted())
 }
