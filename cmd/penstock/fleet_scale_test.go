@@ -1,0 +1,47 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox"
+)
+
+// A source answers after 200 ms and has a key of its own: what one worker does in
+// some time, four do in about a fourth of it. On a machine that is busy they do not,
+// so that the figure is told and not held.
+func TestFleetScales(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	one, four := fleetTook(t, 1), fleetTook(t, 4)
+	t.Logf("one worker %s, four %s: %.2f x", one.Round(time.Millisecond), four.Round(time.Millisecond), one.Seconds()/four.Seconds())
+}
+
+// fleetTook is how long so many workers take for one run over 48 workspaces.
+func fleetTook(t *testing.T, workers int) time.Duration {
+	r := newFleetOf(t, newWorldsOf(t, 48, sandbox.Options{NoLimits: true, Latency: 200 * time.Millisecond}), "@every 2s")
+	serve := r.start("serve", "--slots", "0")
+	r.until("SELECT count(DISTINCT source) FROM units", "48")
+	serve.end(t) // what it has planned is done without it
+	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
+	var all []*fellow
+	for range workers {
+		all = append(all, r.start("worker", "--slots", "2"))
+	}
+	for r.text("SELECT count(*) FROM units WHERE state <> 'done' AND run = '"+run+"'") != "0" {
+		time.Sleep(100 * time.Millisecond)
+	}
+	seconds, err := strconv.ParseFloat(r.text("SELECT extract(epoch FROM max(ended) - min(started)) FROM units WHERE run = '"+run+"'"), 64)
+	require.NoError(t, err)
+	for _, w := range all {
+		w.end(t)
+	}
+	r.whole()
+	return time.Duration(seconds * float64(time.Second))
+}
