@@ -4,6 +4,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,17 +24,19 @@ func TestFleetScales(t *testing.T) {
 	t.Logf("one worker %s, four %s: %.2f x", one.Round(time.Millisecond), four.Round(time.Millisecond), one.Seconds()/four.Seconds())
 }
 
-// fleetTook is how long so many workers take for one run over 48 workspaces.
+// fleetTook is how long so many workers take for one run over 96 workspaces.
 func fleetTook(t *testing.T, workers int) time.Duration {
-	r := newFleetOf(t, newWorldsOf(t, 48, sandbox.Options{NoLimits: true, Latency: 200 * time.Millisecond}), "@every 2s")
-	serve := r.start("serve", "--slots", "0")
-	r.until("SELECT count(DISTINCT source) FROM units", "48")
-	serve.end(t) // what it has planned is done without it
-	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
+	r := newFleetOf(t, newWorldsOf(t, 96, sandbox.Options{NoLimits: true, Latency: 200 * time.Millisecond}), "@every 2s")
 	var all []*fellow
 	for range workers {
-		all = append(all, r.start("worker", "--slots", "2"))
+		w := r.start("worker", "--slots", "2")
+		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "working") }, time.Minute, 20*time.Millisecond)
+		all = append(all, w)
 	}
+	serve := r.start("serve", "--slots", "0")
+	r.until("SELECT count(DISTINCT source) FROM units", "96")
+	serve.end(t) // what it has planned is done without it
+	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 	for r.text("SELECT count(*) FROM units WHERE state <> 'done' AND run = '"+run+"'") != "0" {
 		time.Sleep(100 * time.Millisecond)
 	}
