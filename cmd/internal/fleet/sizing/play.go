@@ -174,11 +174,11 @@ func (p *play) outcome() Outcome {
 	o := p.out
 	o.Took = time.Duration(p.now * float64(time.Second))
 	o.Waits = map[Limit]float64{}
-	sum := 0.0
-	for _, t := range p.waited {
-		sum += t
+	limits, sum := []Limit{Answers, Keys, Workers, Slots, Database}, 0.0
+	for _, l := range limits { // in this order: the last digit of the sum goes by it
+		sum += p.waited[l]
 	}
-	for _, l := range []Limit{Answers, Keys, Workers, Slots, Database} {
+	for _, l := range limits {
 		if t := p.waited[l]; t > 0 {
 			o.Waits[l] = t / sum
 			if o.Bound == "" || t > p.waited[o.Bound] {
