@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// A source answers after 200 ms and has a key of its own: what one worker does in
-// some time, four do in about a fourth of it. On a machine that is busy they do not,
-// so that the figure is told and not held.
+// Each source answers after 200 ms and has a key of its own: how much sooner are four
+// workers done than one? The figure is told, not held: it is the machine's, too. What
+// is held is that the tables are whole.
 func TestFleetScales(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

@@ -30,7 +30,7 @@ func (w *errand) attempt(ctx context.Context, units []state.Unit, settle func(..
 	}
 	asking, end := w.place.Begin(ctx, round)
 	stop := w.amid(asking)
-	try := fleet.NewAttempt(units, len(p.To), h.redactor.Redact, settle).By(h.db.Now)
+	try := fleet.NewAttempt(units, len(p.To), h.db.Now, h.redactor.Redact, settle)
 	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
 		if e.Kind != pipeline.EventStart {
 			answered.Store(true)

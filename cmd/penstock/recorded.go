@@ -66,7 +66,7 @@ var errCancelled = &failure{err: errors.New("cancelled by `penstock runs cancel`
 // attempt is the run's attempt at units, and what has become of them: nothing more
 // becomes of any, unless the source was put off.
 func (a *app) attempt(ctx context.Context, r *openedRun, f syncFlags, units []state.Unit, settle func(...state.Unit)) (pipeline.Report, []state.Unit, error) {
-	f.try = fleet.NewAttempt(units, len(r.pipeline.To), wire.NewRedactor(r.conf.Secrets...).Redact, settle).By(r.now)
+	f.try = fleet.NewAttempt(units, len(r.pipeline.To), r.now, wire.NewRedactor(r.conf.Secrets...).Redact, settle)
 	names := fleet.StreamsOf(units)
 	left := *r
 	left.streams = slices.DeleteFunc(slices.Clone(r.streams), func(s config.Stream) bool { return !slices.Contains(names, s.Name) })

@@ -4,8 +4,8 @@
 // What it keeps of credentials is encrypted before it leaves the process.
 //
 // The database's clock is the only one that decides who has a lease, a unit or a
-// slot, and by [Store.Now] the one that everything goes by that is kept or compared:
-// those of the processes may be hours off. Begin with [New].
+// slot, and by [Store.Now] the one that slots, units, tokens and the rows of a pass go
+// by: those of the processes may be hours off. Begin with [New].
 package postgres
 
 import (

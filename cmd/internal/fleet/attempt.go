@@ -26,20 +26,13 @@ type Attempt struct {
 
 // NewAttempt begins an attempt at units whose streams go to so many places. settle
 // is told of those that are settled before its end. Texts go through redact before
-// they are kept.
-func NewAttempt(units []state.Unit, places int, redact func(string) string, settle func(...state.Unit)) *Attempt {
+// they are kept. Times are by now, the clock of the ledger: by that of a machine which
+// is hours off, units that are to be begun again would wait for hours, or not at all.
+func NewAttempt(units []state.Unit, places int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
-		redact: redact, settle: settle, now: time.Now, began: time.Now(), places: places,
+		redact: redact, settle: settle, now: now, began: now(), places: places,
 		left: append([]state.Unit(nil), units...), ends: map[string][]pipeline.StreamReport{},
 	}
-}
-
-// By has an attempt that begins go by the clock of its ledger, and so the times when
-// units may be begun again: by that of a machine which is hours off they would wait
-// for hours, or not at all.
-func (a *Attempt) By(now func() time.Time) *Attempt {
-	a.now, a.began = now, now()
-	return a
 }
 
 // Event takes note of what happens: of the ends of streams, in each place.

@@ -94,7 +94,7 @@ func TestHandSettlesEarly(t *testing.T) {
 			return pipeline.StreamReport{Stream: stream, Destination: to, Status: s, Requests: 2}
 		}
 		n, err := h.Work(t.Context(), state.Claim{}, func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
-			a := NewAttempt(units, 2, strings.Clone, settle)
+			a := NewAttempt(units, 2, time.Now, strings.Clone, settle)
 			for _, r := range []pipeline.StreamReport{
 				ended("a", "x", pipeline.StatusComplete), ended("a", "y", pipeline.StatusComplete), ended("a.child", "x", pipeline.StatusComplete),
 				ended("c", "x", pipeline.StatusComplete), ended("c", "y", pipeline.StatusFailed),
