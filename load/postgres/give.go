@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -97,14 +98,11 @@ func (m *merge) update(t *target, n counts) error {
 // stageRows copies whole rows into a temporary table. Documents wait there as
 // text: those are parsed that go on.
 func (m *merge) stageRows(t *target, only *ordinals) error {
+	sources := wholeRows(t)
 	var defs []string
-	var sources []source
-	for _, f := range t.Columns.Fields() {
-		defs = append(defs, ident(f.Name)+" "+t.types[f.Name])
-		sources = append(sources, source{from: f.Name, to: schemas.TypeOf(f)})
+	for _, s := range sources {
+		defs = append(defs, ident(s.from)+" "+m.typeOf(t, s))
 	}
-	defs = append(defs, ident(schemas.ColOrdinal)+" bigint")
-	sources = append(sources, source{schemas.ColOrdinal, schemas.Int64})
 	if err := m.s.run(m.ctx, temporary(stagedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
 		return err
 	}
@@ -112,16 +110,71 @@ func (m *merge) stageRows(t *target, only *ordinals) error {
 	return err
 }
 
+// wholeRows are the columns of rows on their way into t, their ordinals last.
+func wholeRows(t *target) []source {
+	var sources []source
+	for _, f := range t.Columns.Fields() {
+		sources = append(sources, source{from: f.Name, to: schemas.TypeOf(f)})
+	}
+	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
+}
+
+// typeOf is the type of such a column in the database's words.
+func (m *merge) typeOf(t *target, s source) string {
+	if typ := t.types[s.from]; typ != "" {
+		return typ
+	}
+	return m.db.sqlType(s.to)
+}
+
 // upsert writes the rows of that temporary table, the last of each key, into
 // their table.
 func (m *merge) upsert(t *target, where string) (int64, error) {
+	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
+}
+
+func (m *merge) upsertSQL(t *target, from, where string) string {
 	names := load.Names(t.Columns)
 	set := make([]string, 0, len(names))
 	for _, name := range names {
 		set = append(set, ident(name)+" = excluded."+ident(name))
 	}
-	return m.s.affect(m.ctx, fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
-		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), stagedIn, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where))
+	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
+		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), from, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where)
+}
+
+// fewRows is how many rows go into their table as they are, with no temporary one on
+// the way: to make and drop that costs the server many times what they do, and leaves
+// dead rows in its catalog.
+const fewRows = 16
+
+// upsertFew is stageRows and upsert of few rows.
+func (m *merge) upsertFew(t *target) error {
+	sources := wholeRows(t)
+	c := m.copier(t, sources, nil, true)
+	var rows []string
+	var values [][]byte
+	for _, b := range t.staged.Batches {
+		if err := c.open(b); err != nil {
+			return err
+		}
+		for row := range c.ordinals {
+			cells := make([]string, len(sources))
+			for i, e := range c.encoders {
+				v := e.append(nil, row)
+				cells[i] = fmt.Sprintf("$%d::%s", len(values)+1, m.typeOf(t, sources[i]))
+				if values = append(values, v[4:]); int32(binary.BigEndian.Uint32(v)) < 0 {
+					values[len(values)-1] = nil
+				}
+			}
+			rows = append(rows, "("+strings.Join(cells, ", ")+")")
+		}
+	}
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.from
+	}
+	return m.s.give(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
 }
 
 // cutMine removes the versions that this pass has written before of records
@@ -223,6 +276,9 @@ func (m *merge) own(t *target) error {
 	}
 	if len(t.Key) == 0 {
 		return m.insert(t, nil)
+	}
+	if t.staged.Rows <= fewRows {
+		return m.upsertFew(t)
 	}
 	if err := m.stageRows(t, nil); err != nil {
 		return err

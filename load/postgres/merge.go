@@ -189,12 +189,7 @@ func (m *merge) insert(t *target, only *ordinals) error {
 
 // copy streams columns of staged rows.
 func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, final bool) (int64, error) {
-	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
-	if final {
-		c.flawed = func(b arrow.RecordBatch, column string, row int, raw, reason string) {
-			m.flaw(t, b, column, row, raw, reason)
-		}
-	}
+	c := m.copier(t, sources, only, final)
 	if t.staged.Batches == nil && t.staged.Rows > 0 {
 		return 0, errors.New("its batches were given up")
 	}
@@ -203,4 +198,16 @@ func (m *merge) copy(t *target, sql string, sources []source, only *ordinals, fi
 		err = c.err
 	}
 	return n, err
+}
+
+// copier encodes columns of staged rows, and notes what they cannot hold where it is
+// final.
+func (m *merge) copier(t *target, sources []source, only *ordinals, final bool) *copier {
+	c := &copier{staged: t.staged, columns: sources, only: only, jsonb: func(column string) bool { return t.types[column] == "jsonb" }}
+	if final {
+		c.flawed = func(b arrow.RecordBatch, column string, row int, raw, reason string) {
+			m.flaw(t, b, column, row, raw, reason)
+		}
+	}
+	return c
 }

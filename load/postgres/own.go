@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -44,8 +46,7 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 }
 
 func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
-	missing, err := d.missingOwn(ctx, s, source)
-	if err != nil || missing == 0 {
+	if lacking, err := d.lackingOwn(ctx, s, source); err != nil || len(lacking) == 0 {
 		return err
 	}
 	// Others who come to make them wait here, and then find them.
@@ -64,45 +65,70 @@ func (d *DB) makeOwn(ctx context.Context, s *session, source string) error {
 			return err
 		}
 	}
-	for _, t := range load.OwnTables() {
-		if err := d.makeOne(ctx, s, ownTable(t, source)); err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
+	lacking, err := d.lackingOwn(ctx, s, source)
+	if err != nil {
+		return err
+	}
+	for _, l := range lacking {
+		if err := s.run(ctx, d.makeSQL(l)); err != nil {
+			return fmt.Errorf("%s: %w", l.table.Name, err)
 		}
 	}
 	return nil
 }
 
-// missingOwn counts what there is not yet: a release may bring columns.
-func (d *DB) missingOwn(ctx context.Context, s *session, source string) (n int64, err error) {
-	var wanted []string
-	for _, t := range load.OwnTables() {
-		for _, f := range ownTable(t, source).Columns.Fields() {
-			wanted = append(wanted, "("+literal(t.Name)+", "+literal(f.Name)+")")
-		}
-	}
-	err = s.numbers(ctx, "SELECT count(*) FROM (VALUES "+strings.Join(wanted, ", ")+") AS w (t, c) WHERE NOT EXISTS ("+
-		"SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace "+
-		"WHERE n.nspname = "+literal(d.o.Schema)+" AND r.relname = w.t AND a.attname = w.c AND NOT a.attisdropped)", &n)
-	return n, err
+// lack is what there is not yet of a table: a release may bring columns.
+type lack struct {
+	table   schemas.Table
+	there   bool
+	columns []arrow.Field
 }
 
-func (d *DB) makeOne(ctx context.Context, s *session, t schemas.Table) error {
-	defs := make([]string, 0, t.Columns.NumFields()+1)
-	for _, f := range t.Columns.Fields() {
+// lackingOwn is what there is not yet of penstock's own tables.
+func (d *DB) lackingOwn(ctx context.Context, s *session, source string) (all []lack, err error) {
+	var names []string
+	for _, t := range load.OwnTables() {
+		names = append(names, literal(t.Name))
+	}
+	there := map[string]map[string]bool{}
+	err = s.query(ctx, "SELECT c.relname, coalesce(a.attname, '') FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "+
+		"WHERE c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+") AND c.relname IN ("+strings.Join(names, ", ")+")",
+		func(v [][]byte) error {
+			name := string(v[0])
+			if there[name] == nil {
+				there[name] = map[string]bool{}
+			}
+			there[name][string(v[1])] = true
+			return nil
+		})
+	for _, t := range load.OwnTables() {
+		l := lack{table: ownTable(t, source), there: there[t.Name] != nil}
+		for _, f := range l.table.Columns.Fields() {
+			if !there[t.Name][f.Name] {
+				l.columns = append(l.columns, f)
+			}
+		}
+		if len(l.columns) > 0 {
+			all = append(all, l)
+		}
+	}
+	return all, err
+}
+
+func (d *DB) makeSQL(l lack) string {
+	t := l.table
+	var defs []string
+	for _, f := range l.columns {
 		defs = append(defs, d.definition(t, f))
+	}
+	if l.there {
+		return "ALTER TABLE " + d.place(t.Name) + " ADD COLUMN " + strings.Join(defs, ", ADD COLUMN ")
 	}
 	if len(t.Key) > 0 {
 		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
 	}
-	if err := s.run(ctx, "CREATE TABLE IF NOT EXISTS "+d.place(t.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
-		return err
-	}
-	for _, f := range t.Columns.Fields() {
-		if err := s.run(ctx, "ALTER TABLE "+d.place(t.Name)+" ADD COLUMN IF NOT EXISTS "+d.definition(t, f)); err != nil {
-			return err
-		}
-	}
-	return s.run(ctx, "COMMENT ON TABLE "+d.place(t.Name)+" IS "+literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " ")))
+	return "CREATE TABLE " + d.place(t.Name) + " (" + strings.Join(defs, ", ") + "); " +
+		"COMMENT ON TABLE " + d.place(t.Name) + " IS " + literal("penstock: "+strings.ReplaceAll(strings.TrimPrefix(t.Name, load.Prefix), "_", " "))
 }
 
 // unprepared has penstock's own tables looked for anew where an error says that

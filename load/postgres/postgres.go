@@ -123,9 +123,13 @@ func (d *DB) direct(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer a.drop()
 		pid, err := a.backend(ctx, "")
-		if err != nil || pid == int64(a.pg.PID()) {
+		if err == nil && pid == int64(a.pg.PID()) {
+			a.release(false)
+			return nil
+		}
+		defer a.drop()
+		if err != nil {
 			return err
 		}
 		b, err := d.acquire(ctx)

@@ -228,6 +228,16 @@ func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, e
 	return tag.RowsAffected(), cause(ctx, err)
 }
 
+// give runs a statement with values in the binary format, nil for null.
+func (s *session) give(ctx context.Context, sql string, values [][]byte) error {
+	formats := make([]int16, len(values))
+	for i := range formats {
+		formats[i] = 1
+	}
+	_, err := s.pg.ExecParams(ctx, sql, values, nil, formats, nil).Close()
+	return cause(ctx, err)
+}
+
 // cause is err, or that ctx is over where that is what it came from.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (code(err) == codeCancelled || code(err) == "") && !errors.Is(err, ctx.Err()) {

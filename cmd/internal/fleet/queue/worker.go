@@ -42,9 +42,10 @@ type Worker struct {
 // How long things of a queue last.
 const (
 	lookEvery  = 5 * time.Second
-	callLife   = time.Minute     // after which a call whose worker is gone may come again
-	callRescue = 2 * time.Minute // after which it does
-	kept       = time.Hour       // calls that were answered
+	callLife   = time.Minute           // after which a call whose worker is gone may come again
+	callRescue = 2 * time.Minute       // after which it does
+	kept       = time.Hour             // calls that were answered
+	fetchPause = 10 * time.Millisecond // between two questions for calls: a slot that is free waits as long
 	never      = 365 * 24 * time.Hour
 	stopGrace  = 9 * time.Second // Invariant 15
 )
@@ -71,6 +72,7 @@ func (w Worker) Run(ctx context.Context) error {
 		JobStuckThreshold:           never, // an attempt takes as long as it takes
 		CompletedJobRetentionPeriod: kept,
 		FetchPollInterval:           time.Second,
+		FetchCooldown:               fetchPause,
 	})
 	if err != nil {
 		return fmt.Errorf("begin worker: %w", err)
