@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,9 +94,9 @@ func (d *DB) relations(names []string) string {
 }
 
 func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[string]*object, error) {
-	all := map[string]*object{}
+	all, relations := map[string]*object{}, map[string]relation{}
 	query := `SELECT c.relname, c.relkind, c.relrowsecurity, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
-		a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.oid, a.attnum
 		FROM pg_catalog.pg_class c
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE ` + d.relations(names) + " ORDER BY c.relname, a.attnum"
@@ -103,7 +104,7 @@ func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[s
 		o := all[string(v[0])]
 		if o == nil {
 			o = &object{kind: string(v[1]), rules: string(v[2]) == "t", types: map[string]string{}}
-			all[string(v[0])] = o
+			all[string(v[0])], relations[string(v[6])] = o, relation{o, map[string]string{}}
 		}
 		if v[3] == nil {
 			return nil
@@ -114,26 +115,41 @@ func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[s
 		if string(v[5]) == "t" {
 			o.required = append(o.required, column)
 		}
+		relations[string(v[6])].columns[string(v[7])] = column
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all, d.readKeys(ctx, s, names, all)
+	return all, readKeys(ctx, s, relations)
 }
 
-// readKeys adds the keys by which rows are unique.
-func (d *DB) readKeys(ctx context.Context, s *session, names []string, all map[string]*object) error {
-	query := `SELECT c.relname, pg_catalog.string_agg(a.attname, E'\n' ORDER BY k.place)
-		FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid,
-		LATERAL pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k (number, place) JOIN pg_catalog.pg_attribute a ON a.attnum = k.number
-		WHERE a.attrelid = c.oid AND ` + d.relations(names) + `
-		AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
-		GROUP BY c.relname, i.indexrelid`
+// relation is an object, and the names of its columns by their numbers in the
+// database's catalog.
+type relation struct {
+	*object
+	columns map[string]string
+}
+
+// readKeys adds the keys by which rows are unique to relations, which are known by
+// their numbers in the database's catalog. Such a question is asked for each commit
+// and of one table alone, as to plan a join takes the server longer than to answer it.
+func readKeys(ctx context.Context, s *session, relations map[string]relation) error {
+	if len(relations) == 0 {
+		return nil
+	}
+	query := "SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index WHERE indrelid IN (" + strings.Join(slices.Sorted(maps.Keys(relations)), ", ") +
+		") AND indisunique AND indisvalid AND indimmediate AND indpred IS NULL AND indexprs IS NULL"
 	return s.query(ctx, query, func(v [][]byte) error {
-		if o := all[string(v[0])]; o != nil {
-			o.unique = append(o.unique, string(v[1]))
+		r, key := relations[string(v[0])], strings.Fields(string(v[1]))
+		n, err := strconv.Atoi(string(v[2]))
+		if err != nil {
+			return err
 		}
+		for i, number := range key[:n] { // behind them are columns that the index bears along
+			key[i] = r.columns[number]
+		}
+		r.unique = append(r.unique, strings.Join(key[:n], "\n"))
 		return nil
 	})
 }

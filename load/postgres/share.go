@@ -66,10 +66,9 @@ func (d *DB) sharing(ctx context.Context, s *session, source string) error {
 		return nil // looked at before
 	}
 	var tables, shared int64
-	of := "FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace WHERE n.nspname = " + literal(d.o.Schema) +
-		" AND r.relname = " + literal(load.State.Name)
-	err := s.numbers(ctx, "SELECT (SELECT count(*) "+of+"), (SELECT count(*) "+of+
-		" AND EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = r.oid AND a.attname = "+literal(schemas.ColSource)+"))", &tables, &shared)
+	err := s.numbers(ctx, "SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = "+
+		literal(schemas.ColSource)+")) FROM pg_catalog.pg_class c WHERE c.relname = "+literal(load.State.Name)+
+		" AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = "+literal(d.o.Schema)+")", &tables, &shared)
 	if err != nil || tables == 0 {
 		return err
 	}
