@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// Each source answers after 200 ms and has a key of its own: how much sooner are four
-// workers done than one? The figures are told, not held: they are the machine's, too.
+// Each source answers after some 200 ms and has a key of its own: how much sooner are
+// four workers done than one? The figures are told, not held: they are the machine's, too.
 // With two slots a worker eight first syncs at once keep two cores busy for three
 // quarters of the time, most of it in the database; with one slot, waiting is what
 // counts. What is held is that the tables are whole.
@@ -32,7 +32,13 @@ func TestFleetScales(t *testing.T) {
 
 // fleetTook is how long so many workers take for one run over 96 workspaces.
 func fleetTook(t *testing.T, workers int, slots string) time.Duration {
-	r := newFleetOf(t, newWorldsOf(t, 96, sandbox.Options{NoLimits: true, Latency: 200 * time.Millisecond}), "@every 2s")
+	w := newWorldsOf(t, 96, sandbox.Options{})
+	for i := range w.all { // alike, they would all want the database at the same instants
+		s, err := sandbox.New(sandbox.Options{Seed: uint64(i + 1), NoLimits: true, Latency: time.Duration(150+50*i) * time.Millisecond})
+		require.NoError(t, err)
+		w.all[i] = s
+	}
+	r := newFleetOf(t, w, "@every 2s")
 	var all []*fellow
 	for range workers {
 		w := r.start("worker", "--slots", slots)
