@@ -138,18 +138,6 @@ func (r *fleetRig) whole() {
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
-// rests waits until a workspace has as many certificates as streams that are not held:
-// a worker that is frozen in the middle of a commit keeps its rows from all others
-// for as long as its connection lives.
-func (r *fleetRig) rests(name string, streams int) {
-	r.t.Helper()
-	require.Eventually(r.t, func() bool {
-		var n int
-		err := r.db.QueryRow(r.t.Context(), fmt.Sprintf("SELECT count(*) FROM ws_%s._penstock_certificates", name)).Scan(&n)
-		return err == nil && n == streams
-	}, time.Minute, 20*time.Millisecond)
-}
-
 // hold has the first question for leads of a workspace wait until let go.
 func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
@@ -185,7 +173,6 @@ func TestFleet(t *testing.T) {
 			run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 			of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
 			require.Contains(t, r.text("SELECT string_agg(DISTINCT state, ' ') "+of), "running")
-			r.rests("ws001", 2)
 			require.NoError(t, first.Process.Signal(signal))
 			second := r.start("worker", "--slots", "4")
 			r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")

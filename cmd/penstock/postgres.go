@@ -38,7 +38,7 @@ func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Desti
 }
 
 func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step}
+	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, Silence: a.life / 2}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {

@@ -39,6 +39,7 @@ type Options struct {
 
 	LockTimeout time.Duration // how long one statement waits for another's lock on a table or row; 10 s
 	Wait        time.Duration // how long to try again where the server does not answer or is in the way; 1 min
+	Silence     time.Duration // a transaction whose process gives no sign of life for so long is ended, by the server or by who waits for it; 15 s
 
 	// Step, where it is given, is called before each named step of a commit; an
 	// error makes the step fail. Tests use it to break commits at every step.
@@ -50,6 +51,7 @@ type Options struct {
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
+	defaultSilence     = 15 * time.Second // before the lease of its stream goes to another
 )
 
 // ErrNotReadOnly is returned by Query for a statement that is more than a

@@ -16,7 +16,6 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
-	"github.com/penstock-data/penstock/state"
 )
 
 // faultParts are the records of pass p: a third of them change in each, one is
@@ -190,37 +189,6 @@ func TestLockHeld(t *testing.T) {
 	time.AfterFunc(time.Second, func() { s.rollback() })
 	loadRows(t, d, 2, faultParts(2, 10)...) // adds a column, which wants the table for itself
 	faultCheck(t, server, "s", 2, 10)
-}
-
-// TestZombie lets a process stop in the middle of a commit, and another take
-// over when the first one's connection is gone. The first must not commit when
-// it wakes up.
-func TestZombie(t *testing.T) {
-	server := pgtest.Start(t)
-	d := open(t, Options{URL: server.URL(), Schema: "s"})
-	loadRows(t, d, 1, faultParts(1, 10)...)
-	asleep, awake := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	zombie := open(t, Options{URL: server.URL(), Schema: "s", Step: func(name string) error {
-		if name == "precommit" {
-			once.Do(func() { close(asleep); <-awake })
-		}
-		return nil
-	}})
-	done := make(chan error, 1)
-	go func() {
-		_, err := attemptLoad(t, zombie, 2, "zombie", faultParts(2, 10)...)
-		done <- err
-	}()
-	<-asleep
-	next := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 300 * time.Millisecond})
-	_, err := attemptLoad(t, next, 3, "c3", faultParts(3, 10)...)
-	require.Equal(t, codeLockTimeout, code(err), "the zombie has the lock")
-	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'")
-	loadRows(t, next, 3, faultParts(3, 10)...)
-	close(awake)
-	require.ErrorIs(t, <-done, state.ErrMoved)
-	faultCheck(t, server, "s", 3, 10)
 }
 
 // TestLedgerGone drops penstock's own tables between two commits.

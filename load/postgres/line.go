@@ -47,11 +47,11 @@ func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*cata
 
 // queueSQL waits in the lines of these names until it is first in each.
 func (d *DB) queueSQL(names ...string) string {
-	sql := "SET LOCAL lock_timeout = " + fmt.Sprint((lineFactor * d.o.Wait).Milliseconds())
+	sql := "SET LOCAL lock_timeout = " + millis(lineFactor*d.o.Wait)
 	for _, name := range names {
 		sql += "; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(" + literal(name) + ", 0))"
 	}
-	return sql + "; SET LOCAL lock_timeout = " + fmt.Sprint(d.o.LockTimeout.Milliseconds())
+	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
 // changing are the root tables that would have to change for what is staged, or

@@ -32,6 +32,7 @@ type DB struct {
 	kept              []*pass // those whose session is kept, the longest kept first
 	active            map[*session]bool
 	written, analyzed map[string]int64 // rows of each table; how many when its statistics were made
+	stalls            map[string]stall // by process of the server: see unstall
 	closed            bool
 }
 
@@ -70,6 +71,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if o.Wait == 0 {
 		o.Wait = defaultWait
+	}
+	if o.Silence == 0 {
+		o.Silence = defaultSilence
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -120,6 +120,9 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 		}
 		d.o.Log.Debug("postgres: trying again", "attempt", n, "error", err)
 		d.shed()
+		if code(err) == codeLockTimeout {
+			d.unstall(ctx)
+		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)): // jitter, lest two wait in step
 		case <-ctx.Done():

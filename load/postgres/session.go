@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -101,9 +102,11 @@ func (d *DB) settings() string {
 	return "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; SET LOCAL TimeZone = 'UTC'; " +
 		"SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 1; " +
 		"SET LOCAL bytea_output = 'hex'; SET LOCAL client_min_messages = 'warning'; SET LOCAL row_security = off; " +
-		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; " +
-		"SET LOCAL lock_timeout = " + strconv.FormatInt(d.o.LockTimeout.Milliseconds(), 10)
+		"SET LOCAL quote_all_identifiers = off; SET LOCAL array_nulls = on; SET LOCAL jit = off; SET LOCAL random_page_cost = 1.1; SET LOCAL default_tablespace = ''; SET LOCAL statement_timeout = 0; " +
+		"SET LOCAL idle_in_transaction_session_timeout = " + millis(d.o.Silence) + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // begin opens a transaction that is durable once it is committed. // Invariant 2
 func (d *DB) begin(ctx context.Context, s *session) error {
@@ -222,10 +225,38 @@ func (s *session) strings(ctx context.Context, sql string) (out []string, err er
 	return out, err
 }
 
-// copyIn sends what r gives to a COPY … FROM STDIN.
+// copyIn sends what r gives to a COPY … FROM STDIN. r is not read after it has
+// returned.
 func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, error) {
-	tag, err := s.pg.CopyFrom(ctx, r, sql+" FROM STDIN (FORMAT binary)")
+	g := &gate{r: r}
+	defer g.close()
+	tag, err := s.pg.CopyFrom(ctx, g, sql+" FROM STDIN (FORMAT binary)")
 	return tag.RowsAffected(), cause(ctx, err)
+}
+
+// gate reads until it is closed. The driver reads in a goroutine of its own, for which
+// it does not wait where the connection is lost.
+type gate struct {
+	mu     sync.Mutex
+	r      io.Reader
+	closed bool
+}
+
+// Read implements [io.Reader].
+func (g *gate) Read(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return 0, io.ErrClosedPipe
+	}
+	return g.r.Read(p)
+}
+
+// close returns once nobody reads any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
 }
 
 // give runs a statement with values in the binary format, nil for null.

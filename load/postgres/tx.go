@@ -31,6 +31,7 @@ type tx struct {
 	failed  error // of an Apply: nothing can be committed any more
 	over    bool
 	queued  time.Duration // waited in lines for tables that other sources change
+	vigil   vigil
 
 	attempt
 }
@@ -86,6 +87,12 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) (err
 
 // Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
+	defer x.awake()()
+	return x.applyAll(ctx, s)
+}
+
+// applyAll applies what was written and not yet applied.
+func (x *tx) applyAll(ctx context.Context, s load.Sweep) (out load.Outcome, err error) {
 	switch {
 	case x.over:
 		return out, fmt.Errorf("apply %s: transaction is over", x.key.Stream)
@@ -254,12 +261,13 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 
 // Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
+	defer x.awake()()
 	if x.over {
 		return fmt.Errorf("commit %s: transaction is over", x.key.Stream)
 	}
-	defer x.Rollback()
+	defer x.end()
 	if len(x.pending) > 0 {
-		if _, err := x.Apply(ctx, load.Sweep{}); err != nil {
+		if _, err := x.applyAll(ctx, load.Sweep{}); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
 	}
@@ -345,6 +353,13 @@ func withGrace(ctx context.Context, d time.Duration) (context.Context, context.C
 
 // Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
+	defer x.awake()()
+	x.end()
+	return nil
+}
+
+// end gives up what is not committed.
+func (x *tx) end() {
 	if !x.over {
 		x.abandon()
 		x.db.unsure(x.key) // should that be what went wrong
@@ -357,7 +372,6 @@ func (x *tx) Rollback() error {
 		a.release()
 	}
 	x.pending, x.log = nil, nil
-	return nil
 }
 
 // abandon gives up what was done on this connection.

@@ -1,0 +1,133 @@
+//go:build unix
+
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
+)
+
+// TestZombie lets a process stand still at each step of a commit, with its connection
+// open, and another take over. The first must not commit when it goes on.
+func TestZombie(t *testing.T) {
+	server := pgtest.Start(t)
+	var steps []string
+	d := open(t, Options{URL: server.URL(), Schema: "steps", Step: func(name string) error {
+		steps = append(steps, name)
+		return nil
+	}})
+	loadRows(t, d, 1, faultParts(1, 10)...)
+	steps = nil
+	loadRows(t, d, 2, faultParts(2, 10)...)
+	require.Contains(t, steps, "precommit")
+	require.Equal(t, "committed", steps[len(steps)-1])
+	for n, name := range steps[:len(steps)-1] {
+		t.Run(fmt.Sprint(n, " ", name), func(t *testing.T) {
+			t.Parallel()
+			zombie(t, server, fmt.Sprint("s", n), n)
+		})
+	}
+}
+
+// zombie has a process stand still at the nth step of its commit in a schema.
+func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
+	d := open(t, Options{URL: server.URL(), Schema: schema})
+	loadRows(t, d, 1, faultParts(1, 10)...)
+	asleep, awake := make(chan struct{}), make(chan struct{})
+	wake := sync.OnceFunc(func() { close(awake) })
+	defer wake()
+	left := n
+	frozen := open(t, Options{URL: server.URL(), Schema: schema, Silence: 300 * time.Millisecond, Step: func(string) error {
+		if left--; left == -1 {
+			close(asleep)
+			<-awake
+		}
+		return nil
+	}})
+	done := make(chan error, 1)
+	go func() {
+		_, err := attemptLoad(t, frozen, 2, "frozen", faultParts(2, 10)...)
+		done <- err
+	}()
+	<-asleep
+	next := open(t, Options{URL: server.URL(), Schema: schema, LockTimeout: 100 * time.Millisecond})
+	loadRows(t, next, 3, faultParts(3, 10)...)
+	wake()
+	require.ErrorIs(t, <-done, state.ErrMoved)
+	faultCheck(t, server, schema, 3, 10)
+}
+
+// TestZombieInCopy is TestZombie of a process that stands still while it sends rows:
+// to the server it is at work.
+func TestZombieInCopy(t *testing.T) {
+	server := pgtest.Start(t)
+	o := Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Silence: 300 * time.Millisecond}
+	d := open(t, o)
+	loadRows(t, d, 1, faultParts(1, 10)...)
+	s, err := d.acquire(t.Context())
+	require.NoError(t, err)
+	defer s.drop()
+	_, err = d.fence(t.Context(), s, leads)
+	require.NoError(t, err)
+	require.NoError(t, s.run(t.Context(), temporary(stagedIn, "(n bigint) ON COMMIT DROP")))
+	rows, frozen := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.copyIn(t.Context(), "COPY "+stagedIn, rows)
+		done <- err
+	}()
+	_, err = frozen.Write([]byte(copyHeader))
+	require.NoError(t, err)
+	loadRows(t, open(t, o), 2, faultParts(2, 10)...)
+	require.NoError(t, frozen.CloseWithError(errors.New("never went on")))
+	require.Error(t, <-done)
+	faultCheck(t, server, "s", 2, 10)
+}
+
+// TestStalled tells a COPY that goes on from one that stands still.
+func TestStalled(t *testing.T) {
+	d := &DB{o: Options{Silence: 10 * time.Second}}
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 5"}, at(0)))
+	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))
+	require.Equal(t, []string{"1"}, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(10)))
+	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "another process of the server, or another COPY")
+	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "seen anew")
+}
+
+// TestSignsOfLife has a transaction wait for its source: the server hears of it all the
+// while.
+func TestSignsOfLife(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s", Silence: 3 * time.Second})
+	x, err := d.Begin(t.Context(), leads, "", load.Pass{Run: runID(1), Whole: true})
+	require.NoError(t, err)
+	defer x.Rollback()
+	p := faultParts(1, 10)[0]
+	b := loadtest.Batch(t, p.table, p.rows...)
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), p.table, b))
+	_, err = x.Apply(t.Context(), load.Sweep{})
+	require.NoError(t, err)
+	heard := ""
+	for range 2 {
+		before := heard
+		require.Eventually(t, func() bool {
+			heard = server.Text("SELECT state_change FROM pg_stat_activity WHERE state = 'idle in transaction' AND query = 'SELECT 1'")
+			return heard > before
+		}, time.Minute, 50*time.Millisecond)
+	}
+	require.NoError(t, x.Commit(t.Context(), "c1"))
+	require.Equal(t, "9", server.Text("SELECT count(*) FROM s.crm_leads"))
+}
