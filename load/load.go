@@ -54,6 +54,20 @@ type Pass struct {
 	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass since its beginning
 	Log   bool   // root rows that are inserted, changed, deleted or revived are written to [RowChanges] as well
+
+	// Now is the time of day that the destination's own notes bear, as what it is
+	// handed in does: when a position, a table or a reject became what it is. nil: this
+	// machine's.
+	Now func() time.Time
+}
+
+// Time is the time of day now, in UTC and whole microseconds.
+func (p Pass) Time() time.Time {
+	now := p.Now
+	if now == nil {
+		now = time.Now
+	}
+	return now().UTC().Truncate(time.Microsecond)
 }
 
 // Tx is one commit in the making. Nothing written is seen by anyone before

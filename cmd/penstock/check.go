@@ -60,14 +60,15 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
 	findings = append(findings, checkAlerts(c)...)
+	now := a.stateOf(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
-		findings = append(findings, checkPipeline(c, p))
+		findings = append(findings, checkPipeline(c, p, now))
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				sources[from.Text] = true
 				findings = append(findings, a.checkSource(ctx, c, p, from)...)
-				findings = append(findings, a.checkWebhooks(ctx, c, from.Text, time.Now())...)
+				findings = append(findings, a.checkWebhooks(ctx, c, from.Text, now)...)
 			}
 		}
 		for _, to := range p.To {
@@ -130,13 +131,13 @@ func failed(ctx context.Context, part string, err error, hint string) finding {
 }
 
 // checkPipeline says what a pipeline would carry, or what of it cannot be done.
-func checkPipeline(c *config.Config, p config.Pipeline) finding {
+func checkPipeline(c *config.Config, p config.Pipeline, now time.Time) finding {
 	part := "pipeline " + p.Name
 	streams, err := c.Select(p, nil)
 	if err != nil {
 		return failed(context.Background(), part, err, "")
 	}
-	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, time.Now())}
+	return finding{Part: part, OK: true, Detail: plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
 // upcoming tells the next times at which `serve` runs a pipeline.

@@ -218,7 +218,7 @@ func (r *fleetRig) follows(name string) {
 	}
 	for _, times := range []string{
 		"crm_leads _penstock_synced_at,_penstock_valid_from,_penstock_valid_to", "_penstock_certificates _penstock_certificates.at",
-		"_penstock_runs started_at,ended_at", "_penstock_rejects _penstock_rejects.at",
+		"_penstock_runs started_at,ended_at", "_penstock_rejects _penstock_rejects.at", "_penstock_state updated_at", "_penstock_schema _penstock_schema.at",
 	} {
 		require.Equal(t, "0", r.text(within(times)), times)
 	}

@@ -132,6 +132,7 @@ func (r *sweepRig) await(sql, want string) {
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()
+	require.Empty(t, r.text("SELECT string_agg(source || ' ' || part || ' ' || attempt || ' ' || convert_from(report, 'UTF8'), E'\n') FROM units WHERE pipeline = 'all' AND convert_from(report, 'UTF8')::json ->> 'status' <> 'complete'"))
 	require.Equal(t, "complete", r.text("SELECT status FROM slots WHERE pipeline = 'all' AND state = 'ran'"), r.text("SELECT error FROM runs WHERE pipeline = 'all'"))
 	require.Empty(t, r.text("SELECT string_agg(source || ' ' || part || ' ' || state || convert_from(report, 'UTF8'), E'\n') FROM units WHERE pipeline = 'all' AND state <> 'done'"))
 	require.Equal(t, strconv.Itoa(len(r.made)), r.text("SELECT count(DISTINCT source) FROM units WHERE pipeline = 'all'"))

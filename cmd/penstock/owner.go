@@ -147,7 +147,7 @@ func (a *app) claim(ctx context.Context, c *config.Config, p config.Pipeline) er
 
 // setOwner makes this host the owner in the place of was.
 func (a *app) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
-	text, err := json.Marshal(owner{a.host(), time.Now().UTC().Truncate(time.Second)})
+	text, err := json.Marshal(owner{a.host(), a.stateOf(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}

@@ -133,8 +133,8 @@ rows stay as they are.`,
 		Example: `  penstock sources pause acme --why "contract ended"`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, name string) error {
-				if err := s.Pause(ctx, name, state.Pause{At: time.Now(), Why: why}); err != nil {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
+				if err := s.Pause(ctx, name, state.Pause{At: now, Why: why}); err != nil {
 					return err
 				}
 				return a.say("paused %s\n", name)
@@ -154,7 +154,7 @@ come to.`,
 		Example: `  penstock sources resume acme`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, name string) error {
+			return a.changeSources(cmd.Context(), args, func(ctx context.Context, s state.Sources, now time.Time, name string) error {
 				was, err := s.Resume(ctx, name)
 				if err != nil || !was {
 					return errors.Join(err, a.say("%s was not paused\n", name))
@@ -167,7 +167,7 @@ come to.`,
 
 // changeSources does something to each of the sources named, all of which there
 // are.
-func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, string) error) error {
+func (a *app) changeSources(ctx context.Context, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (a *app) changeSources(ctx context.Context, names []string, do func(context
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, do(ctx, s, name))
+		errs = append(errs, do(ctx, s, a.stateOf(c).Now(), name))
 	}
 	return errors.Join(append(errs, s.Close())...)
 }

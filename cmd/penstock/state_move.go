@@ -106,7 +106,8 @@ func (a *app) lockAll(ctx context.Context, d *reader, moves []move) (unlock func
 
 // commitMove moves one cursor, if nobody else has since it was read.
 func (a *app) commitMove(ctx context.Context, d *reader, m move, backup string) error {
-	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(time.Now())})
+	now := a.stateOf(d.conf).Now
+	tx, err := d.Begin(ctx, m.Key, m.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now})
 	if err != nil {
 		return fmt.Errorf("move cursor of %s: %w", m.Stream, err)
 	}

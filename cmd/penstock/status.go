@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,7 +86,7 @@ func (a *app) status(ctx context.Context, d *reader) error {
 	if a.verbose || a.json {
 		return a.print(printer{form: a.form()}, out)
 	}
-	printStanding(a.out, out, time.Now())
+	printStanding(a.out, out, a.stateOf(d.conf).Now())
 	return nil
 }
 

@@ -237,9 +237,9 @@ func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(sch
 // changes have one time, which is later than that of any before: by their times
 // they are replayed.
 type account struct {
-	s   *session
-	run string
-	at  time.Time
+	s  *session
+	of load.Pass
+	at time.Time
 }
 
 // record notes changes where [readChanges] finds them, and gives them their time.
@@ -256,7 +256,7 @@ func (a *account) record(ctx context.Context, changes []load.Change) error {
 	for i, c := range changes {
 		changes[i].At = a.at
 		values := []string{timestamp(a.at)}
-		for _, text := range []string{a.run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
+		for _, text := range []string{a.of.Run, c.Table, c.Column, c.Source, c.Action, c.From, c.To, c.Reason} {
 			values = append(values, literal(text))
 		}
 		rows[i] = "(" + strings.Join(values, ", ") + ")"
@@ -265,7 +265,7 @@ func (a *account) record(ctx context.Context, changes []load.Change) error {
 }
 
 func (a *account) begin(ctx context.Context) error {
-	a.at = time.Now().UTC().Truncate(time.Microsecond)
+	a.at = a.of.Time()
 	return a.s.query(ctx, `SELECT max("at") FROM `+place(load.Changes.Name), func(v []driver.Value) error {
 		if last, ok := v[0].(time.Time); ok && !a.at.After(last) {
 			a.at = last.Add(time.Microsecond)

@@ -111,7 +111,7 @@ func (x *tx) take(ctx context.Context) error {
 		return err
 	}
 	x.s, x.release = e.write, func() { release(); <-x.db.writer }
-	x.account = account{s: e.write, run: x.of.Run}
+	x.account = account{s: e.write, of: x.of}
 	if err := x.clear(ctx); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (x *tx) move(ctx context.Context, to position) error {
 		owner = literal(x.key.Source) + ", "
 	}
 	return x.s.exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s%s, %s, %s, %d, %s)", table, idents(names), owner,
-		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(time.Now())))
+		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(x.of.Time())))
 }
 
 // ownTables makes the tables which the destination writes itself, where they

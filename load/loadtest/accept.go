@@ -54,7 +54,7 @@ func (m *Memory) Accept(ctx context.Context, name string) ([]load.Change, error)
 		}
 		changes = append(changes, c)
 	}
-	x := &tx{m: m, tables: map[string]*table{}, stamp: m.later()}
+	x := &tx{m: m, tables: map[string]*table{}, stamp: m.later(load.Pass{}.Time())}
 	for n, t := range m.tables {
 		x.tables[n] = t.copy()
 	}

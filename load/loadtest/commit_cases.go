@@ -68,6 +68,33 @@ func testOwnTables(t *testing.T, d Driver) {
 	require.Len(t, tables, 1, "what the source does is no change of a table")
 }
 
+// testClock hands in a time of day that is years off this machine's: all that the
+// destination notes bears it.
+func testClock(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	there := time.Date(2031, 2, 3, 4, 5, 6, 789012345, time.FixedZone("", 3600))
+	b.pass.Now = func() time.Time { return there }
+	bare := person(b.pass.Run, 0, "1", "a\x00b")
+	x := b.begin()
+	b.write(x, put{people, []Row{bare}})
+	b.finish(x)
+	b.reopen()
+	near := func(table, column string) {
+		rows := b.driver.Rows(t, b.dest, table)
+		for _, r := range rows {
+			at, err := time.Parse(time.RFC3339, r[column])
+			require.NoError(t, err)
+			require.WithinDuration(t, there.Truncate(time.Microsecond), at, time.Millisecond, "%s of %v", column, r) // changes follow each other
+		}
+		if table != load.Rejects.Name || d.Escape != nil {
+			require.NotEmpty(t, rows, table)
+		}
+	}
+	near(load.State.Name, "updated_at")
+	near(load.Changes.Name, "at")
+	near(load.Rejects.Name, "at")
+}
+
 // testOwnOrder writes one of penstock's own rows again in a later batch. Those
 // rows have no ordinals: they stand in the order in which they were written.
 func testOwnOrder(t *testing.T, d Driver) {

@@ -198,7 +198,7 @@ func (x *tx) begin(ctx context.Context) error {
 	for n, t := range x.m.tables {
 		x.tables[n] = t.copy()
 	}
-	x.stamp = x.m.later()
+	x.stamp = x.m.later(x.pass.Time())
 	return nil
 }
 
@@ -213,10 +213,8 @@ func (s *store) take(ctx context.Context) error {
 	}
 }
 
-// later is the time, or just after the last change where that is later. s.mu is
-// held.
-func (s *store) later() time.Time {
-	now := time.Now().UTC().Truncate(time.Microsecond)
+// later is now, or just after the last change where that is later. s.mu is held.
+func (s *store) later(now time.Time) time.Time {
 	if !now.After(s.stamp) {
 		now = s.stamp.Add(time.Microsecond)
 	}
@@ -252,7 +250,7 @@ func (x *tx) states(next state.Cursor, sequence int64) {
 	t := x.own(load.State)
 	t.replace(Row{
 		"pipeline": x.key.Pipeline, "stream": x.key.Stream, "cursor": string(next),
-		"sequence": fmt.Sprint(sequence), "updated_at": instant(time.Now()),
+		"sequence": fmt.Sprint(sequence), "updated_at": instant(x.pass.Time()),
 	})
 }
 

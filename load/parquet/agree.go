@@ -141,7 +141,7 @@ func (x *tx) widenOther(ctx context.Context, d *tableDraft, source, name string,
 	}
 	if y == nil {
 		y = &tx{
-			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, of: load.Pass{Run: x.of.Run},
+			lake: x.lake, folder: f, key: now.key(), from: cursorOf(now), base: now, of: load.Pass{Run: x.of.Run, Now: x.of.Now},
 			pass: &pass{bits: map[int64]bitset{}, hint: map[string]int64{}}, bits: map[int64]bitset{}, own: map[string]*load.Staged{},
 		}
 		if err := y.open(ctx); err != nil {

@@ -174,7 +174,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
-	x.stamp = time.Now().UTC().Truncate(time.Microsecond)
+	x.stamp = x.of.Time()
 	if !x.stamp.After(next.Changed) {
 		x.stamp = next.Changed.Add(time.Microsecond)
 	}

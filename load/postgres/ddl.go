@@ -237,7 +237,7 @@ func (x *tx) record(ctx context.Context, changes []load.Change) error {
 		if err != nil {
 			return x.db.unprepared(err)
 		}
-		x.stamp = time.UnixMicro(max(time.Now().UnixMicro(), last+1))
+		x.stamp = time.UnixMicro(max(x.of.Time().UnixMicro(), last+1))
 	}
 	rows := make([]string, len(changes))
 	for i := range changes {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -34,7 +33,7 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 		pointer = "/" + f.Name
 	}
 	m.flaws = append(m.flaws, []any{
-		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), elementOf(t, b, row) + pointer, time.Now(),
+		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), elementOf(t, b, row) + pointer, m.of.Time(),
 		nil, schemas.TypeName(schemas.TypeOf(f)), raw, reason, false, nil,
 	})
 }

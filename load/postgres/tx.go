@@ -274,7 +274,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.failed != nil {
 		return x.failed
 	}
-	to := position{cursor: next, sequence: x.at.sequence + 1, moved: time.UnixMicro(time.Now().UnixMicro())}
+	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.of.Time()}
 	if err := x.retry(ctx, func() error { return x.commit(ctx, to) }); err != nil {
 		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
 	}

@@ -347,7 +347,7 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err != nil {
 		return err
 	}
-	tx, err := d.Begin(ctx, r.key(conventionStream), stored, load.Pass{Run: r.Run, Whole: true})
+	tx, err := d.Begin(ctx, r.key(conventionStream), stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 }
 
 func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next position, events []extract.Delivery) error {
-	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.by, Whole: true})
+	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.by, Whole: true, Now: d.Now})
 	if err != nil {
 		return err
 	}

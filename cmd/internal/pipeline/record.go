@@ -60,7 +60,7 @@ func (r *run) open(ctx context.Context) error {
 
 // write commits the run's row as it stands in rep.
 func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
-	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true})
+	tx, err := w.dest.Begin(ctx, r.key(runStream), w.stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
 	if err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}

@@ -95,7 +95,7 @@ func (k *sink) protest(ctx context.Context, r *run, all []Notice) error {
 	if err != nil {
 		return err
 	}
-	tx, err := k.dest.Begin(ctx, k.key, stored, load.Pass{Run: r.Run, Whole: true})
+	tx, err := k.dest.Begin(ctx, k.key, stored, load.Pass{Run: r.Run, Whole: true, Now: r.Now})
 	if err != nil {
 		return err
 	}

@@ -276,7 +276,7 @@ func (k *sink) ask(ctx context.Context, p *pass, g *group, missing []arrow.Recor
 // write opens the transaction, if need be, and puts the group's rows into it.
 func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, load.Pass{Run: p.id, Whole: !p.resumes, Log: p.Log[p.stream.Name]})
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, load.Pass{Run: p.id, Whole: !p.resumes, Log: p.Log[p.stream.Name], Now: p.Now})
 		if err != nil {
 			return err
 		}
