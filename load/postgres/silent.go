@@ -39,7 +39,8 @@ func (x *tx) awake() (asleep func()) {
 	}
 }
 
-// sign gives a sign of life. Should the connection be lost, the next call shows it.
+// sign gives a sign of life. Should the connection be lost, the next call shows it; that
+// waits for no more than [rollbackGrace]. // Invariant 15
 func (x *tx) sign() {
 	if !x.vigil.mu.TryLock() {
 		return // a call is under way, and another sign follows it
@@ -48,7 +49,7 @@ func (x *tx) sign() {
 	if x.s == nil || x.over {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), x.db.o.Silence)
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
 	defer cancel()
 	if x.s.run(ctx, "SELECT 1") == nil {
 		x.vigil.timer.Reset(x.db.o.Silence / signs)
