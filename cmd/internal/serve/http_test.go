@@ -238,6 +238,20 @@ func TestSupervised(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
+// A daemon that is stopped ends without an error, whether it sees first that it is to
+// end or that nobody asks any more.
+func TestStoppedWhileNobodyAsks(t *testing.T) {
+	d := New(Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	served := make(chan error)
+	close(served)
+	for range 64 {
+		require.NoError(t, d.attend(ctx, Supervisor{}.connect(), served))
+		require.True(t, d.settle(served, false))
+	}
+}
+
 // Followers learn what has changed, however slow they are, and hold no more than
 // there is.
 func TestFollow(t *testing.T) {

@@ -37,8 +37,8 @@ func TestRunsTellNoSecrets(t *testing.T) {
 			rep := pipeline.Report{Run: o.Run, Pipeline: "p", Status: pipeline.StatusFailed, Err: trouble("report"), Streams: []pipeline.StreamReport{stream}}
 			return rep, map[int]error{1: nil, 2: trouble("run")}[runs]
 		}}
+		r.redact = strings.NewReplacer(secret, "[redacted]").Replace
 		r.start(p)
-		r.d.Redact = strings.NewReplacer(secret, "[redacted]").Replace
 		time.Sleep(200 * time.Minute)
 		s, _ := r.d.Hub().Status("p")
 		shown := fmt.Sprintf("%+v %+v %s", s, *s.Last, s.LastErr)

@@ -26,6 +26,8 @@ type rig struct {
 	dir string
 	now func() time.Time // of all that share the journal; nil: this machine's
 
+	redact func(string) string
+
 	d      *Daemon
 	j      *state.JournalFile
 	cancel context.CancelFunc
@@ -87,7 +89,7 @@ func (r *rig) start(all ...Pipeline) {
 	j, err := state.OpenJournal(ctx, r.dir)
 	require.NoError(r.t, err)
 	r.j, r.cancel = j, cancel
-	r.d = New(Config{Journal: j, Now: r.now, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
+	r.d = New(Config{Journal: j, Now: r.now, Redact: r.redact, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
 		text, err := json.Marshal(rep)
 		require.NoError(r.t, err)
 		return text

@@ -119,7 +119,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return errors.Join(err, d.Listener.Close())
 	}
 	served := make(chan error, 1)
-	go func() { served <- d.answer(ctx) }()
+	go func() {
+		defer close(served)
+		served <- d.answer(ctx)
+	}()
 	sd := d.Supervisor.connect()
 	sd.tell("READY=1")
 	d.Log.Info("serving", "address", d.Listener.Addr().String(), "pipelines", len(d.Pipelines))
@@ -142,7 +145,10 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 		case <-ctx.Done():
 			return nil
 		case err := <-served:
-			return fmt.Errorf("serve http: %w", err)
+			if err != nil {
+				return fmt.Errorf("serve http: %w", err)
+			}
+			return nil // as ctx has ended
 		case <-d.Hangup:
 			sd.tell(sd.reloading())
 			_ = d.ReloadNow(ctx) // it has been logged
