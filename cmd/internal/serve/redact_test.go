@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,10 @@ func TestRunsTellNoSecrets(t *testing.T) {
 		time.Sleep(200 * time.Minute)
 		s, _ := r.d.Hub().Status("p")
 		shown := fmt.Sprintf("%+v %+v %s", s, *s.Last, s.LastErr)
-		for _, n := range r.notices {
+		r.mu.Lock()
+		notices := slices.Clone(r.notices)
+		r.mu.Unlock()
+		for _, n := range notices {
 			shown += fmt.Sprintf("%+v\n", n)
 			if e, ok := n.(RunEnded); ok {
 				shown += fmt.Sprint(e.Err, e.Report.Err)
