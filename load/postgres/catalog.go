@@ -204,6 +204,12 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, nil
 }
 
+// altered reports whether somebody seems to have changed a table.
+func (c *catalog) altered(name string) bool {
+	_, err := c.table(name)
+	return err != nil
+}
+
 // unique reports whether the rows of a table are unique by its key.
 func unique(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History

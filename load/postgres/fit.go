@@ -25,7 +25,7 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if err != nil {
 		return err
 	}
-	if c, err = m.alone(c, pending, names); err != nil {
+	if c, err = m.alone(c, pending, swept, names); err != nil {
 		return err
 	}
 	m.tables, m.dropped = map[string]*target{}, map[string]bool{}

@@ -19,9 +19,12 @@ const lineFactor = 10
 // sources the last one waits for the commits of all before it. The line is that of
 // one stream's tables, and whoever finds that there is nothing left to change
 // leaves it at once, not with its commit. It returns the catalog as it is then.
-// // Invariant 15
-func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*catalog, error) {
-	lines := changing(c, pending)
+//
+// A catalog is read in several questions, between which another source may have
+// committed a change: a table that seems to be another's doing is looked at again
+// from the line, too. // Invariants 15, 16
+func (m *merge) alone(c *catalog, pending []*load.Staged, swept string, names []string) (*catalog, error) {
+	lines := changing(c, pending, swept)
 	if m.key.Source == "" || len(lines) == 0 {
 		return c, nil
 	}
@@ -39,7 +42,7 @@ func (m *merge) alone(c *catalog, pending []*load.Staged, names []string) (*cata
 		return nil, err
 	}
 	leave := "RELEASE SAVEPOINT penstock_line"
-	if len(changing(c, pending)) == 0 {
+	if len(changing(c, pending, swept)) == 0 {
 		leave = "ROLLBACK TO SAVEPOINT penstock_line; " + leave // which gives up its locks
 	}
 	return c, m.s.run(m.ctx, leave)
@@ -54,15 +57,18 @@ func (d *DB) queueSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(d.o.LockTimeout)
 }
 
-// changing are the root tables that would have to change for what is staged, or
-// whose children would, in the order in which everybody waits for them.
-func changing(c *catalog, pending []*load.Staged) (roots []string) {
+// changing are the root tables that would have to change for what is staged, or that
+// are not as penstock has made them, or whose children are so, in the order in which
+// everybody waits for them.
+func changing(c *catalog, pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)
-		if err != nil || c.live[p.Name] == nil || !plan.Empty() {
-			root, _, _ := strings.Cut(p.Name, "__")
-			roots = append(roots, root)
+		if err != nil || c.live[p.Name] == nil || !plan.Empty() || c.altered(p.Name) {
+			roots = append(roots, rootOf(p.Name))
 		}
+	}
+	if swept != "" && c.live[swept] != nil && c.altered(swept) {
+		roots = append(roots, rootOf(swept))
 	}
 	slices.Sort(roots)
 	return slices.Compact(roots)

@@ -137,9 +137,42 @@ func TestLineIsLeft(t *testing.T) {
 	m := &merge{tx: x, ctx: ctx, out: &load.Outcome{}}
 	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
 	none := &catalog{} // as it was before a made the table
-	c, err := m.alone(none, staged, []string{"crm_leads"})
+	c, err := m.alone(none, staged, "", []string{"crm_leads"})
 	require.NoError(t, err)
 	require.NotNil(t, c.live["crm_leads"])
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
 	require.NoError(t, widened(t, d, "c"), "it changes the table beside the other")
+}
+
+// TestLineChangeBetween has a source see a table as it was before another's change, and
+// the account of it as it is after: nobody has changed the table by hand.
+func TestLineChangeBetween(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	require.NoError(t, widened(t, d, "a"))
+	s, err := d.acquire(t.Context())
+	require.NoError(t, err)
+	defer s.drop()
+	names := []string{"crm_leads"}
+	read := func() *catalog {
+		require.NoError(t, d.begin(t.Context(), s))
+		c, err := d.readCatalog(t.Context(), s, names)
+		require.NoError(t, err)
+		return c
+	}
+	before := read()
+	s.rollback()
+	require.NoError(t, widened(t, d, "b"))
+	torn := read()
+	torn.live = before.live
+	_, err = torn.table("crm_leads")
+	require.ErrorContains(t, err, `column "of_b" is gone`)
+	m := &merge{tx: &tx{db: d, key: state.Key{Source: "a"}, attempt: attempt{s: s}}, ctx: t.Context(), out: &load.Outcome{}}
+	staged := []*load.Staged{{Table: load.ShareTable(rootTable("crm_leads", field("of_a", schemas.Int64)))}}
+	for swept, pending := range map[string][]*load.Staged{"": staged, "crm_leads": nil} {
+		c, err := m.alone(torn, pending, swept, names)
+		require.NoError(t, err)
+		_, err = c.table("crm_leads")
+		require.NoError(t, err)
+	}
 }
