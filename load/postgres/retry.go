@@ -131,3 +131,16 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 		pause = min(2*pause, maxPause)
 	}
 }
+
+// withGrace is ctx with its end put off by d.
+func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-late.Done():
+		}
+	})
+	return late, func() { stop(); cancel() }
+}

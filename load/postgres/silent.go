@@ -91,8 +91,11 @@ func (d *DB) unstall(ctx context.Context) {
 		return
 	}
 	for _, pid := range d.stalled(found, time.Now()) {
-		err := s.run(ctx, "SELECT pg_catalog.pg_terminate_backend("+pid+")")
-		d.o.Log.Warn("postgres: ended a session that stood still in the middle of a COPY and kept others waiting; its process is frozen or cut off", "pid", pid, "silence", d.o.Silence, "error", err)
+		if err := s.run(ctx, "SELECT pg_catalog.pg_terminate_backend("+pid+")"); err != nil {
+			d.o.Log.Warn("postgres: a session that stands still in the middle of a COPY keeps others waiting, and cannot be ended", "pid", pid, "error", err)
+			continue
+		}
+		d.o.Log.Warn("postgres: ended a session that stood still in the middle of a COPY and kept others waiting; its process is frozen or cut off", "pid", pid, "silence", d.o.Silence)
 	}
 }
 

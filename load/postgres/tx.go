@@ -338,19 +338,6 @@ func (x *tx) seal(ctx context.Context, to position) error {
 	return err
 }
 
-// withGrace is ctx with its end put off by d.
-func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(d):
-			cancel()
-		case <-late.Done():
-		}
-	})
-	return late, func() { stop(); cancel() }
-}
-
 // Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	defer x.awake()()

@@ -248,7 +248,7 @@ func TestStoppedWhileNobodyAsks(t *testing.T) {
 	close(served)
 	for range 64 {
 		require.NoError(t, d.attend(ctx, Supervisor{}.connect(), served))
-		require.True(t, d.settle(served, false))
+		require.True(t, d.settle(served))
 	}
 }
 

@@ -129,7 +129,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err = d.attend(ctx, sd, served)
 	sd.tell("STOPPING=1")
 	cancel(context.Cause(ctx))
-	if !d.settle(served, err != nil) {
+	if !d.settle(served) {
 		err = errors.Join(err, errLeft)
 	}
 	return errors.Join(err, sd.close())
@@ -162,13 +162,11 @@ func (d *Daemon) attend(ctx context.Context, sd *notifier, served <-chan error) 
 }
 
 // settle waits for workers and answers to end, no longer than it may.
-func (d *Daemon) settle(served <-chan error, unserved bool) bool {
+func (d *Daemon) settle(served <-chan error) bool {
 	done := make(chan struct{})
 	go func() {
 		d.all.Wait()
-		if !unserved {
-			<-served
-		}
+		<-served // closed, if attend has had what it gave
 		close(done)
 	}()
 	select {
