@@ -67,6 +67,19 @@ type End struct {
 	Before     time.Time // of a whole reading where an incremental one would have left out what was changed before; else zero
 	Recent     int64     // with Before: the records that it would have brought
 	Note       string    // anything a person should know
+
+	// Unexplained are the signals that may speak of more records and that no rule
+	// explains, each as "header X-Next: abc" or "/meta/remaining: 63". One is
+	// enough to forbid that the pass is proven or consistent.
+	Unexplained []string
+
+	// Incomplete are the statements of the source that its answer lacks records:
+	// "/partial: true", "/errors: [...]", "status 206".
+	Incomplete []string
+
+	// Unshown reports that no page but the first ever held a record: that the
+	// pages of this list are asked for as they should be has not been shown.
+	Unshown bool
 }
 
 // The rules by which a pass may end. Anything else (an error, a guard, a
