@@ -19,6 +19,8 @@ type assembler struct {
 	params []byte // members that every record's context gets, as JSON without braces
 	apart  bool   // never take a list as it stands: it will be joined with others
 	seed   maphash.Seed
+
+	members []string // of a record: those that the key's columns are made of, as far as they are known
 }
 
 // batch is what one answer, or several, hold of records.
@@ -147,7 +149,7 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 		if strings.HasPrefix(column, contextKey) {
 			continue
 		}
-		v := d.get(r, column)
+		v := a.member(d, r, i)
 		if !v.ok() || v.node >= 0 {
 			return 0, false
 		}
@@ -157,12 +159,29 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	return h, ok
 }
 
+// member is the value in r for the i-th column of the key. The source may spell
+// its name in another way than the column: ID, objectId.
+func (a *assembler) member(d *doc, r value, i int) value {
+	if len(a.members) != len(a.stream.Key) {
+		a.members = slices.Clone(a.stream.Key)
+	}
+	v := d.get(r, a.members[i])
+	if v.ok() {
+		return v
+	}
+	name, v := d.ofColumn(r, a.stream.Key[i])
+	if v.ok() {
+		a.members[i] = name
+	}
+	return v
+}
+
 // keyText is the key of a record as JSON, for people: a list where it has several
 // parts, "" where it has none by itself.
 func (a *assembler) keyText(d *doc, r value) string {
 	var parts []string
-	for _, column := range a.stream.Key {
-		v := d.get(r, column)
+	for i := range a.stream.Key {
+		v := a.member(d, r, i)
 		if !v.ok() || v.node >= 0 {
 			return ""
 		}

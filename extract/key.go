@@ -48,10 +48,15 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 func keyCandidates(s schemas.Stream, rows []row) []string {
 	have := fields(rows)
 	slices.Sort(have)
+	columns := map[string]int{}
+	for _, name := range have {
+		columns[schemas.Column(name)]++
+	}
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
-			if slices.Contains(have, n) && !slices.Contains(out, n) {
+			// Of ID beside id, one has another column than its name says.
+			if slices.Contains(have, n) && !slices.Contains(out, n) && columns[schemas.Column(n)] == 1 {
 				out = append(out, n)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Likeness says what the records of a list have, so that a record which was asked
@@ -123,7 +125,7 @@ func (l *Likeness) Fit(record []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// KeyOf is the JSON scalar that stands in a record under the member key; "" where
+// KeyOf is the JSON scalar in a record that the column key is made of; "" where
 // there is none.
 func KeyOf(record []byte, key string) string {
 	ms, err := attributes(record)
@@ -133,9 +135,16 @@ func KeyOf(record []byte, key string) string {
 	return keyAmong(ms, key)
 }
 
+// keyAmong is the scalar under the member key, or under the one whose column has
+// that name.
 func keyAmong(ms []attribute, key string) string {
 	for _, m := range ms {
 		if m.name == key {
+			return scalar(m.value)
+		}
+	}
+	for _, m := range ms {
+		if schemas.Column(m.name) == key {
 			return scalar(m.value)
 		}
 	}

@@ -211,16 +211,17 @@ func (l *listing) single(f found, st *step, s signals) bool {
 
 // idOf is what a list may call the record by that it goes on after.
 func (l *listing) idOf(d *doc, record value) string {
-	names := []string{"id"}
-	if len(l.s.Key) == 1 {
-		names = []string{l.s.Key[0], "id"}
+	var id value
+	if len(l.asm.stream.Key) == 1 {
+		id = l.asm.member(d, record, 0)
 	}
-	for _, name := range names {
-		if id := d.get(record, name); id.ok() && id.node < 0 {
-			return bound{value: d.raw(id)}.text()
-		}
+	if !id.ok() || id.node >= 0 {
+		id = d.get(record, "id")
 	}
-	return ""
+	if !id.ok() || id.node >= 0 {
+		return ""
+	}
+	return bound{value: d.raw(id)}.text()
 }
 
 // changed marks an error that shows a settled endpoint not to be what it was.

@@ -186,7 +186,8 @@ func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 {
 		return
 	}
-	key, refuted := keyOf(n.s, n.rows)
+	fields, refuted := keyOf(n.s, n.rows)
+	key := schemas.KeyColumns(fields)
 	n.out.Key = key
 	n.l.s.Key, n.l.asm.stream.Key = key, key
 	f := n.open(FactKey)
@@ -216,7 +217,7 @@ func (n *negotiation) checkKey() {
 	if slices.ContainsFunc(key, func(k string) bool { return strings.HasPrefix(k, contextKey) && k != containerKey }) {
 		return
 	}
-	if why := distinct(n.rows, key...); why != "" {
+	if why := distinct(n.rows, n.keyFields()...); why != "" {
 		f.Refuted = append(f.Refuted, why)
 		if f.From == Learned {
 			f.Value, n.out.Key = "", nil
@@ -224,6 +225,26 @@ func (n *negotiation) checkKey() {
 		return
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("present in all of %d records, and in no two the same", len(n.rows)))
+}
+
+// keyFields are the members that the columns of the key are made of, spelled as
+// the records spell them.
+func (n *negotiation) keyFields() []string {
+	key := slices.Clone(n.s.Key)
+	if len(key) == 0 {
+		key = slices.Clone(n.out.Key)
+	}
+	have := fields(n.rows)
+	slices.Sort(have)
+	for i, column := range key {
+		if slices.Contains(have, column) {
+			continue
+		}
+		if at := slices.IndexFunc(have, func(f string) bool { return schemas.Column(f) == column }); at >= 0 {
+			key[i] = have[at]
+		}
+	}
+	return key
 }
 
 // told adds a fact that one look was enough for.

@@ -97,6 +97,9 @@ func TestNegotiateKey(t *testing.T) {
 		"id":                      {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
 		"id that stands twice":    {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
 		"id that is null":         {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
+		"ID":                      {row(func(i int) string { return fmt.Sprintf(`{"Name":"a","ID":%d}`, i) }, 3), []string{"id"}},
+		"thingId":                 {row(func(i int) string { return fmt.Sprintf(`{"thingId":"o%d","note":"n"}`, i) }, 12), []string{"thing_id"}},
+		"ID beside id":            {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"ID":%d}`, i/2, i) }, 4), nil},
 		"a pair":                  {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
 		"a pair by chance":        {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
 		"a name among many":       {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), []string{"name"}},
@@ -110,6 +113,31 @@ func TestNegotiateKey(t *testing.T) {
 			require.NotNil(t, r.end)
 			_, told := c.Fact(FactKey)
 			require.True(t, told)
+		})
+	}
+}
+
+// The parts of a key are columns. In whatever way the source spells the member,
+// the records are told apart by it: here one of them differs in nothing else.
+func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
+	for _, name := range []string{"id", "ID", "Id", "thing-id", "thingId"} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			s.Key, s.Stated["key"] = schemas.KeyColumns([]string{name}), "configured"
+			c, r := learn(t, serve(t, func(w http.ResponseWriter, req *http.Request) {
+				p := number(req, "page", 1)
+				from, to := min(10*(p-1), 25), min(10*p, 25)
+				all := []string{}
+				for i := from; i < to; i++ {
+					all = append(all, fmt.Sprintf(`{"a":1,%q:%d}`, name, i))
+				}
+				fmt.Fprintf(w, `{"data":[%s],"total":25}`, strings.Join(all, ","))
+			}, s), s)
+			key, _ := c.Fact(FactKey)
+			require.Empty(t, key.Refuted)
+			require.NotEmpty(t, key.Evidence)
+			require.Equal(t, name, c.Order.Field, "the order is one of the source's fields")
+			require.Len(t, r.records, 25)
 		})
 	}
 }

@@ -13,10 +13,7 @@ import (
 // order finds out in which order the list comes by itself: the latest change
 // first, by its key, or by another time.
 func (n *negotiation) order() {
-	key := n.s.Key
-	if len(key) == 0 {
-		key = n.out.Key
-	}
+	key := n.keyFields()
 	f := n.open(FactSort)
 	var times []string
 	if len(n.rows) >= aMany { // of fewer, an order may be chance
@@ -108,10 +105,7 @@ var sorts = []string{
 // pages and does not come by its key anyway. It is accepted only if the records
 // obey.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
-	key := n.s.Key
-	if len(key) == 0 {
-		key = n.out.Key
-	}
+	key := n.keyFields()
 	p := &n.out.Pagination
 	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // value is one JSON value of a doc.
@@ -264,6 +266,29 @@ func (d *doc) get(v value, name string) value {
 		}
 	}
 	return missing
+}
+
+// column is the member of the object v that a column is made of: the one of its
+// name, else the one whose name in a table that is.
+func (d *doc) column(v value, column string) value {
+	if m := d.get(v, column); m.ok() {
+		return m
+	}
+	_, m := d.ofColumn(v, column)
+	return m
+}
+
+// ofColumn is the first member of the object v whose column has this name.
+func (d *doc) ofColumn(v value, column string) (name string, m value) {
+	if !d.isObject(v) {
+		return "", missing
+	}
+	for k, m := range d.members(v) {
+		if name := unquote(k); schemas.Column(name) == column {
+			return name, m
+		}
+	}
+	return "", missing
 }
 
 // nameIs compares a raw member name with a plain one.

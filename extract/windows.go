@@ -136,7 +136,7 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	for r := range d.elements(d.root()) {
 		if w.s.Months.Set() {
 			for _, k := range w.s.Key {
-				w.now = fnv1a(w.now*fnvPrime, d.raw(d.get(r, k)))
+				w.now = fnv1a(w.now*fnvPrime, d.raw(d.column(r, k)))
 			}
 		} else if err := w.holds(d, r); err != nil {
 			return malformed(w.s, position{}, err)

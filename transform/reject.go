@@ -119,13 +119,30 @@ func (t *table) pointer(row int) string {
 func (m *Mapper) keyIn(record []byte) string {
 	var values []string
 	for i := range m.stream.Key {
-		v := memberIn(record, m.keySource(i))
+		v := m.keyValue(record, i)
 		if v == nil {
 			return ""
 		}
 		values = append(values, printable(m.maskedKey(i, v), maxRaw))
 	}
 	return joinKey(values)
+}
+
+// keyValue is what a record has for the i-th key column; nil for nothing. As long
+// as no record had one, its place is found by the names of the members.
+func (m *Mapper) keyValue(record []byte, i int) []byte {
+	if m.key[i] != nil {
+		return memberIn(record, m.key[i].source)
+	}
+	if v := memberIn(record, m.keySource(i)); v != nil {
+		return v
+	}
+	for _, name := range namesOf(record) {
+		if pointer := "/" + escapePointer(name); schemas.Column(pointer) == m.stream.Key[i] {
+			return memberIn(record, pointer)
+		}
+	}
+	return nil
 }
 
 // maskedKey is the value v of the i-th key column, as JSON, as it may be shown.
@@ -150,7 +167,7 @@ func (m *Mapper) keySource(i int) string {
 	if c := m.key[i]; c != nil {
 		return c.source
 	}
-	return "/" + m.stream.Key[i]
+	return schemas.PathPointer(m.stream.Key[i])
 }
 
 // joinKey is a key of one value, or of several as a JSON array.
@@ -182,6 +199,27 @@ func memberIn(record []byte, pointer string) []byte {
 		return nil
 	}
 	return v
+}
+
+// namesOf are the names of a record's members, as far as they can be read.
+func namesOf(record []byte) []string {
+	d := jsontext.NewDecoder(bytes.NewBuffer(record),
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil
+	}
+	var names []string
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil {
+			break
+		}
+		names = append(names, t.String())
+		if d.SkipValue() != nil {
+			break
+		}
+	}
+	return names
 }
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")

@@ -46,6 +46,25 @@ func TestRejects(t *testing.T) {
 	}
 }
 
+// A part of the key is a column, in whatever way the source spells its member.
+func TestKeyIsFoundByItsColumn(t *testing.T) {
+	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {
+		t.Run(name, func(t *testing.T) {
+			s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: schemas.KeyColumns([]string{name})}}
+			out := mustMap(t, s, `[{"`+name+`":1},{"`+name+`":null,"a":1},{"`+name+`":2,"a":1,"a":2},{"`+name+`":3}]`)
+			require.Equal(t, s.Key, out.batches[0].Table.Key)
+			a, _ := out.table("").column("/" + name)
+			require.Equal(t, "1 3", lines(a))
+			require.Len(t, out.rejects, 2)
+			require.Equal(t, reasons[refuseKey], out.rejects[0].Reason)
+			require.Equal(t, "2", out.rejects[1].Key)
+
+			before := mustMap(t, s, `[{"`+name+`":7,"a":1,"a":2}]`) // no record had the column yet
+			require.Equal(t, "7", before.rejects[0].Key)
+		})
+	}
+}
+
 func TestNegativeZeroIsKeptWhereTheColumnIsText(t *testing.T) {
 	out := mustMap(t, anyStream, `[{"x":-0},{"x":-0.0}]`, `[{"x":"s"}]`)
 	require.Empty(t, out.rejects)

@@ -138,7 +138,7 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 				s.Context = v.value
 			}
 		},
-		"key":         func(n ast.Node) { s.Key = values(r.texts(n, what+" key")); stated("key") },
+		"key":         func(n ast.Node) { s.Key = schemas.KeyColumns(values(r.texts(n, what+" key"))); stated("key") },
 		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
 		"incremental": func(n ast.Node) { s.Incremental = r.incremental(n, what+" incremental"); stated("incremental") },
 		"months":      func(n ast.Node) { s.Months = r.months(n, what+" months") },
