@@ -49,13 +49,8 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 
 // put makes a the answer to k, which was fetched another way, the next to be
 // taken.
-func (q *ahead[K]) put(k K, a *answer) { q.settle(k, a, nil) }
-
-// fail makes err the outcome of k, which was asked for another way.
-func (q *ahead[K]) fail(k K, err error) { q.settle(k, nil, err) }
-
-func (q *ahead[K]) settle(k K, a *answer, err error) {
-	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a, err: err}
+func (q *ahead[K]) put(k K, a *answer) {
+	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a}
 	close(p.done)
 	q.queue = append([]*pending[K]{p}, q.queue...)
 }

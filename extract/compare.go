@@ -68,7 +68,8 @@ func minded(err error) bool {
 	case wire.NotEntitled:
 		return e.Status == http.StatusForbidden
 	case wire.Transient:
-		return e.Status == http.StatusInternalServerError || e.Status < 500
+		_, refuted := errors.AsType[*refutedError](err)
+		return refuted || e.Status < 500
 	}
 	return false
 }

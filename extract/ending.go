@@ -22,7 +22,7 @@ func (l *listing) confirm(ctx context.Context, st *step) error {
 		asked = append(asked, ends{at: st.at})
 	}
 	for _, e := range asked {
-		again, err := l.look(ctx, e.at)
+		again, err := l.reread(ctx, e.at)
 		if err != nil {
 			return err
 		}

@@ -29,17 +29,27 @@ type answer struct {
 // again by then.
 const maxTries = 3
 
-// fetch asks for one position of a stream. tries, where it is given, bounds how
-// often: see [wire.Request].
-func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position, tries ...int) (*answer, error) {
+// fetch asks for one position of a stream, and again where the fault may pass.
+func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+	return c.send(ctx, s, params, at, false)
+}
+
+// probe asks once for a position that may not exist, or that the server may stumble
+// over: see [wire.Request].
+func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
+	return c.send(ctx, s, params, at, true)
+}
+
+func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at position, probe bool) (*answer, error) {
 	client, err := c.wireFor(s)
 	if err != nil {
 		return nil, err
 	}
 	r := request(s, params, at)
+	r.Probe = probe
 	most, requests := maxTries, 0
-	for _, r.Tries = range tries {
-		most = min(most, r.Tries)
+	if probe {
+		most = 1
 	}
 	for try := 1; ; try++ {
 		a, err := c.once(ctx, client, s, r)

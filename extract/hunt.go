@@ -17,8 +17,7 @@ type hunt struct {
 	paging schemas.Pagination
 	whole  bool // the list knows none of the parameters, and came whole
 
-	broken    position // the second page by a parameter that the server stumbles over; the zero value for none
-	brokenErr error
+	broken position // the second page by a parameter that the server stumbles over; the zero value for none
 
 	reacted bool // something about the list goes by one of the parameters
 	tried   []string
@@ -43,7 +42,6 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 	}
 	switch {
 	case h.broken != position{}:
-		q.fail(h.broken, h.brokenErr)
 		st.turn = turn{next: h.broken}
 	case h.whole:
 		l.habits.whole = st.batch.n > 0 && h.reread

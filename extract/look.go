@@ -4,17 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// look reads an answer of the list without letting it count as a page.
+// look reads an answer of the list without letting it count as a page. Every
+// position but the first page is a probe: what it adds to the request may be
+// nothing that the server knows.
 func (l *listing) look(ctx context.Context, at position) (*step, error) {
+	if at == (position{}) {
+		return l.reread(ctx, at)
+	}
+	return l.inspect(ctx, at, l.ask)
+}
+
+// reread is look at a page that is known to be there.
+func (l *listing) reread(ctx context.Context, at position) (*step, error) {
+	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
+		return l.c.fetch(ctx, l.s, l.params, at)
+	})
+}
+
+func (l *listing) inspect(ctx context.Context, at position, ask func(context.Context, position) (*answer, error)) (*step, error) {
 	if err := l.spend(); err != nil {
 		return nil, err
 	}
-	a, err := l.ask(ctx, at)
+	a, err := ask(ctx, at)
 	if err != nil {
 		l.requests += requestsOf(err)
 		return nil, err
@@ -112,16 +129,46 @@ func (l *listing) first(ctx context.Context, st *step) (*step, error) {
 	return fresh, nil
 }
 
-// ask fetches an answer. Where the server stumbles over what a probe adds, it
-// does so every time; all else is tried as often as usual.
+// ask makes a probe. An answer 5xx refutes it where the same comes a second time.
+// 502, 503 and 504 may speak of the server: they refute the probe only where the
+// first page comes as before.
 func (l *listing) ask(ctx context.Context, at position) (*answer, error) {
-	if at.extra == "" {
-		return l.c.fetch(ctx, l.s, l.params, at)
+	a, err := l.c.probe(ctx, l.s, l.params, at)
+	if !serverFault(err) {
+		return a, err
 	}
-	a, err := l.c.fetch(ctx, l.s, l.params, at, 1)
-	if e, ok := errors.AsType[*wire.Error](err); ok && e.Status == 0 && (e.Class == wire.Transient || e.Class == wire.Malformed) {
-		l.requests += e.Attempts
-		return l.c.fetch(ctx, l.s, l.params, at)
+	l.requests += requestsOf(err)
+	if err := pause(ctx, 1); err != nil {
+		return nil, err
 	}
-	return a, err
+	a, err = l.c.probe(ctx, l.s, l.params, at)
+	fault, ok := errors.AsType[*wire.Error](err)
+	if !ok || !serverFault(err) {
+		return a, err
+	}
+	switch fault.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		control, err := l.c.fetch(ctx, l.s, l.params, position{})
+		if err != nil {
+			return nil, err
+		}
+		l.requests += control.requests
+		l.c.release(control)
+	}
+	return nil, &refutedError{fault}
 }
+
+// serverFault reports whether the server has answered 5xx.
+func serverFault(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Class == wire.Transient && e.Status >= 500
+}
+
+// refutedError is an answer 5xx that speaks of what a probe has asked for.
+type refutedError struct{ fault *wire.Error }
+
+// Error is what the server said.
+func (e *refutedError) Error() string { return e.fault.Error() }
+
+// Unwrap returns the answer.
+func (e *refutedError) Unwrap() error { return e.fault }

@@ -247,7 +247,7 @@ func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
 	if at.kind == pagerPage {
 		at.at = strconv.FormatInt(p.from/p.rows+1, 10)
 	}
-	a, err := i.l.c.fetch(ctx, s, i.l.params, at, 1)
+	a, err := i.l.c.probe(ctx, s, i.l.params, at)
 	n := requestsOf(err)
 	if a != nil {
 		n = a.requests

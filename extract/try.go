@@ -84,7 +84,7 @@ func (h *hunt) ask(ctx context.Context, at position) (st *step, like likeness, e
 	st, err = h.l.look(ctx, at)
 	if minded(err) {
 		if at.extra == "" && stumbled(at, err) && (h.broken == position{}) {
-			h.broken, h.brokenErr = at, err
+			h.broken = at
 		}
 		h.say(name, err.Error())
 		return nil, 0, nil

@@ -24,7 +24,7 @@ type call struct {
 	body      []byte
 	anonymous bool // no credential of the client's
 	file      bool
-	tries     int  // at most; 0: as the options say
+	probe     bool // see Request
 	session   bool // answers hold tokens: none of their text may be quoted
 	check     func([]byte) error
 
@@ -49,7 +49,7 @@ func (c *Client) newCall(r Request) (*call, error) {
 	r.Method = orDefault(r.Method, http.MethodGet)
 	k := &call{
 		c: c, method: r.Method, template: r.Path, body: r.Body,
-		anonymous: r.Anonymous, file: r.File, tries: r.Tries, check: r.Check,
+		anonymous: r.Anonymous, file: r.File, probe: r.Probe, check: r.Check,
 	}
 	escaped, err := c.allow.expand(Route{r.Method, r.Path}, r.Params)
 	if err != nil {
@@ -120,10 +120,14 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 
 // patience returns how many transient faults end the call. A 400 that says it
 // may pass is a fault of the server's own code more often than of the moment,
-// and a host that was never reached is more often misspelt than down.
+// and a host that was never reached is more often misspelt than down. To a probe
+// each of them is the answer.
 func (k *call) patience(fault *Error) int {
-	most := orDefault(k.tries, k.c.opts.MaxAttempts)
-	if fault.Status == http.StatusBadRequest || k.astray(fault) {
+	most := k.c.opts.MaxAttempts
+	switch {
+	case k.probe && fault.Status != 0 && fault.retryAfter == 0:
+		return 1
+	case fault.Status == http.StatusBadRequest || k.astray(fault):
 		return min(maxMalformed, most)
 	}
 	return most
@@ -262,6 +266,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	if err != nil {
 		return nil, nil, k.unsent(err)
 	}
+	slot.probe = k.probe
 	defer slot.done()
 	k.attempts++
 	w := newWatch(ctx, k.c.opts.Timeouts)

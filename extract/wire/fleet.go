@@ -67,6 +67,7 @@ type answer struct {
 	status   int // 0: none came
 	in       hints
 	epoch    int64
+	probe    bool // see Request
 }
 
 // ShareIn makes the governor one with those of all processes, on whichever host,
@@ -256,7 +257,7 @@ func (g *Governor) fleetWaits(n int) {
 // hear takes an answer, nil for none, for this process at once and for the others
 // with the next exchange: at once if the gate is to close for all. g.mu is held.
 func (g *Governor) hear(b *book, s *slot, resp *http.Response, now instant) {
-	a := answer{at: now, sent: s.sent, epoch: s.epoch}
+	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}
 	if resp != nil {
 		_, window := b.ceiling.allowed()
 		if !b.ceiling.known() {

@@ -102,6 +102,17 @@ func (g *gate) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
+// stumbled notes an answer 5xx. One to a probe speaks of what the probe asked for,
+// not of the server, unless it asks to wait: the gate stays as it is, and the next
+// request may go ahead.
+func (g *gate) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
+	if probe && retry == 0 {
+		g.probe = 0
+		return
+	}
+	g.failed(epoch, now, retry)
+}
+
 // passed notes a request that the server took.
 func (g *gate) passed(epoch int64) {
 	g.failures = 0

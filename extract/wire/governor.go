@@ -83,6 +83,7 @@ type slot struct {
 	epoch   int64   // of the gate
 	lapse   int     // of the governor
 	settled bool
+	probe   bool // see Request
 }
 
 const (
@@ -300,7 +301,7 @@ func (s *slot) answered(resp *http.Response) {
 			}
 		case code >= 500:
 			b.ceiling.accepted(s.sent)
-			b.gate.failed(s.epoch, now, in.retry)
+			b.gate.stumbled(s.epoch, now, in.retry, s.probe)
 		default:
 			b.ceiling.accepted(s.sent)
 			if pause := b.ceiling.observe(in, s.counted); pause > 0 {

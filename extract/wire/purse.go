@@ -170,7 +170,7 @@ func (b *book) learn(a answer) {
 		}
 	case a.status >= 500:
 		b.ceiling.accepted(a.sent)
-		b.gate.failed(a.epoch, a.at, a.in.retry)
+		b.gate.stumbled(a.epoch, a.at, a.in.retry, a.probe)
 	default:
 		b.ceiling.accepted(a.sent)
 		// What the others have had counts as foreign only beyond all that the fleet may.

@@ -179,7 +179,12 @@ type Request struct {
 
 	Anonymous bool // without the credential
 	File      bool // any content type is welcome; else the body must be JSON
-	Tries     int  // at most, where the fault may be the request's own; 0: as the client's options say
+
+	// Probe marks a request that tries out a hypothesis: a parameter, a page that may
+	// not exist. An answer 5xx refutes the hypothesis, so the request is not repeated
+	// and the governor does not count it as a failure of the server. A 5xx with
+	// Retry-After speaks of the server, and is handled as for any other request.
+	Probe bool
 
 	// Check, if not nil, looks at a successful body before it is handed out. An
 	// error from it means that the body is cut or broken: it is asked for again
