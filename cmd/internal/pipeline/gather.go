@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // gather reads pages into groups and sends each on when it is full.
@@ -162,9 +161,7 @@ func (p *pass) count(page extract.Page) {
 	p.profile.turn(e.Records)
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
-	if p.stream.Auth == schemas.AuthBearer {
-		p.gates[p.stream.Surface].answered()
-	}
+	p.gateOf(p.stream).answered(p.stream)
 	p.tell(e)
 }
 

@@ -101,7 +101,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	g := st.gates[st.stream.Surface]
+	g := st.gateOf(st.stream)
 	if err := g.pass(st.stream); err != nil {
 		return err
 	}
