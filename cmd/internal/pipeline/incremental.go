@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -108,18 +109,9 @@ func (k *sink) forgotten(ctx context.Context, st *streamRun) (bool, error) {
 	return false, err
 }
 
-// unseen is how many changes a whole reading has found at least that an
-// incremental one would have left out.
-func (r reading) unseen() int64 {
-	if !r.whole || r.end.Before.IsZero() {
-		return 0
-	}
-	return max(0, r.counts.Written-r.end.Recent)
-}
-
-// overlooked tells of changes that an incremental reading would have missed.
-func (r reading) overlooked() []Notice {
-	n := r.unseen()
+// overlooked reports changes that an incremental reading would have missed.
+func overlooked(f *proof.Facts) []Notice {
+	n := f.Overlooked()
 	if n == 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -250,13 +251,13 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil {
 		return k.seal(ctx, p, g)
 	}
-	switch verb, err := k.conclude(ctx, p, g, out); {
+	switch e, err := k.conclude(ctx, p, g, out); {
 	case err != nil:
 		return err
-	case verb == ask:
+	case e.decision.Action == proof.Ask:
 		k.ask(ctx, p, g, out.Keys)
 		return k.commit(ctx, p, g)
-	case verb == giveUp:
+	case e.givesUp():
 		k.rollback()
 		return nil
 	}
@@ -363,7 +364,9 @@ func (k *sink) rehearse(p *pass, g *group) {
 	if g.end == nil {
 		return
 	}
-	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
-	r.twin = p.agreement(&r)
-	k.settle(p, ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window || g.end.Partial || r.windowed()}, decision{}, false)
+	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
+	e.facts.Twin = p.agreement(&e.reading)
+	e.verdict = proof.Judge(e.facts)
+	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
+	k.settle(p, e)
 }
