@@ -69,16 +69,11 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 			return true, err
 		}
 		page := p.page(l, st)
-		older, err := p.observe(page.Records, st.a)
-		if err != nil {
+		if err := p.observe(page.Records, st.a); err != nil {
 			return true, malformed(p.s, st.at, err)
 		}
-		page = p.bounded(page, older)
-		if !yield(page, nil) {
+		if !yield(p.bounded(page), nil) {
 			return false, nil
-		}
-		if page.End != nil {
-			return true, nil
 		}
 	}
 	return true, nil

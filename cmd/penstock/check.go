@@ -167,9 +167,13 @@ func (a *app) checkSource(ctx context.Context, c *config.Config, p config.Pipeli
 		if !ok {
 			continue
 		}
-		detail, err := a.probe(ctx, c, p, probe)
+		detail, err := a.probe(ctx, c, p, probe, "")
 		if e, ok := errors.AsType[*wire.Error](err); ok && own && e.Class == wire.Malformed {
 			detail, err = fmt.Sprintf("%s answers; `penstock discover %s` finds out how", probe.Name, probe.Name), nil
+		}
+		if e, ok := errors.AsType[*wire.Error](err); ok && !own && e.Class == wire.Missing {
+			findings = append(findings, failed(ctx, part, a.locateBase(ctx, c, p, src, surface, err), ""))
+			continue
 		}
 		if err != nil {
 			hint := surfaceRemedy(err, probe.Name)
@@ -254,9 +258,11 @@ func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool
 	return slices.MinFunc(able, func(a, b config.Stream) int { return cmp.Compare(rank(a), rank(b)) }), true
 }
 
-// probe reads the first page of a stream, without much patience.
-func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream) (string, error) {
+// probe reads the first page of a stream, without much patience: from where the
+// configuration says or, where base is given, from there.
+func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s config.Stream, base string) (string, error) {
 	source, err := a.openSource(c, p, []config.Stream{s}, func(o *wire.Options) {
+		o.BaseURL = cmp.Or(base, o.BaseURL)
 		o.MaxAttempts, o.MaxWait = 2, 5*time.Second
 		o.Timeouts = wire.Timeouts{Connect: 5 * time.Second, Handshake: 5 * time.Second, Header: 20 * time.Second, Total: 30 * time.Second}
 	})
@@ -309,8 +315,8 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 // surfaceRemedy is what a person can do about a surface that does not answer
 // the simplest question: if that is not there, the platform is not.
 func surfaceRemedy(err error, stream string) string {
-	if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Missing || e.Class == wire.Malformed) {
-		return "what answers there is not the platform's API; look at base_url: scheme and host, without /api or /v2"
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
+		return hintBase
 	}
 	return remedyFor(err, stream)
 }

@@ -18,6 +18,7 @@ type reportJSON struct {
 	Seconds  float64      `json:"seconds"`
 	ExitCode int          `json:"exit_code"`
 	Error    string       `json:"error,omitempty"`
+	Hint     string       `json:"hint,omitempty"` // what to do about Error
 	Streams  []streamJSON `json:"streams"`
 }
 
@@ -31,10 +32,13 @@ type streamJSON struct {
 func jsonOf(r pipeline.Report) reportJSON {
 	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
 	if r.Err != nil {
-		j.Error = r.Err.Error()
+		j.Error, j.Hint = r.Err.Error(), strings.Join(hintsOf(r.Err), "\n")
 	}
 	for _, s := range r.Streams {
-		sj := streamJSON{StreamReport: s, Duration: s.Duration.Seconds(), Hint: remedy(s)}
+		sj := streamJSON{StreamReport: s, Duration: s.Duration.Seconds()}
+		if !misplaced(r, s) {
+			sj.Hint = remedy(s)
+		}
 		if s.Err != nil {
 			sj.Error = s.Err.Error()
 		}
@@ -49,7 +53,8 @@ func (a *app) summarise(w io.Writer, r pipeline.Report) {
 	if r.Err != nil && r.Status != pipeline.StatusStopped {
 		printRunError(w, r)
 	}
-	if p := problems(r.Streams); len(p) > 0 {
+	own := slices.DeleteFunc(slices.Clone(r.Streams), func(s pipeline.StreamReport) bool { return misplaced(r, s) })
+	if p := problems(own); len(p) > 0 {
 		a.printProblems(w, p)
 	}
 	a.printNotices(w, r.Streams)
@@ -75,9 +80,27 @@ func printRunError(w io.Writer, r pipeline.Report) {
 	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
 		fmt.Fprintf(w, "            %s\n", printable(line, false))
 	}
-	if h := remedyFor(r.Err, ""); h != "" {
+	for _, h := range hintsOf(r.Err) {
 		printHint(w, "            ", h)
 	}
+}
+
+// hintsOf are what a person can do about the parts of a run's error.
+func hintsOf(err error) (hints []string) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range many.Unwrap() {
+			hints = append(hints, hintsOf(one)...)
+		}
+		return hints
+	}
+	h := remedyFor(err, "")
+	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" {
+		h = f.hint
+	}
+	if h == "" {
+		return nil
+	}
+	return []string{h}
 }
 
 // problem is why streams did not reach their goal, told once for all of them.
@@ -169,7 +192,7 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 		if p.Counts.Rejected > 0 {
 			fmt.Fprintf(w, "            %s rejected\n", plural(int(p.Counts.Rejected), "record"))
 		}
-		if h := p.remedy(); h != "" {
+		if h := remedy(p.StreamReport); h != "" {
 			printHint(w, "            ", h)
 		}
 	}
@@ -177,15 +200,6 @@ func (a *app) printProblems(w io.Writer, all []problem) {
 		fmt.Fprintf(w, "and %s more, which -v tells\n", plural(n, "problem"))
 	}
 	fmt.Fprintln(w)
-}
-
-// remedy is what a person can do about a problem. Where path after path is
-// missing, it is not the paths.
-func (p problem) remedy() string {
-	if e, ok := errors.AsType[*wire.Error](p.Err); ok && e.Class == wire.Missing && len(p.streams) > 4 {
-		return "so many paths cannot all have moved; look at base_url in the configuration"
-	}
-	return remedy(p.StreamReport)
 }
 
 // printSums sums the streams up by module or, where there are several

@@ -145,6 +145,7 @@ func (a *app) carryOut(ctx context.Context, r *openedRun, f syncFlags) (pipeline
 		}
 		return report, err
 	}
+	report.Err = a.locateBases(ctx, r.conf, p, report)
 	if err := r.publish(ctx); err != nil {
 		report.Err = errors.Join(report.Err, err)
 		if report.Status == pipeline.StatusComplete {
@@ -204,10 +205,10 @@ func (a *app) openRun(ctx context.Context, c *config.Config, p config.Pipeline, 
 func (r *openedRun) config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
-		Log: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
+		Log: map[string]bool{}, Apart: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
 	}
 	for _, s := range r.streams {
-		cfg.Log[s.Name] = s.Log
+		cfg.Log[s.Name], cfg.Apart[s.Name] = s.Log, s.Apart()
 	}
 	return cfg
 }

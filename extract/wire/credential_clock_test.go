@@ -88,14 +88,22 @@ func TestTokensByTheSharedClock(t *testing.T) {
 	}
 }
 
-// Where the last sign-in was made a moment ago, by that clock, nobody makes another.
+// Sign-ins of the last hour are counted by that clock, whatever this machine's says.
+// One from a clock that was hours ahead does not count for ever.
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		slot := state.NewVaultIn(apart{t.TempDir(), by}).Slot("login")
 		x := exchange{h: newHolder(slot)}
-		n := x.n.signingIn(x.h.stamp())
+		n := x.n
+		for range maxSignIns {
+			require.True(t, n.maySignIn(x.h.stamp()))
+			n = n.signingIn(x.h.stamp())
+		}
 		require.False(t, n.maySignIn(x.h.stamp()))
-		require.True(t, n.maySignIn(slot.Now().Add(signInPause(1))))
-		require.WithinRange(t, n.Retry, slot.Now(), slot.Now().Add(signInPause(1)))
+		require.WithinRange(t, n.nextSignIn(x.h.stamp()), slot.Now().Add(59*time.Minute), slot.Now().Add(signInWindow))
+		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
+		require.True(t, n.maySignIn(slot.Now().Add(-7*time.Hour)))
+		n = n.failedSignIn(x.h.stamp().Add(72*time.Hour), refusedPause)
+		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -62,9 +63,10 @@ type note struct {
 	Version int       `json:"version"`
 	Call    *openCall `json:"call,omitzero"`    // whose outcome is not known
 	Refused *refusal  `json:"refused,omitzero"` // of the grant that is kept, or of the sign-in
-	SignIns int       `json:"sign_ins,omitzero"`
-	Last    time.Time `json:"last_sign_in,omitzero"`
-	Retry   time.Time `json:"retry,omitzero"` // no sign-in by itself before
+
+	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last of them, at most maxSignIns
+	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, up to the last
+	Retry  time.Time   `json:"retry,omitzero"`           // after one that failed: no sign-in by itself before
 }
 
 // openCall is a call that was about to be made: it is written down before, so
@@ -120,30 +122,49 @@ func unquoted(err error) error {
 	return fmt.Errorf("not what penstock has written")
 }
 
-// signInPause is how long after a sign-in there is no other by itself: an hour,
-// twice as long each time, a day at most. A sign-in ends every other token of
-// its user, so whoever signs in again and again shuts somebody out, perhaps
-// itself.
-func signInPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
+// maxSignIns is how many sign-ins the processes that share a credential make within
+// signInWindow by themselves. A sign-in ends every other token of its user: two places
+// that sign in as the same user, again and again, shut each other out.
+const (
+	maxSignIns   = 3
+	signInWindow = time.Hour
+)
 
-// lostPause is the same where a sign-in came to nothing through a fault that
-// may pass.
+// refusedPause is how long there is no other sign-in by itself after the n-th in a row
+// that was refused.
+func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
+
+// lostPause is the same after one that was not answered, which may pass.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
-// maySignIn reports whether the pause is over. A pause that ends later than any
-// could is a clock's mistake.
-func (n note) maySignIn(now time.Time) bool {
-	return !now.Before(n.Retry) || n.Retry.Sub(now) > 48*time.Hour
+// nextSignIn is when penstock may sign in by itself: now, or later. Times that are
+// further ahead than any could be are a clock's mistake, and do not count.
+func (n note) nextSignIn(now time.Time) time.Time {
+	next := now
+	if n.Retry.Sub(now) <= 48*time.Hour {
+		next = latest(next, n.Retry)
+	}
+	recent := slices.DeleteFunc(slices.Clone(n.Recent), func(t time.Time) bool { return now.Sub(t).Abs() >= signInWindow })
+	if len(recent) >= maxSignIns {
+		next = latest(next, slices.MinFunc(recent, time.Time.Compare).Add(signInWindow))
+	}
+	return next
 }
+
+func (n note) maySignIn(now time.Time) bool { return !n.nextSignIn(now).After(now) }
 
 // signingIn notes a sign-in that is about to be made.
 func (n note) signingIn(now time.Time) note {
-	if now.Sub(n.Last).Abs() > 48*time.Hour {
-		n.SignIns = 0
-	}
-	n.SignIns++
-	n.Last, n.Retry = now, now.Add(signInPause(n.SignIns))
+	n.Recent = append(slices.Clone(n.Recent), now)
+	n.Recent = n.Recent[max(0, len(n.Recent)-maxSignIns):]
 	n.Call = &openCall{Kind: signInCall, At: now}
+	return n
+}
+
+// failedSignIn notes that a sign-in brought no token.
+func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
+	n.Failed++
+	n.Retry = now.Add(pause(n.Failed))
 	return n
 }
 

@@ -29,13 +29,12 @@ type holder struct {
 	slot *state.Slot
 	turn chan struct{} // held during an exchange
 
-	mu       sync.Mutex
-	read     bool // the slot has been looked at
-	have     grant
-	dead     error // why no further exchange is tried
-	signedIn bool  // by this process
-	lost     int   // exchanges without an answer
-	seen     []Secret
+	mu   sync.Mutex
+	read bool // the slot has been looked at
+	have grant
+	dead error // why no further exchange is tried
+	lost int   // exchanges without an answer
+	seen []Secret
 }
 
 func newHolder(slot *state.Slot, own ...Secret) *holder {
@@ -207,7 +206,7 @@ func (x *exchange) keep(g grant) error {
 	h.dead, h.lost = nil, 0
 	h.mu.Unlock()
 	done := x.n
-	done.Call, done.Refused = nil, nil
+	done.Call, done.Refused, done.Failed, done.Retry = nil, nil, 0, time.Time{}
 	return x.setNote(done)
 }
 
@@ -233,7 +232,9 @@ func (x *exchange) failed(before note, err error) error {
 		n.Refused = &refusal{Kind: n.Call.Kind, At: now, Of: n.Call.Of, Words: wordsOf(err)}
 		if n.Call.Kind == refreshCall && before.open(x.g) {
 			n.Refused.Lost = before.Call.At
-			n.Retry = latest(n.Retry, now.Add(signInPause(1)))
+		}
+		if n.Call.Kind == signInCall {
+			n = n.failedSignIn(now, refusedPause)
 		}
 		n.Call = nil
 	case lost:
@@ -241,7 +242,7 @@ func (x *exchange) failed(before note, err error) error {
 		x.h.lost++
 		x.h.mu.Unlock()
 		if n.Call.Kind == signInCall {
-			n.Retry = now.Add(lostPause(n.SignIns))
+			n = n.failedSignIn(now, lostPause)
 		}
 	}
 	return x.setNote(n)

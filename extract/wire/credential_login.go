@@ -13,11 +13,11 @@ const (
 	refreshPathAPI = "/api/refresh"
 )
 
-// Login is the credential of an e-mail address and a password. Each sign-in
-// revokes every other token of the user, so it signs in only where no usable
-// token is kept, once a process at most, and after a pause that grows where
-// sign-ins follow each other; between them it refreshes the token, which rotates
-// it. Processes that share the slot share the token. It never signs out.
+// Login is the credential of an e-mail address and a password. It refreshes its
+// token, which rotates it, and signs in where no usable token is kept: at once, but
+// three times an hour at most, since each sign-in revokes every other token of the
+// user. A sign-in that fails is repeated after a pause that grows. Processes that
+// share the slot share the token and these limits. It never signs out.
 type Login struct {
 	email    string
 	password Secret
@@ -43,11 +43,11 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	if g, err := l.hold.current(); g.access != "" || err != nil {
 		return g.access, err
 	}
-	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInOnce(ctx, s, x) })
+	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInAgain(ctx, s, x) })
 }
 
 // Renew refreshes the spent token, once for all that come with it. Where the
-// server refuses it signs in, if that is not too soon.
+// server refuses, or the answer to an earlier refresh was lost, it signs in.
 func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
 		if x.g.access != "" && !x.n.dead(x.g) {
@@ -56,7 +56,7 @@ func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, err
 				return err
 			}
 		}
-		return l.signInOnce(ctx, s, x)
+		return l.signInAgain(ctx, s, x)
 	})
 }
 
@@ -72,13 +72,9 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// signInOnce signs in unless this process has, or it is too soon.
-func (l *Login) signInOnce(ctx context.Context, s Session, x *exchange) error {
-	h := l.hold
-	h.mu.Lock()
-	already := h.signedIn
-	h.mu.Unlock()
-	if already || !x.n.maySignIn(x.h.stamp()) {
+// signInAgain signs in without a person, unless it is too soon.
+func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
+	if !x.n.maySignIn(x.h.stamp()) {
 		return l.tooSoon(x)
 	}
 	err := l.call(ctx, s, x)
@@ -98,22 +94,14 @@ func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
 	}
 	return x.call(ctx, x.n.signingIn(x.h.stamp()), func(ctx context.Context) (grant, error) {
 		token, err := askToken(ctx, s, loginPathAPI, "", body)
-		if err == nil || fateOf(err) != undone {
-			l.hold.mu.Lock()
-			l.hold.signedIn = true
-			l.hold.mu.Unlock()
-		}
 		return newGrant(x.h.stamp(), token, ""), err
 	})
 }
 
 // tooSoon says why nobody signs in, and when penstock will.
 func (l *Login) tooSoon(x *exchange) error {
-	why := x.explain().Error()
-	if !x.n.maySignIn(x.h.stamp()) {
-		why += fmt.Sprintf("; a sign-in ends every other token of the user, so penstock makes none by itself before %s", at(x.n.Retry))
-	}
-	return &spentError{why: why}
+	return &spentError{why: fmt.Sprintf("%s; a sign-in ends every other token of the user, so penstock makes none by itself before %s",
+		x.explain(), at(x.n.nextSignIn(x.h.stamp())))}
 }
 
 // signIn signs in for a person, whatever is kept.
@@ -141,7 +129,7 @@ func (h *holder) standing(account string, trouble func(*exchange) error) (Standi
 	}
 	st := Standing{Account: account, Where: h.slot.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
 	if err := trouble(&exchange{h, g, n}); err != nil {
-		st.Trouble, st.Retry = err.Error(), n.Retry
+		st.Trouble, st.Retry = err.Error(), n.nextSignIn(h.stamp())
 	}
 	return st, nil
 }

@@ -36,7 +36,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 	var clients []Client
 	for _, surface := range []schemas.Surface{schemas.SurfaceV2, schemas.SurfaceApp} {
 		from := src.Surface(surface)
-		own := routes(append(c.details(streams), all...), func(s Stream) bool { return s.Surface == surface && !s.apart() })
+		own := routes(append(c.details(streams), all...), func(s Stream) bool { return s.Surface == surface && !s.Apart() })
 		if from == nil || len(own) == 0 {
 			continue
 		}
@@ -49,7 +49,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		}})
 	}
 	for _, s := range all {
-		if !s.apart() {
+		if !s.Apart() {
 			continue
 		}
 		cl, err := src.client(s, shared)
@@ -200,8 +200,9 @@ func (s Source) Surface(which schemas.Surface) *Surface {
 	return s.App
 }
 
-// apart reports whether a stream cannot go through its surface's client.
-func (s Stream) apart() bool { return s.Origin != "" || s.Credential.set() }
+// Apart reports whether a stream cannot go through its surface's client: it has an
+// origin or a credential of its own.
+func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() }
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 

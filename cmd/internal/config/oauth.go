@@ -96,7 +96,7 @@ func (c *Config) Scopes(source string) []string {
 			continue // its own fault, told where the pipeline is used
 		}
 		for _, s := range append(c.details(streams), c.withParents(streams)...) {
-			if s.Surface == schemas.SurfaceV2 && !s.apart() {
+			if s.Surface == schemas.SurfaceV2 && !s.Apart() {
 				all = append(all, s.scope())
 			}
 		}

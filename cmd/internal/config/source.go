@@ -23,7 +23,8 @@ type Source struct {
 // Surface is how one of the two APIs is reached.
 type Surface struct {
 	At      Pos
-	BaseURL string // scheme://host[:port]
+	BaseURL string // scheme://host[:port], and a path where the platform lives below one
+	BaseAt  Pos    // where the file states it
 	Auth    Auth
 	Plan    string    // free, pro, business or agency; "" where none is given
 	Rate    wire.Rate // the configured one, or the plan's; zero: to be learned
@@ -60,7 +61,7 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 	s := &Surface{At: posOf(n)}
 	var rate Pos
 	ok := r.mapping(n, what, fields{
-		"base_url": func(n ast.Node) { s.BaseURL = r.baseURL(n, what+" base_url") },
+		"base_url": func(n ast.Node) { s.BaseURL, s.BaseAt = r.baseURL(n, what+" base_url"), posOf(n) },
 		"auth":     func(n ast.Node) { s.Auth = r.auth(n, what+" auth", kinds...) },
 		"plan":     func(n ast.Node) { s.Plan = r.choice(n, what+" plan", "free", "pro", "business", "agency") },
 		"rate":     func(n ast.Node) { s.Rate, rate = r.rate(n, what+" rate"), posOf(n) },

@@ -159,17 +159,23 @@ func (t *Tally) Report() pipeline.Report {
 }
 
 // ExitCode is the process's exit code after the run. Of one that was stopped it
-// is that of the source which was.
+// is that of the source which was; of one that failed, that of its sources where they
+// have one in common.
 func (t *Tally) ExitCode() int {
 	r := t.Report()
-	if r.Status != pipeline.StatusStopped {
-		return r.ExitCode()
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, o := range t.outcomes {
-		if o.Status == pipeline.StatusStopped {
-			return o.code
+	switch r.Status {
+	case pipeline.StatusStopped:
+		for _, o := range t.outcomes {
+			if o.Status == pipeline.StatusStopped {
+				return o.code
+			}
+		}
+	case pipeline.StatusFailed:
+		differs := func(o Outcome) bool { return o.code != t.outcomes[0].code }
+		if len(t.outcomes) > 0 && !slices.ContainsFunc(t.outcomes, differs) {
+			return t.outcomes[0].code
 		}
 	}
 	return r.ExitCode()

@@ -6,110 +6,47 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
 
-// witnesses is what a certificate rests on, as it is stored.
+// witnesses is what a certificate rests on, as it is stored: the facts, and what
+// followed from them.
 type witnesses struct {
 	verdict Verdict
 	counts  Counts
 
-	Why        string     `json:"why"` // the verdict's reasons in words
-	Pass       string     `json:"pass"`
-	Rule       string     `json:"rule"`
-	FirstTotal *int64     `json:"total_first,omitempty"`
-	LastTotal  *int64     `json:"total_last,omitempty"`
-	Distinct   int64      `json:"distinct"`
-	Filtered   int64      `json:"filtered,omitempty"` // records that the stream's filter left out
-	Duplicates int64      `json:"duplicates"`
-	Reread     bool       `json:"reread"`
-	Round      bool       `json:"round"`
-	Resumed    bool       `json:"resumed"`
-	Twice      bool       `json:"twice"` // the pass before, in the same run, found the same
-	Parents    int        `json:"parents,omitempty"`
-	Skipped    int        `json:"skipped,omitempty"` // parents that were not asked: they are as they were
-	Gone       int        `json:"gone,omitempty"`
-	Windows    int        `json:"windows,omitempty"` // of time, that were asked for
-	Short      int        `json:"short,omitempty"`
-	Parent     string     `json:"parent,omitempty"` // verdict of the parents' list
-	Alive      int64      `json:"alive"`
-	Missing    int64      `json:"missing"`
-	Asked      int64      `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
-	NotFound   int64      `json:"not_found,omitempty"` // of these, those it said are gone
-	Partial    bool       `json:"partial,omitempty"`   // incremental: what has not changed was left out
-	Since      *time.Time `json:"since,omitempty"`     // what was changed before
-	Held       string     `json:"held,omitempty"`
-	Note       string     `json:"note,omitempty"`
-
-	extract.Drift
-	Gaps   []extract.Gap `json:"gaps,omitempty"`   // what the server could not give
-	Others *apart        `json:"others,omitempty"` // how the reading before differs
-	Twin   *apart        `json:"twin,omitempty"`   // how the stream's twin does
+	Why    string      `json:"why"`           // the verdict's reasons in words
+	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
+	Doubts []string    `json:"doubts,omitempty"`
+	Pass   string      `json:"pass"`
+	proof.Facts
+	Alive    int64         `json:"alive"`
+	Missing  int64         `json:"missing"`
+	Asked    int64         `json:"asked,omitempty"`     // of the missing rows, those that the source was asked for
+	NotFound int64         `json:"not_found,omitempty"` // of these, those it said are gone
+	Decided  string        `json:"decided"`             // the rule that decided about the missing rows
+	Since    *time.Time    `json:"since,omitempty"`     // what was changed before
+	Held     string        `json:"held,omitempty"`
+	Note     string        `json:"note,omitempty"`
+	Gaps     []extract.Gap `json:"gaps,omitempty"` // what the server could not give
 }
 
-// apart is how many records only one of two readings has, at least.
-type apart struct {
-	Of       string   `json:"of,omitempty"` // stream of the other reading, where it is another
-	OnlyHere int64    `json:"only_here"`
-	Missing  int64    `json:"only_there"`
-	Examples []string `json:"examples,omitempty"` // keys of some that are only there
-}
-
-func (e ending) witnesses(p *pass, d decision, twice bool) witnesses {
+func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
 	found := findings{}
 	if e.found != nil {
 		found = *e.found
 	}
-	w := witnesses{
-		verdict:    e.verdict,
-		counts:     e.counts,
-		Why:        e.why(e.verdict, e.before),
-		Pass:       p.id,
-		Rule:       e.end.Rule,
-		FirstTotal: known(e.end.FirstTotal),
-		LastTotal:  known(e.end.LastTotal),
-		Distinct:   e.distinct(),
-		Filtered:   e.filtered,
-		Duplicates: e.counts.Deduplicated,
-		Reread:     e.end.Reread,
-		Round:      e.end.Round,
-		Resumed:    !e.whole || e.end.Resumed,
-		Twice:      twice,
-		Parents:    e.end.Parents,
-		Skipped:    e.end.Skipped,
-		Gone:       e.end.Gone,
-		Windows:    e.end.Windows,
-		Short:      e.end.Short,
-		Parent:     string(e.parent),
-		Alive:      e.outcome.Alive,
-		Missing:    e.outcome.Missing,
-		Asked:      found.asked,
-		NotFound:   found.gone,
-		Partial:    e.end.Partial,
-		Since:      since(e.end.Since),
-		Held:       d.held,
-		Note:       notes(notes(e.end.Note, found.note), e.twin.note()),
-		Drift:      e.end.Drift,
-		Gaps:       e.end.Gaps,
+	return witnesses{
+		verdict: e.verdict, counts: e.counts,
+		Why: proof.Reasons(e.facts), End: e.facts.End(), Doubts: proof.Doubts(e.facts), Pass: p.id, Facts: e.facts,
+		Alive: e.table.Alive, Missing: e.table.Missing, Asked: found.asked, NotFound: found.gone,
+		Decided: e.decision.Rule, Since: since(end.Since), Held: e.decision.Held,
+		Note: notes(notes(end.Note, found.note), twinNote(e.facts.Twin)), Gaps: end.Gaps,
 	}
-	if e.differs(e.before) {
-		w.Others = &apart{OnlyHere: e.unlike.here, Missing: e.unlike.there, Examples: e.unlike.examples}
-	}
-	if t := e.twin; t != nil {
-		w.Twin = &apart{t.stream, t.here, t.there, t.examples}
-	}
-	return w
-}
-
-// since is nil for a pass that leaves nothing out by its time.
-func since(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
 }
 
 // notes is what there is of both.
@@ -118,14 +55,6 @@ func notes(a, b string) string {
 		return a + "; " + b
 	}
 	return a + b
-}
-
-// known is nil for a total that was not stated.
-func known(total int64) *int64 {
-	if total < 0 {
-		return nil
-	}
-	return &total
 }
 
 // writeCertificate puts the pass's certificate into the transaction of its last

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,11 +89,21 @@ type gate struct {
 	open    bool // it has answered once: whatever comes, it is not the credential
 	refused int
 	err     error // of the first refusal
+
+	found   bool            // some path exists: whatever is missing, it is not the base URL
+	missing map[string]bool // streams whose path, or whose parent's, does not exist
+	paths   map[string]bool // those paths
+	missed  error           // of the first of them
 }
 
-func newGates(streams []schemas.Stream) map[schemas.Surface]*gate {
+// newGates makes a gate for each surface that streams are read from. Streams in apart
+// go to an origin or use a credential of their own, which says nothing about the surface.
+func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*gate {
 	gates := map[schemas.Surface]*gate{}
 	for _, s := range streams {
+		if apart[s.Name] {
+			continue
+		}
 		g := gates[s.Surface]
 		if g == nil {
 			g = &gate{surface: s.Surface}
@@ -115,9 +127,18 @@ func (g *gate) closed() error {
 	return fmt.Errorf("surface %s: %w", g.surface, g.err)
 }
 
+// gateOf is the gate of the surface that a stream is read from; nil where that is an
+// origin of its own.
+func (r *run) gateOf(s schemas.Stream) *gate {
+	if r.Apart[s.Name] {
+		return nil
+	}
+	return r.gates[s.Surface]
+}
+
 // pass lets a stream through, unless the gate is closed.
 func (g *gate) pass(s schemas.Stream) error {
-	if s.Auth != schemas.AuthBearer {
+	if g == nil || s.Auth != schemas.AuthBearer {
 		return nil
 	}
 	if err := g.closed(); err != nil {
@@ -127,16 +148,24 @@ func (g *gate) pass(s schemas.Stream) error {
 }
 
 // answered takes note of a page.
-func (g *gate) answered() {
+func (g *gate) answered(s schemas.Stream) {
+	if g == nil {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open = true
+	g.found = true
+	g.open = g.open || s.Auth == schemas.AuthBearer
 }
 
 // saw takes note of how a stream fared.
 func (g *gate) saw(s schemas.Stream, err error) {
 	e, ok := errors.AsType[*wire.Error](err)
-	if !ok || s.Auth != schemas.AuthBearer {
+	if !ok || g == nil {
+		return
+	}
+	g.sawPath(s, e)
+	if s.Auth != schemas.AuthBearer {
 		return
 	}
 	unreachable := e.Class == wire.Transient && e.Status == 0
@@ -162,11 +191,16 @@ type notTriedError struct {
 func (e *notTriedError) Error() string { return e.stream + ": not tried: " + e.err.Error() }
 
 // refused is the run's own error where a surface turned away or did not answer
-// whatever it was asked for. // Invariant 14
+// whatever it was asked for, or has none of the paths. // Invariant 14
 func (r *run) refused() error {
 	var errs []error
-	for _, g := range r.gates {
-		if err := g.closed(); err != nil {
+	for _, surface := range slices.Sorted(maps.Keys(r.gates)) {
+		g := r.gates[surface]
+		err := g.closed()
+		if err == nil {
+			err = g.misplaced()
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}

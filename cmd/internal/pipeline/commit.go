@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -120,102 +123,131 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 }
 
 // conclude ends a pass: it weighs what was found, deletes what is proven to be
-// gone and writes the certificate, all in the transaction of the last group. It
-// returns what was decided. Of ask and giveUp nothing is done yet, and the
-// transaction must not be committed.
-func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (verb, error) {
+// gone and writes the certificate, all in the transaction of the last group. Of
+// an ending that asks or gives up nothing is done yet, and the transaction must
+// not be committed.
+func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
-	d := e.decide()
 	k.refuted = e.verdict == Contradicted
-	k.turns(p, e, d)
+	k.turns(p, e)
 	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: g.ended}
-	switch d.verb {
-	case ask:
-		return ask, nil
-	case bury, remove:
-		if s.Keys = d.keys; s.Keys == nil && g.end.Skipped > 0 {
-			return d.verb, errors.New("rows of parents that were not asked would be deleted") // Invariant 12
+	switch e.decision.Action {
+	case proof.Ask:
+		return e, nil
+	case proof.Bury, proof.Remove:
+		if s.Keys = e.gone(); s.Keys == nil && g.end.Skipped > 0 {
+			return e, errors.New("rows of parents that were not asked would be deleted") // Invariant 12
 		}
 		swept, err := k.apply(ctx, s)
 		if err != nil {
-			return d.verb, err
+			return e, err
 		}
 		e.counts.Deleted = swept.Deleted
 	}
-	twice := e.same(k.before)
-	k.settle(p, e, d, twice)
-	if e.mixed(d) {
-		return giveUp, nil
+	k.settle(p, e)
+	if e.givesUp() {
+		return e, nil
 	}
-	if err := k.note(ctx, p, g, d); err != nil {
-		return d.verb, err
+	if err := k.note(ctx, p, g, e); err != nil {
+		return e, err
 	}
-	w := e.witnesses(p, d, twice)
-	w.Note = notes(w.Note, k.wary.note(p.stream))
-	return d.verb, k.writeCertificate(ctx, p, g, w)
+	return e, k.writeCertificate(ctx, p, g, e.witnesses(p, g.end))
+}
+
+// ending is all that is known at the end of a pass in one destination, and what
+// follows from it.
+type ending struct {
+	reading
+	table    proof.Table
+	verdict  Verdict
+	decision proof.Decision
+	counts   Counts
+	found    *findings
+	others   []arrow.RecordBatch // keys of the missing rows, where only those with these keys may be deleted
+}
+
+// givesUp reports whether nothing of the pass is kept.
+func (e *ending) givesUp() bool { return proof.Mixed(e.table, e.decision) }
+
+// gone are the keys of the rows to delete; nil for all that are missing.
+func (e *ending) gone() []arrow.RecordBatch {
+	if e.decision.Action == proof.Bury {
+		return e.found.keys
+	}
+	return e.others
 }
 
 // ending is what k knows at the end of p.
-func (k *sink) ending(p *pass, g *group, out load.Outcome) ending {
-	r := reading{
-		end: *g.end, whole: !p.resumes, counts: k.counts, filtered: g.total.filtered, digest: g.digest,
-		most: k.most, missed: out.Missing, single: single(p.stream), mingled: p.aside() && p.resumes, parent: p.proofOf(k.dest.Name, p.stream.Parent),
+func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
+	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
+	e.compare(&p.hasher, k.before, k.readings)
+	e.facts.Twin = p.agreement(&e.reading)
+	f := e.facts
+	e.table = proof.Table{
+		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
+		Rejected: k.counts.Rejected, Askable: p.inquest != nil && len(out.Keys) > 0,
+		AtOnce: !p.parts(), AppendTo: p.stream.Table.Mode == schemas.Append,
+		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.aside(),
+		Wanted: k.wanted, Last: k.lastPass(p, &f), Confirm: p.Options.ConfirmShrink,
 	}
-	if k.before != nil {
-		r.unlike = p.hasher.minus(&r.digest, &k.before.digest)
+	if b := k.before; b != nil && !b.facts.Resumed {
+		e.table.ProvenBefore, e.table.MissedBefore = proof.Judge(b.facts.Alone()) == Proven, b.missed
 	}
-	for _, d := range k.readings {
-		r.earlier = max(r.earlier, p.hasher.minus(&r.digest, d).there)
+	if k.found != nil {
+		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.asked, k.found.gone
 	}
-	r.twin = p.agreement(&r)
-	e := ending{
-		reading: r, before: k.before, verdict: r.verdict(k.before), outcome: out, inserted: k.inserted,
-		keyed: p.keyed(), atOnce: !p.parts(), adds: p.stream.Table.Mode == schemas.Append,
-		askable: p.inquest != nil && len(out.Keys) > 0, found: k.found,
-		last: k.lastPass(p, r), confirm: p.Options.ConfirmShrink, wanted: k.wanted, window: p.stream.Window || g.end.Partial || r.windowed() || p.aside(),
-	}
-	if r.end.Skipped > 0 {
+	k.sort(e, g, out)
+	e.verdict, e.decision = proof.Judge(f), proof.Decide(e.table)
+	return e
+}
+
+// sort finds out which of the missing rows may be deleted: those whose records
+// were rejected have come, and those of parents that were not requested may be
+// there.
+func (k *sink) sort(e *ending, g *group, out load.Outcome) {
+	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)
 		if k.left != nil {
-			e.foreign = k.left.foreign
+			e.table.Elsewhere = k.left.foreign
 		}
 	}
 	if e.counts.Rejected > 0 {
 		var there int64
 		releaseAll(e.others)
-		there, e.others, e.sorted = g.refused.sort(out)
-		e.outcome.Missing -= there
+		there, e.others, e.table.Sorted = g.refused.sort(out)
+		e.table.Missing -= there
 	}
-	return e
 }
 
 // settle takes note of how a pass ended.
-func (k *sink) settle(p *pass, e ending, d decision, twice bool) {
-	k.report.Verdict, k.report.Why = e.verdict, e.why(e.verdict, e.before)
-	if k.report.Missing = e.outcome.Missing - e.counts.Deleted; e.window || e.adds {
+func (k *sink) settle(p *pass, e *ending) {
+	f, d := &e.facts, e.decision
+	k.report.Verdict, k.report.Why = e.verdict, proof.Reasons(*f)
+	if k.report.Missing = e.table.Missing - e.counts.Deleted; e.table.Subset || e.table.AppendTo {
 		k.report.Missing = 0 // they are where they should be
 	}
-	other := k.before != nil && k.before.whole && !twice
-	k.anew = k.wary.set() || e.doubtful() || d.verb == repeat // a reading in doubt settles nothing for an incremental one
-	k.ended = &claim{verdict: e.verdict, doubtful: other || e.window, held: d.held != ""}
+	other := k.before != nil && !k.before.facts.Resumed && f.Second != proof.SameRecords
+	k.wary = k.wary || f.Overlooked() > 0
+	k.anew = k.wary || e.verdict.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
+	k.ended = &claim{verdict: e.verdict, doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)
-	if e.whole {
-		k.most = max(k.most, e.listed())
-		if e.repeats() == 0 { // else some count twice
+	if !f.Resumed {
+		k.most = max(k.most, f.Listed())
+		if f.Repeats() == 0 { // else some count twice
 			k.readings = append(k.readings, &e.digest)
 		}
 	}
-	if d.verb == repeat {
-		k.unsparing = d.whole
+	if d.Action == proof.Repeat {
+		k.unsparing = d.Parents
 		return
 	}
 	k.finished = true
 	k.report.Status = StatusComplete
-	if d.held != "" {
+	if d.Held != "" {
 		k.report.Status = StatusHeld
-		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.held, Confirm: d.shut})
+		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm})
 	}
 }
 

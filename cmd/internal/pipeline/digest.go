@@ -1,10 +1,8 @@
 package pipeline
 
 import (
-	"fmt"
 	"hash/maphash"
 	"strconv"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -63,22 +61,6 @@ func (h *hasher) minus(here, there *digest) (d difference) {
 		}
 	}
 	return d
-}
-
-// records is n records in words, with examples of their keys.
-func recordsOf(n int64, other string, examples []string) string {
-	text := fmt.Sprintf("%d %srecords", n, other)
-	if n == 1 {
-		text = "1 " + other + "record"
-	}
-	if len(examples) > 0 {
-		text += " (" + strings.Join(examples, ", ")
-		if int64(len(examples)) < n {
-			text += ", …"
-		}
-		text += ")"
-	}
-	return text
 }
 
 // hasher makes digests that can be compared with each other.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
-	"github.com/penstock-data/penstock/schemas"
 )
 
 // gather reads pages into groups and sends each on when it is full.
@@ -21,6 +20,12 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 			return p.readError(ctx, err)
 		}
 		if err := p.take(ctx, groups, page); err != nil {
+			return err
+		}
+		if page.Exit == nil {
+			continue
+		}
+		if ended, err := p.mayEnd(ctx, groups, page.Exit); ended || err != nil {
 			return err
 		}
 	}
@@ -63,12 +68,10 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if err := p.reserve(ctx, groups, len(page.Records)+files); err != nil {
 		return err
 	}
-	at := p.mapper.Fetched()
 	if err := p.mapper.Append(page.Records); err != nil {
 		return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 	}
 	g := p.group
-	g.older.add(at, p.mapper.Fetched()-at, page)
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
 	g.end = page.End
@@ -158,9 +161,7 @@ func (p *pass) count(page extract.Page) {
 	p.profile.turn(e.Records)
 	p.total.requests += page.Requests
 	p.total.bytes += page.Bytes
-	if p.stream.Auth == schemas.AuthBearer {
-		p.gates[p.stream.Surface].answered()
-	}
+	p.gateOf(p.stream).answered(p.stream)
 	p.tell(e)
 }
 

@@ -61,6 +61,10 @@ type Config struct {
 	Streams      []schemas.Stream // a parent before its children
 	Log          map[string]bool  // streams, by name, whose row changes are kept in _penstock_changes
 
+	// Apart are the streams, by name, that are not read from their surface: they have an
+	// origin or a credential of their own.
+	Apart map[string]bool
+
 	// Files is the folder, by destination, in which the files of streams of files
 	// are kept. A destination without one has the rows about them alone.
 	Files map[string]string
@@ -169,7 +173,7 @@ func newRun(c Config) (*run, error) {
 	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // room is kept for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
-	r.gates = newGates(c.Streams)
+	r.gates = newGates(c.Streams, c.Apart)
 	return r, nil
 }
 

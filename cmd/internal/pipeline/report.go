@@ -31,6 +31,7 @@ const (
 const (
 	exitComplete   = 0
 	exitFailed     = 1
+	exitUsage      = 2
 	exitPartial    = 75
 	exitInterrupt  = 130
 	exitTerminated = 143
@@ -132,9 +133,11 @@ func (r Report) ExitCode() int {
 			return exitTerminated
 		}
 		return exitInterrupt
-	default:
-		return exitFailed
 	}
+	if len(r.BaseErrors()) > 0 {
+		return exitUsage
+	}
+	return exitFailed
 }
 
 // HeldError is why nothing, or not all that is missing, was deleted at the end of

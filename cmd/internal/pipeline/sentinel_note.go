@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -34,17 +35,18 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 
 // note writes the drift of a pass beside the other changes of its tables, and
 // what the next pass is to be compared with.
-func (k *sink) note(ctx context.Context, p *pass, g *group, d decision) error {
-	if d.verb == repeat {
+func (k *sink) note(ctx context.Context, p *pass, g *group, e *ending) error {
+	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
 	}
-	found := append(p.drifted(g, d.shut, !k.refuted), k.noticed...)
-	k.report.Notices, k.noticed = found, nil
+	shut := e.decision.Confirm
+	found := append(p.drifted(g, shut, !k.refuted), overlooked(&e.facts)...)
+	k.report.Notices = found
 	if err := p.writeNotices(ctx, k.tx, found); err != nil {
 		return err
 	}
 	m := p.known
-	if g.profile != nil && !g.profile.same(m.Profile) && !d.shut && !k.refuted {
+	if g.profile != nil && !g.profile.same(m.Profile) && !shut && !k.refuted {
 		m.Profile = g.profile
 	}
 	return k.learn(ctx, p, m)

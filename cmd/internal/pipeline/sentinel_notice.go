@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 )
 
@@ -59,7 +60,7 @@ type tolerances struct {
 
 // The loss is that of the brake on deletions: what may be deleted without asking
 // is nobody's alarm.
-var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: brakeRows, share: brakeShare / 100.0, growth: 3, gained: 1000}
+var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // drift compares two profiles of one stream, the gravest first.
 func drift(before, now *Profile, root string, t tolerances) []Notice {

@@ -30,7 +30,7 @@ func TestFilterIsToldInTheCertificate(t *testing.T) {
 	var w witnesses
 	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
 	require.EqualValues(t, 10, w.Filtered)
-	require.EqualValues(t, 25, *w.LastTotal)
+	require.EqualValues(t, 25, w.LastTotal)
 
 	l.records = records(0, 22)
 	r.restart(nil)

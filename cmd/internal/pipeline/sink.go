@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -32,35 +33,33 @@ type sink struct {
 	refuted  bool         // the pass at hand is contradicted: the cursor stays where it was
 
 	kinship
-	folder                       folder       // of files; "" for none
-	tx                           load.Tx      // open between two groups only where a pass is one transaction
-	tried                        state.Cursor // of the last commit, whether it has come off or not
-	found                        *findings    // about rows that the pass did not carry; nil until somebody asked
-	counts                       Counts       // of the pass so far
-	sealed                       Counts       // of what of the pass is committed
-	inserted                     int64
-	before                       *reading   // the last pass that has ended
-	prior                        *reading   // before as it was when the pass at hand began
-	whole                        int        // passes from the beginning, this one included
-	most                         int64      // records that the longest whole pass so far has found
-	readings                     []*digest  // what the whole passes of this run have found
-	wanted                       bool       // streams that were loaded before hang from this one
-	ended                        *claim     // by the pass at hand
-	over                         string     // the last pass that has ended and gone over every record
-	wary                         refutation // of incremental reading
-	noticed                      []Notice   // to be told with the next pass that settles something
-	overlooked, sealedOverlooked int64      // rows of the pass, and of what of it is committed, that incremental passes had missed
-	anew                         bool       // the next pass reads the whole list
-	out                          bool       // dropped out of the pass at hand
-	trouble                      error      // why; until it goes on alone
-	lagged                       error      // why it had to go on alone; once
-	broken                       bool       // ended by its destination
-	begun                        string     // what the cursor said of events when the pass at hand began
-	resumed                      bool       // the pass at hand was begun by an earlier process
-	loan                         *loan      // what deltas have of the pass at hand; nil where it lends nothing
-	held                         held       // of the group at hand
-	finished                     bool       // wants no further pass
-	report                       StreamReport
+	folder   folder       // of files; "" for none
+	tx       load.Tx      // open between two groups only where a pass is one transaction
+	tried    state.Cursor // of the last commit, whether it has come off or not
+	found    *findings    // about rows that the pass did not carry; nil until somebody asked
+	counts   Counts       // of the pass so far
+	sealed   Counts       // of what of the pass is committed
+	inserted int64
+	before   *reading  // the last pass that has ended
+	prior    *reading  // before as it was when the pass at hand began
+	whole    int       // passes from the beginning, this one included
+	most     int64     // records that the longest whole pass so far has found
+	readings []*digest // what the whole passes of this run have found
+	wanted   bool      // streams that were loaded before hang from this one
+	ended    *claim    // by the pass at hand
+	over     string    // the last pass that has ended and gone over every record
+	wary     bool      // incremental passes were seen to miss changes
+	anew     bool      // the next pass reads the whole list
+	out      bool      // dropped out of the pass at hand
+	trouble  error     // why; until it goes on alone
+	lagged   error     // why it had to go on alone; once
+	broken   bool      // ended by its destination
+	begun    string    // what the cursor said of events when the pass at hand began
+	resumed  bool      // the pass at hand was begun by an earlier process
+	loan     *loan     // what deltas have of the pass at hand; nil where it lends nothing
+	held     held      // of the group at hand
+	finished bool      // wants no further pass
+	report   StreamReport
 }
 
 func newSinks(r *run, s schemas.Stream) []*sink {
@@ -105,7 +104,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		k.wasDone(pos)
 		return nil
 	}
-	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.refuted.of(st.stream), pos.over()
+	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.whole, pos.over()
 	if k.report.Backfill == "" && k.owes() {
 		k.unsparing = true
 		if !pos.midPass() {
@@ -116,7 +115,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		k.start = pos
 	}
 	switch {
-	case st.Options.Full && (!pos.end || st.rules() == ""), pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
+	case st.Options.Full, pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
 		return err
 	case pos.rules != st.rules():
 		pos.at = "" // what has not changed since is to be made anew as well
@@ -203,7 +202,6 @@ func (k *sink) rollback() {
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
-	k.overlooked, k.sealedOverlooked = 0, 0
 	k.parentage, k.left, k.loan = nil, nil, nil
 	k.begun, k.resumed = k.main.events, p.resumes
 	if !p.resumes {
@@ -253,13 +251,13 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil {
 		return k.seal(ctx, p, g)
 	}
-	switch verb, err := k.conclude(ctx, p, g, out); {
+	switch e, err := k.conclude(ctx, p, g, out); {
 	case err != nil:
 		return err
-	case verb == ask:
+	case e.decision.Action == proof.Ask:
 		k.ask(ctx, p, g, out.Keys)
 		return k.commit(ctx, p, g)
-	case verb == giveUp:
+	case e.givesUp():
 		k.rollback()
 		return nil
 	}
@@ -271,7 +269,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 // was found.
 func (k *sink) ask(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
-	k.counts, k.overlooked = k.sealed, k.sealedOverlooked
+	k.counts = k.sealed
 	p.inquest.hear(ctx, g.control, keysOf(missing))
 	k.found = p.inquest.findings(missing)
 }
@@ -288,10 +286,6 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 	if err := k.sift(p.stream, g.batches); err != nil {
 		return err
 	}
-	if err := k.writeOlder(ctx, g); err != nil {
-		return err
-	}
-	k.refute(p, g)
 	for _, b := range k.held.batches {
 		if err := k.tx.Write(ctx, b.Table, b.Batch); err != nil {
 			return err
@@ -347,7 +341,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.most, pos.turn, pos.doubt, pos.refuted = k.most, k.turn, k.doubt, k.wary
+	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
 	stored, err := k.beside(p, g, pos)
 	if err != nil {
 		return err
@@ -358,7 +352,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 		return err
 	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
-	k.memory, k.learning, k.sealedOverlooked = cmp.Or(k.learning, k.memory), "", k.overlooked
+	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
 	k.settleHeld(p.turn)
 	return nil
 }
@@ -370,7 +364,9 @@ func (k *sink) rehearse(p *pass, g *group) {
 	if g.end == nil {
 		return
 	}
-	r := reading{end: *g.end, whole: true, counts: k.counts, filtered: g.total.filtered, digest: g.digest, parent: p.proofOf(k.dest.Name, p.stream.Parent)}
-	r.twin = p.agreement(&r)
-	k.settle(p, ending{reading: r, verdict: r.verdict(nil), window: p.stream.Window || g.end.Partial || r.windowed()}, decision{}, false)
+	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
+	e.facts.Twin = p.agreement(&e.reading)
+	e.verdict = proof.Judge(e.facts)
+	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
+	k.settle(p, e)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -167,10 +168,10 @@ func (k *sink) outcome(g *group, out load.Outcome) load.Outcome {
 
 // turns notes whether the parents that were asked count as read. Where it is not
 // known what the pass did not carry, they are asked again.
-func (k *sink) turns(p *pass, e ending, d decision) {
+func (k *sink) turns(p *pass, e *ending) {
 	switch {
-	case p.kin == nil || d.verb == ask:
-	case e.outcome.Known && e.verdict != Contradicted:
+	case p.kin == nil || e.decision.Action == proof.Ask:
+	case e.table.Swept && e.verdict != Contradicted:
 		k.turn++
 		k.doubt = ""
 	default:

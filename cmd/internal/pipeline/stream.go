@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -21,17 +22,16 @@ const (
 	rereading = 20_000 // requests
 )
 
-// lastPass reports whether the pass, which has found r, is the last one that a
-// run makes for k.
-func (k *sink) lastPass(p *pass, r reading) bool {
+// lastPass reports whether the pass, about which f is known, is the last one that
+// a run makes for k.
+func (k *sink) lastPass(p *pass, f *proof.Facts) bool {
 	if p.aside() {
 		return true
 	}
 	if k.whole < maxPasses {
 		return false
 	}
-	moves := r.differs(k.before) && (r.contradicted() || r.repeats() > 0 || r.moved() || r.end.LastTotal < 0)
-	return !moves || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
+	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }
 
 // streamRun is one stream in one run: its sinks, and the passes made for them.
@@ -101,7 +101,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	g := st.gates[st.stream.Surface]
+	g := st.gateOf(st.stream)
 	if err := g.pass(st.stream); err != nil {
 		return err
 	}

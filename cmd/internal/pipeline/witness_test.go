@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
@@ -31,17 +32,17 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 		want string
 	}{
 		"total": {list{records: records(0, 25), size: 10, total: true},
-			"the list states a total of 25 and gave as many different records"},
+			"the source states 25 records, and 25 distinct records arrived"},
 		"nothing": {list{records: records(0, 25), size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended by an empty page, read once"},
 		"others": {list{pages: moving, size: 10, end: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
-			"no total, ended by an empty page, second reading found 3 other records"},
+			"a second reading found 3 other records"},
 		"moved": {list{records: records(0, 25), size: 10, total: true, end: extract.End{Drift: extract.Drift{Moved: 2}}},
 			"the total changed 2 times while the list was read"},
 		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", From: 16, Rows: 1, Status: 500, Words: "Server Error"}}}},
-			"1 record could not be had: record 17 of the list (page 2): 500: Server Error"},
+			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
 		"empty": {list{size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
-			"no total, ended by an empty page, nothing came, as where one may not read it, read once"},
+			"no total, ended by an empty page, nothing came, as for a user who may not read it, read once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, map[string]*list{"crm_leads": &tt.list}, stream("crm_leads"))
@@ -75,7 +76,7 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 		rep := r.must(StatusPartial)
 		require.Equal(t, Contradicted, rep.Streams[0].Verdict)
 		require.Equal(t, 75, rep.ExitCode())
-		require.Contains(t, rep.Streams[0].Err.Error(), "states a total of 30 and gave 25 different records")
+		require.Contains(t, rep.Streams[0].Err.Error(), "the source states 30 records, and 25 distinct records arrived")
 		require.Equal(t, records(0, 28), r.alive("crm_leads"))
 		now := at()
 		require.Equal(t, [3]any{before.pass, before.at, before.end}, [3]any{now.pass, now.at, now.end})
@@ -171,7 +172,7 @@ func TestTwinsWitness(t *testing.T) {
 	r := newRig(t, map[string]*list{"crm_leads": l, "crm_all_leads": twin}, main, stream("crm_all_leads"))
 	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
 	require.Equal(t, []string{"crm_all_leads", "crm_leads"}, r.source.asked, "the twin is read first")
-	require.Equal(t, &apart{Of: "crm_all_leads"}, r.last("crm_leads").Twin)
+	require.Equal(t, &proof.Difference{Of: "crm_all_leads"}, r.last("crm_leads").Twin)
 
 	l.records = append(records(0, 17), records(19, 26)...)
 	r.restart(nil)

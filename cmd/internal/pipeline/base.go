@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// BaseError is the error of a run in which every stream of a surface was answered 404:
+// not the paths are wrong but the base URL before them.
+type BaseError struct {
+	Surface schemas.Surface
+	Streams []string // their names
+	Err     error    // the answer to the first
+}
+
+// Error says how many streams were missing, and the answer to the first.
+func (e *BaseError) Error() string {
+	return fmt.Sprintf("surface %s: all %d streams are missing: %v", e.Surface, len(e.Streams), e.Err)
+}
+
+// Unwrap returns the answer to the first stream.
+func (e *BaseError) Unwrap() error { return e.Err }
+
+// leastMissing is how many paths must be missing before the base URL is to blame: one
+// missing path is its stream's own trouble, and that of the streams below it.
+const leastMissing = 2
+
+// sawPath notes whether the path of a stream exists, as far as an answer tells.
+// g.mu is not held.
+func (g *gate) sawPath(s schemas.Stream, e *wire.Error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case e.Class != wire.Missing || e.Status != http.StatusNotFound:
+		g.found = true // or no answer at all: then nothing is known of the paths
+	default:
+		if g.missing == nil {
+			g.missing, g.paths, g.missed = map[string]bool{}, map[string]bool{}, e
+		}
+		g.missing[s.Name], g.paths[e.Path] = true, true
+	}
+}
+
+// misplaced is a *BaseError where every stream that was tried is missing; nil else.
+func (g *gate) misplaced() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.found || len(g.paths) < leastMissing {
+		return nil
+	}
+	return &BaseError{Surface: g.surface, Streams: slices.Sorted(maps.Keys(g.missing)), Err: g.missed}
+}
+
+// BaseErrors are the base URLs that the report finds to be wrong, one a surface.
+func (r Report) BaseErrors() []*BaseError { return baseErrors(r.Err) }
+
+func baseErrors(err error) []*BaseError {
+	switch e := err.(type) { //nolint:errorlint // it is the walk
+	case *BaseError:
+		return []*BaseError{e}
+	case interface{ Unwrap() error }:
+		return baseErrors(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var all []*BaseError
+		for _, one := range e.Unwrap() {
+			all = append(all, baseErrors(one)...)
+		}
+		return all
+	}
+	return nil
+}

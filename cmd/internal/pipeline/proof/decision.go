@@ -1,0 +1,163 @@
+package proof
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Action is what to do about the rows which a finished pass did not carry.
+type Action int
+
+// The actions.
+const (
+	Keep   Action = iota // there are none, or they stay
+	Remove               // mark all of them as deleted
+	Repeat               // read the stream again: that may prove that they are gone
+	Ask                  // request each of them from the source
+	Bury                 // mark those as deleted that the source says are gone
+)
+
+// Decision is the end of a pass: what happens to the rows that it did not carry,
+// and why the stream is held, if it is.
+type Decision struct {
+	Action  Action
+	Held    string // why the stream waits for a person; "" where it does not
+	Confirm bool   // --confirm-shrink releases it
+	Parents bool   // with Repeat: parents that nothing has changed about are requested as well
+	Rule    string // the rule that has decided
+}
+
+// rule is one reason to decide about the missing rows.
+type rule struct {
+	name string
+	when func(*Table) bool
+	then func(*Table) Decision
+}
+
+// rules are all there are; the first that applies decides. The last one is the
+// only one that deletes without asking the source. // Invariant 12
+var rules = []rule{
+	{"rows unknown", func(t *Table) bool { return !t.Swept && !t.Last }, repeat},
+	{"rest of a resumed pass", restOfList, repeat},
+	{"better verdict", betterVerdict, repeat},
+	{"doubtful, rows missing", func(t *Table) bool { return t.verdict.Doubtful() && t.Swept && t.Missing > 0 }, (*Table).doubtfulRows},
+	{"doubtful", func(t *Table) bool { return t.verdict.Doubtful() }, func(t *Table) Decision { return Decision{Held: t.doubt()} }},
+	{"rows never known", func(t *Table) bool { return !t.Swept }, func(*Table) Decision {
+		return Decision{Held: "cannot tell which rows the pass carried; none was deleted"}
+	}},
+	{"none missing", func(t *Table) bool { return t.Missing == 0 }, func(*Table) Decision { return Decision{} }},
+	{"parents not requested", func(t *Table) bool {
+		return t.Skipped > 0 && (t.verdict != Proven || t.Elsewhere > 0)
+	}, (*Table).otherParents},
+	{"empty list", func(t *Table) bool { return t.Empty() && t.Second == SameRecords && t.verdict == Consistent }, (*Table).emptyList},
+	{"not proven", func(t *Table) bool { return t.verdict != Proven }, func(t *Table) Decision {
+		return t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
+	}},
+	{"no witness", func(t *Table) bool { return !t.witnessed() && !t.Last }, func(*Table) Decision {
+		return Decision{Action: Repeat, Parents: true}
+	}},
+	{"no witness in the end", func(t *Table) bool { return !t.witnessed() }, func(t *Table) Decision {
+		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
+	}},
+	{"rejected records", func(t *Table) bool { return t.Rejected > 0 && !t.Sorted }, func(t *Table) Decision {
+		return t.hold(fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same", t.Missing, t.Rejected))
+	}},
+	{"brake", func(t *Table) bool { return t.braked() && !t.Confirm }, func(t *Table) Decision {
+		return Decision{Confirm: true, Held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", t.Missing, t.Alive)}
+	}},
+	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
+}
+
+// Decide applies the rules of deletion: only rows that a proven pass did not
+// carry, and that another witness does not have either, are gone; and many at
+// once wait for a person. // Invariant 12
+func Decide(t Table) Decision { return decide(&t, rules) }
+
+func decide(t *Table, rules []rule) Decision {
+	if t.Subset || t.AppendTo {
+		t.Missing, t.Swept = 0, true
+	}
+	t.verdict = Judge(t.Facts)
+	for _, r := range rules {
+		if r.when(t) {
+			d := r.then(t)
+			d.Rule = r.name
+			return d
+		}
+	}
+	return Decision{}
+}
+
+func repeat(*Table) Decision { return Decision{Action: Repeat} }
+
+// restOfList holds for the rest of a pass that an earlier process began: records
+// may have moved to pages that were read before.
+func restOfList(t *Table) bool {
+	return t.Resumed && !t.Last && !t.OfParents() && !t.met() && !t.Partial && !t.OfWindows()
+}
+
+// betterVerdict holds where a second reading can lead to a better verdict, and
+// something depends on it.
+func betterVerdict(t *Table) bool {
+	return !t.Last && Repeatable(t.Facts) &&
+		(t.verdict.Doubtful() || t.Missing > 0 || t.Wanted || t.Unwatched() && t.Inserted > 0)
+}
+
+func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
+
+// doubtfulRows holds the stream even if the source says that all missing rows
+// are gone: others may be missing from the table.
+func (t *Table) doubtfulRows() Decision {
+	d := t.hold(fmt.Sprintf("%s; %d rows are missing from it", Reasons(t.Facts), t.Missing))
+	if d.Action != Ask {
+		d.Held = cmp.Or(d.Held, t.doubt())
+	}
+	return d
+}
+
+// otherParents decides about rows that the requested parents no longer have, and
+// that others may have: the source is asked for each, and if that settles
+// nothing, every parent is requested.
+func (t *Table) otherParents() Decision {
+	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
+	if d.Held != "" && !t.Last && t.Parent == Proven {
+		return Decision{Action: Repeat, Parents: true}
+	}
+	return d
+}
+
+// emptyList is the end of a list that was empty twice over a table that is not:
+// only a person knows whether all is gone, or no longer shown.
+func (t *Table) emptyList() Decision {
+	if t.Confirm {
+		return Decision{Action: Remove}
+	}
+	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and %d rows are there; they were kept until --confirm-shrink", t.Missing)}
+}
+
+// hold keeps the missing rows for a reason, except those that the source says are
+// gone when it is asked for them. It is not asked for many at once: they wait
+// for a person in any case. // Invariant 12
+func (t *Table) hold(reason string) Decision {
+	switch {
+	case t.braked():
+		return Decision{Held: reason + "; they were kept"}
+	case !t.Asked && t.Askable:
+		return Decision{Action: Ask}
+	case !t.Asked || t.Answered == 0:
+		return Decision{Held: reason + "; they were kept"}
+	case t.NotFound == t.Missing:
+		return Decision{Action: Bury}
+	}
+	d := Decision{Held: fmt.Sprintf("%s; asked for %d of them, the source says that %d are gone and has the others; those were kept", reason, t.Answered, t.NotFound)}
+	if t.NotFound > 0 {
+		d.Action = Bury
+	}
+	return d
+}
+
+// Mixed reports whether the table would have rows of this pass beside others
+// which they should have replaced: a pass of one transaction is given up then.
+func Mixed(t Table, d Decision) bool {
+	return t.AtOnce && t.Missing > 0 && d.Action != Remove && !t.AppendTo && (t.Keyless || !t.Subset)
+}

@@ -1,0 +1,131 @@
+package proof
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Doubt is a rule that allows no better verdict than Most while it holds.
+type Doubt struct {
+	Name    string
+	Most    Verdict
+	lasting bool // whether it stays when the list is read again
+	holds   func(*Facts) bool
+	says    func(*Facts) string // why, for people
+}
+
+const (
+	passing = false // another reading of the list may be without it
+	lasts   = true  // another reading would have it as well
+)
+
+// doubts are all there are. To add one, add a field to [Facts], a line here, and
+// a property to the tests of this package.
+var doubts = []Doubt{
+	{"total changed", Contradicted, passing, totalChanged, func(f *Facts) string {
+		return fmt.Sprintf("the source states %d records at first and %d at the end, and %d distinct records arrived", int64(f.FirstTotal), int64(f.LastTotal), f.Listed())
+	}},
+	{"total not met", Contradicted, passing, totalNotMet, func(f *Facts) string {
+		text := fmt.Sprintf("the source states %d records, and %d distinct records arrived", int64(f.LastTotal), f.Listed())
+		if f.Gaps > 0 {
+			text += fmt.Sprintf(", %d others cannot be read", f.Gaps)
+		}
+		return text
+	}},
+
+	{"unreadable records", Unproven, lasts, func(f *Facts) bool { return f.Gaps > 0 || f.GapPages > 0 }, func(f *Facts) string {
+		if f.Gaps == 0 {
+			return "a page cannot be read: " + f.Gap
+		}
+		return fmt.Sprintf("%s cannot be read: %s", Count(f.Gaps, ""), f.Gap)
+	}},
+	{"incomplete answer", Unproven, passing, func(f *Facts) bool { return len(f.Incomplete) > 0 }, func(f *Facts) string {
+		return "the source says that its answer is incomplete: " + strings.Join(f.Incomplete, ", ")
+	}},
+	{"unexplained signal", Unproven, lasts, func(f *Facts) bool { return f.openSignal() != "" }, func(f *Facts) string {
+		return "the answer holds a sign of more records that nothing explains: " + f.openSignal()
+	}},
+	{"twin has more", Unproven, passing, func(f *Facts) bool { return f.Twin != nil && f.Twin.There > 0 }, func(f *Facts) string {
+		return fmt.Sprintf("%s has %s that this list lacks", f.Twin.Of, Count(f.Twin.There, "", f.Twin.Examples...))
+	}},
+	{"repeated records", Unproven, passing, func(f *Facts) bool { return f.Repeats() > 0 }, func(f *Facts) string {
+		return Count(f.Repeats(), "") + " came on two pages each"
+	}},
+	{"end changed", Unproven, passing, func(f *Facts) bool { return f.Shifted > 0 }, func(*Facts) string {
+		return "its end had changed when it was requested again"
+	}},
+	{"total moved", Unproven, passing, func(f *Facts) bool { return f.Moved > 0 }, func(f *Facts) string {
+		return fmt.Sprintf("the total changed %d times while the list was read", f.Moved)
+	}},
+	{"readings differ", Unproven, passing, readingsDiffer, (*Facts).compared},
+	{"unknown end", Unproven, lasts, func(f *Facts) bool { return ends[f.Rule].known == "" }, func(f *Facts) string {
+		return "the list ended by a rule that proves nothing: " + strconv.Quote(f.Rule)
+	}},
+
+	{"incremental", Consistent, passing, func(f *Facts) bool { return f.Partial }, func(*Facts) string {
+		return "an incremental reading leaves out what has not changed"
+	}},
+	{"windows", Consistent, lasts, (*Facts).OfWindows, func(f *Facts) string {
+		return fmt.Sprintf("%d windows of time were requested, and nothing is known of others", f.Windows)
+	}},
+	{"resumed", Consistent, passing, func(f *Facts) bool { return f.Resumed }, func(*Facts) string { return "begun by an earlier run" }},
+	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "nothing came, as for a user who may not read it" }},
+	{"round size", Consistent, lasts, (*Facts).Cut, func(f *Facts) string {
+		return fmt.Sprintf("it may have been cut at %d records", f.Listed())
+	}},
+	{"uneven pages", Consistent, lasts, func(f *Facts) bool { return f.Uneven > 0 && f.LastTotal < 0 }, func(f *Facts) string {
+		return fmt.Sprintf("%d pages on the way held fewer records than others", f.Uneven)
+	}},
+	{"pages not shown", Consistent, lasts, func(f *Facts) bool { return f.Unshown && !f.settled() }, func(*Facts) string {
+		return "no page but the first ever held a record, so that nothing shows how further pages are requested"
+	}},
+	{"earlier reading", Consistent, lasts, func(f *Facts) bool { return f.Earlier > 0 && f.LastTotal < 0 }, func(f *Facts) string {
+		return "an earlier reading found " + Count(f.Earlier, "other ")
+	}},
+	{"cache", Consistent, lasts, func(f *Facts) bool { return f.Stale > 0 }, func(*Facts) string { return "some pages came from a cache" }},
+}
+
+// totalChanged holds where the source states two different totals. A total that
+// changed while the list was read is wrong once at least.
+func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
+
+// totalNotMet holds where a whole pass did not find what the source states.
+func totalNotMet(f *Facts) bool {
+	if f.LastTotal < 0 || f.Resumed {
+		return false
+	}
+	if f.GapPages > 0 { // how many records those hold is not known
+		return int64(f.LastTotal) < f.Listed()
+	}
+	return int64(f.LastTotal) != f.Listed()+f.Gaps
+}
+
+// readingsDiffer holds where two whole readings found different records, and the
+// source's own statement does not settle which of them is right.
+func readingsDiffer(f *Facts) bool {
+	return f.Second == OtherRecords && !f.settled() && !oneObject(f)
+}
+
+// openSignal is the first unexplained signal that the total does not explain: a
+// list that has given as many records as it states has no more of them. A number
+// larger than that is another statement, and contradicts it.
+func (f *Facts) openSignal() string {
+	for _, s := range f.Unexplained {
+		if !f.settled() || beyond(s, f.Distinct) {
+			return s
+		}
+	}
+	return ""
+}
+
+// beyond reports whether a signal, as "/meta/remaining: 63", is an integer
+// larger than n.
+func beyond(signal string, n int64) bool {
+	at := strings.LastIndex(signal, ": ")
+	if at < 0 {
+		return false
+	}
+	value, err := strconv.ParseInt(strings.Trim(signal[at+2:], `"`), 10, 64)
+	return err == nil && value > n
+}

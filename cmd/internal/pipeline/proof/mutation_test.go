@@ -1,0 +1,199 @@
+package proof
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// verdictProperty is what must hold for the verdict on any facts. It says what a
+// rule is for, in other words than the rule.
+type verdictProperty struct {
+	name  string
+	holds func(f *Facts, v Verdict) bool
+}
+
+// clean reports whether no doubt applies.
+func clean(f *Facts) bool { return len(Doubts(*f)) == 0 }
+
+var verdictProperties = []verdictProperty{
+	{"a total that changed is contradicted", func(f *Facts, v Verdict) bool {
+		return f.FirstTotal < 0 || f.LastTotal < 0 || f.FirstTotal == f.LastTotal || v == Contradicted
+	}},
+	{"a total that is larger than what came is contradicted", func(f *Facts, v Verdict) bool {
+		return f.Resumed || f.GapPages > 0 || int64(f.LastTotal) <= f.Distinct+f.Filtered+f.Gaps || v == Contradicted
+	}},
+	{"what cannot be read is missing", func(f *Facts, v Verdict) bool { return f.Gaps+int64(f.GapPages) == 0 || v.Doubtful() }},
+	{"an incomplete answer is in doubt", func(f *Facts, v Verdict) bool { return len(f.Incomplete) == 0 || v.Doubtful() }},
+	{"a sign of more is a doubt where no total is met", func(f *Facts, v Verdict) bool {
+		return len(f.Unexplained) == 0 || f.LastTotal >= 0 || v.Doubtful()
+	}},
+	{"a number larger than the total is a doubt", func(f *Facts, v Verdict) bool {
+		return !slices.Contains(f.Unexplained, "/hits: 63") || v.Doubtful()
+	}},
+	{"a twin with more records is a doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
+	{"records on two pages are a doubt", func(f *Facts, v Verdict) bool {
+		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
+	}},
+	{"an end that changed is a doubt", func(f *Facts, v Verdict) bool { return f.Shifted == 0 || v.Doubtful() }},
+	{"a total that moved is a doubt", func(f *Facts, v Verdict) bool { return f.Moved == 0 || v.Doubtful() }},
+	{"an end of no known rule is a doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},
+	{"two different readings are a doubt", func(f *Facts, v Verdict) bool {
+		return f.Second != OtherRecords || f.LastTotal >= 0 || f.object() || v.Doubtful()
+	}},
+	{"an incremental pass proves nothing", func(f *Facts, v Verdict) bool { return !f.Partial || v != Proven }},
+	{"windows prove nothing", func(f *Facts, v Verdict) bool { return !f.OfWindows() || v != Proven }},
+	{"the rest of a pass proves nothing", func(f *Facts, v Verdict) bool { return !f.Resumed || v != Proven }},
+	{"an empty list proves nothing", func(f *Facts, v Verdict) bool {
+		return f.Distinct+f.Filtered > 0 || f.LastTotal >= 0 || f.OfParents() || f.object() || v != Proven
+	}},
+	{"a round size proves nothing", func(f *Facts, v Verdict) bool { return !f.Round || f.LastTotal >= 0 || v != Proven }},
+	{"uneven pages prove nothing", func(f *Facts, v Verdict) bool { return f.Uneven == 0 || f.LastTotal >= 0 || v != Proven }},
+	{"further pages that are not shown prove nothing", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
+	{"an earlier reading with more records is remembered", func(f *Facts, v Verdict) bool { return f.Earlier == 0 || f.LastTotal >= 0 || v != Proven }},
+	{"a cache proves nothing", func(f *Facts, v Verdict) bool { return f.Stale == 0 || v != Proven }},
+	{"a list without a key needs a second reading", func(f *Facts, v Verdict) bool {
+		return !f.Keyless || f.Pages <= 1 || f.OfParents() || f.object() || f.Second == SameRecords || f.Reread || v != Proven
+	}},
+	{"one answer does not make a list an object", func(f *Facts, v Verdict) bool {
+		return !f.object() || f.ObjectKind || f.Second == SameRecords || v != Proven
+	}},
+
+	{"an object by definition is proven", func(f *Facts, v Verdict) bool { return !f.object() || !f.ObjectKind || !clean(f) || v == Proven }},
+	{"children of a proven list are proven", func(f *Facts, v Verdict) bool {
+		return !f.OfParents() || f.Parent != Proven || f.ShortLists > 0 || f.Gone == f.Parents || f.Skipped > 0 || !clean(f) || v == Proven
+	}},
+	{"a total that is met proves", func(f *Facts, v Verdict) bool {
+		return f.Rule != "total" || f.Filtered > 0 || f.Keyless || !clean(f) || v == Proven
+	}},
+	{"a second reading that agrees proves", func(f *Facts, v Verdict) bool {
+		return f.Second != SameRecords || f.OfParents() || !clean(f) || v == Proven
+	}},
+	{"a page that came twice the same proves", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
+}
+
+// decisionProperty is the same for what becomes of the missing rows.
+type decisionProperty struct {
+	name  string
+	holds func(t *Table, v Verdict, d Decision) bool
+}
+
+// twice reports whether a second reading missed the same rows.
+func (t *Table) twice() bool {
+	return t.Second == SameRecords || t.ProvenBefore && t.MissedBefore == t.Missed
+}
+
+var decisionProperties = []decisionProperty{
+	{"a pass in doubt is held or read again", func(_ *Table, v Verdict, d Decision) bool {
+		return !v.Doubtful() || d.Held != "" || d.Action == Repeat || d.Action == Ask
+	}},
+	{"rows that are not known are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
+	{"rows that are not known are looked for again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
+	{"a table whose missing rows stay unknown is held", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || !t.Last || d.Held != "" }},
+	{"only a proven pass deletes unasked", func(t *Table, v Verdict, d Decision) bool {
+		return d.Action != Remove || v == Proven || t.Empty() && t.Second == SameRecords && t.Confirm
+	}},
+	{"missing rows are held, deleted, or looked for", func(t *Table, _ Verdict, d Decision) bool {
+		return t.Missing == 0 || d.Action != Keep || d.Held != ""
+	}},
+	{"nothing is deleted where nothing is missing", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
+	{"several pages need a second reading", func(t *Table, _ Verdict, d Decision) bool {
+		return d.Action != Remove || t.Pages <= 1 || t.OfParents() || t.twice()
+	}},
+	{"an object needs a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
+	{"a shrinking table waits for a person", func(t *Table, _ Verdict, d Decision) bool {
+		return t.Missing < 20 || t.Keyless || d.Action != Remove || t.Confirm
+	}},
+	{"an empty list waits for a person", func(t *Table, _ Verdict, d Decision) bool {
+		return t.Distinct > 0 || t.Skipped > 0 || d.Action != Remove || t.Confirm
+	}},
+	{"an empty list that came twice can be confirmed", func(t *Table, v Verdict, d Decision) bool {
+		return v != Consistent || !t.Empty() || t.Second != SameRecords || t.Missing == 0 || !t.Swept || t.Skipped > 0 || d.Action == Repeat || d.Confirm || t.Confirm
+	}},
+	{"rejected records are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Rejected == 0 || t.Sorted || d.Action != Remove }},
+	{"rows of other parents stay", func(t *Table, _ Verdict, d Decision) bool { return t.Elsewhere == 0 || d.Action != Remove }},
+	{"the rest of a list is followed by a whole reading", func(t *Table, _ Verdict, d Decision) bool {
+		return !t.Resumed || t.Last || t.OfParents() || t.OfWindows() || t.Partial || t.met() || d.Action == Repeat
+	}},
+	{"children get the proof that a second reading can give", func(t *Table, v Verdict, d Decision) bool {
+		return !t.Wanted || t.Last || v == Proven || !Repeatable(t.Facts) || d.Action == Repeat
+	}},
+	{"the source is asked for what is missing from a pass in doubt", func(t *Table, v Verdict, d Decision) bool {
+		return !v.Doubtful() || !t.Last || !t.Swept || t.Missing != 1 || !t.Askable || t.Asked || t.braked() || d.Action == Ask
+	}},
+	{"a proven pass without a witness is read again", func(t *Table, v Verdict, d Decision) bool {
+		return v != Proven || t.Missing == 0 || t.Last || t.Pages <= 1 || t.OfParents() || t.Rejected > 0 || t.Skipped > 0 || t.twice() || d.Action == Repeat
+	}},
+	{"a pass in doubt deletes nothing that the source has not confirmed", func(t *Table, v Verdict, d Decision) bool {
+		return !v.Doubtful() || d.Action != Remove && (d.Action != Bury || t.NotFound > 0)
+	}},
+}
+
+// withDoubts calls each with every combination of the observations, as it is and
+// with each doubt in turn, until each returns false.
+func withDoubts(each func(*Table) bool) {
+	done := false
+	enumerate(func(t Table) {
+		if done || !each(&t) {
+			done = true
+			return
+		}
+		for _, worse := range worsen {
+			x := t
+			if worse(&x); !each(&x) {
+				done = true
+				return
+			}
+		}
+	})
+}
+
+// broken is the first property that some facts break under these rules; "" for
+// none.
+func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
+	verdicts := verdictProperties
+	if rules != nil {
+		verdicts = nil
+	}
+	withDoubts(func(t *Table) bool {
+		v := judge(&t.Facts, witnesses, doubts)
+		for _, p := range verdicts {
+			if !p.holds(&t.Facts, v) {
+				name = p.name
+				return false
+			}
+		}
+		if rules == nil {
+			return true
+		}
+		d := decide(t, rules)
+		for _, p := range decisionProperties {
+			if !p.holds(t, v, d) {
+				name = p.name
+				return false
+			}
+		}
+		return true
+	})
+	return name
+}
+
+// Every property holds, whatever the facts. // Invariant 12
+func TestProperties(t *testing.T) {
+	require.Empty(t, broken(witnesses, doubts, nil))
+	require.Empty(t, broken(witnesses, doubts, rules))
+}
+
+// Each rule is needed: without it, some property breaks.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	for i, w := range witnesses {
+		require.NotEmpty(t, broken(slices.Delete(slices.Clone(witnesses), i, i+1), doubts, nil), "witness %q", w.Name)
+	}
+	for i, d := range doubts {
+		require.NotEmpty(t, broken(witnesses, slices.Delete(slices.Clone(doubts), i, i+1), nil), "doubt %q", d.Name)
+	}
+	for i, r := range rules {
+		require.NotEmpty(t, broken(witnesses, doubts, slices.Delete(slices.Clone(rules), i, i+1)), "rule %q", r.name)
+	}
+}

@@ -1,0 +1,93 @@
+package proof
+
+// Table is what is known about the rows of a table when a pass over its stream
+// has ended. Each field says who observes it.
+type Table struct {
+	Facts
+
+	Swept    bool  // the destination: it knows which rows the pass did not carry
+	Missing  int64 // the destination: live rows that the pass did not carry, without those whose records were rejected
+	Alive    int64 // the destination: live rows before any is marked as deleted
+	Inserted int64 // the destination: rows that the pass added
+	Missed   int64 // the destination: Missing, with those whose records were rejected
+
+	Rejected  int64 // the transformer: records of the pass that no table could take
+	Sorted    bool  // the pipeline: it knows for each missing row whether its record was rejected
+	Elsewhere int64 // the pipeline: of the missing rows, those that a parent may have which was not requested
+
+	ProvenBefore bool  // the pipeline: a reading before this one, in the same run, was proven by itself
+	MissedBefore int64 // the destination: what that reading missed
+
+	Askable  bool  // the catalogue: single records can be requested
+	Asked    bool  // the pipeline: it has requested the missing records one by one
+	Answered int64 // the source: of those, the records that it gave an answer about
+	NotFound int64 // the source: of those, the records that it says are gone
+
+	AtOnce   bool // the pipeline: the pass is one transaction
+	AppendTo bool // the configuration: mode append, where no row is ever missing
+	Subset   bool // the configuration: the list shows some of its records by design
+	Wanted   bool // the pipeline: streams below this one need its proof
+	Last     bool // the pipeline: the run makes no further pass
+	Confirm  bool // the user: --confirm-shrink
+
+	verdict Verdict // this package: on Facts
+}
+
+// Above both of these a pass may not delete unless a person confirms it.
+const (
+	BrakeRows  = 100
+	BrakeShare = 10 // per cent of the table
+)
+
+// A table of so many rows may not lose half of them unless a person confirms it.
+const brakeHalf = 10
+
+// braked reports whether the table would shrink suspiciously. Without a key a
+// changed row is a missing one and a new one, so there the net loss counts.
+func (t *Table) braked() bool {
+	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
+		return true
+	}
+	loss, rows := t.Missing, t.Alive
+	if t.Keyless {
+		loss, rows = loss-t.Inserted, rows-t.Inserted
+	}
+	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
+}
+
+// witnessed reports whether something else than the pass itself says that the
+// missing rows are gone. One wrong answer can make a list short. A total that
+// the source states says so for a list of one page. On several pages, a record
+// that is deleted from a page that was read moves the next one up to it, and one
+// that is created meanwhile makes the total good again: there a second reading must
+// have missed as much. Below parents, their own list is the witness.
+func (t *Table) witnessed() bool {
+	switch {
+	case readTwice(&t.Facts), t.OfParents():
+		return true
+	case t.Pages <= 1 && !t.OfParents() && (statedTotal(&t.Facts) || sentTwice(&t.Facts)):
+		return true
+	}
+	return t.ProvenBefore && t.MissedBefore == t.Missed
+}
+
+// met reports whether a resumed pass has led to as many rows as the source
+// states, at first and at the end, and to no others.
+func (t *Table) met() bool {
+	total := t.LastTotal
+	return total >= 0 && total == t.FirstTotal && int64(total) == t.Alive && t.Missing == 0
+}
+
+// Repeatable reports whether another reading can lead to a better verdict.
+func Repeatable(f Facts) bool {
+	if f.OfParents() || f.OfWindows() {
+		return false
+	}
+	best := Proven
+	for _, d := range doubts {
+		if d.lasting && d.Most.Worse(best) && d.holds(&f) {
+			best = d.Most
+		}
+	}
+	return Judge(f).Worse(best)
+}

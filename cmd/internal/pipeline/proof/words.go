@@ -1,0 +1,93 @@
+package proof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// lacks are the witnesses that a consistent pass lacks.
+func (f *Facts) lacks() []string {
+	var words []string
+	switch {
+	case f.Partial:
+	case f.OfWindows():
+		words = f.shortLists("of them")
+	case f.OfParents():
+		words = f.lacksOfParents()
+	default:
+		switch {
+		case f.LastTotal < 0:
+			words = append(words, "no total")
+		case f.Filtered > 0:
+			words = append(words, "the filter left out records that cannot be told apart")
+		case f.Keyless:
+			words = append(words, "no key to tell the records of the total apart")
+		}
+		words = append(words, ends[f.Rule].words)
+	}
+	words = append(words, f.against(Consistent)...)
+	if compared := f.compared(); compared != "" && !f.Partial && !f.OfParents() && !f.OfWindows() && !f.Resumed {
+		words = append(words, compared)
+	}
+	return words
+}
+
+func (f *Facts) lacksOfParents() []string {
+	var words []string
+	switch {
+	case f.Gone == f.Parents && f.Parents > 0:
+		words = append(words, fmt.Sprintf("all of %d parents are gone", f.Parents))
+	case f.Parent == "":
+		words = append(words, "nothing is known of the list of parents")
+	case f.Parent != Proven:
+		words = append(words, fmt.Sprintf("the list of parents is only %s", f.Parent))
+	case f.Skipped > 0 && !f.OnePerItem:
+		words = append(words, fmt.Sprintf("%d parents were not requested, as nothing about them has changed", f.Skipped))
+	}
+	return append(words, f.shortLists("parents")...)
+}
+
+func (f *Facts) shortLists(of string) []string {
+	if f.ShortLists == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the lists of %d %s may have been cut", f.ShortLists, of)}
+}
+
+// compared says how often the list was read, and what came of it.
+func (f *Facts) compared() string {
+	switch {
+	case f.Second == "" && f.Reread:
+		return "read twice alike"
+	case f.Second == "":
+		return "read once"
+	case f.Second == SameRecords:
+		return "a second reading found the same"
+	case f.Others == nil:
+		return "a second reading found different records"
+	}
+	switch here, there := f.Others.Here, f.Others.There; {
+	case there == 0:
+		return "a second reading found " + Count(here, "other ")
+	case here == 0:
+		return "a second reading lacked " + Count(there, "", f.Others.Examples...) + " of the first"
+	default:
+		return fmt.Sprintf("a second reading found %s and lacked %d of the first", Count(here, "other "), there)
+	}
+}
+
+// Count is a number of records in words, with examples of their keys.
+func Count(n int64, other string, examples ...string) string {
+	text := fmt.Sprintf("%d %srecords", n, other)
+	if n == 1 {
+		text = "1 " + other + "record"
+	}
+	if len(examples) > 0 {
+		text += " (" + strings.Join(examples, ", ")
+		if int64(len(examples)) < n {
+			text += ", …"
+		}
+		text += ")"
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/extract"
+)
+
+// Verdict says how far the completeness of a pass is established.
+type Verdict = proof.Verdict
+
+// The verdicts, best first. A report gives the reasons beside each.
+const (
+	Proven       = proof.Proven
+	Consistent   = proof.Consistent
+	Unproven     = proof.Unproven
+	Contradicted = proof.Contradicted
+)
+
+// reading is one pass over a stream that has ended, as the passes after it in
+// the same run compare with it.
+type reading struct {
+	facts  proof.Facts
+	digest digest
+	missed int64 // live rows of the table that the pass did not carry
+}
+
+// factsOf are the facts about a pass that the extractor has observed.
+func factsOf(end *extract.End) proof.Facts {
+	f := proof.Facts{
+		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
+		Reread: end.Reread, Round: end.Round, Counted: end.Counted, Unshown: end.Unshown, Partial: end.Partial,
+		Windows: end.Windows, ShortLists: end.Short, Recent: end.Recent, Edge: !end.Before.IsZero(),
+		Unexplained: end.Unexplained, Incomplete: end.Incomplete,
+		Moved: end.Drift.Moved, Shifted: end.Drift.Shifted, Overlap: end.Drift.Overlap,
+		Doubled: end.Drift.Doubled, Uneven: end.Drift.Uneven, Stale: end.Drift.Stale,
+		Resumed: end.Resumed, Parents: end.Parents, Skipped: end.Skipped, Gone: end.Gone,
+	}
+	for i, g := range end.Gaps {
+		if f.Gaps += g.Rows; i == 0 {
+			f.Gap = g.String()
+		}
+	}
+	return f
+}
+
+// facts are what is known of p in one destination, before it is compared with
+// other readings.
+func (p *pass) facts(g *group, c Counts, k *sink) proof.Facts {
+	f := factsOf(g.end)
+	f.ObjectKind = single(p.stream)
+	f.Resumed, f.Keyless = p.resumes, !p.keyed()
+	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
+	f.Written, f.Filtered, f.Longest = c.Written, g.total.filtered, k.most
+	f.Mingled = p.aside() && p.resumes
+	f.Parent, f.OnePerItem = p.proofOf(k.dest.Name, p.stream.Parent), single(p.stream)
+	return f
+}
+
+// comparable reports whether a reading found all that its list had, so that it
+// can be held against another one.
+func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
+
+// compare adds to the facts of r how the readings before it, in the same run,
+// differ.
+func (r *reading) compare(h *hasher, before *reading, all []*digest) {
+	f := &r.facts
+	for _, d := range all {
+		f.Earlier = max(f.Earlier, h.minus(&r.digest, d).there)
+	}
+	if before == nil || !comparable(f) || !comparable(&before.facts) {
+		return
+	}
+	if f.Second = proof.SameRecords; r.digest != before.digest {
+		d := h.minus(&r.digest, &before.digest)
+		f.Second, f.Others = proof.OtherRecords, &proof.Difference{Here: d.here, There: d.there, Examples: d.examples}
+	}
+}
+
+// since is nil for a pass that leaves nothing out by its time.
+func since(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
