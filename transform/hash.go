@@ -8,11 +8,14 @@ import "math/bits"
 // keeps inside a string's reference.
 type sum struct{ added, mixed uint64 }
 
-const hashSize = 12
+const (
+	hashSize = 12
+	mixing   = 0x9e3779b97f4a7c15
+)
 
 func (s *sum) add(h uint64) {
 	s.added += h
-	s.mixed ^= bits.RotateLeft64(h, 29) * 0x9e3779b97f4a7c15
+	s.mixed ^= bits.RotateLeft64(h, 29) * mixing
 }
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

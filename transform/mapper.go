@@ -42,15 +42,17 @@ type Mapper struct {
 	fixed   constants
 	layout  int // changes whenever a table gains a column or a type grows
 
-	raw     []byte // the pages of the batch, each with padding behind it
-	pages   []span
-	last    flushed
-	sum     sum      // of the record being read
-	cuts    []cut    // of the member being read
-	left    []byte   // of a member that was cut
-	opaqued *field   // whose value was stored as JSON text last
-	inner   redactor // of what is in JSON text
-	patched []byte   // JSON text of the record as the redactor has left it
+	raw         []byte // the pages of the batch, each with padding behind it
+	pages       []span
+	last        flushed
+	sum         sum      // of the record being read
+	contextHash uint64   // the part of its contextHash in sum; 0 for none
+	clashes     *clashes // nil: records of one key are not compared
+	cuts        []cut    // of the member being read
+	left        []byte   // of a member that was cut
+	opaqued     *field   // whose value was stored as JSON text last
+	inner       redactor // of what is in JSON text
+	patched     []byte   // JSON text of the record as the redactor has left it
 
 	changes []change
 	stale   bool // some type grew: what is buffered has to be read again
@@ -209,6 +211,7 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	}
 	m.last = flushed{raw: m.raw, pages: append(m.last.pages[:0], m.pages...), first: m.fetched0}
 	m.fetched0, m.refused0 = m.fetched, m.refused
+	m.clashes.flush()
 	m.clear()
 	m.pages = m.pages[:0]
 	m.raw = m.raw[:0]
@@ -227,6 +230,7 @@ func (m *Mapper) clear() {
 	m.own.clear()
 	m.rejects = nil
 	m.fetched, m.refused = m.fetched0, m.refused0
+	m.clashes.undo()
 }
 
 // Close gives back what is buffered and was not flushed.

@@ -41,6 +41,7 @@ type field struct {
 	special bool // volatile, or with a ruling
 
 	volatile bool
+	context  bool    // what the record is told of where it was found
 	ruling   *ruling // nil: loaded as it is
 	inside   *place  // of its JSON text
 
@@ -98,7 +99,11 @@ func (m *Mapper) members(o *object, i, row int) (end int) {
 		}
 		if o.root {
 			if len(m.cuts) == 0 {
-				m.sum.add(xxh3.Hash(b[begin:i]))
+				h := xxh3.Hash(b[begin:i])
+				m.sum.add(h)
+				if f.context {
+					m.contextHash = h
+				}
 			} else {
 				m.pieces(begin, i)
 			}
@@ -157,6 +162,7 @@ func (m *Mapper) learn(o *object, name string) *field {
 	f := &field{name: name, owner: o, next: o.first.next}
 	f.expect(name)
 	f.volatile = o.root && m.volatile[name]
+	f.context = o.root && name == contextName
 	pointer := o.pointer + "/" + escapePointer(name)
 	f.ruling = m.rulings.at(o.table.path + pointer)
 	f.special = f.volatile || f.ruling != nil

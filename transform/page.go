@@ -18,6 +18,7 @@ func (e *SyntaxError) Error() string {
 func (m *Mapper) page(begin, end int) error {
 	b := m.raw
 	first := m.fetched
+	m.clashes.begin(first)
 	broken := func(i int, reason string) error {
 		if i >= end {
 			i, reason = end, "unexpected end"
@@ -71,6 +72,9 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	if end > 0 && !m.hasKey(row) {
 		end = refuseKey
 	}
+	if end > 0 && m.clashing(begin, end, row) {
+		end = refuseClash
+	}
 	if end > 0 {
 		m.own.append(row, m.fetched, &m.sum)
 		m.root.rows++
@@ -98,7 +102,7 @@ func (m *Mapper) weigh(begin int, long bool) int {
 
 // fill reads the record at i into row.
 func (m *Mapper) fill(i, row int) (end int) {
-	m.sum, m.cuts, m.patched = sum{}, m.cuts[:0], m.patched[:0]
+	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
 	switch m.raw[i] {
 	case '{':
 		return m.members(m.root.object, i+1, row)

@@ -40,6 +40,7 @@ var reasons = map[int]string{
 	refuseDepth:     fmt.Sprintf("nested more than %d levels deep", maxLevels),
 	refuseSize:      fmt.Sprintf("longer than %d MiB", maxRecord>>20),
 	refuseKey:       "no value in a key column",
+	refuseClash:     "another record of the same reading has the same key and other content",
 	refuseSyntax:    "not understood",
 	refuseNull:      "null in place of a record",
 }

@@ -20,6 +20,7 @@ const (
 	refuseDepth                 // nested deeper than maxLevels
 	refuseSize                  // longer than maxRecord
 	refuseKey                   // no value in a key column
+	refuseClash                 // the key of another record, and other content
 	refuseNull                  // null in place of a record
 )
 

@@ -1,0 +1,102 @@
+package transform
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// compared maps pages, and returns what was flushed after each, the judge
+// rejecting what reject says.
+func compared(t *testing.T, s schemas.Stream, reject func(Clash) bool, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
+	t.Helper()
+	m := NewMapper(s, Stamp{Run: "r"}, nil)
+	defer m.Close()
+	m.CompareKeys(reject)
+	out := func() {
+		batches, some := m.Flush()
+		rejects = append(rejects, some...)
+		for _, b := range batches {
+			if b.Table.Name == s.Table.Name {
+				at := b.Batch.Schema().FieldIndices(s.Table.Key[0])[0]
+				for i := range int(b.Batch.NumRows()) {
+					ids += " " + b.Batch.Column(at).ValueStr(i)
+				}
+			}
+			b.Batch.Release()
+		}
+	}
+	for _, p := range pages {
+		require.NoError(t, m.Append([]byte(p)))
+		if flush {
+			out()
+		}
+	}
+	out()
+	require.Equal(t, m.Rejected(), m.Repeats().Rejected)
+	return strings.TrimSpace(ids), rejects, m.Repeats()
+}
+
+func TestRecordsOfOneKeyAreCompared(t *testing.T) {
+	all := func(Clash) bool { return true }
+	none := func(Clash) bool { return false }
+	samePage := func(c Clash) bool { return c.SamePage }
+	for _, tt := range []struct {
+		name   string
+		reject func(Clash) bool
+		pages  []string
+		ids    string
+		want   Repeats
+	}{
+		{"no key twice", all, []string{`[{"id":1},{"id":2}]`, `[{"id":3}]`}, "1 2 3", Repeats{}},
+		{"the same record twice", all, []string{`[{"id":1,"a":2},{"a":2,"id":1}]`, `[{"id":1,"a":2}]`}, "1 1 1", Repeats{Same: 2}},
+		{"other content on one page", all, []string{`[{"id":1,"a":2},{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
+		{"other content on two pages", all, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
+		{"the judge lets pass", none, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Accepted: 1}},
+		{"pages are told apart", samePage, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3},{"id":4},{"id":4,"a":1}]`}, "1 1 4", Repeats{Accepted: 1, Rejected: 1}},
+		{"a volatile field", all, []string{`[{"id":1,"seen":2},{"id":1,"seen":3}]`}, "1 1", Repeats{Same: 1}},
+		{"another context", all, []string{`[{"id":1,"a":2,"_context":{"p":1}},{"id":1,"a":2,"_context":{"p":2}}]`}, "1 1", Repeats{Same: 1}},
+		{"another context and content", all, []string{`[{"id":1,"a":2,"_context":{"p":1}},{"id":1,"a":3,"_context":{"p":2}}]`}, "1", Repeats{Rejected: 1}},
+		{"a number and its text", all, []string{`[{"id":1,"a":1}]`, `[{"id":"x"},{"id":"1","a":2}]`}, "1 x", Repeats{Rejected: 1}},
+		{"a page that is read again", all, []string{`[{"id":1,"a":1},{"id":1,"a":2}]`, `[{"id":2,"a":"text"},{"id":2,"a":"other"}]`}, "1 2", Repeats{Rejected: 2}},
+	} {
+		for _, flush := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/flush=%t", tt.name, flush), func(t *testing.T) {
+				s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}, Volatile: []string{"seen"}}
+				ids, rejects, r := compared(t, s, tt.reject, flush, tt.pages...)
+				require.Equal(t, tt.ids, ids)
+				require.Equal(t, tt.want, r)
+				require.Len(t, rejects, int(tt.want.Rejected))
+				for _, j := range rejects {
+					require.True(t, j.Record)
+					require.True(t, Whole(j.Reason))
+					require.NotEmpty(t, j.Raw)
+				}
+			})
+		}
+	}
+}
+
+// Keys are remembered in bounded memory, and what is not is told. // Invariant 6
+func TestKeyTableIsBounded(t *testing.T) {
+	var table keyTable
+	for i := range uint64(keySlotsMost / 2) {
+		_, known := table.put(i*0x9e3779b97f4a7c15, keyEntry{content: uint32(i)})
+		require.False(t, known)
+	}
+	require.False(t, table.lossy)
+	for i := range uint64(keySlotsMost / 2) {
+		e, known := table.put(i*0x9e3779b97f4a7c15, keyEntry{})
+		require.True(t, known)
+		require.Equal(t, uint32(i), e.content)
+	}
+	for i := range uint64(2 * keySlotsMost) {
+		table.put(i*0x9e3779b97f4a7c15, keyEntry{content: uint32(i)})
+	}
+	require.True(t, table.lossy)
+	require.Len(t, table.hashes, keySlotsMost)
+}
