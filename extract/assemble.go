@@ -193,7 +193,8 @@ func (a *assembler) keyText(d *doc, r value) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// content is the hash of a whole record without what changes by being read,
+// content is the hash of a whole record without its context and what changes by
+// being read,
 // independent of the order of its members.
 func (a *assembler) content(d *doc, r value) uint64 {
 	if !d.isObject(r) {
@@ -201,7 +202,7 @@ func (a *assembler) content(d *doc, r value) uint64 {
 	}
 	var h uint64
 	for name, v := range d.members(r) {
-		if !slices.Contains(a.stream.Volatile, string(name)) {
+		if string(name) != contextKey && !slices.Contains(a.stream.Volatile, string(name)) {
 			h += maphash.Bytes(a.seed, name) * (maphash.Bytes(a.seed, d.raw(v)) | 1)
 		}
 	}

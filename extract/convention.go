@@ -67,6 +67,9 @@ type Convention struct {
 	Filter *Filter           `json:"filter,omitempty"` // nil where none has proven itself
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
 
+	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
+	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records had
+
 	Facts []Fact `json:"facts"`
 }
 
@@ -114,13 +117,14 @@ func (c Convention) About(s schemas.Stream) Convention {
 // Apply fills in what s leaves open, and what is but the catalogue's hint. What
 // a person or a description states stands.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
+	s = c.Drop(s)
 	if c.Located && s.Stated["records"] == "" {
 		others := slices.DeleteFunc(slices.Clone(s.Records), func(p string) bool { return p == c.Records })
 		s.Records = append([]string{c.Records}, others...)
 		s.Settled = true
 	}
 	s.Context = cmp.Or(s.Context, c.Context)
-	if len(s.Key) == 0 {
+	if len(s.Key) == 0 || c.Refuted(s.Key) && s.Stated["key"] == "" {
 		s.Key = slices.Clone(c.Key)
 	}
 	s.Pagination = c.paging(s)
@@ -128,6 +132,28 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Incremental = c.incremental(s.Incremental)
 	}
 	return s
+}
+
+// Refuted reports whether two different records were found to have one key.
+func (c Convention) Refuted(key []string) bool {
+	return slices.ContainsFunc(c.RefutedKeys, func(k []string) bool { return slices.Equal(k, key) })
+}
+
+// Hypotheses is what of c holds whichever way the pages and records are found.
+func (c Convention) Hypotheses() Convention {
+	if len(c.Dropped)+len(c.RefutedKeys) == 0 {
+		return Convention{}
+	}
+	h := Convention{Of: c.Of, LearnedAt: c.LearnedAt, Dropped: c.Dropped, RefutedKeys: c.RefutedKeys}
+	for _, f := range c.Facts {
+		if f.About == FactKey && len(c.RefutedKeys) > 0 || slices.Contains(c.Dropped, f.About) {
+			h.Facts = append(h.Facts, f)
+		}
+	}
+	if len(c.RefutedKeys) > 0 {
+		h.Key = c.Key
+	}
+	return h
 }
 
 // incremental is how what has changed is asked for, as far as the probes have

@@ -39,7 +39,9 @@ type fan struct {
 	fed     []schemas.Param // those that get a tuple's values
 	windows *windows        // what is over, where it is that; else nil
 	habits  habits
-	done    uint64 // fingerprint of the tuples that are done
+	done    uint64        // fingerprint of the tuples that are done
+	list    *ParentList   // of the parents; nil where their own pass gave them
+	test    parameterTest // whether the source reads the parameters
 
 	records  []byte // gathered, for the page to come
 	size     int64  // of the files among them
@@ -48,6 +50,7 @@ type fan struct {
 	parents  []Parent
 	current  Parent // the one being read
 	answered bool   // some parent was
+	refusal  error  // of the last parent that could not be read
 	requests int
 	bytes    int64
 }
@@ -65,7 +68,14 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 			yield(Page{}, fmt.Errorf("stream %s: %w", p.s.Name, err))
 			return
 		}
-		fan := &fan{pass: p, over: spool, fed: fedOf(p.s), done: fnvBasis}
+		over := newNeeded(p.s, spool)
+		if spool.count() > 0 && over.none() {
+			if err := p.valueless(ctx); err != nil {
+				yield(Page{}, err)
+				return
+			}
+		}
+		fan := &fan{pass: p, over: over, fed: fedOf(p.s), done: fnvBasis, list: f.own()}
 		fan.goOn(ctx, yield)
 	}
 }
@@ -76,6 +86,7 @@ func (f *fan) goOn(ctx context.Context, yield func(Page, error) bool) {
 		yield(Page{}, err)
 		return
 	}
+	f.test.over = !f.testable()
 	if more, err := f.run(ctx, yield); err != nil && more {
 		yield(Page{}, err)
 	}
@@ -217,9 +228,6 @@ func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yie
 	f.mark.Parents++
 	if f.windows != nil {
 		f.mark.Frame.note(f.current.Records)
-		if err := f.windows.heard(f.current.Records); err != nil {
-			return true, err
-		}
 		return yield(f.page(nil), nil), nil
 	}
 	f.parents = append(f.parents, f.current)
@@ -242,15 +250,23 @@ func (f *fan) without(t candidate, err error, begun bool) error {
 		return err
 	case gone(err) && !begun:
 		f.mark.Gone++
-	case !alone(f.s, fault) || len(f.mark.Gaps) >= maxGaps || !f.answered && len(f.mark.Gaps) >= allGone:
+	case !oneParent(f.s, fault) || len(f.mark.Gaps) >= maxGaps || !f.answered && len(f.mark.Gaps) >= allGone:
 		return err
 	default:
+		f.refusal = err
 		g := Gap{At: parentAt + t.line, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
 		f.gaps, f.mark.Gaps = append(f.gaps, g), append(f.mark.Gaps, g)
 	}
 	f.current.Sure = false
 	f.requests += requestsOf(err)
 	return nil
+}
+
+// oneParent reports whether an error about one parent says nothing of the others:
+// the server's code stumbles over its records, or refuses its value, or the value
+// cannot stand in a path. // Invariant 9
+func oneParent(s schemas.Stream, e *wire.Error) bool {
+	return alone(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
 // parentAt begins the place of a gap that is a parent.
@@ -270,6 +286,11 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 		l.requests, l.bytes = 0, 0
 		if err != nil {
 			return true, err
+		}
+		if l.pages == 1 {
+			if err := f.hears(ctx, l, line, &st.batch); err != nil {
+				return true, err
+			}
 		}
 		f.mark.Pages++
 		f.current.Records += int64(st.batch.n)
@@ -347,12 +368,16 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
 		}
 	}
+	if n := len(f.mark.Gaps); n > 0 && n+f.mark.Gone == asked && !f.answered && f.refusal != nil {
+		return true, f.refusal // of no parent is there an answer: it is the endpoint
+	}
 	if f.windows != nil {
 		return yield(f.page(f.windows.end(f)), nil), nil
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
 		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.mark.Gaps, Note: f.note,
+		ParentList: f.list,
 	}), nil), nil
 }
 

@@ -46,6 +46,7 @@ type feed struct {
 	filling map[string]*spool
 	ready   map[string]*spool // of the last whole reading; nil before the first
 	err     error             // of the last reading, while none is ready
+	list    *ParentList       // of the last whole reading, where it was made for the children alone
 	old     []*spool          // of readings before; children may still be at them
 }
 
@@ -122,7 +123,7 @@ func (f *feed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bo
 	}
 	return func(yield func(Page, error) bool) {
 		err := errLeft // of a reader that panics, too: who waits is let go. Invariant 15
-		defer func() { f.finish(ctx, err) }()
+		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
 }
@@ -193,7 +194,7 @@ func (f *feed) fill() {
 
 // finish ends a reading. One that was broken off without a fault of the source
 // leaves the feed to whoever needs it next.
-func (f *feed) finish(ctx context.Context, err error) {
+func (f *feed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {
 			err = s.seal()
@@ -203,7 +204,7 @@ func (f *feed) finish(ctx context.Context, err error) {
 	defer f.mu.Unlock()
 	spent := f.filling
 	if err == nil {
-		spent, f.ready = f.ready, f.filling
+		spent, f.ready, f.list = f.ready, f.filling, list
 	} else if f.ready == nil && ctx.Err() == nil && !errors.Is(err, errLeft) {
 		f.err = err
 	}
@@ -267,27 +268,98 @@ func (f *feed) spool(ctx context.Context, s schemas.Stream) (*spool, error) {
 	}
 }
 
+// own is how the list was read for the children alone, nil where the parent's own
+// pass gave the parents.
+func (f *feed) own() *ParentList {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.list
+}
+
 // read reads the parent's list for the children alone: as it is known to answer,
-// or, if it does not answer so any more, as if nothing were known.
+// or, if it does not answer so any more, as if nothing were known. A list that
+// states no total is read a second time, as its own pass would: only that shows
+// whether it came whole.
 func (f *feed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
 	err := errLeft // see tap
-	defer func() { f.finish(ctx, err) }()
-	err = f.through(ctx, f.c.settled(f.parent))
+	var list *ParentList
+	defer func() { f.finish(ctx, err, list) }()
+	s := f.c.settled(f.parent)
+	first, err := f.through(ctx, s)
 	if errors.Is(err, ErrShape) {
-		f.mu.Lock()
-		f.fill()
-		f.mu.Unlock()
-		err = f.through(ctx, f.parent)
+		s = f.parent
+		f.refill()
+		first, err = f.through(ctx, s)
+	}
+	if err != nil {
+		return
+	}
+	list = &first.ParentList
+	if e := first.End; e.LastTotal >= 0 || e.Reread || e.Rule == RuleSingle || s.Parent != "" {
+		return
+	}
+	f.refill()
+	second, err := f.through(ctx, s)
+	if err == nil {
+		again := second.records == first.records
+		list = &second.ParentList
+		list.Again = again
 	}
 }
 
+// refill begins the filling anew.
+func (f *feed) refill() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fill()
+}
+
+// parentReading is a reading of the parent, and which records it found.
+type parentReading struct {
+	ParentList
+	seen    map[uint64]bool // hashes of keys
+	records answerPrint
+}
+
 // through reads all of s, which is the parent.
-func (f *feed) through(ctx context.Context, s schemas.Stream) error {
+func (f *feed) through(ctx context.Context, s schemas.Stream) (*parentReading, error) {
 	p := &pass{c: f.c, s: s, mark: newMark(s)}
-	return f.drain(p.pages(ctx), func(Page, error) bool { return true })
+	r := &parentReading{seen: map[uint64]bool{}}
+	asm := assembler{stream: s, seed: f.c.seed}
+	err := f.drain(p.pages(ctx), func(page Page, err error) bool {
+		if err == nil {
+			r.add(f.c, &asm, page)
+		}
+		return true
+	})
+	return r, err
+}
+
+// add counts the records of a page.
+func (r *parentReading) add(c *Client, asm *assembler, page Page) {
+	d := c.docs.Get().(*doc)
+	defer c.docs.Put(d)
+	if d.scan(page.Records) != nil {
+		return // the feed has read it, and reports the error
+	}
+	for e := range d.elements(d.root()) {
+		h, ok := asm.key(d, e)
+		if !ok {
+			h = asm.content(d, e)
+		}
+		if r.Records++; r.seen[h] {
+			r.Repeats++
+		}
+		r.seen[h] = true
+		r.records.records++
+		r.records.sum += scatter(h)
+	}
+	if page.End != nil {
+		r.End = *page.End
+	}
 }
 
 // close removes what was kept.

@@ -11,9 +11,14 @@ import (
 // identifiers are the fields that are made to tell records apart.
 var identifiers = []string{"id", "_id", "Id", "ID", "uuid", "guid", "gid", "uid", "key", "code", "slug", "sku", "number", "name", "url"}
 
-// aMany is how many records a field must be different in that is not made for
-// it, before that is taken for more than chance.
-const aMany = 10
+// How many records must differ in a field, or in a pair of references, before it is
+// taken for the key. An id is one by its name. Few records hardly refute a code,
+// and fewer still a name: two shops of one name come late in a list. Whatever is
+// taken, each pass goes on comparing records of one key.
+const (
+	aMany    = 10
+	manyMore = 50 // for what people call things by
+)
 
 // keyOf finds the fields that tell the rows apart: present in all of them, never
 // null, no value twice. Fields come first that are made for it; two together only
@@ -26,14 +31,14 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 		need := 1
 		if !strings.HasSuffix(strings.ToLower(name), "id") && name != containerKey {
 			need = aMany
-			if slices.Contains(identifiers, name) {
-				need = 2
+			if name == "name" || name == "url" {
+				need = manyMore
 			}
 		}
 		if why := distinct(rows, name); why != "" {
 			refuted = append(refuted, name+": "+why)
 		} else if len(rows) < need {
-			refuted = append(refuted, fmt.Sprintf("%s: different in all records, but they are only %d", name, len(rows)))
+			refuted = append(refuted, fmt.Sprintf("%s: different in all of %d records, which are too few to refute it", name, len(rows)))
 		} else {
 			return []string{name}, refuted
 		}
@@ -95,7 +100,7 @@ func distinct(rows []row, names ...string) string {
 	return ""
 }
 
-// pairOf is the one pair of references that tells enough rows apart; nil where
+// pairOf is the one pair of references that tells aMany rows apart; nil where
 // there is none or more than one.
 func pairOf(rows []row) []string {
 	if len(rows) < aMany {

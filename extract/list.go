@@ -57,7 +57,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 	}
 	return &listing{
 		c: c, s: s, params: params, habits: h,
-		asm:        assembler{stream: s, params: contextMembers(params), seed: c.seed},
+		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
 		pager:      pager{hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),

@@ -102,7 +102,10 @@ func TestNegotiateKey(t *testing.T) {
 		"ID beside id":            {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"ID":%d}`, i/2, i) }, 4), nil},
 		"a pair":                  {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
 		"a pair by chance":        {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
-		"a name among many":       {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), []string{"name"}},
+		"a name among few":        {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), nil},
+		"a name among many":       {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 60), []string{"name"}},
+		"a code among few":        {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
+		"a code among many":       {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
 		"values, but no identity": {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
 		"the key of the map":      {`{"data":{"a":{"n":1,"m":1},"b":{"n":1,"m":2},"c":{"n":1,"m":3}}}`, []string{"_context__key"}},
 	} {

@@ -68,6 +68,10 @@ type End struct {
 	Recent     int64     // with Before: the records that it would have brought
 	Note       string    // anything a person should know
 
+	// ParentList is how the list of parents was read, of a fan-out for which it
+	// was read alone. It is nil where a pass over the parent gave the parents.
+	ParentList *ParentList
+
 	// Unexplained are the signals that may speak of more records and that no rule
 	// explains, each as "header X-Next: abc" or "/meta/remaining: 63". One is
 	// enough to forbid that the pass is proven or consistent.
@@ -80,6 +84,14 @@ type End struct {
 	// Unshown reports that no page but the first ever held a record: that the
 	// pages of this list are asked for as they should be has not been shown.
 	Unshown bool
+}
+
+// ParentList is a reading of a stream that was made for its children alone.
+type ParentList struct {
+	End     End
+	Records int64 // that came
+	Repeats int64 // of these, those that had come before
+	Again   bool  // a second reading found the same records
 }
 
 // The rules by which a pass may end. Anything else (an error, a guard, a

@@ -145,12 +145,12 @@ func setQuery(r *wire.Request, name, value string) {
 	r.Query.Set(name, value)
 }
 
-// contextMembers are the values that came from a parent, as members of a
-// record's context.
-func contextMembers(params []bound) []byte {
+// contextMembers are the values that a record of s is told it was asked for with:
+// those of a parent, and of the month where the key needs them.
+func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
-		if b.From == "" || b.value == nil {
+		if b.value == nil || b.From == "" && !slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+b.Name)) {
 			continue
 		}
 		if len(out) > 0 {

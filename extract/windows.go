@@ -23,14 +23,10 @@ type windows struct {
 	s     schemas.Stream
 	frame frame
 	lines [][]byte
-
-	at   []byte // the window being looked at
-	now  uint64 // the keys of its records
-	last uint64 // those of the one before
 }
 
 func newWindows(s schemas.Stream, f frame) *windows {
-	w := &windows{s: s, frame: f, now: fnvBasis, last: fnvBasis}
+	w := &windows{s: s, frame: f}
 	if s.Months.Set() {
 		for _, m := range f.months() {
 			w.lines = append(w.lines, monthLine(m))
@@ -115,45 +111,35 @@ func (f *fan) reach() int {
 	return f.c.parallel
 }
 
-// check holds the records that came for a window against it. A server that does
-// not mind the parameters would be read whole for every window.
+// check holds the records that came for a range against it. A server that does
+// not read the parameters would be read whole for every range.
 func (w *windows) check(p *pass, line string, records []byte) error {
-	if w == nil {
+	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
 	}
 	records = append(slices.Clone(records), ']') // a batch stands without it
-	if len(records) == 1 {
-		records = []byte("[]")
-	}
-	if string(w.at) != line {
-		w.at, w.last, w.now = []byte(line), w.now, fnvBasis
-	}
 	d := p.c.docs.Get().(*doc)
 	defer p.c.docs.Put(d)
 	if err := d.scan(records); err != nil {
 		return err
 	}
 	for r := range d.elements(d.root()) {
-		if w.s.Months.Set() {
-			for _, k := range w.s.Key {
-				w.now = fnv1a(w.now*fnvPrime, d.raw(d.column(r, k)))
-			}
-		} else if err := w.holds(d, r); err != nil {
+		if err := w.holds(d, r, line); err != nil {
 			return malformed(w.s, position{}, err)
 		}
 	}
 	return d.err
 }
 
-// holds reports a record that does not belong to the window at hand.
-func (w *windows) holds(d *doc, r value) error {
+// holds reports a record that does not belong to the range of a line.
+func (w *windows) holds(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
 	if !ok {
 		return nil
 	}
 	var bounds [2]json.RawMessage
-	if err := json.Unmarshal(w.at, &bounds); err != nil {
+	if err := json.Unmarshal([]byte(line), &bounds); err != nil {
 		return err
 	}
 	from, _ := parseMoment(bound{value: bounds[0]}.text(), i.Format)
@@ -165,16 +151,6 @@ func (w *windows) holds(d *doc, r value) error {
 		return fmt.Errorf("a record of %s %s came for %s=%s: the list does not mind the parameter", i.Field, at.Format(time.RFC3339), i.Until, bounds[1])
 	}
 	return nil
-}
-
-// heard ends the look at one window of records: two months with the same ones say
-// that the list shows one month, whichever is asked for.
-func (w *windows) heard(records int64) error {
-	if !w.s.Months.Set() || records == 0 || w.now != w.last {
-		return nil
-	}
-	return malformed(w.s, position{}, fmt.Errorf("two months have the same records: the list does not mind %s and %s; with `months: none` it is read as it comes",
-		w.s.Months.Month, w.s.Months.Year))
 }
 
 // end is what can be said once all windows were read.

@@ -141,10 +141,11 @@ func (r *reader) streamFields(s *Stream, what, by string, pathSet *bool) fields 
 		"key":         func(n ast.Node) { s.Key = schemas.KeyColumns(values(r.texts(n, what+" key"))); stated("key") },
 		"pagination":  func(n ast.Node) { s.Pagination = r.pagination(n, what+" pagination"); stated("pagination") },
 		"incremental": func(n ast.Node) { s.Incremental = r.incremental(n, what+" incremental"); stated("incremental") },
-		"months":      func(n ast.Node) { s.Months = r.months(n, what+" months") },
+		"months":      func(n ast.Node) { s.Months = r.months(n, what+" months"); stated("months") },
 		"parent": func(n ast.Node) {
 			if v, ok := r.text(n, what+" parent"); ok {
 				s.Parent = v.value
+				stated("parent")
 			}
 		},
 		"description": func(n ast.Node) {

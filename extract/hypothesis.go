@@ -1,0 +1,296 @@
+package extract
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// The hypotheses about a stream's requests that its source can refute. Each is
+// the name of a field of pipelines.yaml, too.
+const (
+	HypothesisMonths = "months" // parameters name the month that the list shows
+	HypothesisParent = "parent" // parameters name the parent whose records the list shows
+)
+
+// RefutedError says that a source does not do what a stream is held to ask of it.
+// [Client.Pages] returns it for what the catalogue states. The stream can be read
+// without: see [Convention.Drop].
+type RefutedError struct {
+	Stream string
+	About  string // one of the Hypothesis constants
+	Seen   string // the evidence
+
+	// ForNow says that the hypothesis may hold in a later pass: no parent has a
+	// value to ask with at present.
+	ForNow bool
+}
+
+// Error is the evidence.
+func (e *RefutedError) Error() string { return e.Seen }
+
+// Drop is s without the hypotheses that c has found refuted: read in the simpler
+// way. What a person or a description states stands.
+func (c Convention) Drop(s schemas.Stream) schemas.Stream {
+	for _, about := range c.Dropped {
+		switch {
+		case s.Stated[about] != "":
+		case about == HypothesisMonths:
+			s.Key = WithoutContext(s, s.Key)
+			s.Months = schemas.Months{}
+		case about == HypothesisParent:
+			s.Key = WithoutContext(s, s.Key)
+			s.Parent = ""
+			s.Params = slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From != "" })
+		}
+	}
+	return s
+}
+
+// WithoutContext is a key without the columns in which a record is told the
+// values that it was asked for with.
+func WithoutContext(s schemas.Stream, key []string) []string {
+	columns := ContextColumns(s)
+	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
+}
+
+// ContextColumns are the columns in which a record of s is told the values that
+// it was asked for with: those of its parent, or of the month.
+func ContextColumns(s schemas.Stream) []string {
+	var columns []string
+	for _, p := range s.Params {
+		if p.From != "" {
+			columns = append(columns, schemas.Column("/"+contextKey+"/"+p.Name))
+		}
+	}
+	if s.Months.Set() {
+		columns = append(columns, schemas.Column("/"+contextKey+"/"+s.Months.Month), schemas.Column("/"+contextKey+"/"+s.Months.Year))
+	}
+	return columns
+}
+
+// refute is the error of a hypothesis that the source has refuted. What the user
+// states is not dropped: the stream fails, and the message names the line.
+func refute(s schemas.Stream, about, seen string) error {
+	if s.Stated[about] == "" {
+		return &RefutedError{Stream: s.Name, About: about, Seen: seen}
+	}
+	return malformed(s, position{}, fmt.Errorf("%s; remove `%s:` below streams, %s in pipelines.yaml (or write `%s: none`)", seen, about, s.Name, about))
+}
+
+// parameterTest compares the answers to the first values that a stream is asked with. Two
+// values with one answer are suspicious. A value that nothing has then decides
+// whether the source reads the parameters at all.
+type parameterTest struct {
+	over  bool // nothing is left to find out
+	line  string
+	print answerPrint // of the first page of the answer to line
+}
+
+// answerPrint tells answers apart by the content of their records, without the
+// context and without what changes by being read.
+type answerPrint struct {
+	records int
+	sum     uint64
+}
+
+// printOf is the answerPrint of records, elements of a JSON array that lacks its
+// last bracket.
+func (l *listing) printOf(b *batch) (answerPrint, error) {
+	if b.n == 0 {
+		return answerPrint{}, nil
+	}
+	d := l.c.docs.Get().(*doc)
+	defer l.c.docs.Put(d)
+	if err := d.scan(append(slices.Clone(b.records), ']')); err != nil {
+		return answerPrint{}, err
+	}
+	p := answerPrint{records: b.n}
+	for r := range d.elements(d.root()) {
+		p.sum += scatter(l.asm.content(d, r))
+	}
+	return p, d.err
+}
+
+// hears takes note of the first page of the answer to one value. It returns an
+// error where the source shows that it does not read the parameters.
+func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) error {
+	t := &f.test
+	if t.over || b.n == 0 {
+		return nil
+	}
+	print, err := l.printOf(b)
+	if err != nil {
+		return err
+	}
+	if t.line == "" {
+		t.line, t.print = line, print
+		return nil
+	}
+	t.over = true
+	if print != t.print {
+		return nil
+	}
+	same, err := f.unread(ctx, line, print)
+	if err != nil || !same {
+		return err
+	}
+	names := make([]string, len(f.fed))
+	for i, p := range f.fed {
+		names[i] = p.Name
+	}
+	about := HypothesisParent
+	if f.windows != nil {
+		about = HypothesisMonths
+	}
+	return refute(f.s, about, fmt.Sprintf("the source does not read %s: the same %d records came for %s, for %s and for a value that nothing has",
+		strings.Join(names, " and "), print.records, t.line, line))
+}
+
+// unread asks with a value that nothing has, and reports whether the answer is
+// the same as to line. A refusal says that the parameter is read.
+func (f *fan) unread(ctx context.Context, line string, want answerPrint) (bool, error) {
+	params, err := bind(f.s, f.fed, nowhere(f.windows != nil, line))
+	if err != nil {
+		return false, err
+	}
+	l := f.c.newListing(f.s, params, &f.habits)
+	l.asm.apart = true
+	a, err := f.c.fetch(ctx, f.s, params, position{})
+	f.requests += requestsOf(err)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, nil
+	}
+	defer f.c.release(a)
+	f.requests += a.requests
+	f.bytes += a.bytes
+	at, err := l.locate(a.d)
+	if err != nil {
+		return false, nil
+	}
+	var b batch
+	if err := l.asm.assemble(a.d, at, &b); err != nil {
+		return false, nil
+	}
+	print, err := l.printOf(&b)
+	return err == nil && print == want, nil
+}
+
+// nowhere is a tuple of values that no object has, of the types of another: a
+// month of 1901, an id beyond all others.
+func nowhere(months bool, line string) string {
+	if months {
+		return "[1,1901]"
+	}
+	var values []json.RawMessage
+	_ = json.Unmarshal([]byte(line), &values) // a tuple is an array
+	for i, v := range values {
+		if values[i] = json.RawMessage(`"penstock-none"`); len(v) > 0 && v[0] >= '0' && v[0] <= '9' {
+			values[i] = json.RawMessage("2147480000")
+		}
+	}
+	out, _ := json.Marshal(values)
+	return string(out)
+}
+
+// testable reports whether the parameters of f are hypotheses. What stands in the
+// path is none: it says what is asked for, and not which part of it.
+func (f *fan) testable() bool {
+	if f.windows != nil {
+		return f.s.Months.Set()
+	}
+	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
+}
+
+// needed are the tuples that have every value which the stream's key needs: of a
+// parent without one there is nothing to ask, as its records could not be told
+// apart.
+type needed struct {
+	*spool
+	at []int // places of the values
+}
+
+func newNeeded(s schemas.Stream, spool *spool) needed {
+	n := needed{spool: spool}
+	for i, p := range fedOf(s) {
+		if slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+p.Name)) {
+			n.at = append(n.at, i)
+		}
+	}
+	return n
+}
+
+// has reports whether a tuple has the values.
+func (n needed) has(line []byte) bool {
+	if len(n.at) == 0 {
+		return true
+	}
+	var values []json.RawMessage
+	if json.Unmarshal(line, &values) != nil {
+		return true // whoever asks with it reports the error
+	}
+	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
+}
+
+// tuples are those of the spool that have the values.
+func (n needed) tuples() iter.Seq2[tuple, error] {
+	return func(yield func(tuple, error) bool) {
+		for t, err := range n.spool.tuples() {
+			if err == nil && !n.has(t.line) {
+				continue
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// none reports whether no tuple has the values.
+func (n needed) none() bool {
+	if len(n.at) == 0 {
+		return false
+	}
+	for range n.tuples() {
+		return false
+	}
+	return true
+}
+
+// valueless asks a list without its parent's value where no parent has one. Where
+// it has records all the same, the error says that it can be read as it comes.
+func (p *pass) valueless(ctx context.Context) error {
+	if p.s.Stated[HypothesisParent] != "" {
+		return nil
+	}
+	simple := Convention{Dropped: []string{HypothesisParent}}.Drop(p.s)
+	params, err := constants(simple)
+	if err != nil || slices.ContainsFunc(fedOf(p.s), func(p schemas.Param) bool { return p.In == "path" }) {
+		return nil
+	}
+	a, err := p.c.fetch(ctx, simple, params, position{})
+	if err != nil {
+		fault, ok := errors.AsType[*wire.Error](err)
+		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || poisonous(fault)) {
+			return nil // it needs the value
+		}
+		return err
+	}
+	defer p.c.release(a)
+	at, err := find(a.d, simple)
+	if err != nil || len(rowsOf(a.d, at)) == 0 {
+		return nil
+	}
+	return &RefutedError{Stream: p.s.Name, About: HypothesisParent, ForNow: true,
+		Seen: fmt.Sprintf("no record of %s has a value to ask with, and the list has records without one", p.s.Parent)}
+}
