@@ -168,8 +168,8 @@ func (st *streamRun) agree(ctx context.Context) error {
 	st.known = st.remembered(st.origin)
 	n, able := st.Source.(Negotiator)
 	switch {
-	case !able || st.origin.Parent != "" || st.origin.Class == schemas.ClassFile:
-		st.known.Convention = extract.Convention{}
+	case !able || !st.probed():
+		st.known.Convention = st.known.Hypotheses()
 	case st.known.Of == "" || st.Options.Full:
 		c, err := st.negotiate(ctx, n)
 		if err != nil {
@@ -184,10 +184,11 @@ func (st *streamRun) agree(ctx context.Context) error {
 
 // negotiate asks the source, and counts what that costs with the next pass.
 func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Convention, error) {
-	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
+	c, err := n.Negotiate(ctx, st.simple(), st.known.Convention)
 	st.owed += c.Requests
 	switch {
 	case err == nil:
+		c = st.merge(c)
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case st.known.Of != "" && inconclusive(err):
@@ -203,7 +204,10 @@ func (st *streamRun) negotiate(ctx context.Context, n Negotiator) (extract.Conve
 func (st *streamRun) adopt(ctx context.Context) error {
 	st.stream = st.known.Apply(st.origin)
 	defer st.wholly()
-	if len(st.origin.Key) > 0 || len(st.stream.Key) == 0 {
+	switch {
+	case st.keyMayChange():
+		return st.keepKey(ctx)
+	case len(st.origin.Key) > 0 || len(st.stream.Key) == 0:
 		return nil
 	}
 	learned := st.stream.Key
@@ -232,7 +236,7 @@ var errFirst = errors.New("the list has its first records")
 // unseen reports whether a page is the first that there is something to learn
 // from.
 func (st *streamRun) unseen(page extract.Page) bool {
-	return !st.renegotiated && st.known.Of != "" && !st.known.Located && len(bytes.TrimSpace(page.Records)) > len("[]")
+	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }
 
 // renegotiate finds out anew how the endpoint answers, once a run, where err
@@ -256,12 +260,7 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
-	for _, k := range p.sinks {
-		k.pos = position{}
-		if !p.resumes && k.whole > 0 {
-			k.whole-- // that reading was of something else
-		}
-	}
+	p.beginAgain() // that reading was of something else
 	return true, nil
 }
 

@@ -71,6 +71,9 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if err := p.mapper.Append(page.Records); err != nil {
 		return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 	}
+	if err := p.doubtKey(); err != nil {
+		return fmt.Errorf("%s: %w", p.stream.Name, err)
+	}
 	g := p.group
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)

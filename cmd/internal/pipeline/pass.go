@@ -41,7 +41,9 @@ var defaultLimits = limits{
 type pass struct {
 	*streamRun
 	id      string
-	resumes bool // an earlier process began it
+	number  int       // in its run, from 1
+	began   time.Time // by the clock of the run
+	resumes bool      // an earlier process began it
 	from    state.Cursor
 	sinks   []*sink
 
@@ -57,6 +59,7 @@ type pass struct {
 	carried *sieve   // nil where the pass does not lend its turn
 	unasked int      // pages since the destinations were asked what they know
 	heard   int64    // what they had not known by then: see news
+	clash   clashes  // records of one key
 	read0   int64    // records up to the page before
 
 	familiar int64 // records up to those since which the destinations have known all
@@ -73,6 +76,8 @@ type tally struct {
 	fetched, rejected, filtered int64
 	pages, requests             int
 	bytes                       int64
+	clashes                     clashes
+	repeats                     transform.Repeats
 }
 
 // group is what one commit holds.
@@ -149,6 +154,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 			continue
 		}
 		known = append(known, tables)
+		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 		settled = settled && p.settled[k.dest.Name]
 		if p.kin != nil && k.parentage != nil {
 			p.kin.known = append(p.kin.known, k.parentage)
@@ -156,6 +162,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	}
 	p.spare()
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, schemas.JoinTables(known...))
+	p.watchKey()
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}
 	p.total.requests, p.owed = p.owed, 0

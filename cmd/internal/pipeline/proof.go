@@ -1,5 +1,10 @@
 package pipeline
 
+import (
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/extract"
+)
+
 // lists is what a run knows of the lists it has read, for the streams that take
 // their parents from them.
 type lists struct {
@@ -24,6 +29,29 @@ func (r *run) proofOf(destination, stream string) Verdict {
 		return Consistent
 	}
 	return v
+}
+
+// parentVerdict is the verdict on the list that the stream took its parents from:
+// on the parent's pass in this run or, where it had none, on the reading that was
+// made for the children alone.
+func (p *pass) parentVerdict(destination string, e *extract.End) Verdict {
+	if v := p.proofOf(destination, p.stream.Parent); v != "" || e.ParentList == nil {
+		return v
+	}
+	return listVerdict(e.ParentList)
+}
+
+// listVerdict weighs a reading of a stream that was made for its children alone.
+func listVerdict(l *extract.ParentList) Verdict {
+	f := factsOf(&l.End)
+	f.Distinct, f.Duplicates = l.Records-l.Repeats, l.Repeats
+	if l.End.ParentList != nil {
+		f.Parent = listVerdict(l.End.ParentList)
+	}
+	if l.Again {
+		f.Second = proof.SameRecords
+	}
+	return proof.Judge(f)
 }
 
 // prove takes note of the verdict on a pass over p's stream, for the streams

@@ -54,7 +54,8 @@ func (p *pass) facts(g *group, c Counts, k *sink) proof.Facts {
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Written, f.Filtered, f.Longest = c.Written, g.total.filtered, k.most
 	f.Mingled = p.aside() && p.resumes
-	f.Parent, f.OnePerItem = p.proofOf(k.dest.Name, p.stream.Parent), single(p.stream)
+	f.Parent, f.OnePerItem = p.parentVerdict(k.dest.Name, g.end), single(p.stream)
+	g.total.clashes.facts(&f, g.total.repeats)
 	return f
 }
 

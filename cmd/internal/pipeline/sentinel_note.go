@@ -17,6 +17,7 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	for i := range all {
 		all[i].Table = p.stream.Table.Name
 	}
+	all = append(all, p.noticeKey(g.total.clashes)...)
 	if g.profile != nil && !p.stream.Window && believed {
 		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
 	}

@@ -44,6 +44,8 @@ const (
 	NoticeEnvelope = "envelope"
 
 	NoticeIncremental = "incremental"
+	NoticeKey         = "key"        // two different records have one key
+	NoticeHypothesis  = "hypothesis" // the source does not read a parameter
 )
 
 // tolerances are the bounds within which a stream may change from one run to

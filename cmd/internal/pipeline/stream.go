@@ -46,6 +46,8 @@ type streamRun struct {
 	turn   *turn
 	has    bool // the turn; a pass lends it
 
+	watch        keyWatch
+	dropped      int // hypotheses
 	restarted    bool
 	renegotiated bool
 	noticed      []Notice // before any pass has ended
@@ -127,8 +129,10 @@ func (st *streamRun) sync(ctx context.Context) error {
 			return err // stopped while others had the turn
 		}
 		again := err == nil || st.restart(p, err)
-		if !again {
-			again, err = st.renegotiate(ctx, p, err)
+		for _, answer := range []func(context.Context, *pass, error) (bool, error){st.rekey, st.drop, st.renegotiate} {
+			if !again {
+				again, err = answer(ctx, p, err)
+			}
 		}
 		if !again {
 			return err
@@ -186,8 +190,8 @@ func (st *streamRun) inStep() *pass {
 // passFor begins, or carries on, a pass where k stands. Every pass of a run
 // that starts at the beginning has an id of its own, greater than those before.
 func (st *streamRun) passFor(k *sink) *pass {
-	p := &pass{streamRun: st, sinks: []*sink{k}, from: k.pos.at}
 	st.passes++
+	p := &pass{streamRun: st, number: st.passes, sinks: []*sink{k}, from: k.pos.at, began: st.Now()}
 	if k.pos.midPass() {
 		p.id, p.resumes = k.pos.pass, true
 		return p

@@ -49,6 +49,15 @@ var doubts = []Doubt{
 	{"twin has more", Unproven, passing, func(f *Facts) bool { return f.Twin != nil && f.Twin.There > 0 }, func(f *Facts) string {
 		return fmt.Sprintf("%s has %s that this list lacks", f.Twin.Of, Count(f.Twin.There, "", f.Twin.Examples...))
 	}},
+	{"refuted key", Unproven, lasts, func(f *Facts) bool { return f.Clashes > 0 }, func(f *Facts) string {
+		return fmt.Sprintf("the key does not tell all records apart: %s, as another record has the key (%s)", wereRejected(f.Clashes), f.Clash)
+	}},
+	{"duplicates not compared", Unproven, lasts, func(f *Facts) bool { return f.Uncompared > 0 }, func(f *Facts) string {
+		return Count(f.Uncompared, "") + " came twice, and there were too many keys to compare their content"
+	}},
+	{"differing duplicates", Unproven, passing, func(f *Facts) bool { return f.Differing > 0 }, func(f *Facts) string {
+		return Count(f.Differing, "") + " came twice with other content, and may have changed while they were read"
+	}},
 	{"repeated records", Unproven, passing, func(f *Facts) bool { return f.Repeats() > 0 }, func(f *Facts) string {
 		return Count(f.Repeats(), "") + " came on two pages each"
 	}},
@@ -84,6 +93,13 @@ var doubts = []Doubt{
 		return "an earlier reading found " + Count(f.Earlier, "other ")
 	}},
 	{"cache", Consistent, lasts, func(f *Facts) bool { return f.Stale > 0 }, func(*Facts) string { return "some pages came from a cache" }},
+}
+
+func wereRejected(n int64) string {
+	if n == 1 {
+		return "1 record was rejected"
+	}
+	return fmt.Sprintf("%d records were rejected", n)
 }
 
 // totalChanged holds where the source states two different totals. A total that

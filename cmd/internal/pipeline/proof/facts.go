@@ -48,6 +48,11 @@ type Facts struct {
 	Filtered   int64 `json:"filtered,omitempty"` // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`  // the destination: records that the longest whole pass so far has found
 
+	Clashes    int64  `json:"clashes,omitempty"`    // the transformer: records that were rejected because another record has their key
+	Clash      string `json:"clash,omitempty"`      // the transformer: the key of one of them
+	Differing  int64  `json:"differing,omitempty"`  // the transformer: records that came twice with other content, as they may have changed
+	Uncompared int64  `json:"uncompared,omitempty"` // the pipeline: duplicates that were not compared, as there were too many keys to remember
+
 	Second  Reading     `json:"second,omitempty"`  // the pipeline: how the reading before this one, in the same run, compares
 	Others  *Difference `json:"others,omitempty"`  // the pipeline: in what a second reading differs
 	Earlier int64       `json:"earlier,omitempty"` // the pipeline: records that another reading of the run found and this one did not, at least

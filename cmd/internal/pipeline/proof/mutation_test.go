@@ -36,6 +36,9 @@ var verdictProperties = []verdictProperty{
 	{"records on two pages are a doubt", func(f *Facts, v Verdict) bool {
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
 	}},
+	{"a key that two records have is a doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
+	{"duplicates with other content are a doubt", func(f *Facts, v Verdict) bool { return f.Differing == 0 || v.Doubtful() }},
+	{"duplicates that nobody has compared are a doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
 	{"an end that changed is a doubt", func(f *Facts, v Verdict) bool { return f.Shifted == 0 || v.Doubtful() }},
 	{"a total that moved is a doubt", func(f *Facts, v Verdict) bool { return f.Moved == 0 || v.Doubtful() }},
 	{"an end of no known rule is a doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// maxDropped is how many hypotheses about a stream a run gives up. Invariant 15
+const maxDropped = 2
+
+// drop answers an [extract.RefutedError]: the stream is read in the simpler way,
+// in this run and in later ones. It reports whether the sinks of p may begin
+// again.
+func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
+	e, ok := errors.AsType[*extract.RefutedError](err)
+	if !ok || slices.Contains(st.known.Dropped, e.About) || st.dropped >= maxDropped {
+		return false, err
+	}
+	st.dropped++
+	st.known.Convention = st.without(e)
+	n, able := st.Source.(Negotiator)
+	if able && !st.known.Located && st.probed() {
+		c, err := st.negotiate(ctx, n)
+		if err != nil {
+			return false, err
+		}
+		st.known.Convention = c
+	}
+	if e.ForNow {
+		st.known.Open = true // the next run looks again
+	}
+	st.noticed = append(st.noticed, Notice{Severity: Noted, About: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.About)})
+	if err := st.adopt(ctx); err != nil {
+		return false, err
+	}
+	p.beginAgain()
+	return true, nil
+}
+
+// without is what is known of the stream, without a hypothesis.
+func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
+	c := st.known.Convention.About(st.origin)
+	if c.LearnedAt.IsZero() {
+		c.LearnedAt = st.Now().UTC()
+	}
+	c.Dropped = append(slices.Clone(c.Dropped), e.About)
+	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.About, From: extract.Learned, Refuted: []string{e.Seen}})
+	return c
+}
+
+// probed reports whether the stream, without what is refuted, is probed before
+// it is read: what a child takes from its parents shows with the first of them.
+func (st *streamRun) probed() bool {
+	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
+}
+
+// simple is the stream as the configuration has it, without what is refuted.
+func (st *streamRun) simple() schemas.Stream { return st.known.Drop(st.origin) }
+
+// merge makes c, which probes have just found, a convention about the stream as
+// the configuration has it, with what held before about its hypotheses.
+func (st *streamRun) merge(c extract.Convention) extract.Convention {
+	h := st.known.Hypotheses()
+	if len(h.Dropped) > 0 {
+		c = c.About(st.origin)
+		c.Dropped = h.Dropped
+	}
+	c.RefutedKeys = h.RefutedKeys
+	if c.Refuted(c.Key) {
+		c.Key = h.Key
+	}
+	for _, f := range h.Facts {
+		if f.About != extract.FactKey {
+			c.Facts = append(c.Facts, f)
+		}
+	}
+	return c
+}

@@ -1,0 +1,284 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// A key is a hypothesis. In each pass, two records of one key and different
+// content are compared. Either the record changed while the list was read, which
+// its time of change shows, or a second reading that does not find it again. Or
+// the key does not tell the records apart, and is refuted.
+
+// maxKeys is how many keys a run tries for a stream. // Invariant 15
+const maxKeys = 4
+
+// maxSuspects is how many keys of suspicious records a run remembers. Invariant 6
+const maxSuspects = 10_000
+
+// clockSlack is how far the source's clock may differ from ours.
+const clockSlack = 2 * time.Minute
+
+// keyWatch is what the readings of one stream in one run have shown of its key.
+type keyWatch struct {
+	suspects map[uint64]int // records of one key and other content on two pages, by the hash of the key: the pass that saw them first
+	tried    int            // keys that were given up
+	settled  bool           // a table has rows by this key: it is not changed any more
+}
+
+// clashes counts the records of a pass that have the key of an earlier one and
+// other content.
+type clashes struct {
+	lost    int64  // the key is refuted: the record is among the rejects
+	changed int64  // the record may have changed while the list was read
+	example string // the key of one that is lost, as JSON
+	record  []byte // and the record; nil for none
+}
+
+// facts adds to f what the records of one key have shown. r are the counts of the
+// comparison.
+func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
+	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.changed
+	if r.Lossy && !f.Resumed && !f.Mingled {
+		f.Uncompared = max(0, f.Duplicates-r.Same-r.Accepted)
+	}
+}
+
+// watchKey has the mapper compare the records of one key. With mode append each
+// version is a row, and none is lost.
+func (p *pass) watchKey() {
+	if p.keyed() && p.stream.Table.Mode != schemas.Append {
+		p.mapper.CompareKeys(p.clashing)
+	}
+}
+
+// clashing reports whether a record must be rejected because its key is that of
+// another record. // Invariant 11
+func (p *pass) clashing(c transform.Clash) bool {
+	seen, suspected := p.watch.suspects[c.Hash]
+	apart := p.stream.Parent != "" || p.stream.Months.Set()
+	switch {
+	case (!c.SamePage || apart) && p.changedMeanwhile(c.Record):
+		return false
+	case c.SamePage, apart, suspected && seen < p.number:
+		if p.clash.example == "" {
+			p.clash.example, p.clash.record = c.Key, bytes.Clone(c.Record)
+		}
+		return true
+	case !suspected && len(p.watch.suspects) < maxSuspects:
+		if p.watch.suspects == nil {
+			p.watch.suspects = map[uint64]int{}
+		}
+		p.watch.suspects[c.Hash] = p.number
+	}
+	return false
+}
+
+// changedMeanwhile reports whether a record says that it changed since the pass
+// began.
+func (p *pass) changedMeanwhile(record []byte) bool {
+	at, ok := extract.ChangedAt(record, p.stream.Incremental.Field)
+	return ok && at.After(p.began.Add(-clockSlack)) && at.Before(p.Now().Add(clockSlack))
+}
+
+// keyError ends a pass whose key is refuted, or suspicious, while nothing of it
+// is committed: the stream begins again.
+type keyError struct {
+	key     []string
+	example string
+	record  []byte // nil: suspicious; a second reading decides
+}
+
+// Error says which key is no key.
+func (e *keyError) Error() string {
+	if e.record == nil {
+		return fmt.Sprintf("two different records may have one key (%s)", strings.Join(e.key, ", "))
+	}
+	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
+}
+
+// doubtKey ends the pass where its records speak against the key, and no table
+// has rows by that key yet.
+func (p *pass) doubtKey() error {
+	p.clash.lost, p.clash.changed = p.mapper.Repeats().Rejected, p.mapper.Repeats().Accepted
+	if p.watch.settled || p.watch.tried >= maxKeys || p.stream.Stated["key"] != "" || p.Options.DryRun {
+		return nil
+	}
+	switch {
+	case p.clash.lost > 0:
+		return &keyError{p.stream.Key, p.clash.example, p.clash.record}
+	case len(p.watch.suspects) > 0 && p.number == 1:
+		return &keyError{key: p.stream.Key}
+	}
+	return nil
+}
+
+// rekey answers a keyError: it takes a wider key, or none, and reports whether
+// the sinks of p may begin again.
+func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
+	e, ok := errors.AsType[*keyError](err)
+	if !ok {
+		return false, err
+	}
+	if _, there := st.tableKey(ctx); there { // a commit was under way
+		st.watch.settled = true
+	} else if e.record != nil {
+		st.watch.tried++
+		st.widenKey(e)
+		if err := st.adopt(ctx); err != nil {
+			return false, err
+		}
+	}
+	p.beginAgain()
+	return true, nil
+}
+
+// beginAgain sends the sinks of a pass that counts for nothing to the beginning.
+func (p *pass) beginAgain() {
+	for _, k := range p.sinks {
+		k.pos = position{}
+		if !p.resumes && k.whole > 0 {
+			k.whole--
+		}
+	}
+}
+
+// widenKey notes that a key is refuted, and which one takes its place.
+func (st *streamRun) widenKey(e *keyError) {
+	key := widerKey(st.stream, e.record)
+	c := st.known.Convention.About(st.origin)
+	if c.LearnedAt.IsZero() {
+		c.LearnedAt = st.Now().UTC()
+	}
+	c.RefutedKeys = append(slices.Clone(c.RefutedKeys), e.key)
+	c.Key = key
+	now := "rows have no key"
+	if len(key) > 0 {
+		now = "the key is " + strings.Join(key, ", ")
+	}
+	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f extract.Fact) bool { return f.About == extract.FactKey })
+	c.Facts = append(c.Facts, extract.Fact{About: extract.FactKey, Value: strings.Join(key, ", "), From: extract.Learned, Refuted: []string{e.Error()}})
+	st.known.Convention = c
+	st.noticed = append(st.noticed, Notice{Severity: Noted, About: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
+}
+
+// widerKey is a key that may tell a record apart from another of its present
+// key: with what the record was asked for with (parent, month), else with the
+// place where it was found (stage, group), else with its language. Nil is none.
+func widerKey(s schemas.Stream, record []byte) []string {
+	for _, more := range [][]string{extract.ContextColumns(s), containerColumns(s, record), languageColumns(record)} {
+		more = slices.DeleteFunc(more, func(c string) bool { return slices.Contains(s.Key, c) })
+		if len(more) > 0 {
+			return append(more, s.Key...)
+		}
+	}
+	return nil
+}
+
+// containerColumns are the columns by which a record is told the column, group or
+// map entry that it was found in.
+func containerColumns(s schemas.Stream, record []byte) []string {
+	var r struct {
+		Context map[string]json.RawMessage `json:"_context"`
+	}
+	if s.Context == "" || json.Unmarshal(record, &r) != nil {
+		return nil
+	}
+	in, ok := r.Context[s.Context]
+	if !ok {
+		return nil
+	}
+	pointer := "/_context/" + s.Context
+	var members map[string]json.RawMessage
+	if json.Unmarshal(in, &members) != nil {
+		return []string{schemas.Column(pointer)}
+	}
+	for _, name := range []string{"id", "key", "code", "slug", "name"} {
+		if v, ok := members[name]; ok && string(v) != "null" {
+			return []string{schemas.Column(pointer + "/" + name)}
+		}
+	}
+	return nil
+}
+
+// languageColumns are the columns that name the language of a record.
+func languageColumns(record []byte) []string {
+	for _, name := range []string{"language", "lang", "locale", "language_id", "lang_id", "language_code"} {
+		if v := extract.KeyOf(record, name); v != "" {
+			return []string{schemas.Column("/" + name)}
+		}
+	}
+	return nil
+}
+
+// tableKey is what the rows of the stream's table are told apart by, in the first
+// destination that has it.
+func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
+	for _, d := range st.Destinations {
+		tables, err := d.Tables(ctx, st.stream.Table.Name)
+		if err != nil {
+			continue // whoever writes there meets the error
+		}
+		if i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == st.stream.Table.Name }); i >= 0 {
+			return tables[i].Key, true
+		}
+	}
+	return nil, false
+}
+
+// keyMayChange reports whether the stream's key may be another than that of a
+// table which it has filled: a hypothesis about the stream was refuted, or may be.
+func (st *streamRun) keyMayChange() bool {
+	key := st.origin.Key
+	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
+}
+
+// keepKey keeps the key of a table that has rows, where the stream's would be
+// another since a hypothesis about it was refuted. What the key cannot tell apart
+// goes to the rejects.
+func (st *streamRun) keepKey(ctx context.Context) error {
+	want := st.stream.Key
+	key, there := st.tableKey(ctx)
+	if !there || slices.Equal(key, want) || st.origin.Stated["key"] != "" {
+		return nil
+	}
+	simpler := slices.Equal(key, extract.WithoutContext(st.origin, st.origin.Key))
+	if st.known.Refuted(key) || simpler && len(key) > 0 {
+		st.stream.Key = key
+		return nil
+	}
+	if len(st.known.Dropped)+len(st.known.RefutedKeys) == 0 {
+		return nil
+	}
+	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are told apart by %s, but the records are by %s; drop the table, and the next run loads it anew",
+		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
+}
+
+// noticeKey is what the user is told about a key that is refuted while a table
+// has rows by it.
+func (p *pass) noticeKey(c clashes) []Notice {
+	if c.lost == 0 {
+		return nil
+	}
+	reason := fmt.Sprintf("%d records have the key of another record (%s = %s): they are in _penstock_rejects", c.lost, strings.Join(p.stream.Key, ", "), c.example)
+	switch wider := widerKey(p.stream, c.record); {
+	case p.stream.Stated["key"] != "":
+		reason += fmt.Sprintf("; streams, %s, key in pipelines.yaml does not tell the records apart", p.stream.Name)
+	case len(wider) > 0:
+		reason += fmt.Sprintf("; drop the table, and the next run loads it with the key %s", strings.Join(wider, ", "))
+	default:
+		reason += "; drop the table, and the next run loads it without a key"
+	}
+	return []Notice{{Severity: Warned, About: NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
+}
