@@ -229,13 +229,13 @@ func TestCompare(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	b, err := Rows(Rejects, []any{"r", "p", "s", 1, 7, "/a", nil, "1", "date", "x", "bad", true, nil})
+	b, err := Rows(Rejects, []any{"r", "p", "s", 1, 7, "/a", nil, "1", "date", "x", "bad", true, nil, "1", "transform", nil})
 	require.NoError(t, err)
 	defer b.Release()
 	require.EqualValues(t, 1, b.NumRows())
 	require.True(t, b.Column(6).IsNull(0))
 	_, err = Rows(Rejects, []any{"r"})
-	require.ErrorContains(t, err, "row 0 has 1 values, want 13")
+	require.ErrorContains(t, err, "row 0 has 1 values, want 16")
 	_, err = Rows(Runs, []any{"r", "p", "yesterday", nil, "s", "{}", nil})
 	require.ErrorContains(t, err, "column started_at: a string is no timestamp")
 }

@@ -41,11 +41,15 @@ var (
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
 	// Rejects holds each record, or value of a record, that no column can hold
-	// or that a contract keeps out. Pass is 1, or 2 for a second reading in one
-	// run; resolved_at says when a retry has put it in its place.
-	Rejects = own("rejects", []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer"},
+	// or that a contract keeps out, once: a later pass that meets it again replaces
+	// its row. Record_id is the record's key as JSON, else a hash of what it holds.
+	// Run, pass (1, or 2 for a second reading in one run) and ordinal are those of
+	// the last pass that met it; stage refused it. Resolved_at is when it was found
+	// to be a reject no more, accepted_at when a person accepted the loss.
+	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
-		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"))
+		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
+		text("record_id"), text("stage"), instant("accepted_at"))
 
 	// RowChanges holds what each run did to the rows of root tables, for passes
 	// with Log: action is insert, update, delete or revive; key is a JSON array

@@ -1,9 +1,11 @@
 package transform
 
 import (
+	"encoding/hex"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/zeebo/xxh3"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -19,6 +21,8 @@ type TableBatch struct {
 // hold. It carries what is needed to repair it.
 type Reject struct {
 	Stream  string
+	Stage   string // that refused it: one of the Stage constants
+	ID      string // tells the record apart from others of the stream in every pass: its key as JSON, else a hash of what it holds
 	Ordinal int64  // which record of the pass
 	Key     string // the record's key as JSON, where it has one
 	Pointer string // JSON pointer to the value; "" for the whole record
@@ -26,6 +30,21 @@ type Reject struct {
 	Raw     string // the value as it came; bytes that are not UTF-8 as \xNN
 	Reason  string
 	Record  bool // the record was left out, not only the value
+}
+
+// The stages that refuse records and values.
+const (
+	StageExtract   = "extract"   // the source does not give it
+	StageTransform = "transform" // no column can hold it
+	StageContract  = "contract"  // the stream's contract keeps it out, as the user wishes
+	StageLoad      = "load"      // the destination's type cannot hold it
+	StageWebhook   = "webhook"   // an event about it was given up
+)
+
+// HashID is an [Reject].ID for a record without a key, made of what is kept of it.
+func HashID(raw string) string {
+	h := xxh3.HashString128(raw).Bytes()
+	return "#" + hex.EncodeToString(h[:])
 }
 
 // Stamp is what every row of a pass has in common.

@@ -1,6 +1,9 @@
 package transform
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // SyntaxError is returned for a page that is no JSON array.
 type SyntaxError struct {
@@ -136,13 +139,16 @@ func (m *Mapper) hasKey(row int) bool {
 	return true
 }
 
-// keyRejects gives the values of row that were rejected since k their key.
+// keyRejects says of the values of row that were rejected since k whose they are:
+// the record's key, or its hash where it has none.
 func (m *Mapper) keyRejects(k mark, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return
 	}
 	key := m.keyOf(row)
+	id := cmp.Or(key, "#"+string(m.own.hash.cell(row)))
 	for i := range m.rejects[k.rejects:] {
-		m.rejects[k.rejects+i].Key = key
+		r := &m.rejects[k.rejects+i]
+		r.Key, r.ID = key, id
 	}
 }

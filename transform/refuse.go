@@ -37,7 +37,7 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 	m := w.m
 	page := m.last.raw
 	r := Reject{
-		Stream: m.stream.Name, Ordinal: ordinal, Key: m.keyIn(page[begin:end]),
+		Stream: m.stream.Name, Stage: StageContract, Ordinal: ordinal, Key: m.keyIn(page[begin:end]),
 		Pointer: n.pointer, Wanted: n.wanted, Reason: n.reason, Record: n.pointer == "",
 	}
 	switch {
@@ -50,6 +50,7 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 	default:
 		r.Raw = m.shownValue(page[begin:end], n.pointer)
 	}
+	r.ID = cmp.Or(r.Key, "#"+string(w.root.own(schemas.ColHash).cell(n.row)))
 	return r
 }
 

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,10 +50,13 @@ var reasons = map[int]string{
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
 	raw, note := m.shown(m.raw, begin, end)
+	key := m.keyIn(m.raw[begin:end])
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
+		Stage:   StageTransform,
+		ID:      cmp.Or(key, HashID(raw)),
 		Ordinal: m.fetched,
-		Key:     m.keyIn(m.raw[begin:end]),
+		Key:     key,
 		Wanted:  "record",
 		Raw:     raw,
 		Reason:  reasons[code] + note,
@@ -97,6 +101,7 @@ func (m *Mapper) rejectAt(f *field, pointer string, wanted arrow.DataType, raw [
 	}
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
+		Stage:   StageTransform,
 		Ordinal: m.fetched,
 		Pointer: pointer,
 		Wanted:  schemas.TypeName(wanted),

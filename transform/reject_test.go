@@ -40,8 +40,13 @@ func TestRejects(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			out := mustMap(t, tt.stream, tt.page)
-			tt.want.Stream = tt.stream.Name
+			tt.want.Stream, tt.want.Stage, tt.want.ID = tt.stream.Name, StageTransform, tt.want.Key
+			if tt.want.Key == "" { // a hash of what the record holds
+				require.Regexp(t, `^#.+`, out.rejects[0].ID)
+				tt.want.ID = out.rejects[0].ID
+			}
 			require.Equal(t, []Reject{tt.want}, out.rejects)
+			require.Equal(t, out.rejects, mustMap(t, tt.stream, tt.page).rejects, "the same record has the same identity")
 		})
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,14 +16,91 @@ import (
 )
 
 func (a *app) rejectsCmd() *cobra.Command {
+	var to asked
 	cmd := &cobra.Command{
 		Use:   "rejects",
-		Short: "what no column could hold, or a contract kept out: list it, or try it again",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Short: "what no column could hold, or a contract kept out: count, list, retry or accept it",
+		Long: `Counts, for each stream, the records and values that are not in the tables.
+
+A record that no table can hold keeps its stream partial (exit 75) until a later run
+stores it, or until you accept the loss with "penstock rejects accept".`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.read(cmd.Context(), to, func(d *reader) error { return a.countRejects(cmd.Context(), d) })
+		},
 	}
-	cmd.AddCommand(a.rejectsListCmd(), a.rejectsRetryCmd())
+	addDestinationFlag(cmd, &to)
+	cmd.AddCommand(a.rejectsListCmd(), a.rejectsRetryCmd(), a.rejectsAcceptCmd())
 	return cmd
+}
+
+// rejectCount is a line of `rejects`.
+type rejectCount struct {
+	Source   string `json:"source,omitempty"`
+	Stream   string `json:"stream"`
+	Records  int64  `json:"records"`  // that are not in the table
+	Values   int64  `json:"values"`   // of records that are
+	Accepted int64  `json:"accepted"` // of both, those that a person has accepted
+	Resolved int64  `json:"resolved"` // beside them, those that are rejects no more
+}
+
+func (a *app) countRejects(ctx context.Context, d *reader) error {
+	counts := map[[2]string]*rejectCount{}
+	_, err := d.project(ctx, load.Rejects, rejectColumns, func(r row) bool {
+		id := [2]string{r.text("source"), r.text("stream")}
+		c := counts[id]
+		if c == nil {
+			c = &rejectCount{Source: id[0], Stream: id[1]}
+			counts[id] = c
+		}
+		switch {
+		case r.value("resolved_at") != nil:
+			c.Resolved++
+			return false
+		case r.value("accepted_at") != nil:
+			c.Accepted++
+		}
+		if record, _ := r.value("record").(bool); record {
+			c.Records++
+		} else {
+			c.Values++
+		}
+		return false
+	})
+	if err != nil {
+		return fmt.Errorf("count rejects: %w", err)
+	}
+	all := slices.SortedFunc(maps.Values(counts), func(x, y *rejectCount) int {
+		return cmp.Or(cmp.Compare(x.Source, y.Source), cmp.Compare(x.Stream, y.Stream))
+	})
+	if a.json {
+		w := lineWriter(a.out)
+		for _, c := range all {
+			if err := w.Encode(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.out, "no rejects")
+		return nil
+	}
+	sources := slices.ContainsFunc(all, func(c *rejectCount) bool { return c.Source != "" })
+	columns := []string{"stream", "#records", "#values", "#accepted", "#resolved"}
+	if sources {
+		columns = append([]string{"source"}, columns...)
+	}
+	g := newGrid(columns...)
+	for _, c := range all {
+		cells := []any{c.Stream, c.Records, c.Values, c.Accepted, c.Resolved}
+		if sources {
+			cells = append([]any{c.Source}, cells...)
+		}
+		g.add(cells...)
+	}
+	g.render(a.out)
+	return nil
 }
 
 func (a *app) rejectsListCmd() *cobra.Command {
@@ -45,7 +124,7 @@ func (a *app) rejectsListCmd() *cobra.Command {
 }
 
 // rejectColumns are what is told of a reject.
-var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at"}
+var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
 func (a *app) listRejects(ctx context.Context, d *reader, stream string, all bool) error {
 	if _, err := path.Match(stream, ""); err != nil {
@@ -84,11 +163,13 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 			if err != nil {
 				return err
 			}
-			r, err := a.retryRejects(cmd.Context(), c, p, streams)
-			if err != nil {
-				return err
-			}
-			return a.concludeRetry(r)
+			return a.rejectsRun(cmd.Context(), c, p, streams, func(ctx context.Context, c pipeline.Config) error {
+				r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})
+				if err != nil {
+					return fmt.Errorf("retry rejects of %s: %w", p.Name, err)
+				}
+				return a.concludeRetry(r)
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
@@ -96,23 +177,20 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 	return cmd
 }
 
-func (a *app) retryRejects(ctx context.Context, c *config.Config, p config.Pipeline, streams []string) (pipeline.RetryReport, error) {
-	var none pipeline.RetryReport
+// rejectsRun calls do with the pipeline's configuration while no run of it is
+// under way.
+func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := (*holds)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {
-		return none, err
+		return err
 	}
 	defer unlock()
 	r, err := a.openRun(ctx, c, p, streams, false)
 	if err != nil {
-		return none, err
+		return err
 	}
 	defer r.close(a)
-	report, err := pipeline.RetryRejects(ctx, r.config(), pipeline.RetryOptions{})
-	if err != nil {
-		return none, fmt.Errorf("retry rejects of %s: %w", p.Name, err)
-	}
-	return report, nil
+	return do(ctx, r.config())
 }
 
 // concludeRetry prints what a retry did and turns it into the verb's outcome.

@@ -26,6 +26,9 @@ func remedy(s pipeline.StreamReport) string {
 		}
 		return "what came was written; run again when the source changes less, what is gone is deleted by the first pass that can prove it"
 	}
+	if _, ok := errors.AsType[*pipeline.UnstoredError](s.Err); ok {
+		return "`penstock rejects list --stream " + s.Stream + "` tells which, and why; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"
+	}
 	if s.Err == nil {
 		if s.Counts.Rejected > 0 {
 			return "`penstock rejects list --stream " + s.Stream + "` tells which, and why"

@@ -130,7 +130,7 @@ func problems(streams []pipeline.StreamReport) []problem {
 		at[cause] = len(all)
 		all = append(all, problem{streams: []string{s.Stream}, StreamReport: s})
 	}
-	order := []pipeline.Status{pipeline.StatusFailed, pipeline.StatusHeld, pipeline.StatusLagging, pipeline.StatusParked, pipeline.StatusUnavailable, pipeline.StatusStopped, pipeline.StatusComplete}
+	order := []pipeline.Status{pipeline.StatusFailed, pipeline.StatusHeld, pipeline.StatusLagging, pipeline.StatusPartial, pipeline.StatusParked, pipeline.StatusUnavailable, pipeline.StatusStopped, pipeline.StatusComplete}
 	slices.SortStableFunc(all, func(a, b problem) int {
 		return cmp.Compare(slices.Index(order, a.Status), slices.Index(order, b.Status))
 	})

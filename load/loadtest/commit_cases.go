@@ -110,6 +110,24 @@ func testOwnOrder(t *testing.T, d Driver) {
 		d.Rows(t, b.dest, load.Runs.Name))
 }
 
+// testRejectsMetAgain writes the rejects of an unchanged source in one run after
+// the other: each is one row, as the last run met it. Of another record, another
+// value or another stream they are others.
+func testRejectsMetAgain(t *testing.T, d Driver) {
+	b := newBench(t, d)
+	reject := func(run, stream, id, pointer string) Row {
+		return Row{"run": run, "pipeline": "nightly", "stream": stream, "pass": "1", "ordinal": "3", "pointer": pointer, "key": id, "record_id": id, "record": "true", "raw": "{}"}
+	}
+	var want []Row
+	for _, run := range []string{"r1", "r2", "r3"} {
+		want = []Row{reject(run, "crm.leads", "1", ""), reject(run, "crm.leads", "1", "/a"), reject(run, "crm.leads", `"#x"`, ""), reject(run, "crm.deals", "1", "")}
+		x := b.begin()
+		b.write(x, put{load.Rejects, want})
+		b.finish(x)
+	}
+	require.ElementsMatch(t, want, d.Rows(t, b.dest, load.Rejects.Name))
+}
+
 func testTables(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	tables, err := b.dest.Tables(t.Context(), "people")

@@ -178,6 +178,7 @@ var (
 	commitCases = []testCase{
 		{"own tables", testOwnTables},
 		{"own rows written again", testOwnOrder},
+		{"rejects met again", testRejectsMetAgain},
 		{"times of day", testClock},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +37,40 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 	m.flaws = append(m.flaws, []any{
 		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), elementOf(t, b, row) + pointer, m.of.Time(),
 		nil, schemas.TypeName(schemas.TypeOf(f)), raw, reason, false, nil,
+		recordID(t, b, row), "load", nil,
 	})
+}
+
+// recordID tells the record of a row apart from others of the stream: its key as
+// JSON, else the hash of the record.
+func recordID(t *target, b arrow.RecordBatch, row int) string {
+	key := slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool { return name == schemas.ColSource })
+	if load.Child(t.Columns) {
+		key = []string{schemas.ColParent}
+		if t.has(schemas.ColRoot) {
+			key = []string{schemas.ColRoot}
+		}
+	}
+	var parts []string
+	for _, name := range key {
+		i := b.Schema().FieldIndices(name)
+		if len(i) == 0 || b.Column(i[0]).IsNull(row) {
+			return "#" + cellText(b, schemas.ColHash, row)
+		}
+		text := b.Column(i[0]).ValueStr(row)
+		if b.Column(i[0]).DataType().ID() == arrow.STRING && !strings.HasPrefix(text, "[") {
+			quoted, _ := json.Marshal(text) // a string always marshals
+			text = string(quoted)
+		}
+		parts = append(parts, text)
+	}
+	switch len(parts) {
+	case 0:
+		return "#" + cellText(b, schemas.ColHash, row)
+	case 1:
+		return parts[0]
+	}
+	return "[" + strings.Join(parts, ",") + "]"
 }
 
 // elementOf is the pointer from the record to the element of it that a row of a

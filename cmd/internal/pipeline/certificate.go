@@ -79,11 +79,15 @@ func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
 		return nil
 	}
 	var rows [][]any
+	now := p.Now()
+	add := func(r transform.Reject) {
+		rows = append(rows, rejectRow(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.accepted(r), r))
+	}
 	for _, r := range g.rejects {
-		rows = append(rows, rejectRow(p.run, p.stream.Name, p.passes, r))
+		add(r)
 	}
 	for _, gap := range g.gaps {
-		rows = append(rows, rejectRow(p.run, p.stream.Name, p.passes, gapReject(gap)))
+		add(gapReject(gap))
 	}
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
@@ -92,6 +96,7 @@ func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
 // below the ordinals of those that have.
 func gapReject(g extract.Gap) transform.Reject {
 	return transform.Reject{
+		Stage: transform.StageExtract, ID: fmt.Sprintf("gap at %s, from %d", g.At, g.From),
 		Ordinal: -1 - g.From, Pointer: "", Wanted: "an answer",
 		Raw: g.Words, Reason: "the server does not give " + g.String(),
 	}

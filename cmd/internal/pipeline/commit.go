@@ -152,6 +152,10 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	if err := k.note(ctx, p, g, e); err != nil {
 		return e, err
 	}
+	if err := k.resolveRejects(ctx, p, e.resolved); err != nil {
+		return e, err
+	}
+	k.standing = e.open
 	return e, k.writeCertificate(ctx, p, g, e.witnesses(p, g.end))
 }
 
@@ -165,6 +169,9 @@ type ending struct {
 	counts   Counts
 	found    *findings
 	others   []arrow.RecordBatch // keys of the missing rows, where only those with these keys may be deleted
+	read     Verdict             // on what was read, whatever the table could take of it
+	open     *openRejects        // after the pass
+	resolved map[rejectID]bool   // rejects that are none any more
 }
 
 // givesUp reports whether nothing of the pass is kept.
@@ -198,7 +205,11 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
 		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.asked, k.found.gone
 	}
 	k.sort(e, g, out)
-	e.verdict, e.decision = proof.Judge(f), proof.Decide(e.table)
+	e.read, e.decision = proof.Judge(f), proof.Decide(e.table)
+	everything := !f.Resumed && f.Skipped == 0 && !e.table.Subset && !e.read.Doubtful()
+	e.open, e.resolved = k.rejects.standing(g.met, everything)
+	e.facts.Unstored = e.open.lost()
+	e.verdict = proof.Judge(e.facts)
 	return e
 }
 
@@ -229,8 +240,8 @@ func (k *sink) settle(p *pass, e *ending) {
 	}
 	other := k.before != nil && !k.before.facts.Resumed && f.Second != proof.SameRecords
 	k.wary = k.wary || f.Overlooked() > 0
-	k.anew = k.wary || e.verdict.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
-	k.ended = &claim{verdict: e.verdict, doubtful: other || e.table.Subset, held: d.Held != ""}
+	k.anew = k.wary || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
+	k.ended = &claim{verdict: e.read, doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {
@@ -245,6 +256,14 @@ func (k *sink) settle(p *pass, e *ending) {
 	}
 	k.finished = true
 	k.report.Status = StatusComplete
+	if n := f.Unstored; n > 0 {
+		all := !f.Resumed && !f.Partial && e.counts.Rejected == e.counts.Fetched
+		k.report.Status = StatusPartial
+		if all {
+			k.report.Status, k.anew = StatusFailed, true
+		}
+		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &UnstoredError{Records: n, All: all})
+	}
 	if d.Held != "" {
 		k.report.Status = StatusHeld
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm})

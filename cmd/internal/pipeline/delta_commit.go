@@ -278,13 +278,13 @@ func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.Now()
 	row := func(j transform.Reject) {
-		rows = append(rows, []any{stamp, x.Name, x.q.stream.Name, 1, j.Ordinal, j.Pointer, now, j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil})
+		rows = append(rows, rejectRow(stamp, x.Name, x.q.stream.Name, 1, now, time.Time{}, j))
 	}
 	for _, j := range m.rejects {
 		row(j)
 	}
 	for _, g := range x.dead {
-		row(transform.Reject{Ordinal: -g.e.last, Key: g.e.key, Wanted: "the record that an event is about", Raw: string(g.e.data),
+		row(transform.Reject{Stage: transform.StageWebhook, ID: fmt.Sprintf("event %d", g.e.last), Ordinal: -g.e.last, Key: g.e.key, Wanted: "the record that an event is about", Raw: string(g.e.data),
 			Reason: fmt.Sprintf("event %d was given up after %d tries: %v", g.e.last, g.e.tries, g.why)})
 	}
 	return rows

@@ -77,6 +77,9 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	g := p.group
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
+	for _, gap := range page.Gaps {
+		p.met.add(gapReject(gap))
+	}
 	g.end = page.End
 	g.files, g.bytes = append(g.files, page.Files...), g.bytes+int64(files)
 	if g.end != nil {
@@ -178,6 +181,7 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 		return nil // no page yet
 	}
 	g.total, g.digest, g.control, g.refused, g.spill = p.total, p.digest, p.control, p.refused, p.spills
+	g.met = &p.met
 	if g.end != nil && !p.resumes && g.end.Skipped == 0 && !g.end.Partial {
 		g.profile = p.profile.profile(g.ended)
 	}

@@ -73,19 +73,19 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	retried := r.retry()
 	require.Len(t, retried.Streams, 1)
 	require.Zero(t, retried.Streams[0].Superseded)
-	require.EqualValues(t, 3, retried.Streams[0].Rejected)
-	require.Len(t, r.unresolved(), 3)
+	require.EqualValues(t, 2, retried.Streams[0].Rejected)
+	require.Len(t, r.unresolved(), 2, "one record is one reject")
 
 	r.config.Streams[0].Rules.Contract.Types = ""
 	r.restart(nil)
 	retried = r.retry()
 	require.EqualValues(t, 1, retried.Streams[0].Resolved, "there was no row of it")
-	require.EqualValues(t, 2, retried.Streams[0].Rejected, "a later pass may have found it as its row has it")
+	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found it as its row has it")
 	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
 	r.once() // the rules have changed: all of it
 	require.Empty(t, r.missing())
-	require.EqualValues(t, 2, r.retry().Streams[0].Superseded)
-	require.Empty(t, r.unresolved())
+	require.Empty(t, r.unresolved(), "the pass resolves what it did not meet again")
+	require.Empty(t, r.retry().Streams)
 }
 
 // Where a column is widened to what cannot keep its values as they came, they are

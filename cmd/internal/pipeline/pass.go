@@ -55,12 +55,13 @@ type pass struct {
 	control string   // the key of a record that the pass carried, as JSON
 	inquest *inquest // nil where single records cannot be asked for
 	refused refused  // keys of records that were rejected
-	kin     *kin     // nil where every parent is asked, and where there are none
-	carried *sieve   // nil where the pass does not lend its turn
-	unasked int      // pages since the destinations were asked what they know
-	heard   int64    // what they had not known by then: see news
-	clash   clashes  // records of one key
-	read0   int64    // records up to the page before
+	met     metRejects
+	kin     *kin    // nil where every parent is asked, and where there are none
+	carried *sieve  // nil where the pass does not lend its turn
+	unasked int     // pages since the destinations were asked what they know
+	heard   int64   // what they had not known by then: see news
+	clash   clashes // records of one key
+	read0   int64   // records up to the page before
 
 	familiar int64 // records up to those since which the destinations have known all
 	total    tally // of the source's side, up to the group at hand
@@ -97,11 +98,12 @@ type group struct {
 	next    position // after the group's last page
 	total   tally    // of the pass, up to here
 	end     *extract.End
-	ended   time.Time // by then, rows it did not carry are gone, in every destination; with end
-	digest  digest    // of the whole pass; with end
-	profile *Profile  // likewise; nil for a part of a pass
-	control string    // likewise
-	refused refused   // likewise
+	ended   time.Time   // by then, rows it did not carry are gone, in every destination; with end
+	digest  digest      // of the whole pass; with end
+	profile *Profile    // likewise; nil for a part of a pass
+	control string      // likewise
+	refused refused     // likewise
+	met     *metRejects // likewise
 }
 
 // read yields the pass's groups to a second goroutine, which commits one while
@@ -155,6 +157,9 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 		known = append(known, tables)
 		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
+		if k.rejects != nil {
+			p.met.watch(k.rejects)
+		}
 		settled = settled && p.settled[k.dest.Name]
 		if p.kin != nil && k.parentage != nil {
 			p.kin.known = append(p.kin.known, k.parentage)

@@ -142,6 +142,8 @@ type run struct {
 	absent  map[string]int     // see heard
 	settled map[string]bool    // destinations that a run has come to its end with before
 	lost    map[string]bool    // see hopeless
+
+	rejectsOf map[string]*rejectIndex // by destination
 }
 
 func newRun(c Config) (*run, error) {
@@ -156,7 +158,7 @@ func newRun(c Config) (*run, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, shown: map[string]*digest{}}
+	r := &run{Config: c, started: c.Now(), seed: maphash.MakeSeed(), down: map[string]error{}, absent: map[string]int{}, memory: map[string]Memories{}, settled: map[string]bool{}, lost: map[string]bool{}, rejectsOf: map[string]*rejectIndex{}, shown: map[string]*digest{}}
 	r.Streams = slices.Clone(c.Streams)
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)

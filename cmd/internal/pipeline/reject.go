@@ -21,24 +21,36 @@ type reject struct {
 	at                       time.Time
 	key, wanted, raw, reason string
 	record                   bool
-	passed                   bool   // a later pass has begun
-	resolved                 bool   // by now
-	why                      string // it is not
+	id, stage                string
+	accepted                 time.Time // the zero time: nobody has
+	passed                   bool      // a later pass has begun
+	resolved                 bool      // by now
+	why                      string    // it is not
 }
 
-// row is j as the table has it, resolved at a time.
-func (j *reject) row(resolved time.Time) []any {
+// row is j as the table has it, with these times.
+func (j *reject) row(resolved, accepted time.Time) []any {
 	return []any{
 		j.run, j.pipeline, j.stream, j.pass, j.ordinal, j.pointer, j.at,
-		j.key, j.wanted, j.raw, j.reason, j.record, resolved,
+		j.key, j.wanted, j.raw, j.reason, j.record, instant(resolved),
+		j.id, j.stage, instant(accepted),
 	}
 }
 
-// rejectRow is the row for a new reject.
-func rejectRow(r *run, stream string, pass int, j transform.Reject) []any {
+// instant is a time as a row has it: null for the zero time.
+func instant(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// rejectRow is the row for a reject of a pass.
+func rejectRow(run, pipeline, stream string, pass int, now, accepted time.Time, j transform.Reject) []any {
 	return []any{
-		r.Run, r.Name, stream, pass, j.Ordinal, j.Pointer, r.Now(),
+		run, pipeline, stream, pass, j.Ordinal, j.Pointer, now,
 		j.Key, j.Wanted, j.Raw, j.Reason, j.Record, nil,
+		j.ID, j.Stage, instant(accepted),
 	}
 }
 
@@ -61,9 +73,9 @@ func (r *run) streamsWithRejects(ctx context.Context, d Destination) (map[string
 	return found, err
 }
 
-// rejects are those of the stream that are not resolved, as many as fit in
-// memory; the others are counted.
-func (t *retrial) rejects(ctx context.Context) ([]*reject, error) {
+// rejects are those of the stream that are not resolved and that want says yes to,
+// as many as fit in memory; the others are counted.
+func (t *retrial) rejects(ctx context.Context, want func(*reject) bool) ([]*reject, error) {
 	var all []*reject
 	bytes := 0
 	columns := make([]string, load.Rejects.Columns.NumFields())
@@ -74,7 +86,7 @@ func (t *retrial) rejects(ctx context.Context) ([]*reject, error) {
 		for i := range int(b.NumRows()) {
 			j := rejectAt(b, i)
 			switch {
-			case j.pipeline != t.Name || j.stream != t.stream.Name || j.resolved:
+			case j.pipeline != t.Name || j.stream != t.stream.Name || j.resolved || !want(j):
 			case len(all) >= retryRecords || bytes >= retryBytes:
 				t.done.Left++
 			default:
@@ -93,14 +105,22 @@ func rejectAt(b arrow.RecordBatch, i int) *reject {
 	j := &reject{
 		run: text(0), pipeline: text(1), stream: text(2), pass: number(b.Column(3), i), ordinal: number(b.Column(4), i), pointer: text(5),
 		key: text(7), wanted: text(8), raw: text(9), reason: text(10), resolved: !b.Column(12).IsNull(i),
-	}
-	if at, ok := b.Column(6).(*array.Timestamp); ok && at.IsValid(i) {
-		j.at = time.UnixMicro(int64(at.Value(i)))
-	}
-	if record, ok := b.Column(11).(*array.Boolean); ok && record.IsValid(i) {
-		j.record = record.Value(i)
+		id: text(13), stage: text(14), at: timeAt(b.Column(6), i), accepted: timeAt(b.Column(15), i), record: flagAt(b.Column(11), i),
 	}
 	return j
+}
+
+// timeAt is the time in a row; the zero time for null.
+func timeAt(a arrow.Array, i int) time.Time {
+	if at, ok := a.(*array.Timestamp); ok && at.IsValid(i) {
+		return time.UnixMicro(int64(at.Value(i)))
+	}
+	return time.Time{}
+}
+
+func flagAt(a arrow.Array, i int) bool {
+	flag, ok := a.(*array.Boolean)
+	return ok && flag.IsValid(i) && flag.Value(i)
 }
 
 func number(a arrow.Array, i int) int64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -147,7 +148,7 @@ func (t *retrial) retry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := t.rejects(ctx)
+	all, err := t.rejects(ctx, func(*reject) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (t *retrial) retry(ctx context.Context) error {
 	now := t.Now()
 	for _, j := range all {
 		if j.resolved {
-			rows = append(rows, j.row(now))
+			rows = append(rows, j.row(now, j.accepted))
 		}
 	}
 	if len(rows) == 0 {
@@ -184,7 +185,7 @@ func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor
 		}
 	}
 	for _, r := range m.rejects {
-		rows = append(rows, rejectRow(t.run, t.stream.Name, 1, r))
+		rows = append(rows, rejectRow(t.Run, t.Name, t.stream.Name, 1, t.Now(), time.Time{}, r))
 	}
 	out, err := tx.Apply(ctx, load.Sweep{})
 	if err != nil {

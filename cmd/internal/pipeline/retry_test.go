@@ -24,6 +24,18 @@ func (r *rig) retry() RetryReport {
 	return rep
 }
 
+// accept accepts the rejects in r's destination.
+func (r *rig) accept() AcceptReport {
+	r.t.Helper()
+	c := r.config
+	if c.Destinations == nil {
+		c.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
+	}
+	rep, err := AcceptRejects(context.Background(), c, nil)
+	require.NoError(r.t, err)
+	return rep
+}
+
 // unresolved are the rejects that wait.
 func (r *rig) unresolved() []loadtest.Row {
 	var out []loadtest.Row
@@ -117,12 +129,11 @@ func TestRetryDoesNotBringBackThePast(t *testing.T) {
 		}
 		r.restart(nil)
 		r.must(StatusComplete)
+		require.Empty(t, r.unresolved(), "the pass resolves what it did not meet again")
 		before := r.memory.Rows("crm_leads")
 		r.evolve()
-		rep := r.retry()
-		require.Equal(t, []Retried{{Stream: "crm_leads", Destination: "warehouse", Superseded: 2}}, rep.Streams)
+		require.Empty(t, r.retry().Streams)
 		require.Equal(t, before, r.memory.Rows("crm_leads"))
-		require.Empty(t, r.unresolved())
 	}
 }
 
@@ -221,8 +232,8 @@ func TestRetryOfValuesIsTheNextRuns(t *testing.T) {
 	require.EqualValues(t, 1, r.retry().Streams[0].Waiting)
 	r.must(StatusComplete)
 	require.Equal(t, Equal, r.verify(VerifyOptions{}).Streams[0].Agreement)
-	require.EqualValues(t, 1, r.retry().Streams[0].Superseded)
 	require.Empty(t, r.unresolved())
+	require.Empty(t, r.retry().Streams)
 }
 
 // A record that is kept without what is masked in it is not what the source had.
@@ -242,6 +253,5 @@ func TestRetryKeepsOutWhatIsNotWhole(t *testing.T) {
 	require.ElementsMatch(t, before, r.memory.Rows("crm_leads"))
 	require.Len(t, r.unresolved(), 2)
 	require.Zero(t, r.must(StatusComplete).Streams[0].Counts.Rejected)
-	require.Empty(t, r.retry().Streams[0].Still)
 	require.Empty(t, r.unresolved())
 }

@@ -70,10 +70,79 @@ func TestRunRejectsAreKeptAndCounted(t *testing.T) {
 	rs := records(0, 9)
 	rs[4].ID = -1
 	r := newRig(t, map[string]*list{"crm_leads": {records: rs, size: 3, total: true}}, stream("crm_leads"))
-	rep := r.must(StatusComplete)
+	rep := r.must(StatusPartial)
 	require.Equal(t, Counts{Fetched: 9, Written: 8, Rejected: 1}, rep.Streams[0].Counts)
-	require.Equal(t, Proven, rep.Streams[0].Verdict)
+	require.Equal(t, 75, rep.ExitCode())
+	require.ErrorContains(t, rep.Streams[0].Err, "1 record could not be stored")
 	require.Len(t, r.memory.Rows(load.Rejects.Name), 1)
+}
+
+// A stream is partial as long as a record of it is missing from the table. An
+// unchanged source adds no reject; a person may accept the loss, for its reason.
+func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
+	fresh := func() (*rig, *list) {
+		l := &list{records: records(0, 9), size: 3, total: true}
+		l.records[4].ID, l.records[7].ID = -1, -2
+		r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {records: records(0, 9), size: 3, total: true}}, stream("crm_leads"), stream("crm_deals"))
+		for range 3 {
+			rep := r.must(StatusPartial)
+			require.Equal(t, StatusPartial, rep.Streams[0].Status)
+			require.Equal(t, StatusComplete, rep.Streams[1].Status, "the control")
+			require.Equal(t, Proven, rep.Streams[1].Verdict, "the control")
+			require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
+			require.Len(t, r.memory.Rows(load.Rejects.Name), 2, "an unchanged source adds nothing")
+			r.restart(nil)
+		}
+		return r, l
+	}
+	t.Run("resolved at the source", func(t *testing.T) {
+		r, l := fresh()
+		l.records[4].ID, l.records[7].ID = 4, 7
+		r.must(StatusComplete)
+		require.Empty(t, r.unresolved())
+		require.Len(t, r.alive("crm_leads"), 9)
+	})
+	t.Run("one of two gone at the source", func(t *testing.T) {
+		r, l := fresh()
+		l.records = append(l.records[:4:4], l.records[5:]...)
+		rep := r.must(StatusPartial)
+		require.ErrorContains(t, rep.Streams[0].Err, "1 record could not be stored")
+		require.Len(t, r.unresolved(), 1)
+	})
+	t.Run("accepted", func(t *testing.T) {
+		r, l := fresh()
+		rep := r.accept()
+		require.Equal(t, []Accepted{{Stream: "crm_leads", Destination: "warehouse", Records: 2}}, rep.Streams)
+		require.Zero(t, rep.ExitCode())
+		require.Empty(t, r.accept().Streams, "there is nothing left to accept")
+		for range 2 {
+			r.restart(nil)
+			rep := r.must(StatusComplete)
+			require.Equal(t, Proven, rep.Streams[0].Verdict)
+			require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
+		}
+		l.records = append(l.records, record{ID: -3})
+		r.restart(nil)
+		rep2 := r.must(StatusPartial)
+		require.ErrorContains(t, rep2.Streams[0].Err, "1 record could not be stored", "of this one nobody has accepted the loss")
+		require.Len(t, r.memory.Rows(load.Rejects.Name), 3)
+	})
+}
+
+func TestStreamFailsWhereNoRecordCanBeStored(t *testing.T) {
+	l := &list{records: records(0, 9), size: 3, total: true}
+	for i := range l.records {
+		l.records[i].ID = -1 - i
+	}
+	r := newRig(t, map[string]*list{"crm_leads": l, "crm_deals": {size: 3, total: true}}, stream("crm_leads"), stream("crm_deals"))
+	rep := r.must(StatusFailed)
+	require.ErrorContains(t, rep.Streams[0].Err, "none of 9 records could be stored")
+	require.Equal(t, StatusComplete, rep.Streams[1].Status, "an empty list has lost none")
+	require.Len(t, r.memory.Rows(load.Rejects.Name), 9, "they are kept")
+	l.records = records(0, 9)
+	r.restart(nil)
+	require.Equal(t, Counts{Fetched: 9, Written: 9}, r.must(StatusComplete).Streams[0].Counts)
+	require.Empty(t, r.unresolved())
 }
 
 // The source fails after page k, for every k; the next run carries on there and

@@ -32,6 +32,7 @@ func (p *pass) flush() error {
 		share(b.Batch)
 		if b.Table.Name == p.stream.Table.Name {
 			g.rows += b.Batch.NumRows()
+			p.met.store(b)
 			if err := p.kin.carry(b.Table, b.Batch); err != nil {
 				return fmt.Errorf("%s: %w", p.stream.Name, err)
 			}
@@ -39,6 +40,8 @@ func (p *pass) flush() error {
 	}
 	g.batches = append(g.batches, batches...)
 	g.rejects = append(append(g.rejects, rejects...), kept...)
+	p.met.add(rejects...)
+	p.met.add(kept...)
 	p.refused.add(rejects)
 	p.refused.add(kept)
 	p.kin.refuse(rejects)

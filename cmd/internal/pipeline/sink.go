@@ -40,25 +40,27 @@ type sink struct {
 	counts   Counts       // of the pass so far
 	sealed   Counts       // of what of the pass is committed
 	inserted int64
-	before   *reading  // the last pass that has ended
-	prior    *reading  // before as it was when the pass at hand began
-	whole    int       // passes from the beginning, this one included
-	most     int64     // records that the longest whole pass so far has found
-	readings []*digest // what the whole passes of this run have found
-	wanted   bool      // streams that were loaded before hang from this one
-	ended    *claim    // by the pass at hand
-	over     string    // the last pass that has ended and gone over every record
-	wary     bool      // incremental passes were seen to miss changes
-	anew     bool      // the next pass reads the whole list
-	out      bool      // dropped out of the pass at hand
-	trouble  error     // why; until it goes on alone
-	lagged   error     // why it had to go on alone; once
-	broken   bool      // ended by its destination
-	begun    string    // what the cursor said of events when the pass at hand began
-	resumed  bool      // the pass at hand was begun by an earlier process
-	loan     *loan     // what deltas have of the pass at hand; nil where it lends nothing
-	held     held      // of the group at hand
-	finished bool      // wants no further pass
+	before   *reading     // the last pass that has ended
+	prior    *reading     // before as it was when the pass at hand began
+	whole    int          // passes from the beginning, this one included
+	most     int64        // records that the longest whole pass so far has found
+	readings []*digest    // what the whole passes of this run have found
+	wanted   bool         // streams that were loaded before hang from this one
+	ended    *claim       // by the pass at hand
+	over     string       // the last pass that has ended and gone over every record
+	wary     bool         // incremental passes were seen to miss changes
+	anew     bool         // the next pass reads the whole list
+	out      bool         // dropped out of the pass at hand
+	trouble  error        // why; until it goes on alone
+	lagged   error        // why it had to go on alone; once
+	broken   bool         // ended by its destination
+	begun    string       // what the cursor said of events when the pass at hand began
+	resumed  bool         // the pass at hand was begun by an earlier process
+	loan     *loan        // what deltas have of the pass at hand; nil where it lends nothing
+	held     held         // of the group at hand
+	rejects  *openRejects // as k found or left them
+	standing *openRejects // after the open transaction
+	finished bool         // wants no further pass
 	report   StreamReport
 }
 
@@ -190,7 +192,7 @@ func (k *sink) close(ctx context.Context, err error, d time.Duration) StreamRepo
 }
 
 func (k *sink) rollback() {
-	k.learning = ""
+	k.learning, k.standing = "", nil
 	k.held.release()
 	if k.tx != nil {
 		_ = k.tx.Rollback() // nothing of it was promised to anyone
@@ -214,6 +216,9 @@ func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 		return nil, nil
 	}
 	tables, err := k.dest.Tables(ctx, p.stream.Table.Name)
+	if err == nil && k.rejects == nil {
+		k.rejects, err = p.openRejects(ctx, k.dest, p.stream.Name)
+	}
 	if err == nil && p.kin != nil {
 		k.parentage, err = k.recall(ctx, p, tables)
 	}
@@ -353,6 +358,9 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
 	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
+	if k.standing != nil {
+		k.rejects, k.standing = k.standing, nil
+	}
 	k.settleHeld(p.turn)
 	return nil
 }
@@ -366,6 +374,8 @@ func (k *sink) rehearse(p *pass, g *group) {
 	}
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
 	e.facts.Twin = p.agreement(&e.reading)
+	e.read = proof.Judge(e.facts)
+	e.facts.Unstored = (&openRejects{all: g.met.all, more: g.met.more}).lost()
 	e.verdict = proof.Judge(e.facts)
 	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
 	k.settle(p, e)

@@ -40,6 +40,9 @@ var doubts = []Doubt{
 		}
 		return fmt.Sprintf("%s cannot be read: %s", Count(f.Gaps, ""), f.Gap)
 	}},
+	{"unstored records", Unproven, lasts, func(f *Facts) bool { return f.Unstored > 0 }, func(f *Facts) string {
+		return Count(f.Unstored, "") + " could not be stored"
+	}},
 	{"incomplete answer", Unproven, passing, func(f *Facts) bool { return len(f.Incomplete) > 0 }, func(f *Facts) string {
 		return "the source says that its answer is incomplete: " + strings.Join(f.Incomplete, ", ")
 	}},

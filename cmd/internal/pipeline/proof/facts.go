@@ -45,6 +45,7 @@ type Facts struct {
 	Duplicates int64 `json:"duplicates"`         // the destination: records whose key came before in this pass
 	Written    int64 `json:"-"`                  // the destination: rows that the pass wrote
 	Mingled    bool  `json:"-"`                  // the pipeline: records of other passes count as duplicates, too
+	Unstored   int64 `json:"unstored,omitempty"` // the pipeline: records that no table could take, and whose loss nobody has accepted
 	Filtered   int64 `json:"filtered,omitempty"` // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`  // the destination: records that the longest whole pass so far has found
 

@@ -53,7 +53,7 @@ func (w workspace) leave(t *testing.T, lake load.Destination) {
 		{load.Runs, loadtest.Row{"run": "r1", "pipeline": "all", "started_at": at, "ended_at": at, "status": w.status, "counts": w.counts}},
 		{load.Certificates, loadtest.Row{"run": "r1", "pipeline": "all", "stream": "crm.leads", "at": at, "verdict": w.verdict, "witnesses": `{"why": "as ` + w.source + ` says"}`,
 			"fetched": w.rows, "distinct": w.rows, "written": w.rows, "unchanged": "0", "deduplicated": "0", "rejected": "0", "deleted": "0", "pages": "1", "requests": "3"}},
-		{load.Rejects, loadtest.Row{"run": "r1", "pipeline": "all", "stream": "crm.leads", "pass": "1", "ordinal": "1", "pointer": "/a", "at": at, "key": w.source, "reason": "too large"}},
+		{load.Rejects, loadtest.Row{"run": "r1", "pipeline": "all", "stream": "crm.leads", "pass": "1", "ordinal": "1", "pointer": "/a", "at": at, "key": w.source, "record_id": w.source, "reason": "too large"}},
 	} {
 		b := loadtest.Batch(t, own.table, own.row)
 		require.NoError(t, x.Write(ctx, own.table, b))

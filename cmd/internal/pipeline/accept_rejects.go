@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Accepted is how many rejects of one stream in one destination a person has
+// accepted.
+type Accepted struct {
+	Stream      string `json:"stream"`
+	Destination string `json:"destination"`
+	Records     int64  `json:"records"` // that are not in the tables
+	Values      int64  `json:"values"`  // of records that are
+	Left        int64  `json:"left"`    // not accepted: there are too many at once
+	Err         error  `json:"-"`
+}
+
+// AcceptReport is the outcome of an AcceptRejects. There is no run where Streams
+// is empty.
+type AcceptReport struct {
+	Run     string     `json:"run"`
+	Streams []Accepted `json:"streams"`
+}
+
+// ExitCode is 0 where all rejects are accepted, 75 where some are left and 1
+// where a destination failed.
+func (r AcceptReport) ExitCode() int {
+	code := exitComplete
+	for _, s := range r.Streams {
+		switch {
+		case s.Err != nil:
+			return exitFailed
+		case s.Left > 0:
+			code = exitPartial
+		}
+	}
+	return code
+}
+
+// AcceptRejects notes for the open rejects of some streams, all of them for nil,
+// that the user accepts their loss: from then on they do not keep their stream
+// from being complete. A record that is rejected for another reason later has to
+// be accepted again. The source is not asked.
+func AcceptRejects(ctx context.Context, c Config, only []string) (rep AcceptReport, err error) {
+	r, err := newRun(c)
+	if err != nil {
+		return rep, err
+	}
+	work, err := r.rejected(ctx, only)
+	if err != nil || len(work) == 0 {
+		return rep, err
+	}
+	if err := r.open(ctx); err != nil {
+		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
+		return rep, err
+	}
+	rep.Run = r.Run
+	for _, t := range work {
+		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
+		if a.Err = r.down[t.dest.Name]; a.Err == nil {
+			a.Err = guard(t.stream.Name, func() error { return t.accept(ctx, &a) })
+		}
+		if t.done.Err = a.Err; a.Err != nil {
+			a.Records, a.Values = 0, 0
+		}
+		if a.Records+a.Values+a.Left > 0 || a.Err != nil {
+			rep.Streams = append(rep.Streams, a)
+		}
+		r.reports = append(r.reports, t.report(ctx))
+	}
+	_, err = r.finish(ctx, nil)
+	return rep, err
+}
+
+// accept notes the acceptance of t's rejects, in one transaction at the place
+// where the stream stands.
+func (t *retrial) accept(ctx context.Context, a *Accepted) error {
+	key := t.key(t.stream.Name)
+	stored, err := t.dest.Cursor(ctx, key)
+	if err != nil {
+		return err
+	}
+	pos, err := decodePosition(stored)
+	if err != nil {
+		return err
+	}
+	all, err := t.rejects(ctx, func(j *reject) bool { return j.accepted.IsZero() })
+	if err != nil {
+		return err
+	}
+	a.Left, t.done.Left = t.done.Left, 0
+	now := t.Now()
+	var rows [][]any
+	for _, j := range all {
+		rows = append(rows, j.row(time.Time{}, now))
+		if j.record {
+			a.Records++
+		} else {
+			a.Values++
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return t.commit(ctx, key, stored, pos, &mended{}, rows)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+func (a *app) rejectsAcceptCmd() *cobra.Command {
+	var streams []string
+	var source string
+	cmd := &cobra.Command{
+		Use:   "accept [PIPELINE]",
+		Short: "accept that rejected records are not in the tables",
+		Long: `Notes for each open reject that you accept the loss: from then on it does not keep its
+stream from being complete. A record that is rejected later, or for another reason, has
+to be accepted again. Nothing is deleted, the source is not asked.
+
+Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed.`,
+		Example: `  penstock rejects accept
+  penstock rejects accept --stream crm.leads`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, p, err := a.carryOne(args, source)
+			if err != nil {
+				return err
+			}
+			return a.rejectsRun(cmd.Context(), c, p, streams, func(ctx context.Context, c pipeline.Config) error {
+				r, err := pipeline.AcceptRejects(ctx, c, nil)
+				if err != nil {
+					return fmt.Errorf("accept rejects of %s: %w", p.Name, err)
+				}
+				return a.concludeAccept(r)
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	addSourceFlag(cmd, &source)
+	return cmd
+}
+
+// concludeAccept prints what was accepted and turns it into the verb's outcome.
+func (a *app) concludeAccept(r pipeline.AcceptReport) error {
+	if a.json {
+		if err := lineWriter(a.out).Encode(acceptJSONOf(r)); err != nil {
+			return err
+		}
+		return exit(r.ExitCode())
+	}
+	if len(r.Streams) == 0 {
+		fmt.Fprintln(a.out, "there is nothing to accept")
+		return exit(r.ExitCode())
+	}
+	g := newGrid("stream", "destination", "#records", "#values", "#left")
+	for _, s := range r.Streams {
+		g.add(s.Stream, s.Destination, s.Records, s.Values, s.Left)
+	}
+	g.render(a.out)
+	for _, s := range r.Streams {
+		if s.Err != nil {
+			fmt.Fprintf(a.out, "failed: %s → %s: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
+		}
+	}
+	return exit(r.ExitCode())
+}
+
+// acceptJSON is what `rejects accept --json` prints.
+type acceptJSON struct {
+	Run      string         `json:"run,omitempty"`
+	ExitCode int            `json:"exit_code"`
+	Streams  []acceptedJSON `json:"streams"`
+}
+
+type acceptedJSON struct {
+	pipeline.Accepted
+	Error string `json:"error,omitempty"`
+}
+
+func acceptJSONOf(r pipeline.AcceptReport) acceptJSON {
+	out := acceptJSON{Run: r.Run, ExitCode: r.ExitCode(), Streams: []acceptedJSON{}}
+	for _, s := range r.Streams {
+		j := acceptedJSON{Accepted: s}
+		if s.Err != nil {
+			j.Error = s.Err.Error()
+		}
+		out.Streams = append(out.Streams, j)
+	}
+	return out
+}
