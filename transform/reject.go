@@ -51,10 +51,14 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
 	raw, note := m.shown(m.raw, begin, end)
 	key := m.keyIn(m.raw[begin:end])
+	id := cmp.Or(key, HashID(raw))
+	if code == refuseClash {
+		id = key + " " + HashID(raw) // the key is that of another record
+	}
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
 		Stage:   StageTransform,
-		ID:      cmp.Or(key, HashID(raw)),
+		ID:      id,
 		Ordinal: m.fetched,
 		Key:     key,
 		Wanted:  "record",

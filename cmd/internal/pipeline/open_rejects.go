@@ -188,7 +188,7 @@ func (o *openRejects) standing(m *metRejects, everything bool) (left *openReject
 			continue
 		}
 		key, plain := plainKey(r.key)
-		met := everything && m.more == 0 || plain && m.stored[key]
+		met := everything && m.more == 0 || plain && id.record == r.key && m.stored[key]
 		if met && r.stage != transform.StageLoad && r.stage != transform.StageWebhook {
 			resolved[id] = true
 			continue
