@@ -42,7 +42,8 @@ func (p Plan) Shapes() bool {
 // Turns reports whether the table changes its mode. The destination turns the
 // children of a root table with it (see [Turn]), whether rows arrive for them or
 // not. To History: the columns of validity are among Add, and the rows there
-// become valid from when they were synced to when they were deleted. To
+// become valid from when they were synced to when they were deleted: of a row
+// with a tombstone these are one time, that of the commit which deleted it. To
 // Replace: rows with a tombstone are removed.
 func (p Plan) Turns() bool { return p.From != p.Table.Mode }
 

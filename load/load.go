@@ -91,7 +91,13 @@ func (p Pass) Time() time.Time {
 // the key again with other content, the version before is replaced in place and
 // the new one is valid from when that was. No version ends before it begins, nor
 // begins before the one before it has ended: where clocks say so, the later time
-// counts. Tombstones end at [Sweep].At.
+// counts.
+//
+// All that a transaction does to rows has one time, that of its commit, see
+// [After]. Every row that it inserts, changes, ends or marks as deleted has that
+// time as [schemas.ColSyncedAt], whatever Write brought; rows that it leaves as
+// they are, or moves to other files, keep theirs. Versions begin and end at that
+// time, and tombstones have it.
 //
 // Rows without a key are alike if their hashes are, and only their number counts:
 // what the pass carries beyond the rows there (in History: the current ones) is
@@ -121,9 +127,8 @@ type Tx interface {
 // Sweep asks Apply to look, once the last rows of a pass are written, for rows
 // of a table which the pass did not carry.
 type Sweep struct {
-	Table  string    // root table; "" looks for nothing
-	Delete bool      // delete them, as the table's mode does; else only count them
-	At     time.Time // when that was; later than the pass's rows were synced
+	Table  string // root table; "" looks for nothing
+	Delete bool   // delete them, as the table's mode does; else only count them
 
 	// List asks for the keys of up to so many missing rows as [Outcome].Keys.
 	List int

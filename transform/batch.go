@@ -50,6 +50,6 @@ func HashID(raw string) string {
 // Stamp is what every row of a pass has in common.
 type Stamp struct {
 	Run      string
-	SyncedAt time.Time
-	Via      string // poll, webhook or backfill
+	SyncedAt time.Time // when the records are read; a destination puts the time of its commit in its place
+	Via      string    // poll, webhook or backfill
 }

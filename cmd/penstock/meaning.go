@@ -14,7 +14,7 @@ import (
 
 // ownColumns says what penstock's own columns mean.
 var ownColumns = map[string]string{
-	schemas.ColSyncedAt:  "when this row was written",
+	schemas.ColSyncedAt:  "time of the commit that wrote this row; it grows with every commit to the table",
 	schemas.ColRun:       "the run that has written it",
 	schemas.ColHash:      "hash of the record it came from",
 	schemas.ColDeletedAt: "when the source was found not to have it any more; null while it stands",

@@ -148,7 +148,7 @@ func loadRows(tb testing.TB, d *DB, c *contacts, run string, from state.Cursor, 
 		}
 		var s load.Sweep
 		if start+each >= n {
-			s = load.Sweep{Table: c.table.Name, Delete: true, At: time.Now()}
+			s = load.Sweep{Table: c.table.Name, Delete: true}
 		}
 		out, err := x.Apply(tb.Context(), s)
 		require.NoError(tb, err)

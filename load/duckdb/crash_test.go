@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -88,7 +87,7 @@ func crashRun(t testing.TB, d *DB, mode schemas.Mode) {
 		if p >= 3 {
 			require.NoError(t, x.Write(t.Context(), itemTable, loadtest.Batch(t, itemTable, items...)))
 		}
-		_, err = x.Apply(t.Context(), load.Sweep{Table: rootTable.Name, Delete: true, At: time.Unix(0, 0)})
+		_, err = x.Apply(t.Context(), load.Sweep{Table: rootTable.Name, Delete: true})
 		require.NoError(t, err)
 		c = state.Cursor(fmt.Sprint("p", p))
 		require.NoError(t, x.Commit(t.Context(), c))

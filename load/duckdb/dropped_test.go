@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -43,7 +42,7 @@ func putFamily(t *testing.T, d *DB, run string, from, next state.Cursor) {
 	defer children.Release()
 	require.NoError(t, x.Write(t.Context(), leads, records))
 	require.NoError(t, x.Write(t.Context(), notes, children))
-	_, err = x.Apply(t.Context(), load.Sweep{Table: leads.Name, Delete: true, At: time.Now()})
+	_, err = x.Apply(t.Context(), load.Sweep{Table: leads.Name, Delete: true})
 	require.NoError(t, err)
 	require.NoError(t, x.Commit(t.Context(), next))
 }

@@ -45,6 +45,7 @@ var (
 type position struct {
 	cursor   state.Cursor
 	sequence int64 // 0: there is no row
+	moved    int64 // time of the stream's last commit, in microseconds since 1970
 }
 
 // Open prepares a destination in the file o.Path, which is made by the first
@@ -117,11 +118,12 @@ func (d *DB) position(ctx context.Context, k state.Key) (p position, err error) 
 }
 
 func readPosition(ctx context.Context, s *session, k state.Key) (p position, err error) {
-	query := "SELECT cursor, sequence FROM " + place(load.State.Name) + " WHERE " + whereKey(k)
+	query := "SELECT cursor, sequence, epoch_us(updated_at) FROM " + place(load.State.Name) + " WHERE " + whereKey(k)
 	err = s.query(ctx, query, func(v []driver.Value) error {
 		cursor, _ := v[0].(string)
 		p.cursor = state.Cursor(cursor)
 		p.sequence, _ = v[1].(int64)
+		p.moved, _ = v[2].(int64)
 		return nil
 	})
 	if missing(err) {

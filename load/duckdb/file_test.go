@@ -73,7 +73,7 @@ func put(ctx context.Context, t testing.TB, d *DB, run string, from, next state.
 	if err := x.Write(ctx, leads, b); err != nil {
 		return err
 	}
-	if _, err := x.Apply(ctx, load.Sweep{Table: leads.Name, Delete: true, At: time.Now()}); err != nil {
+	if _, err := x.Apply(ctx, load.Sweep{Table: leads.Name, Delete: true}); err != nil {
 		return err
 	}
 	return x.Commit(ctx, next)
@@ -237,7 +237,7 @@ func TestBrokenEngine(t *testing.T) {
 	before := d.window.engine
 	before.broken = true // as after an error that the engine calls fatal
 	d.detachIdle()
-	out := step("b", "c", rows[2:], load.Sweep{Table: leads.Name, Delete: true, At: time.Now()})
+	out := step("b", "c", rows[2:], load.Sweep{Table: leads.Name, Delete: true})
 	require.NotSame(t, before, d.window.engine)
 	require.False(t, out.Known)
 	require.Zero(t, out.Deleted)

@@ -91,7 +91,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	}
 	m.out.Deleted = m.out.Missing
 	for _, c := range append(m.children(t), t) {
-		if err := m.trim(c, s); err != nil {
+		if err := m.trim(c); err != nil {
 			return fmt.Errorf("trim %s: %w", c.Name, err)
 		}
 	}
@@ -103,7 +103,7 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // In History it takes the rows that stand, and puts all back: those beyond as
 // ended. Links of parents that are alike may meet, as ordinals count from the
 // beginning of a pass; their rows are then told apart by counting.
-func (m *merge) trim(t *target, s load.Sweep) error {
+func (m *merge) trim(t *target) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if load.Child(t.Columns) {
 		rank = "dense_rank() OVER (PARTITION BY _penstock_h ORDER BY " + load.Link(t.Columns) + ", _penstock_twin)"
@@ -119,15 +119,16 @@ func (m *merge) trim(t *target, s load.Sweep) error {
 	if err != nil {
 		return err
 	}
-	if err := m.logSpare(t, s); err != nil {
+	if err := m.logSpare(t); err != nil {
 		return err
 	}
 	// With the columns that others have added. // Invariant 16
 	back := "SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) FROM " + spareRows + " WHERE _penstock_rank <= _penstock_n"
 	if t.Mode == schemas.History {
-		end := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN greatest(%s, %s) END", timestamp(s.At), schemas.ColValidFrom)
-		back = fmt.Sprintf("SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) REPLACE (%[1]s AS %[2]s, %[1]s AS %[3]s) FROM %[4]s",
-			end, schemas.ColValidTo, schemas.ColDeletedAt, spareRows)
+		end := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN greatest(%s, %s) END", timestamp(m.when), schemas.ColValidFrom)
+		synced := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN %s ELSE %s END", timestamp(m.when), schemas.ColSyncedAt)
+		back = fmt.Sprintf("SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) REPLACE (%[1]s AS %[2]s, %[1]s AS %[3]s, %[5]s AS %[6]s) FROM %[4]s",
+			end, schemas.ColValidTo, schemas.ColDeletedAt, spareRows, synced, schemas.ColSyncedAt)
 	}
 	for _, q := range []string{
 		fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE %s%s", place(t.Name), lostKeys, these, m.ours(t, "t.")),

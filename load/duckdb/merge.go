@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -148,9 +149,34 @@ func (m *merge) remove(t *target) error {
 	return nil
 }
 
+// outlast makes the commit's time later than those of all rows that the tables have.
+// The stream's last commit has the latest of them, unless its row of _penstock_state
+// is lost.
+func (m *merge) outlast(pending []*load.Staged) error {
+	if m.at.sequence > 0 || m.timed {
+		return nil
+	}
+	m.timed = true
+	for _, p := range pending {
+		t := m.tables[p.Name]
+		if load.Own(p.Name) || load.Child(t.Columns) || t.empty {
+			continue
+		}
+		var last int64
+		if err := m.s.numbers(m.ctx, fmt.Sprintf("SELECT epoch_us(max(%s)) FROM %s", schemas.ColSyncedAt, m.held(t)), &last); err != nil {
+			return fmt.Errorf("read times of %s: %w", p.Name, err)
+		}
+		m.when = load.After(m.when, time.UnixMicro(last))
+	}
+	return nil
+}
+
+// synced is the assignment by which a row that changes gets the commit's time.
+func (m *merge) synced() string { return schemas.ColSyncedAt + " = " + timestamp(m.when) }
+
 // end closes the versions that others follow, and what hangs from them.
 func (m *merge) end(t *target) error {
-	set := "SET " + schemas.ColValidTo + " = s.f"
+	set := "SET " + m.synced() + ", " + schemas.ColValidTo + " = s.f"
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
 		place(t.Name), set, status, isNext, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {

@@ -86,23 +86,23 @@ func (m *merge) lastRows(t *target) string {
 }
 
 // logLost notes the rows that a sweep is about to delete.
-func (m *merge) logLost(t *target, s load.Sweep) error {
+func (m *merge) logLost(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
 	return m.note(t, change{
-		at: timestamp(s.At), action: "'delete'", key: keyDocument("t.", t), before: document("t.", t), after: "NULL",
+		at: timestamp(m.when), action: "'delete'", key: keyDocument("t.", t), before: document("t.", t), after: "NULL",
 		from: fmt.Sprintf("%s AS t SEMI JOIN %s AS s ON %s WHERE %s", m.held(t), lostKeys, on("s", t.Key), t.stands("t.")),
 	})
 }
 
 // logSpare is logLost for rows without a key.
-func (m *merge) logSpare(t *target, s load.Sweep) error {
+func (m *merge) logSpare(t *target) error {
 	if !m.of.Log || load.Child(t.Columns) {
 		return nil
 	}
 	return m.note(t, change{
-		at: timestamp(s.At), action: "'delete'", key: "t." + schemas.ColHash, before: document("t.", t), after: "NULL",
+		at: timestamp(m.when), action: "'delete'", key: "t." + schemas.ColHash, before: document("t.", t), after: "NULL",
 		from: spareRows + " AS t WHERE t._penstock_rank > t._penstock_n",
 	})
 }

@@ -68,10 +68,10 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 		return nil
 	}
 	m.out.Deleted = m.out.Missing
-	if err := m.logLost(t, s); err != nil {
+	if err := m.logLost(t); err != nil {
 		return err
 	}
-	return m.bury(t, s)
+	return m.bury(t)
 }
 
 // findLost finds the rows that the pass did not carry.
@@ -134,8 +134,8 @@ func (m *merge) list(t *target, n int) error {
 }
 
 // bury deletes what was found in the way of the table's mode.
-func (m *merge) bury(t *target, s load.Sweep) error {
-	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", burial(t, s), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
+func (m *merge) bury(t *target) error {
+	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.burial(t), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (m *merge) bury(t *target, s load.Sweep) error {
 		if t.Mode == schemas.History {
 			where += " AND " + c.stands("t.")
 		}
-		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", burial(c, s), key, lostKeys, link, where))
+		err := m.change(m.ctx, c.Name, fmt.Sprintf("%s (SELECT %s AS l FROM %s) AS s WHERE s.l = %s%s", m.burial(c), key, lostKeys, link, where))
 		if err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
@@ -155,14 +155,14 @@ func (m *merge) bury(t *target, s load.Sweep) error {
 
 // burial is the beginning of the statement that deletes rows of t, up to what
 // says which.
-func burial(t *target, s load.Sweep) string {
-	at := timestamp(s.At)
+func (m *merge) burial(t *target) string {
+	at := timestamp(m.when)
 	switch t.Mode {
 	case schemas.Replace:
 		return "DELETE FROM " + place(t.Name) + " AS t USING"
 	case schemas.History:
 		at = "greatest(" + at + ", t." + schemas.ColValidFrom + ")"
-		return fmt.Sprintf("UPDATE %s AS t SET %s = %s, %s = %[3]s FROM", place(t.Name), schemas.ColValidTo, at, schemas.ColDeletedAt)
+		return fmt.Sprintf("UPDATE %s AS t SET %s, %s = %s, %s = %[4]s FROM", place(t.Name), m.synced(), schemas.ColValidTo, at, schemas.ColDeletedAt)
 	}
-	return fmt.Sprintf("UPDATE %s AS t SET %s = %s FROM", place(t.Name), schemas.ColDeletedAt, at)
+	return fmt.Sprintf("UPDATE %s AS t SET %s, %s = %s FROM", place(t.Name), m.synced(), schemas.ColDeletedAt, at)
 }

@@ -29,6 +29,7 @@ type tx struct {
 	from state.Cursor
 	at   position // of the stream when the transaction began
 	of   load.Pass
+	when time.Time // of the commit, once the file is taken
 	pass *pass
 
 	pending []*load.Staged // in the order of their first batch
@@ -39,6 +40,7 @@ type tx struct {
 	account account  // of what it does to tables
 	ddl     bool
 	changed map[string]bool // tables of which it has deleted or updated rows
+	timed   bool            // when is later than all rows there are: see outlast
 	failed  error           // of an Apply: nothing can be committed any more
 	over    bool
 }
@@ -138,6 +140,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 	if now != x.at || x.at.cursor != x.from {
 		return state.ErrMoved
 	}
+	x.when = load.After(x.of.Time(), time.UnixMicro(now.moved))
 	return nil
 }
 
@@ -172,6 +175,10 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.fit(pending, s); err != nil {
 		return out, err
 	}
+	if err := m.outlast(pending); err != nil {
+		return out, err
+	}
+	load.Synced(pending, x.when)
 	if err := m.rows(pending); err != nil {
 		return out, err
 	}
@@ -195,7 +202,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 
 // commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
-	to := position{cursor: next, sequence: x.at.sequence + 1}
+	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.when.UnixMicro()}
 	for _, step := range []func() error{
 		func() error { return x.db.step("state") },
 		func() error { return x.move(ctx, to) },
@@ -247,7 +254,7 @@ func (x *tx) move(ctx context.Context, to position) error {
 		owner = literal(x.key.Source) + ", "
 	}
 	return x.s.exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s%s, %s, %s, %d, %s)", table, idents(names), owner,
-		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(x.of.Time())))
+		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(x.when)))
 }
 
 // ownTables makes the tables which the destination writes itself, where they

@@ -18,17 +18,17 @@ func testAccountLost(t *testing.T, d Driver) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			b, f := newBench(t, d), newFamily(mode, true)
-			b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bob", 0)...)
+			b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bob")...)
 			d.Drop(t, b.dest, load.Changes.Name)
 			b.run(2)
 			if mode == schemas.History {
 				x := b.begin()
-				b.write(x, newFamily(schemas.Merge, true).puts(b.pass.Run, "1:amy", 0)...)
+				b.write(x, newFamily(schemas.Merge, true).puts(b.pass.Run, "1:amy")...)
 				_, err := x.Apply(t.Context(), load.Sweep{})
 				require.ErrorContains(t, err, "cannot turn to mode merge")
 				require.NoError(t, x.Rollback())
 			}
-			out := b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bea", 0)...)
+			out := b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bea")...)
 			require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out)
 			b.reopen()
 			tables, err := b.dest.Tables(t.Context(), "people")

@@ -87,8 +87,16 @@ func (m *merge) fitOne(w write) error {
 	}
 	for i := range w.rows {
 		w.rows[i] = shape(w.rows[i], w.table.Columns, p.Table.Columns)
+		m.synced(w.rows[i])
 	}
 	return nil
+}
+
+// synced gives a row the time of the commit that writes it.
+func (m *merge) synced(r Row) {
+	if _, ok := r[schemas.ColSyncedAt]; ok {
+		r[schemas.ColSyncedAt] = instant(m.when)
+	}
 }
 
 // asMade refuses a table that was changed by hand. // Invariant 16

@@ -72,6 +72,11 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
+// clockOf is the clock of a run, so many minutes late. It stands still.
+func clockOf(run string, late int) func() time.Time {
+	return func() time.Time { return morning.Add(time.Duration(number(run)-late) * time.Minute) }
+}
+
 // morning is when the runs begin, the n-th of them n minutes later.
 var morning = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
@@ -117,7 +122,8 @@ type bench struct {
 }
 
 func newBench(t testing.TB, d Driver) *bench {
-	b := &bench{TB: t, driver: d, key: orders, pass: load.Pass{Run: "run000000001", Whole: true}}
+	b := &bench{TB: t, driver: d, key: orders}
+	b.run(1)
 	b.reopen()
 	return b
 }
@@ -140,7 +146,7 @@ func (b *bench) reopenWith(step func(string) error) {
 
 // run begins another run and with it another pass.
 func (b *bench) run(n int) {
-	b.pass = load.Pass{Run: fmt.Sprintf("run%09d", n), Whole: true}
+	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
 
 // put is rows for one table.
@@ -187,6 +193,18 @@ func (b *bench) finish(x load.Tx) {
 	b.cursor = next
 }
 
+// when is the time of the stream's last commit.
+func (b *bench) when() string {
+	b.Helper()
+	for _, r := range b.driver.Rows(b, b.dest, load.State.Name) {
+		if r["pipeline"] == b.key.Pipeline && r["stream"] == b.key.Stream {
+			return r["updated_at"]
+		}
+	}
+	b.Fatal("the stream has no row in _penstock_state")
+	return ""
+}
+
 // rows are the rows of a table, the cells that came from the source and those
 // named.
 func (b *bench) rows(table string, and ...string) []Row {
@@ -194,5 +212,5 @@ func (b *bench) rows(table string, and ...string) []Row {
 	return plain(b.driver.Rows(b, b.dest, table), and...)
 }
 
-// delete is the sweep that deletes.
-func sweep(table string) load.Sweep { return load.Sweep{Table: table, Delete: true, At: noon} }
+// sweep is the one that deletes.
+func sweep(table string) load.Sweep { return load.Sweep{Table: table, Delete: true} }

@@ -41,6 +41,7 @@ var _ load.Destination = (*Memory)(nil)
 type position struct {
 	cursor   state.Cursor
 	sequence int64
+	moved    time.Time
 }
 
 // pass is what one process remembers of a pass: the keys of rows it carried
@@ -157,6 +158,7 @@ type tx struct {
 	writes []write
 	tables map[string]*table // copies; nil until the first Apply
 	stamp  time.Time         // of the changes that this transaction records
+	when   time.Time         // of the commit
 	done   bool
 }
 
@@ -199,6 +201,7 @@ func (x *tx) begin(ctx context.Context) error {
 		x.tables[n] = t.copy()
 	}
 	x.stamp = x.m.later(x.pass.Time())
+	x.when = load.After(x.pass.Time(), x.m.states[x.key].moved)
 	return nil
 }
 
@@ -215,10 +218,7 @@ func (s *store) take(ctx context.Context) error {
 
 // later is now, or just after the last change where that is later. s.mu is held.
 func (s *store) later(now time.Time) time.Time {
-	if !now.After(s.stamp) {
-		now = s.stamp.Add(time.Microsecond)
-	}
-	return now
+	return load.After(now, s.stamp)
 }
 
 // Commit implements [load.Tx].
@@ -236,7 +236,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.moved || p.cursor != x.from || p.sequence != x.sequence { // Invariant 13
 		return fmt.Errorf("commit %s: %w", x.key.Stream, state.ErrMoved)
 	}
-	p = position{cursor: next, sequence: p.sequence + 1}
+	p = position{cursor: next, sequence: p.sequence + 1, moved: x.when}
 	x.states(next, p.sequence)
 	x.m.states[x.key] = p
 	x.m.tables = x.tables
@@ -250,7 +250,7 @@ func (x *tx) states(next state.Cursor, sequence int64) {
 	t := x.own(load.State)
 	t.replace(Row{
 		"pipeline": x.key.Pipeline, "stream": x.key.Stream, "cursor": string(next),
-		"sequence": fmt.Sprint(sequence), "updated_at": instant(x.pass.Time()),
+		"sequence": fmt.Sprint(sequence), "updated_at": instant(x.when),
 	})
 }
 

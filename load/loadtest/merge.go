@@ -133,7 +133,7 @@ func (m *merge) stand(t *table, h handed, from string) {
 // end closes the version at i, and the children that belong to it.
 func (m *merge) end(t *table, i int, at, deleted string) {
 	ended := func(r Row) Row {
-		r = r.with(schemas.ColValidTo, laterOf(at, r[schemas.ColValidFrom]))
+		r = r.with(schemas.ColValidTo, laterOf(at, r[schemas.ColValidFrom])).with(schemas.ColSyncedAt, instant(m.when))
 		if deleted != "" {
 			r = r.with(schemas.ColDeletedAt, r[schemas.ColValidTo])
 		}

@@ -57,7 +57,7 @@ func testDuplicatesInPass(t *testing.T, d Driver) {
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 5, "1", "amy"), person(b.pass.Run, 6, "4", "dan")}})
 	require.Equal(t, load.Outcome{Deduplicated: 2, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
 	require.ElementsMatch(t, []Row{
-		{"id": "1", "name": "amy"}, {"id": "2", "name": "bo"}, {"id": "3", "name": "cid", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"id": "4", "name": "dan"},
+		{"id": "1", "name": "amy"}, {"id": "2", "name": "bo"}, {"id": "3", "name": "cid", schemas.ColDeletedAt: b.when()}, {"id": "4", "name": "dan"},
 	}, b.rows("people", schemas.ColDeletedAt))
 }
 
@@ -72,7 +72,7 @@ func testCompositeKey(t *testing.T, d Driver) {
 	out := b.commit(sweep("pairs"), put{table, []Row{row(0, "1", "x", "4"), row(1, "2", "x", "5"), row(2, "12", "x", "6")}})
 	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Unchanged: 1, Alive: 4, Missing: 1, Known: true, Deleted: 1}, out)
 	require.ElementsMatch(t, []Row{
-		{"a": "1", "b": "x", "v": "4"}, {"a": "1", "b": "y", "v": "2", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"},
+		{"a": "1", "b": "x", "v": "4"}, {"a": "1", "b": "y", "v": "2", schemas.ColDeletedAt: b.when()},
 		{"a": "2", "b": "x", "v": "5"}, {"a": "12", "b": "x", "v": "6"},
 	}, b.rows("pairs", schemas.ColDeletedAt))
 }
@@ -169,8 +169,8 @@ func testGrandchildren(t *testing.T, d Driver) {
 		put{people, []Row{person(b.pass.Run, 0, "1", "amy")}},
 		put{items, itemsOf(b.pass.Run, 0, "h-amy", "1", "c")},
 		put{parts, []Row{part(0, "1", "1/0", "r")}})
-	require.ElementsMatch(t, []Row{{"sku": "c"}, {"sku": "b", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items", schemas.ColDeletedAt))
-	require.ElementsMatch(t, []Row{{"sku": "r"}, {"sku": "q", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items__parts", schemas.ColDeletedAt))
+	require.ElementsMatch(t, []Row{{"sku": "c"}, {"sku": "b", schemas.ColDeletedAt: b.when()}}, b.rows("people__items", schemas.ColDeletedAt))
+	require.ElementsMatch(t, []Row{{"sku": "r"}, {"sku": "q", schemas.ColDeletedAt: b.when()}}, b.rows("people__items__parts", schemas.ColDeletedAt))
 }
 
 func testCompositeChildren(t *testing.T, d Driver) {
@@ -185,7 +185,7 @@ func testCompositeChildren(t *testing.T, d Driver) {
 		put{items, append(append(itemsOf(b.pass.Run, 0, "p", `[1,"x\"/é"]`, "i"), itemsOf(b.pass.Run, 1, "q", `[1,"y"]`, "j")...), itemsOf(b.pass.Run, 2, "r", `[2,"y"]`, "k")...)})
 	b.run(2)
 	b.commit(sweep("pairs"), put{table, []Row{pair(0, "p2", "1", `x"/é`), pair(1, "q", "1", "y")}})
-	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "k", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("pairs__items", schemas.ColDeletedAt))
+	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "k", schemas.ColDeletedAt: b.when()}}, b.rows("pairs__items", schemas.ColDeletedAt))
 }
 
 func testTombstone(t *testing.T, d Driver) {
@@ -201,7 +201,7 @@ func testTombstone(t *testing.T, d Driver) {
 	b.run(2)
 	out := b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 2, Missing: 1, Known: true, Deleted: 1}, out)
-	require.Equal(t, []Row{{"sku": "b", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people__items", schemas.ColDeletedAt))
+	require.Equal(t, []Row{{"sku": "b", schemas.ColDeletedAt: b.when()}}, b.rows("people__items", schemas.ColDeletedAt))
 	b.run(3)
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "the dead are not missed again")
@@ -225,7 +225,7 @@ func testSweepCounts(t *testing.T, d Driver) {
 	require.NoError(t, err)
 	require.Equal(t, load.Outcome{Alive: 2, Missing: 1, Known: true, Deleted: 1}, out, "asked again, and told to delete")
 	b.finish(x)
-	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}}, b.rows("people", schemas.ColDeletedAt))
+	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bob", schemas.ColDeletedAt: b.when()}}, b.rows("people", schemas.ColDeletedAt))
 }
 
 func testSweepCommits(t *testing.T, d Driver) {
@@ -241,7 +241,7 @@ func testSweepCommits(t *testing.T, d Driver) {
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "coy")}})
 	out := b.commit(sweep("people"))
 	require.Equal(t, load.Outcome{Alive: 3, Missing: 1, Known: true, Deleted: 1}, out)
-	require.ElementsMatch(t, []Row{{"id": "1"}, {"id": "2", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"id": "3"}}, without(b.rows("people", schemas.ColDeletedAt), "name"))
+	require.ElementsMatch(t, []Row{{"id": "1"}, {"id": "2", schemas.ColDeletedAt: b.when()}, {"id": "3"}}, without(b.rows("people", schemas.ColDeletedAt), "name"))
 }
 
 func without(rows []Row, column string) []Row {
@@ -319,7 +319,7 @@ func testCompositeKeyWidens(t *testing.T, d Driver) {
 	b.run(2)
 	b.commit(sweep("pairs"), put{pairs(schemas.Text), []Row{pair(0, "p2", "1", "y"), pair(1, "r", "x", "y"), pair(2, "s", "3", "y")}},
 		put{items, itemsOf(b.pass.Run, 0, "p2", `["1","y"]`, "j")})
-	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "z", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"sku": "k"}},
+	require.ElementsMatch(t, []Row{{"sku": "j"}, {"sku": "z", schemas.ColDeletedAt: b.when()}, {"sku": "k"}},
 		b.rows("pairs__items", schemas.ColDeletedAt))
 }
 

@@ -145,7 +145,7 @@ func testParts(t *testing.T, d Driver) {
 				rows string
 				more []arrow.Field
 			}{{"1:amy#0 2:bea#1", nil}, {"1:art#2", []arrow.Field{column("age", schemas.Int64)}}, {"3:cid#3", []arrow.Field{column("age", schemas.Text)}}} {
-				puts := f.puts(b.pass.Run, part.rows, 0)
+				puts := f.puts(b.pass.Run, part.rows)
 				for i := range puts {
 					puts[i].table.Columns = arrow.NewSchema(append(puts[i].table.Columns.Fields(), part.more...), nil)
 					for _, r := range puts[i].rows {
@@ -156,7 +156,7 @@ func testParts(t *testing.T, d Driver) {
 				_, err := x.Apply(t.Context(), load.Sweep{})
 				require.NoError(t, err)
 			}
-			_, err := x.Apply(t.Context(), load.Sweep{Table: "people", Delete: true, At: endOf(b.pass.Run)})
+			_, err := x.Apply(t.Context(), load.Sweep{Table: "people", Delete: true})
 			require.NoError(t, err)
 			b.finish(x)
 			b.reopen()

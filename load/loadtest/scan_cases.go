@@ -95,7 +95,7 @@ func testAccept(t *testing.T, d Driver) {
 				b, f := newBench(t, d), newFamily(mode, true)
 				f.root.Columns = arrow.NewSchema(append(f.root.Columns.Fields(), column("age", schemas.Int64)), nil)
 				puts := func() []put {
-					puts := f.puts(b.pass.Run, "1:ann 2:bob", 0)
+					puts := f.puts(b.pass.Run, "1:ann 2:bob")
 					for i := range puts[0].rows {
 						puts[0].rows[i]["age"] = "7"
 					}

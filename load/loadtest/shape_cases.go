@@ -283,7 +283,7 @@ func testHostileTables(t *testing.T, d Driver) {
 	all := func(names []string, name string) (puts []put) {
 		for _, n := range names {
 			f := newFamily(schemas.Merge, true)
-			for i, p := range f.puts(b.pass.Run, "1:"+name+" 2:bob", 0)[:2] {
+			for i, p := range f.puts(b.pass.Run, "1:"+name+" 2:bob")[:2] {
 				if p.table.Name = n + strings.Repeat("__items", i); len(p.table.Name) <= schemas.MaxName {
 					puts = append(puts, p)
 				}

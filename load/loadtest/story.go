@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,9 +54,8 @@ func newFamily(mode schemas.Mode, keyed bool) family {
 }
 
 // puts are the rows of records in all three tables.
-func (f family) puts(run string, records string, late int) []put {
+func (f family) puts(run string, records string) []put {
 	out := []put{{table: f.root}, {table: f.items}, {table: f.parts}}
-	at := instant(morning.Add(time.Duration(number(run)-late) * time.Minute))
 	for i, text := range strings.Fields(records) {
 		ordinal := i
 		if name, n, ok := strings.Cut(text, "#"); ok {
@@ -74,7 +72,7 @@ func (f family) puts(run string, records string, late int) []put {
 			{"sku": name + ".item", schemas.ColParent: link, schemas.ColIndex: "0"},
 			{"sku": name + ".part", schemas.ColParent: link + "/0", schemas.ColRoot: link, schemas.ColIndex: "0"},
 		} {
-			out[level].rows = append(out[level].rows, with(run, ordinal, "h-"+name, cells).with(schemas.ColSyncedAt, at))
+			out[level].rows = append(out[level].rows, with(run, ordinal, "h-"+name, cells))
 		}
 	}
 	return out
@@ -94,21 +92,17 @@ func (b *bench) tell(f family, s step) load.Outcome {
 	}
 	sweep := load.Sweep{}
 	if s.sweep {
-		sweep = load.Sweep{Table: f.root.Name, Delete: true, At: endOf(b.pass.Run)}
+		sweep = load.Sweep{Table: f.root.Name, Delete: true}
 	}
 	stamp := b.pass.Run
 	if s.as != 0 {
 		stamp = runID(s.as)
 	}
-	return b.commit(sweep, f.puts(stamp, s.rows, s.late)...)
+	b.pass.Now = clockOf(stamp, s.late)
+	return b.commit(sweep, f.puts(stamp, s.rows)...)
 }
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
-
-// endOf is when a run sweeps.
-func endOf(run string) time.Time {
-	return morning.Add(time.Duration(number(run))*time.Minute + 30*time.Second)
-}
 
 // told is what the root table holds, a word a row and in their order:
 // `1:ann@2`, the record as run 2 has written it, `†3` with a tombstone of run 3,

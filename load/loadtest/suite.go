@@ -180,6 +180,8 @@ var (
 		{"own rows written again", testOwnOrder},
 		{"rejects met again", testRejectsMetAgain},
 		{"times of day", testClock},
+		{"readers that follow", testFollow},
+		{"times after cursors are lost", testTimesLost},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},
 		{"moved cursor, same again", testMovedABA},

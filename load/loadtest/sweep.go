@@ -26,7 +26,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		return err
 	}
 	if s.Delete && m.out.Known {
-		m.bury(t, missing, s)
+		m.bury(t, missing)
 		m.out.Deleted = m.out.Missing
 	}
 	return nil
@@ -95,8 +95,8 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 }
 
 // bury deletes the rows at some places in the way of the table's mode.
-func (m *merge) bury(t *table, places map[int]bool, s load.Sweep) {
-	at := instant(s.At)
+func (m *merge) bury(t *table, places map[int]bool) {
+	at := instant(m.when)
 	gone := map[int]bool{}
 	for i := range t.rows {
 		if !places[i] {
@@ -115,9 +115,9 @@ func (m *merge) bury(t *table, places map[int]bool, s load.Sweep) {
 			gone[i] = true
 		default:
 			for c, j := range m.hanging(t, r) {
-				c.rows[j] = c.rows[j].with(schemas.ColDeletedAt, at)
+				c.rows[j] = c.rows[j].with(schemas.ColDeletedAt, at).with(schemas.ColSyncedAt, at)
 			}
-			t.rows[i] = r.with(schemas.ColDeletedAt, at)
+			t.rows[i] = r.with(schemas.ColDeletedAt, at).with(schemas.ColSyncedAt, at)
 		}
 	}
 	t.remove(gone)
@@ -128,7 +128,9 @@ func (m *merge) bury(t *table, places map[int]bool, s load.Sweep) {
 // the row.
 func (m *merge) buryTwin(t *table, i int, at string) {
 	hash := t.rows[i][schemas.ColHash]
-	end := func(r Row) Row { return r.with(schemas.ColValidTo, at).with(schemas.ColDeletedAt, at) }
+	end := func(r Row) Row {
+		return r.with(schemas.ColValidTo, at).with(schemas.ColDeletedAt, at).with(schemas.ColSyncedAt, at)
+	}
 	for _, c := range m.descendants(t.Name) {
 		last := c.lastLink(hash)
 		places := map[int]bool{}

@@ -21,7 +21,7 @@ func testList(t *testing.T, d Driver) {
 			before := b.all(f)
 			b.run(3)
 			x := b.begin()
-			b.write(x, f.puts(b.pass.Run, "1:ann", 0)...)
+			b.write(x, f.puts(b.pass.Run, "1:ann")...)
 			for asked, want := range map[int]int{0: 0, 1: 1, 2: 2, 100: 2} {
 				if mode == schemas.Append {
 					want = 0 // nothing is ever missing
@@ -60,7 +60,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 			b.run(2)
 			b.pass.Whole = false // it does not matter: somebody has asked for each
 			x := b.begin()
-			b.write(x, f.puts(b.pass.Run, "1:ann 2:bob", 0)...)
+			b.write(x, f.puts(b.pass.Run, "1:ann 2:bob")...)
 			_, err := x.Apply(t.Context(), load.Sweep{Table: "people"})
 			require.NoError(t, err)
 			for _, keys := range [][]arrow.RecordBatch{
@@ -68,7 +68,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 				{Batch(t, ids, Row{"id": "3"}), Batch(t, ids, Row{"id": "2"}, Row{"id": "99"})},
 				{Batch(t, ids, Row{"id": "3"}, Row{"id": "3"})}, // who is gone cannot go again
 			} {
-				out, err := x.Apply(t.Context(), load.Sweep{Table: "people", Delete: true, At: endOf(b.pass.Run), Keys: keys})
+				out, err := x.Apply(t.Context(), load.Sweep{Table: "people", Delete: true, Keys: keys})
 				require.NoError(t, err)
 				deleted := int64(0)
 				if len(keys) == 2 && mode != schemas.Append {
@@ -104,7 +104,7 @@ func testSweepKeysOfOthers(t *testing.T, d Driver) {
 	s.Keys = []arrow.RecordBatch{keys}
 	out := b.commit(s)
 	require.EqualValues(t, 1, out.Deleted)
-	require.ElementsMatch(t, []Row{{"a": "1", "b": "x", schemas.ColDeletedAt: "2026-11-20T12:00:00Z"}, {"a": "1", "b": "y"}, {"a": "z", "b": "x"}},
+	require.ElementsMatch(t, []Row{{"a": "1", "b": "x", schemas.ColDeletedAt: b.when()}, {"a": "1", "b": "y"}, {"a": "z", "b": "x"}},
 		b.rows("pairs", schemas.ColDeletedAt))
 	x := b.begin()
 	out, err := x.Apply(t.Context(), load.Sweep{Table: "pairs", List: 9})
@@ -122,7 +122,7 @@ func testRedelivered(t *testing.T, d Driver) {
 				b.tell(f, step{run: 1, rows: map[bool]string{true: "1:ann 2:bob", false: "a"}[keyed], sweep: true})
 				b.run(2)
 				late := b.begin()
-				b.write(late, f.puts(b.pass.Run, rows, 0)...)
+				b.write(late, f.puts(b.pass.Run, rows)...)
 				other := *b
 				other.dest = nil
 				other.reopen()
@@ -153,7 +153,7 @@ func testTurns(t *testing.T, d Driver) {
 	}{
 		{schemas.Merge, schemas.Append, "1:amy@2 1:art@3 2:bob@1†2 3:cid@1"},
 		{schemas.Merge, schemas.Replace, "1:art@3 3:cid@1"},
-		{schemas.Merge, schemas.History, "1:amy@2[2,3) 1:art@3[3,) 2:bob@1[1,2†) 3:cid@1[1,)"},
+		{schemas.Merge, schemas.History, "1:amy@2[2,3) 1:art@3[3,) 2:bob@1[2,2†) 3:cid@1[1,)"},
 		{schemas.Replace, schemas.Merge, "1:art@3 3:cid@1"},
 		{schemas.Replace, schemas.Append, "1:amy@2 1:art@3 3:cid@1"},
 		{schemas.Replace, schemas.History, "1:amy@2[2,3) 1:art@3[3,) 3:cid@1[1,)"},
@@ -192,7 +192,7 @@ func (b *bench) refuses(before, after family) {
 	b.Helper()
 	told := b.told(before)
 	x := b.begin()
-	batch := Batch(b, after.root, after.puts(b.pass.Run, "1:art", 0)[0].rows...)
+	batch := Batch(b, after.root, after.puts(b.pass.Run, "1:art")[0].rows...)
 	defer batch.Release()
 	err := x.Write(b.Context(), after.root, batch)
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -147,7 +146,7 @@ func (x *tx) widenOther(ctx context.Context, d *tableDraft, source, name string,
 		if err := y.open(ctx); err != nil {
 			return err
 		}
-		y.next.Beside, y.next.At = now.Beside+1, time.Now().UTC().Truncate(time.Microsecond)
+		y.next.Beside, y.next.At = now.Beside+1, y.when
 		y.outdate()
 	}
 	t := y.next.table(name)

@@ -155,7 +155,7 @@ func loadRows(tb testing.TB, l *Lake, c *contacts, run string, from state.Cursor
 		}
 		var s load.Sweep
 		if start+groupOf >= n {
-			s = load.Sweep{Table: c.table.Name, Delete: true, At: time.Now()}
+			s = load.Sweep{Table: c.table.Name, Delete: true}
 		}
 		out, err := x.Apply(tb.Context(), s)
 		require.NoError(tb, err)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -90,7 +89,7 @@ func put(ctx context.Context, t testing.TB, l *Lake, n int, from state.Cursor, r
 			return from, err
 		}
 	}
-	if _, err := x.Apply(ctx, load.Sweep{Table: leads.Name, Delete: true, At: time.Now()}); err != nil {
+	if _, err := x.Apply(ctx, load.Sweep{Table: leads.Name, Delete: true}); err != nil {
 		return from, err
 	}
 	next := state.Cursor(fmt.Sprintf(`{"n":%d}`, n))

@@ -74,7 +74,7 @@ func (x *tx) writeOwn(ctx context.Context, next string) error {
 	}
 	x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == load.State.Name })
 	x.ownTable(load.Changes)
-	if err := x.appendOwn(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, x.of.Time()}); err != nil {
+	if err := x.appendOwn(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, x.when}); err != nil {
 		return err
 	}
 	for _, t := range x.next.Tables {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/penstock-data/penstock/state"
 )
 
 // commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
-	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, time.Now().UTC().Truncate(time.Microsecond)
+	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, x.when
 	if err := x.lake.step("state"); err != nil {
 		return err
 	}

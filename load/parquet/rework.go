@@ -15,7 +15,7 @@ import (
 // something. It is nil where no row is left.
 func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
-	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.take}
+	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.take, when: m.when.UnixMicro()}
 	p.by = func(e edit) ref { return f.hand.rows[e.by].ref }
 	root, err := m.patch(ctx, g.seg.root(), g.seg.Part, p)
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[stri
 				return nil, err
 			}
 		}
-		fresh, err := m.patch(ctx, old, "", &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name]})
+		fresh, err := m.patch(ctx, old, "", &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name], when: m.when.UnixMicro()})
 		if err != nil {
 			return nil, err
 		}
@@ -52,6 +52,7 @@ type patch struct {
 	staged *staged
 	by     func(edit) ref // the staged row that takes a place
 	adds   []ref          // staged rows that are added
+	when   int64          // of the commit, in microseconds
 	// seen is told the rows to be edited, before they are.
 	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
 }
@@ -237,9 +238,10 @@ func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, pl
 	return out[0], nil
 }
 
-// stamp writes the times at which rows end into their columns.
+// stamp writes the times at which rows end, and that of the commit which ends
+// them, into their columns.
 func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
-	deleted, ended := map[int]int64{}, map[int]int64{}
+	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)
 	for _, e := range edits {
 		if e.kind != end && e.kind != bury {
@@ -247,6 +249,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 		}
 		i := place(int(int64(e.row) - first))
 		at := e.at
+		synced[i] = p.when
 		if p.t.Mode == schemas.History {
 			at = max(at, instantAt(columns[begin], i)) // no version ends before it begins
 			ended[i] = at
@@ -262,6 +265,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 			old.Release()
 		}
 	}
+	set(schemas.ColSyncedAt, synced)
 	set(schemas.ColDeletedAt, deleted)
 	set(schemas.ColValidTo, ended)
 	return columns

@@ -56,7 +56,7 @@ func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
 	}
 	note := func(seg *segment, row uint32) {
 		m.out.Missing++
-		f.edit(seg, edit{row: row, kind: kind, by: -1, at: s.At.UnixMicro()})
+		f.edit(seg, edit{row: row, kind: kind, by: -1, at: m.when.UnixMicro()})
 	}
 	for _, seg := range m.next.of(f.t.Name) {
 		m.out.Alive += seg.root().Rows - seg.root().Dead

@@ -30,6 +30,7 @@ type tx struct {
 	free    func() error     // lets go of the shelf; nil before it was taken
 	bits    map[int64]bitset // rows carried, where this transaction has looked
 	stamp   time.Time        // of the changes to tables that it records
+	when    time.Time        // of the commit
 	log     *changeLog
 	own     map[string]*load.Staged // rows for penstock's own tables without a key
 	failed  error                   // of an Apply: nothing can be committed any more
@@ -151,6 +152,17 @@ func turnsOf(m *manifest) int64 {
 	return m.Sequence - m.Beside
 }
 
+// committed is when the stream's last commit was made.
+func committed(m *manifest) time.Time {
+	switch {
+	case m == nil:
+		return time.Time{}
+	case m.MovedAt.After(m.At):
+		return m.MovedAt
+	}
+	return m.At
+}
+
 func movesOf(m *manifest) int64 {
 	if m == nil {
 		return 0
@@ -174,10 +186,8 @@ func (x *tx) open(ctx context.Context) (err error) {
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
-	x.stamp = x.of.Time()
-	if !x.stamp.After(next.Changed) {
-		x.stamp = next.Changed.Add(time.Microsecond)
-	}
+	x.when = load.After(x.of.Time(), committed(x.base))
+	x.stamp = load.After(x.when, next.Changed)
 	if x.draft, err = x.folder.shelf.draft(ctx); err != nil {
 		return err
 	}
@@ -216,6 +226,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.fit(ctx, pending, s.Table); err != nil {
 		return out, err
 	}
+	load.Synced(pending, x.when)
 	if err := m.rows(ctx, pending); err != nil {
 		return out, err
 	}

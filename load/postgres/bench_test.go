@@ -119,7 +119,7 @@ func (c *contacts) pass(b *testing.B, d *DB, run, n, each int) (total load.Outco
 		}
 		var s load.Sweep
 		if start+each >= n {
-			s = load.Sweep{Table: c.table.Name, Delete: true, At: time.Now()}
+			s = load.Sweep{Table: c.table.Name, Delete: true}
 		}
 		out, err := x.Apply(b.Context(), s)
 		require.NoError(b, err)

@@ -213,7 +213,7 @@ func (m *merge) comments(p load.Plan) (map[string]string, error) {
 // meanings of penstock's own columns.
 var meanings = map[string]string{
 	schemas.ColSource:    "whose row it is",
-	schemas.ColSyncedAt:  "when this row was read",
+	schemas.ColSyncedAt:  "time of the commit that wrote this row; it grows with every commit to the table",
 	schemas.ColRun:       "the run that wrote this row",
 	schemas.ColHash:      "tells whether the record has changed",
 	schemas.ColDeletedAt: "when the record was found to be gone; null: it is there",

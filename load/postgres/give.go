@@ -211,7 +211,7 @@ func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 			return err
 		}
 		over := "s.stands AND NOT s.mine AND s.st = " + isChanged
-		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
+		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
 		if err := expect(done, n.over, err); err != nil {
 			return err
 		}
@@ -228,13 +228,16 @@ func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
 	return m.shift(t)
 }
 
+// synced is the assignment by which a row that changes gets the commit's time.
+func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
+
 // endChildren ends what hangs from records and stands, at a time but not before
 // it began.
 func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
 	for _, c := range m.children(t) {
 		key, link := m.linkOf(t, c)
 		until := "greatest(s.f, t." + ident(schemas.ColValidFrom) + ")"
-		set := ident(schemas.ColValidTo) + " = " + until
+		set := m.synced() + ", " + ident(schemas.ColValidTo) + " = " + until
 		if deleted {
 			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
 		}

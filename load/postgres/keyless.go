@@ -104,23 +104,23 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	}
 	m.out.Deleted = m.out.Missing
 	for _, c := range m.children(t) {
-		if err := m.trim(c, "t."+ident(load.Link(c.Columns)), s); err != nil {
+		if err := m.trim(c, "t."+ident(load.Link(c.Columns))); err != nil {
 			return fmt.Errorf("children %s: %w", c.Name, err)
 		}
 	}
-	if err := m.logTrimmed(t, s); err != nil {
+	if err := m.logTrimmed(t); err != nil {
 		return err
 	}
-	return m.trim(t, "", s)
+	return m.trim(t, "")
 }
 
 // trim takes out the rows of the hashes that have too many: of a child table,
 // the rows of as many parents. In History they end.
-func (m *merge) trim(t *target, parent string, s load.Sweep) error {
+func (m *merge) trim(t *target, parent string) error {
 	spare := m.spare(t, parent)
 	if t.Mode == schemas.History {
-		at := timestamp(s.At)
-		return m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+
+		at := timestamp(m.when)
+		return m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+ident(schemas.ColValidTo)+" = "+at+", "+ident(schemas.ColDeletedAt)+" = "+at+
 			" WHERE t.ctid = ANY (ARRAY("+spare+"))")
 	}
 	return m.s.run(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+spare+"))")

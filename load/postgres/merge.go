@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -49,6 +50,30 @@ func (t *target) ended() string {
 		return ident(schemas.ColValidTo)
 	}
 	return ident(schemas.ColDeletedAt)
+}
+
+// outlast makes the commit's time later than those of all rows that the tables have.
+// The stream's last commit has the latest of them, unless its row of _penstock_state
+// is lost.
+func (m *merge) outlast(staged []*load.Staged) error {
+	if m.at.sequence > 0 || m.timed {
+		return nil
+	}
+	m.timed = true
+	for _, p := range staged {
+		t := m.tables[p.Name]
+		if load.Own(p.Name) || load.Child(t.Columns) || t.made {
+			continue
+		}
+		last := int64(0)
+		err := m.s.numbers(m.ctx, "SELECT coalesce((pg_catalog.date_part('epoch', pg_catalog.max(t."+ident(schemas.ColSyncedAt)+")) * 1000000)::bigint, 0) FROM "+
+			m.db.place(t.Name)+" AS t WHERE true"+m.ours(t), &last)
+		if err != nil {
+			return fmt.Errorf("read times of %s: %w", p.Name, err)
+		}
+		m.when = load.After(m.when, time.UnixMicro(last))
+	}
+	return nil
 }
 
 // rows merges what was staged, each root table together with its children.

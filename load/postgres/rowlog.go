@@ -56,20 +56,20 @@ func (m *merge) logKeyless(t *target) error {
 }
 
 // logMissing writes to the log the rows that are about to be deleted.
-func (m *merge) logMissing(t *target, s load.Sweep) error {
+func (m *merge) logMissing(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	return m.logRows(t, timestamp(s.At), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
+	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", keyDocument(t, "t."), document(t), "NULL",
 		missing+" AS s JOIN "+m.db.place(t.Name)+" AS t ON t.ctid = s.tid")
 }
 
 // logTrimmed does so for a table without a key.
-func (m *merge) logTrimmed(t *target, s load.Sweep) error {
+func (m *merge) logTrimmed(t *target) error {
 	if !m.of.Log {
 		return nil
 	}
-	return m.logRows(t, timestamp(s.At), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
+	return m.logRows(t, timestamp(m.when), "'"+actionDelete+"'", "t."+ident(schemas.ColHash), document(t), "NULL",
 		m.db.place(t.Name)+" AS t WHERE t.ctid = ANY (ARRAY("+m.spare(t, "")+"))")
 }
 

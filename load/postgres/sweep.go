@@ -68,13 +68,13 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 		return nil
 	}
 	m.out.Deleted = m.out.Missing
-	if err := m.logMissing(t, s); err != nil {
+	if err := m.logMissing(t); err != nil {
 		return err
 	}
 	if err := m.db.step("bury"); err != nil {
 		return err
 	}
-	return m.bury(t, s)
+	return m.bury(t)
 }
 
 // absent is the table joined with the keys that the pass has carried, or with
@@ -145,8 +145,8 @@ func (m *merge) list(t *target, n int) error {
 
 // bury deletes the missing rows, and what hangs from them, in the way of the
 // table's mode.
-func (m *merge) bury(t *target, s load.Sweep) error {
-	table, at := m.db.place(t.Name), timestamp(s.At)
+func (m *merge) bury(t *target) error {
+	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
 	lies := " FROM " + missing + " AS s WHERE t.ctid = s.tid"
 	var sql string
@@ -156,17 +156,17 @@ func (m *merge) bury(t *target, s load.Sweep) error {
 			return err
 		}
 		until := "greatest(" + at + ", s.since)"
-		sql = "UPDATE " + table + " AS t SET " + t.ended() + " = " + until + ", " + deleted + " = " + until + lies
+		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + t.ended() + " = " + until + ", " + deleted + " = " + until + lies
 	case schemas.Replace:
 		if err := m.hanging(t, "DELETE FROM %s AS t USING (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
 		}
 		sql = "DELETE FROM " + table + " AS t USING " + missing + " AS s WHERE t.ctid = s.tid"
 	default:
-		if err := m.hanging(t, "UPDATE %s AS t SET "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
+		if err := m.hanging(t, "UPDATE %s AS t SET "+m.synced()+", "+deleted+" = "+at+" FROM (%s) AS s WHERE s.l = %s"); err != nil {
 			return err
 		}
-		sql = "UPDATE " + table + " AS t SET " + deleted + " = " + at + lies
+		sql = "UPDATE " + table + " AS t SET " + m.synced() + ", " + deleted + " = " + at + lies
 	}
 	done, err := m.s.affect(m.ctx, sql)
 	return expect(done, m.out.Missing, err)

@@ -43,7 +43,9 @@ type attempt struct {
 	order   order    // likewise
 	kept    bool     // the temporary table of kept rows was made
 	fresh   map[string]bool
-	stamp   time.Time // of the changes that it records
+	stamp   time.Time // of the changes to tables that it records
+	when    time.Time // of the commit
+	timed   bool      // when is later than all rows there are: see outlast
 	written map[string]int64
 	flaws   [][]any // rows for [load.Rejects]
 }
@@ -236,6 +238,7 @@ func (x *tx) start(ctx context.Context) error {
 	if !now.at(x.at) || x.at.cursor != x.from {
 		return state.ErrMoved
 	}
+	x.when = load.After(x.of.Time(), now.moved)
 	return nil
 }
 
@@ -247,6 +250,8 @@ func (x *tx) apply(ctx context.Context, a *applied) (out load.Outcome, err error
 	m := &merge{tx: x, ctx: ctx, out: &out}
 	for _, step := range []func() error{
 		func() error { return m.fit(a.staged, a.sweep.Table) },
+		func() error { return m.outlast(a.staged) },
+		func() error { load.Synced(a.staged, x.when); return nil },
 		func() error { return m.rows(a.staged) },
 		func() error { return m.sweep(a.sweep) },
 		m.reject,
@@ -274,7 +279,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	if x.failed != nil {
 		return x.failed
 	}
-	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.of.Time()}
+	to := position{cursor: next, sequence: x.at.sequence + 1}
 	if err := x.retry(ctx, func() error { return x.commit(ctx, to) }); err != nil {
 		return fmt.Errorf("commit %s: %w", x.key.Stream, err)
 	}
@@ -285,7 +290,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) commit(ctx context.Context, to position) error {
 	for _, step := range []func() error{
 		func() error { return x.catchUp(ctx) },
-		func() error { return x.db.step("state") },
+		func() error { to.moved = x.when; return x.db.step("state") },
 		func() error { return x.db.move(ctx, x.s, x.key, x.at, to) },
 		func() error { return x.db.step("precommit") },
 		ctx.Err,

@@ -115,7 +115,7 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 	if g.end == nil || g.end.Skipped > 0 || g.end.Partial {
 		return load.Sweep{} // what a pass has left out says nothing
 	}
-	s := load.Sweep{Table: p.stream.Table.Name, At: g.ended}
+	s := load.Sweep{Table: p.stream.Table.Name}
 	if p.inquest != nil && names || g.total.rejected > 0 {
 		s.List = maxAsked
 	}
@@ -131,7 +131,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 	defer releaseAll(e.others)
 	k.refuted = e.verdict == Contradicted
 	k.turns(p, e)
-	s := load.Sweep{Table: p.stream.Table.Name, Delete: true, At: g.ended}
+	s := load.Sweep{Table: p.stream.Table.Name, Delete: true}
 	switch e.decision.Action {
 	case proof.Ask:
 		return e, nil

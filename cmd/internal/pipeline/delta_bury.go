@@ -20,7 +20,7 @@ func (x *delta) bury(ctx context.Context, tx load.Tx, m *mapped, out *load.Outco
 	}
 	for _, keys := range keyBatches(x.q.stream.Key[0], gone) {
 		defer keys.Release()
-		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, At: x.Now().UTC(), Keys: []arrow.RecordBatch{keys}})
+		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, Keys: []arrow.RecordBatch{keys}})
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ type group struct {
 	next    position // after the group's last page
 	total   tally    // of the pass, up to here
 	end     *extract.End
-	ended   time.Time   // by then, rows it did not carry are gone, in every destination; with end
+	ended   time.Time   // when the list was read to its end; with end
 	digest  digest      // of the whole pass; with end
 	profile *Profile    // likewise; nil for a part of a pass
 	control string      // likewise

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -671,7 +672,14 @@ func TestDestinationsAtOneCursorShareAReading(t *testing.T) {
 	require.Len(t, rep.Streams, 2)
 	require.Equal(t, 1, r.source.passes["crm_leads"])
 	require.Len(t, second.Rows("crm_leads"), 25)
-	require.Equal(t, r.memory.Rows("crm_leads"), second.Rows("crm_leads"))
+	untimed := func(rows []loadtest.Row) []loadtest.Row { // each destination commits at a time of its own
+		for i := range rows {
+			rows[i] = maps.Clone(rows[i])
+			delete(rows[i], schemas.ColSyncedAt)
+		}
+		return rows
+	}
+	require.Equal(t, untimed(r.memory.Rows("crm_leads")), untimed(second.Rows("crm_leads")))
 
 	third := loadtest.NewMemory(nil)
 	r.config.Destinations = append(r.config.Destinations, Destination{"lake", third})

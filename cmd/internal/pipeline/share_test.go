@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Destinations that share a reading hold the same of it: each the counts of what
-// it has itself, and all of them one time at which rows were gone.
+// Destinations that share a reading hold the same of it: each has its own counts,
+// and the rows that are gone have one time in each, that of its commit.
 func TestDestinationsHoldTheSameOfOneReading(t *testing.T) {
 	x := newTrio(t)
 	x.into(nil, 0)
@@ -19,8 +19,8 @@ func TestDestinationsHoldTheSameOfOneReading(t *testing.T) {
 	rep := x.must(StatusComplete)
 	require.Equal(t, x.source.pages-before, rep.Requests)
 
-	gone := map[string]int{}
 	for i, m := range x.memories {
+		gone := map[string]int{}
 		for _, row := range m.Rows("crm_leads") {
 			if at, dead := row[schemas.ColDeletedAt]; dead {
 				gone[at]++
@@ -32,8 +32,8 @@ func TestDestinationsHoldTheSameOfOneReading(t *testing.T) {
 				require.NoError(t, json.Unmarshal([]byte(row["counts"]), &counts))
 			}
 		}
+		require.Len(t, gone, 1)
 		require.Equal(t, rep.Streams[i].Counts, counts.Counts)
 		require.Equal(t, map[Status]int{StatusComplete: 1}, counts.Streams)
 	}
-	require.Len(t, gone, 1)
 }

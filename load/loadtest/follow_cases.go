@@ -1,0 +1,187 @@
+package loadtest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// follower is a reader that keeps a copy of a table and its children: each time it
+// asks only for rows whose [schemas.ColSyncedAt] is later than the latest it has
+// seen.
+type follower struct {
+	family
+	seen map[string]time.Time
+	copy map[string]map[string]Row // by table and place of the row
+}
+
+func newFollower(f family) *follower {
+	out := &follower{family: f, seen: map[string]time.Time{}, copy: map[string]map[string]Row{}}
+	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
+		out.copy[t.Name] = map[string]Row{}
+	}
+	return out
+}
+
+// place tells the rows of a table apart as the guide for followers says.
+func (f *follower) place(t schemas.Table, r Row) string {
+	key := r["id"]
+	if load.Child(t.Columns) {
+		key = r[load.Link(t.Columns)] + " " + r[schemas.ColParent] + " " + r[schemas.ColIndex]
+	}
+	switch f.root.Mode {
+	case schemas.History:
+		return key + " " + r[schemas.ColValidFrom]
+	case schemas.Append:
+		return key + " " + r[schemas.ColRun]
+	}
+	return key
+}
+
+// read takes over what has changed since it was called last.
+func (f *follower) read(b *bench) {
+	b.Helper()
+	changed := map[string]bool{}
+	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
+		seen := f.seen[t.Name]
+		var fresh []Row
+		for _, r := range b.driver.Rows(b, b.dest, t.Name) {
+			at := r.time(schemas.ColSyncedAt)
+			if !at.After(seen) {
+				continue
+			}
+			fresh = append(fresh, r)
+			if at.After(f.seen[t.Name]) {
+				f.seen[t.Name] = at
+			}
+			if !load.Child(t.Columns) {
+				changed[f.place(t, r)] = true
+			}
+		}
+		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // those of a record come anew with it
+			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.Link(t.Columns)]] })
+		}
+		for _, r := range fresh {
+			f.copy[t.Name][f.place(t, r)] = r
+		}
+	}
+}
+
+// testFollow lets followers read between the commits of passes, with clocks that
+// stand still and go back, and processes that begin anew: none of them misses a
+// row, and each commit has its own time.
+func testFollow(t *testing.T, d Driver) {
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.History} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 0))
+			f, b := newFamily(mode, true), newBench(t, d)
+			every, some := newFollower(f), newFollower(f)
+			var last time.Time
+			for run := 1; run <= 4; run++ {
+				b.run(run)
+				for part := range 3 {
+					if r.IntN(4) == 0 {
+						b.reopen()
+						b.pass.Whole = part == 0
+					}
+					late := time.Duration(r.IntN(5)-2) * time.Minute
+					b.pass.Now = func() time.Time { return morning.Add(late) }
+					before := b.byTable(f)
+					sweep := load.Sweep{}
+					if part == 2 {
+						sweep = load.Sweep{Table: f.root.Name, Delete: true}
+					}
+					b.commit(sweep, f.puts(b.pass.Run, someRecords(r))...)
+					at := (Row{"t": b.when()}).time("t")
+					after := b.byTable(f)
+					if !same(before, after) {
+						require.True(t, at.After(last), "the commit at %s is not later than the one at %s", at, last)
+						last = at
+					}
+					b.stamped(before, after, at)
+					every.read(b)
+					if r.IntN(2) == 0 {
+						some.read(b)
+					}
+				}
+			}
+			some.read(b)
+			for table, rows := range b.byTable(f) {
+				for name, reader := range map[string]*follower{"every commit": every, "some commits": some} {
+					require.ElementsMatch(t, rows, slices.Collect(maps.Values(reader.copy[table])), "%s, as a reader of %s has it", table, name)
+				}
+			}
+			require.NotEmpty(t, every.copy[f.root.Name])
+		})
+	}
+}
+
+// testTimesLost drops the table of the cursors, and lets the clock go back: the
+// next commit is still later than the rows that are there.
+func testTimesLost(t *testing.T, d Driver) {
+	if d.Drop == nil {
+		t.Skip("the cursors are in no table")
+	}
+	b := newBench(t, d)
+	b.run(9)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob")}})
+	last := (Row{"t": b.when()}).time("t")
+	d.Drop(t, b.dest, load.State.Name)
+	b.reopen()
+	b.cursor = ""
+	b.pass.Now = clockOf(runID(2), 0)
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy"), person(b.pass.Run, 1, "2", "bob")}})
+	require.ElementsMatch(t, []Row{
+		{"id": "1", "name": "amy", schemas.ColSyncedAt: instant(last.Add(time.Microsecond))},
+		{"id": "2", "name": "bob", schemas.ColSyncedAt: instant(last)},
+	}, b.rows("people", schemas.ColSyncedAt))
+	require.Equal(t, instant(last.Add(time.Microsecond)), b.when())
+}
+
+// byTable are the rows of a family.
+func (b *bench) byTable(f family) map[string][]Row {
+	b.Helper()
+	out := map[string][]Row{}
+	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
+		out[t.Name] = b.driver.Rows(b, b.dest, t.Name)
+	}
+	return out
+}
+
+// same reports whether two snapshots hold the same rows.
+func same(a, b map[string][]Row) bool {
+	sorted := func(rows []Row) []string {
+		var out []string
+		for _, r := range rows {
+			out = append(out, fmt.Sprint(r))
+		}
+		slices.Sort(out)
+		return out
+	}
+	return maps.EqualFunc(a, b, func(x, y []Row) bool { return slices.Equal(sorted(x), sorted(y)) })
+}
+
+// stamped checks the times of rows after a commit: those that it left as they were
+// keep theirs, all others have that of the commit.
+func (b *bench) stamped(before, after map[string][]Row, at time.Time) {
+	b.Helper()
+	for table, rows := range after {
+		was := map[string]bool{}
+		for _, r := range before[table] {
+			was[fmt.Sprint(r)] = true
+		}
+		for _, r := range rows {
+			if !was[fmt.Sprint(r)] {
+				require.Equal(b, at, r.time(schemas.ColSyncedAt), "row %v of %s", r, table)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package load
+
+import (
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// After is now, or one microsecond after last where now is not later than last.
+// A destination takes the time of a commit from it once it holds the lock of the
+// stream; last is the time of the stream's commit before. The times of the
+// commits to a table then grow in the order in which readers see the commits,
+// also when the clock goes back. // Invariant 8
+func After(now, last time.Time) time.Time {
+	if now.After(last) {
+		return now
+	}
+	return last.Add(time.Microsecond)
+}
+
+// Synced gives all rows of the tables the time of the commit that writes them, as
+// [schemas.ColSyncedAt]. Penstock's own tables have no such column. It may be
+// called again with another time.
+func Synced(pending []*Staged, at time.Time) {
+	longest := int64(0)
+	for _, s := range pending {
+		for _, b := range s.Batches {
+			longest = max(longest, b.NumRows())
+		}
+	}
+	if longest == 0 {
+		return
+	}
+	times := constant(at, int(longest))
+	defer times.Release()
+	for _, s := range pending {
+		if Own(s.Name) {
+			continue
+		}
+		for i, b := range s.Batches {
+			s.Batches[i] = synced(b, times)
+		}
+	}
+}
+
+// constant is a column of times that are all the same.
+func constant(at time.Time, rows int) arrow.Array {
+	values := make([]arrow.Timestamp, rows)
+	micros := arrow.Timestamp(at.UnixMicro())
+	for i := range values {
+		values[i] = micros
+	}
+	b := memory.NewBufferBytes(arrow.TimestampTraits.CastToBytes(values))
+	data := array.NewData(schemas.Timestamp, rows, []*memory.Buffer{nil, b}, nil, 0, 0)
+	defer data.Release()
+	return array.NewTimestampData(data)
+}
+
+// synced is b with the first of these times in each row. It takes the place of b,
+// which it releases.
+func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
+	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
+	if len(at) == 0 {
+		return b
+	}
+	column := array.NewSlice(times, 0, b.NumRows())
+	defer column.Release()
+	columns := slices.Clone(b.Columns())
+	columns[at[0]] = column
+	out := array.NewRecordBatch(b.Schema(), columns, b.NumRows())
+	b.Release()
+	return out
+}
