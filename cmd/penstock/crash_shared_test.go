@@ -43,16 +43,16 @@ func (s sharedTarget) open(t *testing.T) *warehouse {
 
 // watch looks at the rows of each source by themselves, in tables that it asks the
 // catalog for once.
-func (s sharedTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
-	var looks []func() (int64, error)
+func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
+	var looks []func(glancer) (int64, error)
 	for _, source := range s.all {
 		one, closed := s.watchOf(t, " WHERE _penstock_source = '"+source+"'")
 		t.Cleanup(closed)
 		looks = append(looks, one)
 	}
-	return func() (rows int64, err error) {
+	return func(see glancer) (rows int64, err error) {
 		for _, one := range looks {
-			n, err := one()
+			n, err := one(see)
 			if err != nil {
 				return rows, err
 			}

@@ -176,7 +176,7 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for {
-			n, err := look()
+			n, err := look(glance)
 			if err != nil {
 				t.Error(err)
 			}

@@ -195,9 +195,9 @@ func (b *bucketTarget) open(t *testing.T) *warehouse {
 }
 
 // watch reads the newest manifest of a stream and then the files that it names.
-func (b *bucketTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
+func (b *bucketTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
-	return func() (int64, error) {
+	return func(see glancer) (int64, error) {
 		var lost error
 		generation := map[string]map[string][]string{}
 		name := func(root, table string) string {
@@ -214,7 +214,7 @@ func (b *bucketTarget) watch(t *testing.T) (look func() (int64, error), done fun
 			}
 			return list
 		}
-		rows, err := glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
+		rows, err := see(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 		if err == nil {
 			err = lost
 		}

@@ -119,15 +119,15 @@ func parquetOf(files []string) string {
 }
 
 // watch implements [target].
-func (i icebergTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
+func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	return i.watchOf(t, "")
 }
 
 // watchOf asks the catalog once, and reads what the tables' metadata names, as far as
 // the condition holds.
-func (i icebergTarget) watchOf(t *testing.T, where string) (look func() (int64, error), done func()) {
+func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
-	return func() (int64, error) {
+	return func(see glancer) (int64, error) {
 		all, err := i.tables(context.Background())
 		if err != nil {
 			return 0, nil // not there yet
@@ -139,6 +139,6 @@ func (i icebergTarget) watchOf(t *testing.T, where string) (look func() (int64, 
 			}
 			return "(SELECT * FROM " + parquetOf(files) + where + ")"
 		}
-		return glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
+		return see(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() { _ = db.Close() }
 }

@@ -151,14 +151,14 @@ func engineType(t *testing.T, typ string) string {
 }
 
 // watch asks as a dashboard does, in single statements.
-func (p postgresTarget) watch(*testing.T) (look func() (int64, error), done func()) {
+func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	var c *pgx.Conn
 	closed := func() {
 		if c != nil {
 			_ = c.Close(context.Background())
 		}
 	}
-	return func() (int64, error) {
+	return func(see glancer) (int64, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if c == nil || c.IsClosed() {
@@ -167,7 +167,7 @@ func (p postgresTarget) watch(*testing.T) (look func() (int64, error), done func
 				return 0, nil // being made anew
 			}
 		}
-		return glance(asNamed, func(q string, to ...any) error { return c.QueryRow(ctx, q).Scan(to...) })
+		return see(asNamed, func(q string, to ...any) error { return c.QueryRow(ctx, q).Scan(to...) })
 	}, closed
 }
 

@@ -25,9 +25,9 @@ type target interface {
 	reset(t *testing.T, kept bool) // puts it back to that, or to nothing
 	open(t *testing.T) *warehouse  // everything in it, as tables of an engine
 
-	// watch is a reader beside the sync: look returns how many rows it saw, none
-	// where there was nothing to read just then.
-	watch(t *testing.T) (look func() (rows int64, err error), done func())
+	// watch is a reader beside the sync: look returns how many rows a glancer saw,
+	// none where there was nothing to read just then.
+	watch(t *testing.T) (look func(glancer) (rows int64, err error), done func())
 }
 
 // onEach runs a test for each kind of warehouse.
@@ -62,6 +62,10 @@ func broken(root, child string) string {
 	return fmt.Sprintf(`SELECT (%s) + (SELECT count(*) FROM %s c WHERE NOT EXISTS (
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
+
+// glancer asks single statements, each of which sees one moment. Name is how the
+// table of a family is called in them; "" where there is none yet.
+type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
 // glance looks at each family once, in the tables that name gives, and returns
 // how many rows there were. A table that cannot be read just then has none.
@@ -108,14 +112,14 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
 // watch reads the file whenever no commit holds it.
-func (d duckTarget) watch(*testing.T) (look func() (int64, error), done func()) {
-	return func() (int64, error) {
+func (d duckTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
+	return func(see glancer) (int64, error) {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
 		if err != nil {
 			return 0, nil // held, or not there yet
 		}
 		defer db.Close()
-		return glance(asNamed, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
+		return see(asNamed, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() {}
 }
 
@@ -189,9 +193,9 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 }
 
 // watch resolves `current` and reads what it names.
-func (p parquetTarget) watch(t *testing.T) (look func() (int64, error), done func()) {
+func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
-	return func() (int64, error) {
+	return func(see glancer) (int64, error) {
 		current := map[string]string{} // one generation for a stream's tables
 		name := func(root, table string) string {
 			if current[root] == "" {
@@ -203,7 +207,7 @@ func (p parquetTarget) watch(t *testing.T) (look func() (int64, error), done fun
 			}
 			return fmt.Sprintf("read_parquet('%s')", filepath.Join(current[root], table, "*.parquet"))
 		}
-		return glance(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
+		return see(name, func(q string, to ...any) error { return db.QueryRow(q).Scan(to...) })
 	}, func() { _ = db.Close() }
 }
 
