@@ -82,7 +82,11 @@ func refute(s schemas.Stream, about, seen string) error {
 	if s.Stated[about] == "" {
 		return &RefutedError{Stream: s.Name, About: about, Seen: seen}
 	}
-	return malformed(s, position{}, fmt.Errorf("%s; remove `%s:` below streams, %s in pipelines.yaml (or write `%s: none`)", seen, about, s.Name, about))
+	remove := "remove `parent` and the parameters with `from`"
+	if about == HypothesisMonths {
+		remove = "write `months: none`, or remove `months`"
+	}
+	return malformed(s, position{}, fmt.Errorf("%s; %s below streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
 // parameterTest compares the answers to the first values that a stream is asked with. Two

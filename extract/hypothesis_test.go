@@ -69,7 +69,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 			switch {
 			case tt.stated:
 				require.ErrorContains(t, err, "does not read month and year")
-				require.ErrorContains(t, err, "remove `months:`")
+				require.ErrorContains(t, err, "remove `months`")
 			case tt.refuted:
 				require.Equal(t, HypothesisMonths, refuted.About)
 				simple := Convention{Dropped: []string{refuted.About}}.Drop(s)
@@ -167,7 +167,7 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 			switch {
 			case tt.stated:
 				require.ErrorContains(t, err, "does not read parent")
-				require.ErrorContains(t, err, "remove `parent:`")
+				require.ErrorContains(t, err, "remove `parent`")
 				return
 			case tt.refuted:
 				require.Equal(t, HypothesisParent, refuted.About)

@@ -21,16 +21,30 @@ type Clash struct {
 // had.
 type Repeats struct {
 	Same     int64 // the same content
-	Accepted int64 // other content; the judge has let the record pass
-	Rejected int64 // other content; the judge has rejected the record
+	Changed  int64 // other content, judged as Changed
+	Open     int64 // other content, judged as Open
+	Rejected int64 // other content, judged as Refuted
 	Lossy    bool  // there were too many keys to remember: some records were not compared
 }
 
+// Compared is how many of the records that were kept have been compared.
+func (r Repeats) Compared() int64 { return r.Same + r.Changed + r.Open }
+
+// Judgement says what a Clash means.
+type Judgement int
+
+// The judgements. The record is kept, as the later version, unless it is Refuted.
+const (
+	Open    Judgement = iota // nobody knows yet
+	Changed                  // it is the same record, which changed while it was read
+	Refuted                  // it is another record: it is rejected
+)
+
 // CompareKeys makes m compare records of one key from now on. judge decides about
-// each that has other content than the first record of its key: it returns true
-// to have it rejected. A page may be read more than once, so judge may be called
-// more than once for a record. It must come before the first Append.
-func (m *Mapper) CompareKeys(judge func(Clash) bool) {
+// each that has other content than the first record of its key. A page may be read
+// more than once, so judge may be called more than once for a record. CompareKeys
+// must come before the first Append.
+func (m *Mapper) CompareKeys(judge func(Clash) Judgement) {
 	m.clashes = &clashes{judge: judge}
 }
 
@@ -44,7 +58,7 @@ func (m *Mapper) Repeats() Repeats {
 
 // clashes finds records that have one key and other content.
 type clashes struct {
-	judge func(Clash) bool
+	judge func(Clash) Judgement
 	seen  keyTable
 	key   []byte // of the record at hand
 	page  uint32 // ordinal of the first record of the page being read
@@ -97,11 +111,16 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	case first.content == m.content():
 		c.repeats.Same++
 		return false
-	case c.judge(Clash{Hash: hash, Key: m.keyOf(row), SamePage: first.ordinal >= c.page, Record: m.raw[begin:end]}):
+	}
+	switch c.judge(Clash{Hash: hash, Key: m.keyOf(row), SamePage: first.ordinal >= c.page, Record: m.raw[begin:end]}) {
+	case Refuted:
 		c.repeats.Rejected++
 		return true
+	case Changed:
+		c.repeats.Changed++
+	default:
+		c.repeats.Open++
 	}
-	c.repeats.Accepted++
 	return false
 }
 

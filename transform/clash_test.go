@@ -10,13 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// compared maps pages, and returns what was flushed after each, the judge
-// rejecting what reject says.
-func compared(t *testing.T, s schemas.Stream, reject func(Clash) bool, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
+// compared maps pages and returns what was flushed.
+func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush bool, pages ...string) (ids string, rejects []Reject, r Repeats) {
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
 	defer m.Close()
-	m.CompareKeys(reject)
+	m.CompareKeys(judge)
 	out := func() {
 		batches, some := m.Flush()
 		rejects = append(rejects, some...)
@@ -42,22 +41,29 @@ func compared(t *testing.T, s schemas.Stream, reject func(Clash) bool, flush boo
 }
 
 func TestRecordsOfOneKeyAreCompared(t *testing.T) {
-	all := func(Clash) bool { return true }
-	none := func(Clash) bool { return false }
-	samePage := func(c Clash) bool { return c.SamePage }
+	all := func(Clash) Judgement { return Refuted }
+	none := func(Clash) Judgement { return Open }
+	changed := func(Clash) Judgement { return Changed }
+	samePage := func(c Clash) Judgement {
+		if c.SamePage {
+			return Refuted
+		}
+		return Open
+	}
 	for _, tt := range []struct {
-		name   string
-		reject func(Clash) bool
-		pages  []string
-		ids    string
-		want   Repeats
+		name  string
+		judge func(Clash) Judgement
+		pages []string
+		ids   string
+		want  Repeats
 	}{
 		{"no key twice", all, []string{`[{"id":1},{"id":2}]`, `[{"id":3}]`}, "1 2 3", Repeats{}},
 		{"the same record twice", all, []string{`[{"id":1,"a":2},{"a":2,"id":1}]`, `[{"id":1,"a":2}]`}, "1 1 1", Repeats{Same: 2}},
 		{"other content on one page", all, []string{`[{"id":1,"a":2},{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
 		{"other content on two pages", all, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1", Repeats{Rejected: 1}},
-		{"the judge lets pass", none, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Accepted: 1}},
-		{"pages are told apart", samePage, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3},{"id":4},{"id":4,"a":1}]`}, "1 1 4", Repeats{Accepted: 1, Rejected: 1}},
+		{"the judge lets pass", none, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Open: 1}},
+		{"a record that changed", changed, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3}]`}, "1 1", Repeats{Changed: 1}},
+		{"pages are told apart", samePage, []string{`[{"id":1,"a":2}]`, `[{"id":1,"a":3},{"id":4},{"id":4,"a":1}]`}, "1 1 4", Repeats{Open: 1, Rejected: 1}},
 		{"a volatile field", all, []string{`[{"id":1,"seen":2},{"id":1,"seen":3}]`}, "1 1", Repeats{Same: 1}},
 		{"another context", all, []string{`[{"id":1,"a":2,"_context":{"p":1}},{"id":1,"a":2,"_context":{"p":2}}]`}, "1 1", Repeats{Same: 1}},
 		{"another context and content", all, []string{`[{"id":1,"a":2,"_context":{"p":1}},{"id":1,"a":3,"_context":{"p":2}}]`}, "1", Repeats{Rejected: 1}},
@@ -67,7 +73,7 @@ func TestRecordsOfOneKeyAreCompared(t *testing.T) {
 		for _, flush := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/flush=%t", tt.name, flush), func(t *testing.T) {
 				s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}, Volatile: []string{"seen"}}
-				ids, rejects, r := compared(t, s, tt.reject, flush, tt.pages...)
+				ids, rejects, r := compared(t, s, tt.judge, flush, tt.pages...)
 				require.Equal(t, tt.ids, ids)
 				require.Equal(t, tt.want, r)
 				require.Len(t, rejects, int(tt.want.Rejected))

@@ -100,6 +100,9 @@ func (k knowledge) yaml() string {
 	if len(s.Key) > 0 {
 		fmt.Fprintf(&b, "    key: %s\n", listOf(s.Key))
 	}
+	if slices.Contains(k.learned.Dropped, extract.HypothesisMonths) && k.stream.Stated[extract.HypothesisMonths] == "" {
+		b.WriteString("    months: none\n")
+	}
 	if p := pagination(s.Pagination); p != "" {
 		fmt.Fprintf(&b, "    pagination: %s\n", p)
 	}

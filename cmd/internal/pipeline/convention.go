@@ -139,7 +139,7 @@ func (r *run) settle(ctx context.Context) {
 	r.recall(ctx)
 	for i, s := range r.Streams {
 		settled := r.remembered(s).Apply(s)
-		if len(s.Key) == 0 && len(settled.Key) > 0 {
+		if !slices.Equal(s.Key, settled.Key) {
 			settled.Key = r.keyOf(ctx, settled)
 		}
 		r.Streams[i] = settled

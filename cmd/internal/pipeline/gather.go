@@ -16,7 +16,7 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 			err = errors.New("a page came after the last one")
 		}
 		if err != nil {
-			p.salvage(ctx, groups)
+			p.salvage(ctx, groups, err)
 			return p.readError(ctx, err)
 		}
 		if err := p.take(ctx, groups, page); err != nil {
@@ -50,8 +50,8 @@ func (p *pass) readError(ctx context.Context, err error) error {
 
 // salvage sends on what was gathered before the source failed, so that the
 // next run need not read it again.
-func (p *pass) salvage(ctx context.Context, groups chan<- *group) {
-	if ctx.Err() == nil && p.parts() && p.group.end == nil {
+func (p *pass) salvage(ctx context.Context, groups chan<- *group, err error) {
+	if ctx.Err() == nil && !refuted(err) && p.parts() && p.group.end == nil {
 		_ = p.send(ctx, groups) // fails only if ctx is done by now
 	}
 }

@@ -31,15 +31,23 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
+	severity := Warned // once: later runs remember it
 	if e.ForNow {
-		st.known.Open = true // the next run looks again
+		st.known.Open, severity = true, Noted // the next run looks again
 	}
-	st.noticed = append(st.noticed, Notice{Severity: Noted, About: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.About)})
+	st.noticed = append(st.noticed, Notice{Severity: severity, About: NoticeHypothesis, Reason: fmt.Sprintf("%s; the stream is read without %s", e.Seen, e.About)})
 	if err := st.adopt(ctx); err != nil {
 		return false, err
 	}
 	p.beginAgain()
 	return true, nil
+}
+
+// refuted reports whether err says that a hypothesis about the stream is wrong:
+// what the pass has gathered is not what the stream is to be.
+func refuted(err error) bool {
+	_, ok := errors.AsType[*extract.RefutedError](err)
+	return ok
 }
 
 // without is what is known of the stream, without a hypothesis.
@@ -49,7 +57,7 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 		c.LearnedAt = st.Now().UTC()
 	}
 	c.Dropped = append(slices.Clone(c.Dropped), e.About)
-	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.About, From: extract.Learned, Refuted: []string{e.Seen}})
+	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.About, Value: "none", From: extract.Learned, Refuted: []string{e.Seen}})
 	return c
 }
 

@@ -41,7 +41,7 @@ type keyWatch struct {
 // other content.
 type clashes struct {
 	lost    int64  // the key is refuted: the record is among the rejects
-	changed int64  // the record may have changed while the list was read
+	open    int64  // the record may have changed while the list was read
 	example string // the key of one that is lost, as JSON
 	record  []byte // and the record; nil for none
 }
@@ -49,9 +49,9 @@ type clashes struct {
 // facts adds to f what the records of one key have shown. r are the counts of the
 // comparison.
 func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
-	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.changed
+	f.Clashes, f.Clash, f.Differing = c.lost, c.example, c.open
 	if r.Lossy && !f.Resumed && !f.Mingled {
-		f.Uncompared = max(0, f.Duplicates-r.Same-r.Accepted)
+		f.Uncompared = max(0, f.Duplicates-r.Compared())
 	}
 }
 
@@ -59,30 +59,33 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 // version is a row, and none is lost.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
-		p.mapper.CompareKeys(p.clashing)
+		p.mapper.CompareKeys(p.judge)
 	}
 }
 
-// clashing reports whether a record must be rejected because its key is that of
-// another record. // Invariant 11
-func (p *pass) clashing(c transform.Clash) bool {
+// apart reports whether a record belongs to one answer only: to that about its
+// parent, or its month.
+func (p *pass) apart() bool { return p.stream.Parent != "" || p.stream.Months.Set() }
+
+// judge says what it means that a record has the key of an earlier one and other
+// content. // Invariant 11
+func (p *pass) judge(c transform.Clash) transform.Judgement {
 	seen, suspected := p.watch.suspects[c.Hash]
-	apart := p.stream.Parent != "" || p.stream.Months.Set()
 	switch {
-	case (!c.SamePage || apart) && p.changedMeanwhile(c.Record):
-		return false
-	case c.SamePage, apart, suspected && seen < p.number:
+	case (!c.SamePage || p.apart()) && p.changedMeanwhile(c.Record):
+		return transform.Changed
+	case c.SamePage, p.apart(), suspected && seen < p.number:
 		if p.clash.example == "" {
 			p.clash.example, p.clash.record = c.Key, bytes.Clone(c.Record)
 		}
-		return true
+		return transform.Refuted
 	case !suspected && len(p.watch.suspects) < maxSuspects:
 		if p.watch.suspects == nil {
 			p.watch.suspects = map[uint64]int{}
 		}
 		p.watch.suspects[c.Hash] = p.number
 	}
-	return false
+	return transform.Open
 }
 
 // changedMeanwhile reports whether a record says that it changed since the pass
@@ -111,7 +114,10 @@ func (e *keyError) Error() string {
 // doubtKey ends the pass where its records speak against the key, and no table
 // has rows by that key yet.
 func (p *pass) doubtKey() error {
-	p.clash.lost, p.clash.changed = p.mapper.Repeats().Rejected, p.mapper.Repeats().Accepted
+	r := p.mapper.Repeats()
+	if p.clash.lost, p.clash.open = r.Rejected, r.Open; p.apart() {
+		p.clash.open += r.Changed // it left one answer for another: others may have, unseen
+	}
 	if p.watch.settled || p.watch.tried >= maxKeys || p.stream.Stated["key"] != "" || p.Options.DryRun {
 		return nil
 	}
@@ -170,7 +176,7 @@ func (st *streamRun) widenKey(e *keyError) {
 	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f extract.Fact) bool { return f.About == extract.FactKey })
 	c.Facts = append(c.Facts, extract.Fact{About: extract.FactKey, Value: strings.Join(key, ", "), From: extract.Learned, Refuted: []string{e.Error()}})
 	st.known.Convention = c
-	st.noticed = append(st.noticed, Notice{Severity: Noted, About: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
+	st.noticed = append(st.noticed, Notice{Severity: Warned, About: NoticeKey, Reason: fmt.Sprintf("%s; now %s", e.Error(), now)})
 }
 
 // widerKey is a key that may tell a record apart from another of its present
@@ -265,13 +271,20 @@ func (st *streamRun) keepKey(ctx context.Context) error {
 		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
 }
 
+func haveKey(n int64) string {
+	if n == 1 {
+		return "1 record has the key"
+	}
+	return fmt.Sprintf("%d records have the key", n)
+}
+
 // noticeKey is what the user is told about a key that is refuted while a table
 // has rows by it.
 func (p *pass) noticeKey(c clashes) []Notice {
 	if c.lost == 0 {
 		return nil
 	}
-	reason := fmt.Sprintf("%d records have the key of another record (%s = %s): they are in _penstock_rejects", c.lost, strings.Join(p.stream.Key, ", "), c.example)
+	reason := fmt.Sprintf("%s of another record (%s = %s), and went to _penstock_rejects", haveKey(c.lost), strings.Join(p.stream.Key, ", "), c.example)
 	switch wider := widerKey(p.stream, c.record); {
 	case p.stream.Stated["key"] != "":
 		reason += fmt.Sprintf("; streams, %s, key in pipelines.yaml does not tell the records apart", p.stream.Name)

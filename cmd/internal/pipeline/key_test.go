@@ -437,7 +437,7 @@ func kindsOf() (meetings, kinds schemas.Stream) {
 func TestParentsThatTheServerIgnores(t *testing.T) {
 	const used = `{"data":[{"id":1,"parent":"Lead"},{"id":2,"parent":"Account"},{"id":3,"parent":"Deal"}],"total":3}`
 	const unused = `{"data":[{"id":1,"parent":null},{"id":2,"parent":null}],"total":2}`
-	all := text(`{"data":[{"id":5,"name":"a"},{"id":6,"name":"b"}]}`)
+	all := text(fmt.Sprintf(`{"data":[{"id":5,"name":"a"},{"id":6,"name":%q}]}`, strings.Repeat("long ", 40_000))) // a page of a fan-out
 	read := func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Parent string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
