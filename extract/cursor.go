@@ -36,6 +36,8 @@ type mark struct {
 	Size    int       `json:"size,omitempty"`   // records a page that were asked for, where not the stream's own
 	Barren  int       `json:"barren,omitempty"` // empty pages in a row
 	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
+	Filled  int       `json:"filled,omitempty"` // records on the last page that held some
+	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
 
 	Gaps []Gap `json:"gaps,omitempty"` // what the server could not give so far; maxIsolating bounds them
 
@@ -120,7 +122,7 @@ func (m mark) valid() bool {
 	switch {
 	case m.Version != markVersion || m.Pass == "":
 		return false
-	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Form > formOne:
+	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Filled < 0 || m.Form > formOne:
 		return false
 	case m.Pointer != "" && m.Pointer[0] != '/':
 		return false
@@ -133,6 +135,8 @@ func (m mark) valid() bool {
 		return err == nil && m.Param != ""
 	case pagerCursor:
 		return m.At != "" && m.Param != ""
+	case pagerLink, pagerRange:
+		return m.At != "" && m.Param == ""
 	}
 	return false
 }

@@ -3,6 +3,8 @@ package extract
 import (
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // maxUnwrap bounds how deep detection looks for a list.
@@ -10,7 +12,8 @@ const maxUnwrap = 6
 
 // bait are lists that stand beside records without being any.
 var bait = []string{
-	"links", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels",
+	"links", "link", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
+	"facet_counts", "group_by", "messages", "headers", "defaultReminders", "sort", "failures",
 }
 
 // detect finds the records below v where the catalogue does not know a place
@@ -30,20 +33,30 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	if f.record(v) && !f.single && !f.paged(v) {
 		return f.detectOne(v, path) // what lists it has are its own
 	}
-	if f.detectIn(v, wrappers, path, depth) || f.detectIn(v, listWords, path, depth) || f.detectNamed(v, path) {
+	words := schemas.Paging()
+	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
 		return true
 	}
-	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectMap(v, path) || f.detectOne(v, path)
+	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || f.detectOne(v, path)
+}
+
+// detectDeep takes the one list of objects that there is anywhere below v.
+func (f *finder) detectDeep(v value) bool {
+	if f.single || f.record(v) && !f.paged(v) {
+		return false
+	}
+	places := candidatePlaces(f.d)
+	return len(places) == 1 && f.at(places[0]) == present
 }
 
 // detectIn tries the members of v that have one of these names.
 func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
 	for _, word := range words {
-		m := f.d.get(v, word)
+		name, m := f.d.folded(v, word)
 		if !m.ok() {
 			continue
 		}
-		below := path + "/" + word
+		below := path + "/" + escape(name)
 		if f.d.void(m) && word != "message" {
 			return f.at(below) != absent
 		}
@@ -52,6 +65,20 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 		}
 	}
 	return false
+}
+
+// folded is the member of v whose folded name is word, and how it is spelled; an
+// exact match comes first.
+func (d *doc) folded(v value, word string) (string, value) {
+	if m := d.get(v, word); m.ok() {
+		return word, m
+	}
+	for raw, m := range d.members(v) {
+		if name := unquote(raw); schemas.FoldName(name) == word {
+			return name, m
+		}
+	}
+	return "", missing
 }
 
 // detectNamed takes the list of v that is called like the stream's records.
@@ -178,6 +205,13 @@ func (f *finder) alike(v value, n int) bool {
 func (f *finder) paged(v value) bool {
 	for _, name := range []string{"object", "has_more", "total", "count", "next", "next_cursor", "meta", "pagination", "page", "data"} {
 		if f.d.get(v, name).ok() {
+			return true
+		}
+	}
+	words := schemas.Paging()
+	for raw, m := range f.d.members(v) {
+		role := words.Role(unquote(raw))
+		if m.node < 0 && (role == schemas.RoleNext || role == schemas.RoleTotal || role == schemas.RoleMore || role == schemas.RolePages) {
 			return true
 		}
 	}

@@ -36,7 +36,10 @@ func (l *listing) guard(st *step) error {
 		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
 		return nil
 	}
-	l.lastN = st.batch.n
+	l.lastN, l.lastPrint = st.batch.n, sum(st.batch.keys)
+	if l.pages == 1 {
+		l.firstPrint = l.lastPrint
+	}
 	if st.rule != "" {
 		return nil
 	}
@@ -66,12 +69,17 @@ func (l *listing) early(err error) error {
 }
 
 // clamped reports whether a page that brings nothing new is what the list gives
-// for every page beyond its last: the one before it was short, and nothing says
-// that there is more.
+// for every page beyond its last, and nothing says that there is more: the page
+// before was short, or this one is the last one or the first one again, of a list
+// whose pages have differed.
 func (l *listing) clamped(st *step) bool {
 	s := st.signals
-	return s.more != yes && s.token == "" && s.next == nil && int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN &&
-		(s.total < 0 || s.total == l.pager.rows-int64(st.batch.n))
+	if s.more == yes || s.token != "" || s.next != nil || s.total >= 0 && s.total != l.pager.rows-int64(st.batch.n) {
+		return false
+	}
+	print := sum(st.batch.keys)
+	again := l.pages > 2 && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
+	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
 // repeats tells a page that was there before, or brings nothing that the one

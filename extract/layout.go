@@ -48,13 +48,6 @@ type finder struct {
 	out    found
 }
 
-// listWords are the usual names for the list in an envelope, wrappers those for
-// the payload as a whole, in the order in which they are tried.
-var (
-	wrappers  = []string{"data", "result", "payload", "message", "response"}
-	listWords = []string{"items", "data", "rows", "results", "records", "list", "value", "content", "entries", "elements", "objects", "hits", "docs", "_embedded"}
-)
-
 // find looks for the records of s in d: at the places of the catalogue first,
 // then by the rules of detection. Of the candidates the first wins that is
 // there; one that is merely not contradicted, because there is nothing in the

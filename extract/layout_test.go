@@ -186,7 +186,7 @@ func BenchmarkPage(b *testing.B) {
 		if err := l.repeats(batch.keys); err != nil {
 			b.Fatal(err)
 		}
-		if s := signalsOf(d, f, batch.n, nil); s.more != yes {
+		if s := signalsOf(&answer{d: d}, f, batch.n); s.more != yes {
 			b.Fatal(s)
 		}
 	}

@@ -39,7 +39,12 @@ type listing struct {
 	now        map[uint64]bool // of this one
 	lastID     string          // of the last record: a list may go on after it
 	lastN      int             // records of the page before
+	echoed     int64           // number that the first page gave itself; -1 for none
+	firstPrint uint64          // fingerprint of the first page's records
+	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
+
+	constant map[string]bool // unread texts of the first page, by pointer and value
 
 	counts   bool // its totals are those of its pages
 	budget   int  // of requests, for probes; 0 for none
@@ -58,7 +63,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 	return &listing{
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
-		pager:      pager{hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
+		pager:      pager{stated: s.Stated["pagination"] == "configured" && s.Pagination.Type != "", hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
@@ -124,6 +129,10 @@ func (l *listing) following(at position) (position, bool) {
 func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
+		ended, over := l.past(ctx, at, err)
+		if over {
+			return ended, nil
+		}
 		return l.isolate(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
@@ -163,7 +172,7 @@ func (l *listing) read(st *step) error {
 		l.buf = st.batch.records
 	}
 	st.total, st.file = -1, a.kept
-	s := signalsOf(a.d, f, st.batch.n, a.resp.Header)
+	s := signalsOf(a, f, st.batch.n)
 	if a.d.err != nil {
 		return malformed(l.s, a.at, a.d.err)
 	}
@@ -171,7 +180,7 @@ func (l *listing) read(st *step) error {
 		st.rule = RuleSingle
 		return nil
 	}
-	if err := l.echo(st, s); err != nil {
+	if err := l.echo(st, &s); err != nil {
 		return malformed(l.s, a.at, err)
 	}
 	if id := l.idOf(a.d, st.batch.last); id != "" {
@@ -179,6 +188,12 @@ func (l *listing) read(st *step) error {
 	}
 	if s.total >= 0 && l.counting(s.total, st.batch.n) {
 		s.total = -1
+	}
+	if st.at.kind == pagerNone {
+		l.constant = map[string]bool{}
+		for _, u := range s.unread {
+			l.constant[u.pointer+u.value] = true
+		}
 	}
 	st.signals, st.total = s, s.total
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
@@ -212,7 +227,10 @@ func (l *listing) single(f found, st *step, s signals) bool {
 // idOf is what a list may call the record by that it goes on after.
 func (l *listing) idOf(d *doc, record value) string {
 	var id value
-	if len(l.asm.stream.Key) == 1 {
+	switch field := l.s.Pagination.Field; {
+	case field != "":
+		id = d.get(record, field)
+	case len(l.asm.stream.Key) == 1:
 		id = l.asm.member(d, record, 0)
 	}
 	if !id.ok() || id.node >= 0 {
@@ -237,10 +255,18 @@ func (l *listing) changed(err error) error {
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
 // echo checks the page number that came back against the one asked for: a
-// server that ignores or clamps it would give one page for another.
-func (l *listing) echo(st *step, s signals) error {
-	if st.at.kind == pagerPage && st.batch.n > 0 && s.page >= 0 && s.page != st.at.number() {
-		return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
+// server that clamps it would give one page for another. A number that is the same
+// on every page says nothing: guard sees a page that comes again.
+func (l *listing) echo(st *step, s *signals) error {
+	if st.at.kind == pagerNone {
+		l.echoed = s.page
 	}
-	return nil
+	if st.at.kind != pagerPage || st.batch.n == 0 || s.page < 0 || s.page == st.at.number() {
+		return nil
+	}
+	if s.page == l.echoed && sum(st.batch.keys) != l.firstPrint {
+		s.page = -1
+		return nil
+	}
+	return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
 }

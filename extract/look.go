@@ -44,7 +44,7 @@ func (l *listing) inspect(ctx context.Context, at position, ask func(context.Con
 		err = l.asm.assemble(a.d, f, &st.batch)
 	}
 	if err == nil {
-		st.signals = signalsOf(a.d, f, st.batch.n, a.resp.Header)
+		st.signals = signalsOf(a, f, st.batch.n)
 		err = a.d.err
 	}
 	if err != nil {

@@ -408,6 +408,10 @@ func matrixValues(r *http.Request, place string) func(string) string {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	values := url.Values{}
 	for name, v := range body {
+		inner, _ := v.(map[string]any)
+		for member, v := range inner {
+			values.Set(name+"["+member+"]", strings.TrimSuffix(fmt.Sprint(v), ".0"))
+		}
 		values.Set(name, strings.TrimSuffix(fmt.Sprint(v), ".0"))
 	}
 	return values.Get

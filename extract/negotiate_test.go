@@ -67,7 +67,7 @@ func TestNegotiateSize(t *testing.T) {
 		"a cap":            {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
 		"a small cap":      {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
 		"no such thing":    {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
-		"larger than list": {"page[size]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "page[size]", Limit: 100}},
+		"larger than list": {"pagination[limit]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "pagination[limit]", Limit: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

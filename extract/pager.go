@@ -16,6 +16,8 @@ const (
 	pagerPage   pagerKind = "page"
 	pagerOffset pagerKind = "offset"
 	pagerCursor pagerKind = "cursor"
+	pagerLink   pagerKind = "link"  // all parameters of a next link, as a query
+	pagerRange  pagerKind = "range" // value of a Range header
 )
 
 // turn is where a list goes on after an answer, or how it ended.
@@ -33,6 +35,7 @@ type turn struct {
 type pager struct {
 	hint    schemas.Pagination
 	settled bool  // the hint has been tried out
+	stated  bool  // by the user: nothing else is tried
 	loud    bool  // by lists that told their pages: one that does not is another matter
 	wary    bool  // guesses are tried out even where a wrong one would show by itself
 	rows    int64 // records so far
@@ -42,6 +45,8 @@ type pager struct {
 	total  int64 // records in all; -1 unknown
 	step   int64 // records a page, where pages can be counted out
 	barren int   // empty pages in a row
+	before int   // records of the last page that held some
+	uneven bool  // records came after a page that was not full
 }
 
 // maxBarren is how many empty pages in a row are taken from a list that says
@@ -53,10 +58,13 @@ var (
 	errBarren = fmt.Errorf("the list says there is more, but %d pages in a row were empty", maxBarren)
 )
 
-// turn takes the evidence in the order of its strength: a flag or token for
-// more, a next link, the number of the last page, the number of records. Where
-// there is none, only a question can tell.
+// turn takes the evidence in the order of its strength: what the user states, a
+// flag or token for more, a next link, the number of the last page, the number of
+// records. Where there is none, only a question can tell.
 func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error) {
+	if p.stated { // what is stated wins over the signals of another way
+		s = s.of(p.hint.Type)
+	}
 	if err := p.account(at, n, s); err != nil {
 		return turn{}, err
 	}
@@ -71,16 +79,26 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{rule: RuleNoNext}, nil
 	case s.token != "" && n == 0 && s.token == at.at && s.more == unsaid:
 		return turn{rule: RuleEmptyPage}, nil
+	case s.token != "" && s.token == at.at && s.more == unsaid:
+		return turn{rule: RuleNoNext}, nil // a token that leads to its own page is the end
+	case n == 0 && at.kind == pagerLink, n == 0 && p.hint.Type == "link" && at.kind != pagerNone && s.more == unsaid && s.total < 0 && p.settled:
+		return turn{rule: RuleEmptyPage}, nil // the link that is stated leads to nothing
+	case s.token != "" && s.ranged:
+		return turn{next: position{kind: pagerRange, at: s.token}, open: guess && p.wary}, nil
 	case s.token != "":
-		next, sure := p.token(s)
-		return turn{next: next, open: guess && !sure && p.wary}, nil
+		next, sure := p.token(at, s)
+		return turn{next: next, open: guess && !sure}, nil
 	case s.next != nil:
-		if next, ok := p.linked(s.next); ok {
-			return turn{next: next}, nil
+		if next, ok := p.linked(s.next); ok && next != at {
+			return turn{next: next, open: guess && p.wary && next.param != p.hint.Page && rank(next.param) == len(linkParams)}, nil
+		} else if ok {
+			return turn{rule: RuleNoNext}, nil // a link to its own page is the end
 		}
 		return turn{open: guess}, p.noWay(guess)
 	case s.opaque:
 		return turn{open: guess}, p.noWay(guess)
+	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range"):
+		return turn{rule: RuleNoNext}, nil // a list that goes on by tokens or links ends where there is none
 	case s.more == yes, s.lastPage >= 0 && page < last && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
 		if !ok && !guess {
@@ -90,7 +108,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{next: next, open: guess && (p.wary || !echoed)}, nil
 	case s.lastPage >= 0:
 		return turn{rule: RuleLastPage}, nil
-	case s.linked || s.tokened || at.kind == pagerCursor && p.hint.Type != "since_id":
+	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange) && p.hint.Type != "since_id":
 		return turn{rule: RuleNoNext}, nil // a next that is not there is none, too
 	}
 	return p.count(at, n, lastID, s), nil
@@ -114,7 +132,8 @@ func (p *pager) account(at position, n int, s signals) error {
 		p.last--
 	}
 	if n > 0 {
-		p.barren = 0
+		p.uneven = p.uneven || p.before > 0 && (p.barren > 0 || int64(p.before) < p.step)
+		p.barren, p.before = 0, n
 		if p.step == 0 {
 			p.step = int64(n)
 		}
@@ -177,11 +196,21 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	return turn{next: next}
 }
 
-// ended reports whether an empty page is the end. Some lists leave out what one
-// may not see after they were cut into pages, so that the page after it is
-// asked for, too.
+// maxUneven is how many empty pages in a row end a list whose pages were not full
+// on the way: some servers leave out what one may not see after they have cut a
+// list into pages.
+const maxUneven = 5
+
+// ended reports whether an empty page is the end: behind one that was not full, or
+// behind another empty one.
 func (p *pager) ended(at position) bool {
-	return p.barren > 1 || at.kind == pagerCursor || at.kind == pagerNone
+	switch {
+	case at.kind == pagerCursor || at.kind == pagerNone:
+		return true
+	case p.uneven:
+		return p.barren >= maxUneven
+	}
+	return p.barren > 1 || p.before > 0 && int64(p.before) < p.step
 }
 
 // told reports whether the stream itself says all about its pages.
@@ -247,8 +276,11 @@ func (p *pager) pageAt(at position, n int64) position {
 
 func (p *pager) offset(at position, n int, s signals) position {
 	from := at.number()
-	if s.offset >= 0 {
-		from = s.offset
+	if at.kind == pagerNone && p.hint.One {
+		from = 1
+	}
+	if s.offset >= 0 && (s.offset > from+1 || s.offset < from-1) {
+		from = s.offset // the server took another place than it was asked for
 	}
 	by := int64(n)
 	if n == 0 {
@@ -275,4 +307,43 @@ func (at position) check(next position) error {
 		return fmt.Errorf("the list goes from %s to %s", at, next)
 	}
 	return nil
+}
+
+// token is the position a token leads to. Its parameter is the one that carries
+// it in the next link, which is sure, or that has proven itself, else the first of
+// those that may take it.
+func (p *pager) token(at position, s signals) (next position, sure bool) {
+	if at.param != "" && at.kind != pagerNone {
+		return linkPosition(at.param, s.token), true
+	}
+	for name := range s.next {
+		if s.next.Get(name) == s.token {
+			return linkPosition(name, s.token), true
+		}
+	}
+	for _, t := range []string{"cursor", "link", "page", "offset", "since_id"} {
+		if p.hint.Type == t && p.hint.Page != "" {
+			return linkPosition(p.hint.Page, s.token), false
+		}
+	}
+	return linkPosition(p.tokenParams(s)[0], s.token), false
+}
+
+// of leaves out what speaks of another way of paging than the one that is stated:
+// the token of a list that is read by page numbers, say.
+func (s signals) of(typ string) signals {
+	switch typ {
+	case "page", "offset", "since_id":
+		if s.token != "" || s.next != nil || s.opaque {
+			if s.more == unsaid {
+				s.more = yes
+			}
+		} else if s.more == unsaid && (s.linked || s.tokened) {
+			s.more = no
+		}
+		s.token, s.next, s.opaque, s.linked, s.tokened = "", nil, false, false, false
+	case "none":
+		s = signals{total: s.total, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1, unread: s.unread, incomplete: s.incomplete, more: no}
+	}
+	return s
 }

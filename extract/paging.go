@@ -14,10 +14,10 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 		n.told(FactPager, "", "the list is empty: nothing shows how it goes on")
 		return nil
 	}
-	if st.rule != "" && !st.open {
+	if st.rule != "" && !st.open && len(st.signals.doubts(int64(st.batch.n))) == 0 {
 		return n.claim(ctx, st)
 	}
-	h := &hunt{l: n.l, first: st, paging: n.l.s.Pagination}
+	h := &pagerProbe{l: n.l, first: st, paging: n.l.s.Pagination}
 	defer h.release()
 	if err := h.run(ctx); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 
 // claim tries to refute a list that says it ends with its first page.
 func (n *negotiation) claim(ctx context.Context, st *step) error {
-	h := &hunt{l: n.l, first: st}
-	probe, err := n.l.look(ctx, position{extra: h.everything()})
+	h := &pagerProbe{l: n.l, first: st}
+	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
 	f := n.open(FactPager)
 	f.Value, f.Evidence = "one page so far", []string{"the list says that it ends with its first page: " + st.rule}
 	if minded(err) {
@@ -111,13 +111,17 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	if err != nil {
 		return err
 	}
-	like := compare(end.batch, probe.batch)
+	like, grown := compare(end.batch, probe.batch), end.signals.lastPage > first.signals.lastPage || end.signals.total > first.signals.total
 	n.c.release(end.a)
 	if like == sameRecords || like == mostlySame {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, beyond the last, is the last one again", last+1))
 		return nil
 	}
-	h := &hunt{l: n.l, tried: f.Evidence}
+	if grown || probe.signals.lastPage > first.signals.lastPage || probe.signals.total > first.signals.total {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the list has grown since its first page was read: page %d has records now", last+1))
+		return nil
+	}
+	h := &pagerProbe{l: n.l, tried: f.Evidence}
 	return h.unexplained(fmt.Sprintf("the list says that page %d is its last, but the one after it has other records", last))
 }
 
@@ -130,6 +134,14 @@ func describe(p schemas.Pagination) string {
 		return "one page"
 	case p.Zero:
 		return fmt.Sprintf("%s by %s, from 0", p.Type, p.Page)
+	case p.One:
+		return fmt.Sprintf("%s by %s, from 1", p.Type, p.Page)
+	case p.Type == "link" && p.Page == "":
+		return "link"
+	case p.Type == "range":
+		return "range headers"
+	case p.Field != "":
+		return fmt.Sprintf("%s by %s, the %s of the last record", p.Type, p.Page, p.Field)
 	}
 	return fmt.Sprintf("%s by %s", p.Type, p.Page)
 }

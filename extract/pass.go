@@ -59,7 +59,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
 	l.stepwise = p.mark.Tail
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
-	l.pager.zero, l.pager.barren = p.mark.Zero, p.mark.Barren
+	l.pager.zero, l.pager.barren, l.pager.before, l.pager.uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
 	l.gaps.all = p.mark.Gaps
 	if p.mark.Size > 0 {
 		l.s.Pagination.Limit = p.mark.Size
@@ -84,7 +84,7 @@ func (p *pass) page(l *listing, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
 	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
-	m.Zero, m.Barren, m.Size = l.pager.zero, l.pager.barren, 0
+	m.Zero, m.Barren, m.Filled, m.Uneven, m.Size = l.pager.zero, l.pager.barren, l.pager.before, l.pager.uneven, 0
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit
 	}
@@ -100,8 +100,29 @@ func (p *pass) page(l *listing, st *step) Page {
 			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
 			Reread: st.reread, Round: l.round(st), Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
-			Note: notes(notes(p.note, st.note), l.drift.note()),
+			Note:        notes(notes(p.note, st.note), l.drift.note()),
+			Unexplained: l.unexplained(st), Incomplete: st.signals.incomplete,
 		}
+	}
+	return out
+}
+
+// unexplained are the signals at the end of the list that may speak of more
+// records than have come.
+func (l *listing) unexplained(st *step) []string {
+	var out []string
+	if st.rule == RuleSingle {
+		return nil
+	}
+	if st.signals.total < 0 || st.signals.total != l.pager.rows {
+		for _, u := range st.signals.doubts(l.pager.rows) {
+			if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
+				out = append(out, u.String())
+			}
+		}
+	}
+	if n := st.batch.n; st.rule == RuleOnePage && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && st.signals.total < 0 && round(n) && !l.counts {
+		out = append(out, fmt.Sprintf("%d records, a usual size of a page, and no parameter brings others", n))
 	}
 	return out
 }
@@ -113,7 +134,7 @@ func (l *listing) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)
-	case RuleEmptyPage:
+	case RuleEmptyPage, RuleRepeat:
 		full := l.drift.short == 0 && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))
 	}

@@ -273,7 +273,7 @@ func (i *isolation) take(a *answer, p part) error {
 	if n = b.n - n; int64(n) > p.rows {
 		return fmt.Errorf("the list does not take %q: asked for %d records, got %d", i.s.Pagination.Size, p.rows, n)
 	}
-	s := signalsOf(a.d, f, n, a.resp.Header)
+	s := signalsOf(a, f, n)
 	i.total, i.last, i.end = max(i.total, s.total), &s, p
 	if n == 0 {
 		return nil
@@ -324,7 +324,7 @@ func (i *isolation) finish() (*step, error) {
 
 // signals are what the parts say about the pages of the list, in its own pages.
 func (i *isolation) signals() signals {
-	s := signals{total: i.total, lastPage: -1, page: -1, offset: -1, limit: -1}
+	s := signals{total: i.total, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 	pages := func(rows int64) int64 { return max(1, (rows+i.page.rows-1)/i.page.rows) }
 	switch {
 	case i.total >= 0 && i.st.at.kind == pagerPage:

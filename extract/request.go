@@ -20,8 +20,10 @@ type position struct {
 	at    string
 
 	// extra are further parameters that a probe sends, as a query. A POST
-	// carries them both in its query and its body.
-	extra string
+	// carries them both in its query and its body, unless they are placed where
+	// its page parameters are.
+	extra  string
+	placed bool
 }
 
 func (at position) number() int64 {
@@ -37,8 +39,13 @@ func (at position) String() string {
 	if at.kind == pagerNone {
 		return "the first page"
 	}
-	if at.kind == pagerCursor {
+	switch at.kind {
+	case pagerCursor:
 		return "the page after a " + at.param // its value may be long
+	case pagerLink:
+		return "the page after a next link"
+	case pagerRange:
+		return "the page after a range"
 	}
 	return string(at.kind) + " " + at.at
 }
@@ -110,7 +117,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	}
 	set := func(name, value string) {
 		if s.Method == http.MethodPost && !s.Pagination.Query {
-			body[name] = constantJSON(value)
+			setBody(body, name, value)
 		} else {
 			setQuery(&r, name, value)
 		}
@@ -123,19 +130,48 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 			set(name, order.Get(name))
 		}
 	}
-	if p.kind != pagerNone {
+	switch p.kind {
+	case pagerNone:
+	case pagerRange:
+		r.Range = p.at
+	case pagerLink:
+		all, _ := url.ParseQuery(p.at) // it was made by Encode
+		for name := range all {
+			set(name, all.Get(name))
+		}
+	default:
 		set(p.param, p.at)
 	}
 	if extra, err := url.ParseQuery(p.extra); err == nil {
 		for name := range extra {
+			if p.placed {
+				set(name, extra.Get(name))
+				continue
+			}
 			setQuery(&r, name, extra.Get(name))
-			body[name] = constantJSON(extra.Get(name))
+			setBody(body, name, extra.Get(name))
 		}
 	}
 	if s.Method == http.MethodPost {
 		r.Body, _ = json.Marshal(body)
 	}
 	return r
+}
+
+// setBody puts a value into a JSON body: page[size] is the member size of the
+// object page.
+func setBody(body map[string]json.RawMessage, name, value string) {
+	in, member, ok := cutBracket(name)
+	if !ok {
+		body[name] = constantJSON(value)
+		return
+	}
+	inner := map[string]json.RawMessage{}
+	if json.Unmarshal(body[in], &inner) != nil {
+		inner = map[string]json.RawMessage{}
+	}
+	inner[member] = constantJSON(value)
+	body[in], _ = json.Marshal(inner) // raw values always marshal
 }
 
 func setQuery(r *wire.Request, name, value string) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // usualPage is the size of a page that most servers give; heaviest the bytes
@@ -48,10 +50,11 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 }
 
 // sizeNames are the parameters that may set the size. All are sent in one
-// request, each with a size of its own and smaller than the first page: the
-// number of records that come tells which one it was.
+// request, in as many groups as there are sizes smaller than the first page, each
+// with a size of its own: the number of records that come tells the group, and
+// another request the parameter.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
-	names := sizeNamesFor(n.s.Pagination.Size, st.signals)
+	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return name == n.out.Pagination.Page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
 	})
@@ -60,11 +63,17 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 		return few, nil
 	}
 	for len(names) > 0 {
-		chunk := names[:min(len(names), st.batch.n-1)]
-		names = names[len(chunk):]
+		groups := min(st.batch.n-1, len(names))
+		alone := groups - groups/3 // the likeliest are in groups of their own
+		in := func(i int) int {
+			if i < alone || alone == groups {
+				return i % groups
+			}
+			return alone + (i-alone)%(groups-alone)
+		}
 		extra := make(query)
-		for i, name := range chunk {
-			extra.add(name, strconv.Itoa(i+1))
+		for i, name := range names {
+			extra.add(name, strconv.Itoa(in(i)+1))
 		}
 		probe, err := n.l.look(ctx, position{extra: extra.encode()})
 		if minded(err) {
@@ -76,11 +85,20 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 		}
 		k, inside := probe.batch.n, compare(st.batch, probe.batch) != otherRecords
 		n.l.c.release(probe.a)
-		if k >= 1 && k <= len(chunk) && k < st.batch.n && inside {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d of the first page's %d records", chunk[k-1], k, k, st.batch.n))
-			return chunk[k-1 : k], nil
+		if k < 1 || k > groups || k >= st.batch.n || !inside {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s, with sizes from 1 to %d: %d records", extra.names(), groups, k))
+			return nil, nil
 		}
-		f.Refuted = append(f.Refuted, fmt.Sprintf("%s, with sizes from 1 to %d: %d records", extra.names(), len(chunk), k))
+		var left []string
+		for i, name := range names {
+			if in(i)+1 == k {
+				left = append(left, name)
+			}
+		}
+		if names = left; len(names) == 1 {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d of the first page's %d records", names[0], k, k, st.batch.n))
+			return names, nil
+		}
 	}
 	return nil, nil
 }

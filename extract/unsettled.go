@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-func (h *hunt) say(what, came string) { h.tried = append(h.tried, what+": "+excerpt(came)) }
+func (p *pagerProbe) say(what, came string) { p.tried = append(p.tried, what+": "+excerpt(came)) }
 
 // unexplained is the error of a list of which nobody can tell how to read it
 // whole. // Invariant 14
-func (h *hunt) unexplained(what string) error {
-	return malformed(h.l.s, position{}, &UnsettledError{
-		Stream: h.l.s.Name, About: FactPager, Seen: what, Tried: h.tried,
-		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none}: all is on one page\n", h.l.s.Name),
+func (p *pagerProbe) unexplained(what string) error {
+	return malformed(p.l.s, position{}, &UnsettledError{
+		Stream: p.l.s.Name, About: FactPager, Seen: what, Tried: p.tried,
+		YAML: fmt.Sprintf("streams:\n  %s:\n    pagination: {type: page, page: PARAMETER, size: PARAMETER, limit: 100} # or {type: none}: all is on one page\n", p.l.s.Name),
 	})
 }
 

@@ -181,12 +181,14 @@ type Param struct {
 // Pagination is what is known beforehand about a stream's pages. Detection
 // verifies it against the answers.
 type Pagination struct {
-	Type  string // none, page, offset, cursor, since_id, link; "" unknown
-	Page  string // request parameter of the page number, offset or cursor
+	Type  string // none, page, offset, cursor, since_id, link, range; "" unknown
+	Page  string // request parameter of the page number, offset or cursor; of a link "" for all of its parameters
 	Size  string // request parameter of the page size; "" sends none
 	Limit int    // size to ask for; 0: none
 
 	Zero  bool   // pages are counted from 0
+	One   bool   // offsets are counted from 1
+	Field string // of since_id: the member of the last record that the parameter takes; "" its key or id
 	Query bool   // of a POST: the parameters stand in the query, not in the body
 	Order string // query that asks for a stable order, sort=id&direction=asc; "" for none
 }

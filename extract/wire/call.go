@@ -24,8 +24,9 @@ type call struct {
 	body      []byte
 	anonymous bool // no credential of the client's
 	file      bool
-	probe     bool // see Request
-	session   bool // answers hold tokens: none of their text may be quoted
+	ranges    string // header Range
+	probe     bool   // see Request
+	session   bool   // answers hold tokens: none of their text may be quoted
 	check     func([]byte) error
 
 	token     Secret
@@ -49,7 +50,7 @@ func (c *Client) newCall(r Request) (*call, error) {
 	r.Method = orDefault(r.Method, http.MethodGet)
 	k := &call{
 		c: c, method: r.Method, template: r.Path, body: r.Body,
-		anonymous: r.Anonymous, file: r.File, probe: r.Probe, check: r.Check,
+		anonymous: r.Anonymous, file: r.File, ranges: r.Range, probe: r.Probe, check: r.Check,
 	}
 	escaped, err := c.allow.expand(Route{r.Method, r.Path}, r.Params)
 	if err != nil {
@@ -335,6 +336,9 @@ func (k *call) request(w *watch, target *url.URL, s *slot) *http.Request {
 	}).WithContext(ctx)
 	if k.file {
 		r.Header["Accept"] = []string{"*/*"}
+	}
+	if k.ranges != "" {
+		r.Header["Range"] = []string{k.ranges}
 	}
 	r.Header["Accept-Encoding"] = []string{"gzip"}
 	if k.c.opts.Identity {

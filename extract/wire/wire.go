@@ -177,6 +177,8 @@ type Request struct {
 	Query  url.Values
 	Body   []byte // JSON, for reads that are POSTs
 
+	Range string // the header Range; "" for none
+
 	Anonymous bool // without the credential
 	File      bool // any content type is welcome; else the body must be JSON
 

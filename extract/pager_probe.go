@@ -1,0 +1,307 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// pagerProbe finds out from a list's first page how the list goes on: it tries one
+// parameter after the other, and accepts the one that brings other records. That
+// nothing brings any is what shows that the first page is all there is.
+type pagerProbe struct {
+	l      *listing
+	first  *step
+	second *step // the page that was found; nil for none
+	paging schemas.Pagination
+	whole  bool // the list knows none of the parameters, and came whole
+
+	broken position // the second page by a parameter that the server stumbles over; the zero value for none
+
+	reacted bool // something about the list goes by one of the parameters
+	refuses bool // the server refused several parameters at once
+
+	inBody        bool   // of a POST: its parameters are in its body
+	refusedInBody string // the last parameter that it has refused there
+
+	tried  []string
+	reread bool
+}
+
+// maxReread bounds how often a list is read again to see it twice the same.
+const maxReread = 3
+
+// settle finds out how the list goes on from its first page, or that it does
+// not. Whatever is found holds for the list's other pages, and for those of
+// other parents.
+func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) error {
+	if l.habits.whole {
+		st.turn = turn{rule: st.ending()}
+		return nil
+	}
+	p := &pagerProbe{l: l, first: st, paging: l.s.Pagination}
+	defer p.release()
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	switch {
+	case p.broken != position{}:
+		st.turn = turn{next: p.broken}
+	case p.whole:
+		l.habits.whole = st.batch.n > 0 && p.reread
+		st.turn, st.reread = turn{rule: st.ending()}, p.reread
+	case p.second == nil:
+		l.learn(p.paging)
+		st.turn = turn{rule: st.rule}
+	default:
+		l.habits.loud = st.rule == ""
+		l.learn(p.paging)
+		st.turn = turn{next: p.second.at}
+		q.put(p.second.at, p.second.a)
+		l.requests -= p.second.a.requests
+		l.bytes -= p.second.a.bytes
+		p.second = nil // it is the queue's now
+	}
+	return nil
+}
+
+// learn goes on with what was found out about the list's pages.
+func (l *listing) learn(p schemas.Pagination) {
+	l.habits.paging = &p
+	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
+	l.pager.zero = l.pager.zero || p.Zero
+}
+
+// ending is the rule by which a list ends that knows no pages.
+func (st *step) ending() string {
+	if st.rule == RuleTotal {
+		return RuleTotal
+	}
+	return RuleOnePage
+}
+
+func (p *pagerProbe) release() {
+	if p.second != nil {
+		p.l.c.release(p.second.a)
+	}
+}
+
+// run tries what the answer hints at, and then everything else.
+func (p *pagerProbe) run(ctx context.Context) error {
+	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
+	if silent {
+		if done, err := p.sweep(ctx); done || err != nil {
+			return err
+		}
+		if err := p.trim(ctx); err != nil {
+			return err
+		}
+	}
+	for _, g := range p.groups() {
+		if done, err := p.group(ctx, g, silent); done || err != nil {
+			return err
+		}
+	}
+	if (p.broken != position{}) {
+		return nil // whoever reads it may find a way around the record
+	}
+	if !silent {
+		return p.unexplained("the list says there is more than its first page (" + p.first.signals.describe() + ")")
+	}
+	return p.rest(ctx)
+}
+
+// sweep asks for everything that could make a difference: the second page in all
+// its names, and pages larger than the first. A list that comes again as it was
+// knows none of them, and is all there is. done is true if that is so.
+func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
+	for _, extra := range p.everything() {
+		same, err := p.sweepWith(ctx, extra)
+		if !same || err != nil {
+			return false, err
+		}
+	}
+	p.whole, p.reread = true, true
+	return true, p.cut()
+}
+
+// sweepWith makes one request with all parameters in extra, and reports whether
+// the list came again as it was.
+func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
+	all := position{extra: extra}
+	for range maxReread {
+		second, err := p.l.look(ctx, all)
+		if minded(err) {
+			_, p.refuses = refusal(err)
+			p.say("all parameters at once", err.Error())
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		like := compare(p.first.batch, second.batch)
+		p.l.c.release(second.a)
+		if like == sameRecords {
+			return true, nil
+		}
+		p.reacted = true
+		if like != mostlySame && (like != otherRecords || len(p.l.s.Key) > 0) {
+			return false, nil
+		}
+		moved, err := p.again(ctx)
+		if err != nil || !moved {
+			return false, err
+		}
+	}
+	p.reacted = false
+	p.first.note = "the list changed while it was read"
+	return false, nil
+}
+
+// again reads the first page once more, and reports whether it is not what it
+// was: then the later reading takes its place.
+func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
+	fresh, err := p.l.look(ctx, position{})
+	if err != nil {
+		return false, err
+	}
+	if compare(p.first.batch, fresh.batch) == sameRecords {
+		p.l.c.release(fresh.a)
+		return false, nil
+	}
+	p.l.pager.rows += int64(fresh.batch.n - p.first.batch.n)
+	p.l.c.release(p.first.a)
+	p.first.a, p.first.batch = fresh.a, fresh.batch
+	return true, nil
+}
+
+// cut refuses a list without pages that is exactly as long as the longest that is
+// asked for.
+func (p *pagerProbe) cut() error {
+	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
+		return p.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", hint.Limit))
+	}
+	return nil
+}
+
+// trim makes the size that is asked for the one that comes, before pages are
+// counted by it.
+func (p *pagerProbe) trim(ctx context.Context) error {
+	hint := &p.l.s.Pagination
+	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
+		hint.Limit, p.paging.Limit = n, n
+		_, err := p.again(ctx)
+		return err
+	}
+	return nil
+}
+
+// rest decides about a list that says nothing of pages, and goes on by no
+// parameter alone. If it is merely cut, it comes whole when more is asked for.
+func (p *pagerProbe) rest(ctx context.Context) error {
+	if p.reacted {
+		if done, err := p.uncut(ctx); done || err != nil {
+			return err
+		}
+	} else if p.first.note == "" {
+		moved, err := p.again(ctx)
+		if err != nil {
+			return err
+		}
+		p.reread = !moved
+	}
+	p.whole = true
+	return p.cut()
+}
+
+// uncut looks for the parameter that makes a list longer which has no pages.
+func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
+	n := p.first.batch.n
+	flat, nested := make(query), make(query)
+	for _, name := range p.sizeNames() {
+		if _, _, bracket := cutBracket(name); bracket {
+			nested.add(name, fmt.Sprint(largestPage))
+		} else {
+			flat.add(name, fmt.Sprint(largestPage))
+		}
+	}
+	for _, q := range []query{flat, nested} {
+		if done, err := p.uncutBy(ctx, q, n); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+// uncutBy looks for the one of some parameters that makes the list longer: all at
+// once first, then each half.
+func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
+	if len(q) == 0 {
+		return false, nil
+	}
+	at := position{extra: q.encode()}
+	for name := range q {
+		if len(q) == 1 {
+			at.param = name
+		}
+	}
+	st, like, err := p.ask(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	if st != nil {
+		p.l.c.release(st.a)
+	}
+	switch {
+	case st == nil && len(q) > maxSingles, st != nil && (st.batch.n <= n || like == noRecords):
+		return false, nil
+	case len(q) == 1:
+		return st != nil, p.enlargeIf(ctx, st != nil, at.param)
+	}
+	names := p.sizeNames()
+	for _, part := range [2]bool{true, false} {
+		half, i := make(query), 0
+		for _, name := range names {
+			if _, ok := q[name]; ok {
+				if (i < len(q)/2) == part {
+					half[name] = q[name]
+				}
+				i++
+			}
+		}
+		if done, err := p.uncutBy(ctx, half, n); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+func (p *pagerProbe) enlargeIf(ctx context.Context, longer bool, name string) error {
+	if !longer {
+		return nil
+	}
+	return p.enlarge(ctx, name)
+}
+
+// enlarge takes the list as it comes in the largest page there is.
+func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
+	p.l.s.Pagination.Size, p.l.s.Pagination.Limit = name, largestPage
+	p.paging.Type, p.paging.Size, p.paging.Limit = "none", name, largestPage
+	if _, err := p.again(ctx); err != nil {
+		return err
+	}
+	p.whole, p.reread = true, false
+	if n := p.first.batch.n; round(n) && n < largestPage {
+		return p.unexplained(fmt.Sprintf("asked by %s for %d records the list has %d, a round number, and may be cut there", name, largestPage, n))
+	}
+	return p.cut()
+}
+
+// short is a value as a sentence can bear it.
+func short(v string) string {
+	if len(v) > 16 {
+		return v[:12] + "…"
+	}
+	return v
+}

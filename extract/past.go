@@ -1,0 +1,65 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// farBeyond is a page number that no list reaches.
+const farBeyond = 1_000_000
+
+// past reports whether a refusal is how the server says that a page is beyond the
+// end of its list, and returns the empty page that it stands for. That is so where
+// all records are read by the list's own account, where the page before was short,
+// or where a page far beyond any end is refused in the same way.
+func (l *listing) past(ctx context.Context, at position, err error) (*step, bool) {
+	refused, ok := refusal(err)
+	if !ok || l.pages == 0 || l.pager.rows == 0 {
+		return nil, false
+	}
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows
+	counted := at.kind == pagerPage || at.kind == pagerOffset
+	switch {
+	case all:
+	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
+		return nil, false
+	case int64(l.lastN) < l.pager.step:
+	default:
+		far := at
+		far.at = strconv.FormatInt(at.number()+farBeyond, 10)
+		a, err := l.c.probe(ctx, l.s, l.params, far)
+		if err == nil {
+			l.requests += a.requests
+			l.c.release(a)
+			return nil, false
+		}
+		l.requests += requestsOf(err)
+		if also, ok := refusal(err); !ok || also != refused {
+			return nil, false
+		}
+	}
+	l.requests += requestsOf(err)
+	l.pages++
+	rule := RuleEmptyPage
+	if all {
+		rule = RuleTotal
+	}
+	st := &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: signals{total: l.lastTotal, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}}
+	return st, true
+}
+
+// refusal is the status of an answer that refuses a request for its own sake, or
+// says that there is nothing.
+func refusal(err error) (status int, ok bool) {
+	e, is := errors.AsType[*wire.Error](err)
+	if !is {
+		return 0, false
+	}
+	some := []int{http.StatusNoContent, http.StatusBadRequest, http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity, http.StatusGone, http.StatusForbidden}
+	return e.Status, slices.Contains(some, e.Status)
+}

@@ -1,0 +1,141 @@
+package extract
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// header reads the headers in which lists state their pages.
+func (r *signalReader) header(h http.Header) {
+	s := r.s
+	for name, values := range h {
+		low := strings.ToLower(name)
+		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || unrelated(low) {
+			continue
+		}
+		r.headerField(name, low, values[0])
+	}
+	if unit, total, ok := strings.Cut(h.Get("Content-Range"), "/"); ok {
+		r.contentRange(unit, total)
+	}
+	links := strings.Join(h.Values("Link"), ",")
+	if links == "" {
+		return
+	}
+	before := s.linked
+	s.linked = true
+	for _, link := range strings.Split(links, "<")[1:] {
+		target, attributes, _ := strings.Cut(link, ">")
+		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
+		if !strings.Contains(plain, "rel=next") {
+			continue
+		}
+		if strings.Contains(plain, "results=false") { // the link is always there, and says whether it leads anywhere
+			s.more = no
+			continue
+		}
+		if !before || s.next == nil {
+			r.link(target)
+		}
+	}
+}
+
+// unrelated reports whether a header is about something else than pages.
+func unrelated(low string) bool {
+	for _, part := range []string{"ratelimit", "rate-limit", "quota", "csrf", "request", "trace", "auth", "cookie", "cache", "version", "runtime", "cf-", "amz", "sec-", "access-control", "content-"} {
+		if strings.Contains(low, part) {
+			return true
+		}
+	}
+	for _, part := range []string{"next", "cursor", "continu", "marker", "page", "total", "count", "more", "truncat", "pagination", "offset", "limit", "partial", "result", "range"} {
+		if strings.Contains(low, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// headerField reads one header by its name.
+func (r *signalReader) headerField(name, low, text string) {
+	s := r.s
+	if strings.HasPrefix(text, "{") {
+		r.inHeader(name, text)
+		return
+	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	fill := func(to *int64) {
+		if err == nil && number >= 0 && *to < 0 {
+			*to = number
+		}
+	}
+	switch r.words.HeaderRole(name) {
+	case schemas.RoleTotal:
+		if number > int64(r.n) || !strings.HasSuffix(low, "count") || strings.Contains(low, "total") {
+			fill(&s.total)
+		}
+		return
+	case schemas.RolePages:
+		fill(&s.lastPage)
+		return
+	case schemas.RolePage:
+		fill(&s.page)
+		return
+	case schemas.RoleSize:
+		fill(&s.limit)
+		return
+	}
+	plain := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(low, "x-"), "ms-"), "pagination-")
+	if low == "next-range" {
+		s.tokened, s.token, s.ranged, s.tokenName = true, text, true, named{name: name}
+		return
+	}
+	switch role := r.words.Role(plain); {
+	case role == schemas.RoleMore && (strings.EqualFold(text, "true") || text == "1"):
+		s.more = yes
+	case role == schemas.RoleMore, role == schemas.RoleLast && (strings.EqualFold(text, "true") || text == "1"):
+		s.more = no
+	case role == schemas.RoleNext && isLink(text):
+		r.link(text)
+	case role == schemas.RoleNext || role == schemas.RoleToken && !strings.Contains(plain, "page"):
+		if noToken(text) {
+			text = ""
+		}
+		r.take(text, named{name: plain})
+	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
+		s.incomplete = append(s.incomplete, "header "+name+": "+text)
+	case role == "" && err != nil && continues(plain):
+		s.unread = append(s.unread, unread{"header " + name, text, -1})
+	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
+		s.unread = append(s.unread, unread{"header " + name, text, number})
+	}
+}
+
+// inHeader reads a header that holds an object: X-Pagination: {"totalCount":87}.
+func (r *signalReader) inHeader(name, text string) {
+	d := new(doc)
+	if d.scan([]byte(text)) != nil {
+		return
+	}
+	inner := *r
+	inner.d, inner.skip = d, map[int]bool{}
+	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
+}
+
+// contentRange reads "items 0-9/87": where this page begins and ends, and how many
+// records there are.
+func (r *signalReader) contentRange(part, total string) {
+	s := r.s
+	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {
+		s.total = i
+	}
+	if _, rest, ok := strings.Cut(part, " "); ok {
+		part = rest
+	}
+	from, _, ok := strings.Cut(part, "-")
+	if i, err := strconv.ParseInt(from, 10, 64); ok && err == nil && s.offset < 0 {
+		s.offset = i
+	}
+}
