@@ -67,6 +67,10 @@ type Convention struct {
 	Filter *Filter           `json:"filter,omitempty"` // nil where none has proven itself
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
 
+	// Waiting says that the list seems to have an order or a filter by the time of
+	// change, and that no record tells it from one by creation yet.
+	Waiting bool `json:"waiting,omitempty"`
+
 	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
 	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records had
 
@@ -75,17 +79,18 @@ type Convention struct {
 
 // Order is the order in which a list comes by itself, as far as the probes saw.
 type Order struct {
-	Field string `json:"field"` // top-level field of the records
-	Desc  bool   `json:"desc"`  // the largest or newest first
+	Field    string `json:"field"`               // top-level field of the records
+	Desc     bool   `json:"desc"`                // the largest or newest first
+	ByChange bool   `json:"by_change,omitempty"` // records have shown that it is not the order of their creation
 }
 
 // Filter is a query parameter that leaves out the records which were last
 // changed before a moment.
 type Filter struct {
-	Param     string `json:"param"`     // updated_since, created[gte], …
-	Field     string `json:"field"`     // top-level field of the records that it goes by
-	Format    string `json:"format"`    // one of the Unit constants: how a moment is written
-	Inclusive bool   `json:"inclusive"` // a record of the very moment comes too
+	Param    string `json:"param"`     // updated_since, created[gte], …
+	Field    string `json:"field"`     // top-level field of the records that it goes by
+	Format   string `json:"format"`    // one of the Unit constants: how a moment is written
+	ByChange bool   `json:"by_change"` // records have shown that it does not go by their creation
 }
 
 // The units and forms of times.
@@ -108,6 +113,28 @@ func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }
 
+// Undecided reports whether another look may find how a list is asked for what has
+// changed: an order or a filter by the time of change is there, as it seems, and no
+// record has shown that it does not go by the creation.
+func (c Convention) Undecided() bool {
+	o, f := c.Order, c.Filter
+	return c.Waiting || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
+}
+
+// Renew is c with what a later look has found about the order and the filters.
+func (c Convention) Renew(later Convention) Convention {
+	c.Order, c.Filter, c.Waiting, c.LearnedAt = later.Order, later.Filter, later.Waiting, later.LearnedAt
+	c.Requests += later.Requests
+	about := func(f Fact) bool { return f.About == FactSort || f.About == FactFilter }
+	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), about)
+	for _, f := range later.Facts {
+		if about(f) {
+			c.Facts = append(c.Facts, f)
+		}
+	}
+	return c
+}
+
 // About is c as a convention about the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
 	c.Of = fingerprint(s)
@@ -127,9 +154,13 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	if len(s.Key) == 0 || c.Refuted(s.Key) && s.Stated["key"] == "" {
 		s.Key = slices.Clone(c.Key)
 	}
+	order := s.Pagination.Order
 	s.Pagination = c.paging(s)
 	if s.Incremental.Auto {
 		s.Incremental = c.incremental(s.Incremental)
+	}
+	if s.Incremental.Set() && s.Incremental.Param == "" {
+		s.Pagination.Order = order // a learned one would contradict the latest change first
 	}
 	return s
 }
@@ -156,24 +187,21 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental is how what has changed is asked for, as far as the probes have
-// shown a way: by the time of the last change, not by that of creation, which
-// says nothing about later ones.
+// incremental is how incremental passes request what has changed, as far as the
+// probes have shown a way: by the time of the last change. One by the time of
+// creation misses every edit.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
-	case f != nil && ofChange(f.Field):
+	case f != nil && f.ByChange:
 		i.Field, i.Format, i.Param = f.Field, f.Format, f.Param
-	case o != nil && o.Desc && ofChange(o.Field) && c.Units[o.Field] != "":
+	case o != nil && o.Desc && o.ByChange && c.Units[o.Field] != "":
 		i.Field, i.Format = o.Field, c.Units[o.Field]
 	}
 	return i
 }
 
 // ofChange reports whether a field's name says that it tells the last change.
-func ofChange(field string) bool {
-	f := strings.ToLower(field)
-	return strings.Contains(f, "updated") || strings.Contains(f, "modified") || strings.Contains(f, "changed")
-}
+func ofChange(field string) bool { return timeRank(field) == 0 }
 
 // paging is how the pages of s are asked for.
 func (c Convention) paging(s schemas.Stream) schemas.Pagination {

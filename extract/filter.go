@@ -3,59 +3,55 @@ package extract
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// changeFilters and creationFilters are the parameters that may leave out what
-// is older than a moment; %s stands for the field.
-var (
-	changeFilters = []string{
-		"updated_after", "updated_since", "modified_since", "since", "changed_since", "modified_after", "last_modified", "updated_at_min",
-		"updated[gte]", "updated_at[gte]", "filter[updated_at][gte]", "%s[gte]", "%s_gte", "filter[%s][gte]", "updatedSince", "updatedAfter", "modifiedSince",
-	}
-	creationFilters = []string{
-		"created_after", "created_since", "created[gte]", "created_at[gte]", "created_at_min", "since", "%s[gte]", "%s_gte", "filter[%s][gte]", "createdAfter", "date_from",
-	}
-)
+// changeFilters are the parameters that may leave out what was changed before a
+// moment; %s stands for the field.
+var changeFilters = []string{
+	"updated_after", "updated_since", "modified_since", "since", "changed_since", "modified_after", "last_modified", "updated_at_min",
+	"updated[gte]", "updated_at[gte]", "filter[updated_at][gte]", "%s[gte]", "%s_gte", "filter[%s][gte]", "updatedSince", "updatedAfter", "modifiedSince",
+}
 
-// maxFields is how many times of a record filters are looked for by.
+// maxFields is how many times of change filters are looked for by.
 const maxFields = 2
 
 // filters looks for a parameter that leaves out what has not changed. All are
-// asked at once first, with a moment that has not come yet: a list that comes
-// all the same knows none of them.
+// requested at once first, with a moment in the future: a list that comes all the
+// same knows none of them.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
-	times := timeFields(n.rowsIn(st))
-	for _, field := range times[:min(maxFields, len(times))] {
-		names := creationFilters
-		if timeRank(field) == 0 {
-			names = changeFilters
-		}
-		t := &trial{n: n, st: st, f: f, field: field, unit: unitOf(n.rows, field), rows: n.rowsIn(st)}
-		found, err := t.run(ctx, t.expand(names))
+	fields := n.timesOfChange()
+	if len(n.keyFields()) == 0 {
+		fields = nil
+	}
+	for _, field := range fields[:min(maxFields, len(fields))] {
+		t := &trial{n: n, f: f, h: historyOf(n.rows, n.keyFields(), field), page: len(n.rowsIn(st))}
+		found, err := t.run(ctx, t.expand(changeFilters))
 		if err != nil || found != nil {
 			n.out.Filter = found
 			return err
 		}
 	}
 	if len(f.Evidence) == 0 && len(f.Refuted) == 0 {
-		f.Refuted = append(f.Refuted, "no field holds times")
+		f.Refuted = append(f.Refuted, "no field holds the time of the last change of records that have a key")
 	}
 	return nil
 }
 
+// timesOfChange are the fields that say when records were last changed.
+func (n *negotiation) timesOfChange() []string {
+	return slices.DeleteFunc(timeFields(n.rows), func(name string) bool { return !ofChange(name) })
+}
+
 // trial looks for the filters of one field.
 type trial struct {
-	n     *negotiation
-	st    *step
-	f     *Fact
-	field string
-	unit  string
-	rows  []row
+	n    *negotiation
+	f    *Fact
+	h    history
+	page int // records of the first page
 }
 
 // expand puts the field's name where it belongs, and leaves out what the stream
@@ -63,7 +59,7 @@ type trial struct {
 func (t *trial) expand(names []string) []string {
 	var out []string
 	for _, name := range names {
-		name = strings.ReplaceAll(name, "%s", t.field)
+		name = strings.ReplaceAll(name, "%s", t.h.changed)
 		sent := slices.ContainsFunc(t.n.l.params, func(b bound) bool { return b.Name == name })
 		if !sent && !slices.Contains(out, name) {
 			out = append(out, name)
@@ -74,7 +70,7 @@ func (t *trial) expand(names []string) []string {
 
 // run halves the parameters until one is left that the list obeys.
 func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
-	future := format(t.n.now.AddDate(1, 0, 0), t.unit)
+	future := t.h.text(t.n.now.AddDate(1, 0, 0))
 	for len(names) > 1 {
 		reacts, err := t.reacts(ctx, names, future)
 		if err != nil || !reacts {
@@ -90,10 +86,13 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 		}
 		names = names[len(half):]
 	}
-	return t.prove(ctx, names[0], future)
+	if ok, err := t.reacts(ctx, names, future); !ok || err != nil {
+		return nil, err
+	}
+	return t.prove(ctx, names[0])
 }
 
-// reacts reports whether a moment to come leaves no record.
+// reacts reports whether a moment in the future leaves no record.
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
 	q := make(query)
 	for _, name := range names {
@@ -112,72 +111,106 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter that leaves nothing of the future, and of a moment
-// amid the first page's exactly what is not older.
-func (t *trial) prove(ctx context.Context, name, future string) (*Filter, error) {
-	if ok, err := t.reacts(ctx, []string{name}, future); !ok || err != nil {
+// prove accepts a filter that a filter by creation cannot be taken for: of two
+// records it leaves out the one that was created later, and was changed before the
+// moment, and not the one that was created earlier, and was changed since.
+func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
+	t.n.out.Waiting = true
+	if !t.h.complete(t.n.rows) {
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: some records have no %s, and the filter may leave them out for ever", name, t.h.changed))
+		return nil, nil
+	}
+	rows := t.n.rows
+	edited, other, bound := t.h.edited(rows)
+	if edited == nil {
+		middle, ok := t.middle()
+		if !ok {
+			t.f.Refuted = append(t.f.Refuted, name+": no two records have different times to try it with")
+			return nil, nil
+		}
+		more, err := t.after(ctx, name, middle)
+		if err != nil || more == nil {
+			return nil, err
+		}
+		rows = append(slices.Clone(rows), more...)
+		edited, other, bound = t.h.edited(rows)
+	}
+	if edited == nil {
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: of %d records, none was changed after one that was created later, so that it may as well go by the creation", name, len(rows)))
+		return nil, nil
+	}
+	answer, err := t.after(ctx, name, bound)
+	if err != nil || answer == nil {
 		return nil, err
 	}
-	middle, ok := t.middle()
-	if !ok {
-		t.f.Refuted = append(t.f.Refuted, name+": the records have no two different times to try it with")
+	if why := t.disobeys(answer, rows, edited, other, bound); why != "" {
+		t.refuse(name, bound, why)
 		return nil, nil
 	}
-	rows, err := t.ask(ctx, query{name: format(middle, t.unit)})
-	if minded(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if why := t.disobeys(rows, middle); why != "" {
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s=%s: %s", name, format(middle, t.unit), why))
-		return nil, nil
-	}
-	inclusive := slices.ContainsFunc(rows, func(r row) bool { at, ok := moment(r[t.field], t.unit); return ok && at.Equal(middle) })
-	t.f.Value = fmt.Sprintf("%s by %s", name, t.field)
-	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s left no record, %s=%s only those that are not older", name, future, name, format(middle, t.unit)))
-	return &Filter{Param: name, Field: t.field, Format: t.unit, Inclusive: inclusive}, nil
+	t.n.out.Waiting = false
+	t.f.Value = fmt.Sprintf("%s by %s", name, t.h.changed)
+	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s gave the record that was changed then, and not one that was created later and changed before; a moment in the future gave none", name, t.h.text(bound)))
+	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-// middle is the median of the first page's times, and not the earliest.
-func (t *trial) middle() (time.Time, bool) {
-	seen := map[int64]time.Time{}
-	for _, r := range t.rows {
-		if at, ok := moment(r[t.field], t.unit); ok {
-			seen[at.UnixNano()] = at
+// after is the first page of what was changed after a moment; nil where the list
+// does not take it, or gives what is older.
+func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
+	rows, err := t.ask(ctx, query{name: t.h.text(bound)})
+	switch {
+	case minded(err):
+		t.refuse(name, bound, excerpt(err.Error()))
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(rows) == 0:
+		t.refuse(name, bound, "no record came")
+		return nil, nil
+	}
+	for _, r := range rows {
+		if at, ok := t.h.at(r); !ok || at.Before(bound) {
+			t.refuse(name, bound, fmt.Sprintf("a record with %s %s came", t.h.changed, r[t.h.changed]))
+			return nil, nil
 		}
 	}
-	if len(seen) < 2 {
+	return rows, nil
+}
+
+func (t *trial) refuse(name string, bound time.Time, why string) {
+	t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s=%s: %s", name, t.h.text(bound), why))
+}
+
+// middle is the median of the times of change, and not the earliest.
+func (t *trial) middle() (time.Time, bool) {
+	var all []time.Time
+	for _, r := range t.n.rows {
+		at, _ := t.h.at(r)
+		all = append(all, at)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	all = slices.CompactFunc(all, time.Time.Equal)
+	if len(all) < 2 {
 		return time.Time{}, false
 	}
-	all := slices.Sorted(maps.Keys(seen))
-	return seen[all[len(all)/2]], true
+	return all[len(all)/2], true
 }
 
-// disobeys says how records contradict a bound: one that is older came, or one
-// of the first page's did not that is later, though the list is as short.
-func (t *trial) disobeys(rows []row, bound time.Time) string {
-	for _, r := range rows {
-		at, ok := moment(r[t.field], t.unit)
-		if !ok {
-			return "a record without a time came"
-		}
-		if at.Before(bound) {
-			return fmt.Sprintf("a record of %s came", format(at, t.unit))
-		}
+// disobeys says how an answer contradicts a filter by the time of change: one of
+// the known records is lacking that was changed later, or is there though it was
+// changed earlier. The answer must be all there is.
+func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
+	switch {
+	case len(answer) >= t.page:
+		return fmt.Sprintf("%d records came, and there may be more of them", len(answer))
+	case !t.h.has(answer, edited):
+		return fmt.Sprintf("the record that was changed at %s did not come", edited[t.h.changed])
+	case t.h.has(answer, other):
+		return fmt.Sprintf("a record with %s %s came", t.h.changed, other[t.h.changed])
 	}
-	later := 0
-	for _, r := range t.rows {
-		if at, ok := moment(r[t.field], t.unit); ok && at.After(bound) {
-			later++
+	for _, r := range known {
+		if at, ok := t.h.at(r); ok && at.After(bound) && !t.h.has(answer, r) {
+			return fmt.Sprintf("a record with %s %s did not come", t.h.changed, r[t.h.changed])
 		}
-	}
-	if len(rows) < min(later, len(t.rows)) {
-		return fmt.Sprintf("%d records came, and of the first page alone %d are later", len(rows), later)
-	}
-	if len(rows) == 0 {
-		return "no record came"
 	}
 	return ""
 }

@@ -123,10 +123,10 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	n.order()
 	n.units()
 	if n.thorough && len(n.rows) > 1 {
-		if err := n.sorting(ctx, st); err != nil {
+		if err := n.filters(ctx, st); err != nil {
 			return err
 		}
-		return n.filters(ctx, st)
+		return n.sorting(ctx, st)
 	}
 	return nil
 }

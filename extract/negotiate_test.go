@@ -239,8 +239,8 @@ func TestNegotiateThorough(t *testing.T) {
 		order string
 	}{
 		"nothing is honoured": {list: changes{n: 40}},
-		"a filter":            {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, Inclusive: true}},
-		"a filter in seconds": {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, Inclusive: true}},
+		"a filter":            {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: UnitRFC3339, ByChange: true}},
+		"a filter in seconds": {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: UnitSeconds, ByChange: true}},
 		"another filter":      {list: changes{n: 40, filter: "since", strange: true}},
 		"an order":            {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
 	} {
@@ -254,7 +254,7 @@ func TestNegotiateThorough(t *testing.T) {
 			require.Len(t, r.records, tt.list.n)
 			require.Equal(t, tt.want, c.Filter, "%+v", c.Facts)
 			require.Equal(t, tt.order, c.Pagination.Order)
-			require.Equal(t, &Order{Field: "updated_at", Desc: true}, c.Order)
+			require.Equal(t, &Order{Field: "updated_at", Desc: true, ByChange: true}, c.Order)
 			require.NotEmpty(t, c.Units["updated_at"])
 			require.LessOrEqual(t, c.Requests, 20)
 		})

@@ -11,7 +11,9 @@ import (
 )
 
 // order finds out in which order the list comes by itself: the latest change
-// first, by its key, or by another time.
+// first, by its key, or by another time. On a list where nobody has edited
+// anything yet, the latest change first looks like the newest record first: it is
+// the former only where a record shows the difference.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
@@ -20,10 +22,19 @@ func (n *negotiation) order() {
 		times = timeFields(n.rows)
 	}
 	for _, name := range times {
-		if timeRank(name) == 0 && trend(n.rows, name) == falling {
-			n.ordered(f, name, true)
-			return
+		if !ofChange(name) || trend(n.rows, name) != falling {
+			continue
 		}
+		n.ordered(f, name, true)
+		h := historyOf(n.rows, key, name)
+		if edited, other := h.evidence(n.rows); edited != nil && h.complete(n.rows) {
+			n.out.Order.ByChange = true
+			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
+		} else {
+			n.out.Waiting = true
+			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: of %d records, none was changed after one that was created later, so that it may as well be the newest first", len(n.rows)))
+		}
+		return
 	}
 	for _, name := range slices.Concat(key, times) {
 		if slope := trend(n.rows, name); slope != uneven {
@@ -107,6 +118,9 @@ var sorts = []string{
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination
+	if n.s.Incremental.Auto && n.out.Filter == nil && n.out.Order != nil && n.out.Order.ByChange {
+		return nil // incremental passes rely on the order in which the list comes by itself
+	}
 	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil
 	}

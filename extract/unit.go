@@ -30,7 +30,7 @@ func timeFields(rows []row) []string {
 }
 
 func timeRank(name string) int {
-	n := strings.ToLower(name)
+	n := strings.ReplaceAll(strings.ToLower(name), "exchange", "")
 	switch {
 	case strings.Contains(n, "updat") || strings.Contains(n, "modif") || strings.Contains(n, "chang"):
 		return 0

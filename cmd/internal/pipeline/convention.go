@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -178,8 +179,32 @@ func (st *streamRun) agree(ctx context.Context) error {
 		if !c.Open || st.known.Of == "" { // else the list is empty for now, and says less than is known
 			st.known.Convention = c
 		}
+	case st.origin.Incremental.Auto && st.known.Undecided() && st.Now().Sub(st.known.LearnedAt) >= lookAgain:
+		if err := st.lookAgain(ctx, n); err != nil {
+			return err
+		}
 	}
 	return st.adopt(ctx)
+}
+
+// lookAgain is how long after a look for an order or a filter by the time of
+// change the next one is made, where the records could not show whether it is one.
+const lookAgain = 24 * time.Hour
+
+// lookAgain looks for an order or a filter by the time of change once more. What
+// else is known of the stream stays, and so does all of it if the look fails.
+func (st *streamRun) lookAgain(ctx context.Context, n Negotiator) error {
+	c, err := n.Negotiate(ctx, st.origin, st.known.Convention)
+	st.owed += c.Requests
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil || c.Open:
+		st.known.LearnedAt = st.Now().UTC()
+	default:
+		st.known.Convention = st.known.Renew(c)
+	}
+	return nil
 }
 
 // negotiate asks the source, and counts what that costs with the next pass.

@@ -1,0 +1,120 @@
+package extract
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+)
+
+// history tells when the records of a list were changed and created. Only records
+// that were changed after they were created can show whether an order or a filter
+// goes by the change: where nobody has edited anything yet, both are the same.
+type history struct {
+	key           []string
+	changed, unit string // the field with the time of change, and how it is written
+	created       string // the field with the time of creation; "" where there is none
+	createdUnit   string
+}
+
+// historyOf is the history that rows have with a time of change.
+func historyOf(rows []row, key []string, changed string) history {
+	h := history{key: key, changed: changed, unit: unitOf(rows, changed)}
+	for _, name := range timeFields(rows) {
+		if timeRank(name) == 1 && h.created == "" {
+			h.created, h.createdUnit = name, unitOf(rows, name)
+		}
+	}
+	return h
+}
+
+// at is when a record was changed.
+func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
+
+// complete reports whether all rows say when they were changed. What does not say
+// so has no place in an order by it, and a filter may leave it out for ever.
+func (h history) complete(rows []row) bool {
+	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
+}
+
+// before reports whether a was created before b: by their times of creation, or by
+// a whole number that is their key where they have no such times.
+func (h history) before(a, b row) bool {
+	if h.created != "" {
+		x, ok := moment(a[h.created], h.createdUnit)
+		y, also := moment(b[h.created], h.createdUnit)
+		return ok && also && x.Before(y)
+	}
+	if len(h.key) != 1 {
+		return false
+	}
+	x, ok := wholeNumber(a[h.key[0]])
+	y, also := wholeNumber(b[h.key[0]])
+	return ok && also && x.Cmp(y) < 0
+}
+
+func wholeNumber(v string) (*big.Int, bool) {
+	n, ok := decimal(v)
+	if !ok || !n.IsInt() {
+		return nil, false
+	}
+	return n.Num(), true
+}
+
+// evidence finds two of the rows, as they came, that show that the latest change
+// comes first: one that was created earlier than a later one, and was changed
+// later. By their creation the two would stand the other way round.
+func (h history) evidence(rows []row) (edited, other row) {
+	for j, o := range rows {
+		at, _ := h.at(o)
+		for _, e := range rows[:j] {
+			if changed, _ := h.at(e); changed.After(at) && h.before(e, o) {
+				return e, o
+			}
+		}
+	}
+	return nil, nil
+}
+
+// edited finds the record that was changed last, of those that one of the others
+// can tell from a new one: it was created earlier than the other, and was changed
+// later. bound is a moment between the two changes, as close to the later one as
+// the format can write it.
+func (h history) edited(rows []row) (edited, other row, bound time.Time) {
+	byChange := slices.Clone(rows)
+	slices.SortStableFunc(byChange, func(a, b row) int {
+		x, _ := h.at(a)
+		y, _ := h.at(b)
+		return y.Compare(x)
+	})
+	for i, e := range byChange {
+		at, _ := h.at(e)
+		m, ok := parseMoment(h.text(at.Add(-max(time.Second, stepOf(h.unit)))), h.unit)
+		if !ok {
+			continue
+		}
+		for _, o := range byChange[i+1:] {
+			if changed, _ := h.at(o); changed.Before(m) && h.before(e, o) {
+				return e, o, m
+			}
+		}
+	}
+	return nil, nil, time.Time{}
+}
+
+// text is a moment as a parameter, as passes write it.
+func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
+
+// id tells a record from others.
+func (h history) id(r row) string {
+	var b strings.Builder
+	for _, k := range h.key {
+		b.WriteString(r[k] + "\x00")
+	}
+	return b.String()
+}
+
+// has reports whether a record is among rows.
+func (h history) has(rows []row, r row) bool {
+	return slices.ContainsFunc(rows, func(o row) bool { return h.id(o) == h.id(r) })
+}
