@@ -4,30 +4,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// recall is what a pass of an incremental stream knows of those before, and
-// leaves to the next. It stands in the cursor.
+// recall is what a pass of an incremental stream knows of the passes before it,
+// and leaves to the next one. The cursor holds it.
 //
 // A list moves while it is read: a record that changes is shown elsewhere, and
-// another may slip past between two pages. So what a pass of several pages has
-// come to is not taken for settled: the next one begins where that pass had
-// begun, and only the one after it begins where it had ended. A change has to
-// slip past twice to be missed, and then the next whole reading has it.
+// another may slip past between two pages. So the edge of a pass of several pages
+// is not settled at once: the next pass begins where that pass had begun, and
+// only the one after it begins at its edge. A change has to slip past twice to be
+// missed, and then the next whole pass finds it.
 type recall struct {
-	By      string    `json:"by,omitempty"`     // what the bounds are about: field and parameter
-	Since   time.Time `json:"since,omitzero"`   // this pass leaves out what was changed before
-	Tail    bool      `json:"tail,omitempty"`   // this pass may end where everything is known
-	Top     time.Time `json:"top,omitzero"`     // latest change seen, in this pass or before
-	Began   time.Time `json:"began,omitzero"`   // this pass, by the server's clock
-	Edge    time.Time `json:"edge,omitzero"`    // up to where the last pass that has ended came
-	Settled time.Time `json:"settled,omitzero"` // where the next pass may begin
-	Whole   time.Time `json:"whole,omitzero"`   // when the last whole reading began, by our clock
-	Before  time.Time `json:"before,omitzero"`  // of a whole reading: where an incremental one would have begun
+	By        string    `json:"by,omitempty"`        // what the bounds are about: field and parameter
+	Since     time.Time `json:"since,omitzero"`      // the request leaves out what was changed before
+	Tail      bool      `json:"tail,omitempty"`      // the latest change comes first: the pass ends at a page of records changed before Before
+	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: no record changed before it can be new
+	Top       time.Time `json:"top,omitzero"`        // latest change that counts, in this pass or before
+	Began     time.Time `json:"began,omitzero"`      // a change made during this pass has no earlier time
+	Behind    bool      `json:"behind,omitempty"`    // the source's clock has gone back: the next pass is whole
+	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplaced
+	Edge      time.Time `json:"edge,omitzero"`       // up to where the last pass that has ended came
+	Settled   time.Time `json:"settled,omitzero"`    // where the next pass may begin
+	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by our clock
 }
 
 // by says what the bounds of a stream are about; "" where it has none.
@@ -53,8 +56,9 @@ func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
 	if by == "" {
 		return
 	}
-	m.By, m.Whole = by, now.UTC()
 	i, every := s.Incremental, s.Incremental.Every()
+	m.By, m.Whole = by, now.UTC()
+	m.Began = earliest(now.Add(-unknownClock), i.Format)
 	if s.Months.Set() {
 		every = s.Months.Every()
 	}
@@ -69,30 +73,38 @@ func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
 	}
 	m.Top, m.Edge = prev.Top, prev.Edge
 	due := prev.Whole.IsZero() || now.Sub(prev.Whole) >= every || prev.Whole.After(now)
-	switch {
-	case m.Frame.set():
+	if m.Frame.set() {
 		if !due {
 			m.Frame.recent(s.Months)
 			m.Whole = prev.Whole
 		}
-	case i.Param == "" && !due:
-		m.Tail, m.Whole = true, prev.Whole
-	case i.Param == "" || prev.Settled.IsZero():
-	case due:
-		m.Before = prev.Settled.Add(-i.Overlap())
-	default:
-		m.Since, m.Whole = prev.Settled.Add(-i.Overlap()), prev.Whole
+		return
+	}
+	if prev.Settled.IsZero() {
+		return
+	}
+	m.Before = prev.Settled.Add(-i.Overlap())
+	if due {
+		return
+	}
+	m.Whole = prev.Whole
+	if m.Tail = i.Param == ""; !m.Tail {
+		m.Since = m.Before
 	}
 }
 
-// left is what the next pass is told, once this one has ended.
+// left is what the next pass is told, once this one has ended. A pass of several
+// pages settles the edge of the pass before it, since its own may have a gap.
 func (m *mark) left() recall {
+	if m.Behind {
+		return recall{By: m.By}
+	}
 	edge := m.Top
-	if !m.Began.IsZero() && m.Began.Before(edge) {
+	if m.Began.Before(edge) {
 		edge = m.Began
 	}
 	settled := edge
-	if m.partial() && m.Pages > 1 {
+	if m.Pages > 1 && !m.Edge.IsZero() {
 		settled = m.Edge
 	}
 	return recall{By: m.By, Top: m.Top, Edge: edge, Settled: settled, Whole: m.Whole}
@@ -110,71 +122,128 @@ func (m *mark) bounds(s schemas.Stream) []bound {
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 
-// skew is how far ahead of ours a source's clock may be, its zone included. What
-// claims to have been changed later than that is no measure for anything.
+// skew is how far apart the clocks of two places are where no zone is named.
 const skew = 26 * time.Hour
+
+// unknownClock is how far ahead of the source's clock ours may be, for a source
+// that does not say what its clock shows.
+const unknownClock = time.Hour
+
+// westOfUTC is how far behind UTC a clock may be whose zone is not known.
+const westOfUTC = 12 * time.Hour
+
+// earliest is the earliest time, as the format writes it, that a record can have
+// which is changed at a moment or later.
+func earliest(at time.Time, format string) time.Time {
+	at = at.UTC()
+	if zoneless(format) {
+		at = at.Add(-westOfUTC)
+	}
+	return at.Truncate(stepOf(format))
+}
+
+// clock takes the beginning of the pass from the source's own clock, as its
+// first answer shows it. The answer holds no change made after it was requested.
+func (p *pass) clock(a *answer) {
+	m, i := &p.mark, p.s.Incremental
+	if a == nil || m.Pages > 1 {
+		return
+	}
+	at, err := http.ParseTime(a.resp.Header.Get("Date"))
+	if err != nil {
+		return
+	}
+	m.Began = earliest(at.Add(-a.resp.Elapsed-time.Second), i.Format)
+	m.Behind = m.Began.Before(m.Edge.Add(-i.Overlap()))
+}
 
 // observed is what a page's records say about when they were changed.
 type observed struct {
-	recent int64 // changed at the bound or later, or nobody knows when
-	stale  int64 // changed before it
+	records int64
+	stale   int64 // changed before Since
 }
 
 // observe looks at the moments in the records of a page, a JSON array. a is the
-// answer it came in, nil for one pieced together.
-func (p *pass) observe(records []byte, a *answer) error {
+// answer that it came in, nil for a page pieced together from several. It
+// returns, for each record, whether it was changed before m.Before; nil where
+// there is no edge.
+func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
-		return nil
+		return nil, nil
 	}
-	if a != nil && m.Began.IsZero() && i.Format != schemas.MomentDateTime && i.Format != schemas.MomentDate {
-		if at, err := http.ParseTime(a.resp.Header.Get("Date")); err == nil {
-			m.Began = at.UTC()
-		}
-	}
-	since := m.Since
-	if since.IsZero() {
-		since = m.Before
-	}
-	latest := p.c.cfg.Now().Add(skew)
+	p.clock(a)
 	d := p.c.docs.Get().(*doc)
 	defer p.c.docs.Put(d)
 	if err := d.scan(records); err != nil {
-		return err
+		return nil, err
 	}
+	least := time.Time{} // of the page's records so far
 	for r := range d.elements(d.root()) {
 		at, ok := d.moment(d.get(r, i.Field), i.Format)
-		if ok && at.After(m.Top) && at.Before(latest) {
+		if ok && at.After(m.Top) && !at.After(m.Began) {
 			m.Top = at
 		}
-		if ok && at.Before(since) {
+		if ok && a != nil && i.Param == "" {
+			p.misplace(least, at)
+			if least.IsZero() || at.Before(least) {
+				least = at
+			}
+		}
+		p.seen.records++
+		if ok && at.Before(m.Since) {
 			p.seen.stale++
-		} else {
-			p.seen.recent++
+		}
+		if !m.Before.IsZero() {
+			older = append(older, ok && at.Before(m.Before))
 		}
 	}
-	return d.err
+	return older, d.err
+}
+
+// misplace takes note of a record that was changed later than one above it on
+// the same page, by more than the lookback: then the list does not come with the
+// latest change first, and a pass that relies on this goes on to the list's end.
+func (p *pass) misplace(least, at time.Time) {
+	m, i := &p.mark, p.s.Incremental
+	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
+		return
+	}
+	m.Misplaced = fmt.Sprintf("on page %d a record with %s %s comes after one with %s", m.Pages, i.Field, at.Format(time.RFC3339), least.Format(time.RFC3339))
+	if m.Tail {
+		m.Tail, m.Whole = false, p.c.cfg.Now().UTC()
+	}
 }
 
 // bounded finishes a page once its records were observed: its cursor, and what
-// an incremental pass says at its end.
-func (p *pass) bounded(page Page) Page {
+// an incremental pass says at its end. A pass over a list that comes with the
+// latest change first ends at a page all of whose records are older than the
+// edge: what follows is older still.
+func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
+	page.Older, page.Edge = older, m.Before
+	if page.End == nil && m.Tail && len(older) > 0 && !slices.Contains(older, false) {
+		page.End = &End{Rule: RuleOlder, Resumed: p.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1, Note: p.note}
+	}
 	page.Next = m.cursor()
-	switch {
-	case page.End != nil:
+	if page.End != nil {
 		page.Next = m.ending()
-		page.End.Partial, page.End.Since = m.partial(), m.Since
-		if !p.resumed {
-			page.End.Before, page.End.Recent = m.Before, p.seen.recent
+		e := page.End
+		e.Partial, e.Since, e.Misplaced = m.partial(), m.Since, m.Misplaced
+		if m.Tail {
+			e.Since = m.Before
 		}
-		page.End.Note = notes(notes(page.End.Note, p.stray()), p.endless())
-	case m.Tail:
-		page.Exit = &Exit{Next: m.ending(), End: &End{
-			Rule: RuleKnown, Resumed: p.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1, Partial: true, Note: p.note,
-		}}
+		e.Note = notes(notes(e.Note, p.stray()), notes(p.endless(), m.wentBack()))
 	}
 	return page
+}
+
+// wentBack says that the source's clock did.
+func (m *mark) wentBack() string {
+	if !m.Behind {
+		return ""
+	}
+	return fmt.Sprintf("the source's clock has gone back to %s, behind changes that were seen before: the next pass reads the whole list", m.Began.Format(time.RFC3339))
 }
 
 // stray says that a filter has let pass what it should have left out.
@@ -182,7 +251,7 @@ func (p *pass) stray() string {
 	if p.mark.Since.IsZero() || p.seen.stale == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d records are older than %s asked for", p.seen.stale, p.seen.stale+p.seen.recent, p.s.Incremental.Param)
+	return fmt.Sprintf("%d of %d records are older than %s asked for", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
 // endless says that a range was read beyond its end.

@@ -25,22 +25,17 @@ type Page struct {
 
 	End *End // on the last page of a pass, else nil
 
-	// Exit, if not nil, is how the pass may end here already: if nothing on this
-	// page and the one before it was new. It is there in incremental passes over
-	// a list that shows the latest change first.
-	Exit *Exit
+	// Older says of each record whether it was changed before Edge, where the
+	// passes that have ended came to, less the lookback: then nothing about it
+	// can be new. It is nil where there is no such edge, as in a first pass.
+	Older []bool
+	Edge  time.Time
 }
 
 // Windows says how far a pass is that asks for one window of time after the
 // other.
 type Windows struct {
 	Done, Of int // Of is 0 where nobody knows yet how many there are
-}
-
-// Exit is an early end of a pass.
-type Exit struct {
-	Next state.Cursor // position to commit instead of the page's own
-	End  *End
 }
 
 // End is what a pass can say about its own completeness: the source's half of
@@ -63,9 +58,8 @@ type End struct {
 	Short      int       // fan-out and windows: those whose list was not as long as it said, or may have been cut
 	Windows    int       // windows of time that were asked for
 	Partial    bool      // incremental: what has not changed was left out
-	Since      time.Time // incremental: what was changed earlier was left out; zero where no time says so
-	Before     time.Time // of a whole reading where an incremental one would have left out what was changed before; else zero
-	Recent     int64     // with Before: the records that it would have brought
+	Since      time.Time // incremental: what was changed earlier was left out; zero where nothing was
+	Misplaced  string    // how the list contradicts the order, the latest change first, that incremental passes rely on; "" where it does not
 	Note       string    // anything a person should know
 
 	// ParentList is how the list of parents was read, of a fan-out for which it
@@ -106,5 +100,5 @@ const (
 	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
 	RuleSingle    = "single"     // there is one object by definition
 	RuleWindows   = "windows"    // every window of time was asked for, and each answer reached its own end
-	RuleKnown     = "known"      // incremental: two pages in a row had nothing new
+	RuleOlder     = "older"      // incremental: all records of a page were changed before the edge
 )

@@ -69,11 +69,16 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 			return true, err
 		}
 		page := p.page(l, st)
-		if err := p.observe(page.Records, st.a); err != nil {
+		older, err := p.observe(page.Records, st.a)
+		if err != nil {
 			return true, malformed(p.s, st.at, err)
 		}
-		if !yield(p.bounded(page), nil) {
+		page = p.bounded(page, older)
+		if !yield(page, nil) {
 			return false, nil
+		}
+		if page.End != nil {
+			return true, nil
 		}
 	}
 	return true, nil

@@ -10,8 +10,8 @@ type Incremental struct {
 	Field, Format string
 
 	// Param is the parameter that leaves out what was changed earlier. Where
-	// there is none, the list comes with the latest change first, and is read
-	// until what comes is known.
+	// there is none, the list comes with the latest change first, and is read up
+	// to a page of records that were all changed before the last passes.
 	Param string
 
 	// Until is the parameter that leaves out what was changed at that moment or

@@ -156,7 +156,9 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 		return e, err
 	}
 	k.standing = e.open
-	return e, k.writeCertificate(ctx, p, g, e.witnesses(p, g.end))
+	w := e.witnesses(p, g.end)
+	w.Note = notes(w.Note, k.wary.note(p.stream))
+	return e, k.writeCertificate(ctx, p, g, w)
 }
 
 // ending is all that is known at the end of a pass in one destination, and what
@@ -239,8 +241,7 @@ func (k *sink) settle(p *pass, e *ending) {
 		k.report.Missing = 0 // they are where they should be
 	}
 	other := k.before != nil && !k.before.facts.Resumed && f.Second != proof.SameRecords
-	k.wary = k.wary || f.Overlooked() > 0
-	k.anew = k.wary || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
+	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
 	k.ended = &claim{verdict: e.read, doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)

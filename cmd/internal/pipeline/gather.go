@@ -22,12 +22,6 @@ func (p *pass) gather(ctx context.Context, groups chan<- *group) error {
 		if err := p.take(ctx, groups, page); err != nil {
 			return err
 		}
-		if page.Exit == nil {
-			continue
-		}
-		if ended, err := p.mayEnd(ctx, groups, page.Exit); ended || err != nil {
-			return err
-		}
 	}
 	switch {
 	case p.group.end != nil:
@@ -68,6 +62,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if err := p.reserve(ctx, groups, len(page.Records)+files); err != nil {
 		return err
 	}
+	at := p.mapper.Fetched()
 	if err := p.mapper.Append(page.Records); err != nil {
 		return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 	}
@@ -75,6 +70,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
 	}
 	g := p.group
+	g.older.add(at, p.mapper.Fetched()-at, page)
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
 	for _, gap := range page.Gaps {

@@ -28,8 +28,9 @@ type change struct {
 	Name    string `json:"name"`
 	Size    any    `json:"size,omitempty"`
 	Updated any    `json:"updated_at"`
+	Created any    `json:"created_at,omitempty"`
 
-	at time.Time
+	at, created time.Time
 }
 
 // moving is a server whose list changes between any two requests. Its clock
@@ -39,6 +40,7 @@ type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	clock    time.Time
+	passed   time.Duration // by our clock, beside what has passed
 	rows     []change
 	next     int
 	rate     int // changes before each request
@@ -47,6 +49,7 @@ type moving struct {
 	newest    bool // the order of the list: the latest change first; else by id
 	exclusive bool // the filter leaves out the bound itself
 	silent    bool // some changes do not show in updated_at
+	creation  bool // order and filter are by creation
 	size      int
 }
 
@@ -85,14 +88,17 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, `{"message":"bad updated_since"}`, http.StatusUnprocessableEntity)
 			return
 		}
-		rows = slices.DeleteFunc(rows, func(c change) bool { return c.at.Before(bound) || m.exclusive && c.at.Equal(bound) })
+		rows = slices.DeleteFunc(rows, func(c change) bool {
+			at := m.sorted(c)
+			return at.Before(bound) || m.exclusive && at.Equal(bound)
+		})
 	}
 	if until := q.Get("updated_before"); until != "" {
 		bound, _ := time.Parse(time.RFC3339, until)
 		rows = slices.DeleteFunc(rows, func(c change) bool { return c.at.After(bound) || m.exclusive && c.at.Equal(bound) })
 	}
 	slices.SortFunc(rows, func(a, b change) int {
-		if c := b.at.Compare(a.at); m.newest && c != 0 {
+		if c := m.sorted(b).Compare(m.sorted(a)); m.newest && c != 0 {
 			return c
 		}
 		return cmp.Compare(a.ID, b.ID)
@@ -103,10 +109,31 @@ func (m *moving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rows = rows[from:min(len(rows), from+m.size)]
 	for i := range rows {
 		rows[i].Updated = rows[i].at.Format(time.RFC3339)
+		if !rows[i].created.IsZero() {
+			rows[i].Created = rows[i].created.Format(time.RFC3339)
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Date", m.clock.UTC().Format(http.TimeFormat))
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": rows, "meta": map[string]any{"current_page": page, "last_page": last}})
+}
+
+// sorted is the time that the list's order and filter go by.
+func (m *moving) sorted(c change) time.Time {
+	if m.creation {
+		return c.created
+	}
+	return c.at
+}
+
+// now is the time of day as the reader's machine has it.
+func (m *moving) now() time.Time { return time.Now().Add(m.passed) }
+
+// later lets time pass.
+func (m *moving) later(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clock, m.passed = m.clock.Add(d), m.passed+d
 }
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
@@ -149,11 +176,11 @@ func newMoving(t *testing.T, m *moving, i schemas.Incremental) *movingRig {
 	s.Name, s.Method, s.Path, s.Incremental = "crm.items", "GET", "/items", i
 	s.Records = []string{"/data"}
 	s.Stated = map[string]string{"incremental": schemas.StatedConfigured}
-	client, err := extract.New(extract.Config{App: w, Selected: []schemas.Stream{s}, Dir: t.TempDir()})
+	client, err := extract.New(extract.Config{App: w, Selected: []schemas.Stream{s}, Dir: t.TempDir(), Now: m.now})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	g := &rig{t: t, memory: loadtest.NewMemory(nil)}
-	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client}
+	g.config = Config{Name: "nightly", Streams: []schemas.Stream{s}, Source: client, Now: m.now}
 	return &movingRig{g, m, srv}
 }
 
@@ -247,7 +274,7 @@ var sinceFilter = schemas.Incremental{Field: "updated_at", Format: schemas.Momen
 
 // TestIncrementalReadsLittle counts what a second pass asks for, by either way.
 func TestIncrementalReadsLittle(t *testing.T) {
-	for name, i := range map[string]schemas.Incremental{"filter": sinceFilter, "newest first": {Field: "updated_at", Format: schemas.MomentRFC3339}} {
+	for name, i := range map[string]schemas.Incremental{"filter": sinceFilter, "newest first": {Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			m := atRest(i.Param == "")
 			r := newMoving(t, m, i)
@@ -282,8 +309,15 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 		m.rows[i].Name = "behind its back"
 	}
 	m.mu.Unlock()
+	m.mu.Lock() // as many recent records as there are changes of old ones do not hide these
+	m.clock = m.clock.Add(time.Hour)
+	for i := 100; i < 130; i++ {
+		m.rows[i].Name, m.rows[i].at = "changed", m.clock
+	}
+	m.clock = m.clock.Add(5 * time.Second)
+	m.mu.Unlock()
 	rep := r.once()
-	require.Zero(t, rep.Counts.Written)
+	require.EqualValues(t, 30, rep.Counts.Written)
 	require.Len(t, r.missing(), 20)
 
 	r.config.Streams[0].Incremental.Full = time.Nanosecond // a whole reading is due
@@ -291,7 +325,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	require.Empty(t, r.missing())
 	require.Len(t, rep.Notices, 1)
 	require.Equal(t, NoticeIncremental, rep.Notices[0].About)
-	require.Contains(t, rep.Notices[0].Reason, "at least 18 changes")
+	require.Contains(t, rep.Notices[0].Reason, "20 records were new or changed")
 
 	r.config.Streams[0].Incremental.Full = 0
 	for range 2 {
@@ -344,6 +378,7 @@ func TestIncrementalIsResumed(t *testing.T) {
 // TestIncrementalAuto finds the filter by itself, and says how it knows.
 func TestIncrementalAuto(t *testing.T) {
 	m := atRest(false)
+	m.rows[3].at = m.clock.Add(-time.Minute) // it was changed after others were created
 	r := newMoving(t, m, schemas.Incremental{Auto: true, Lookback: time.Second})
 	require.EqualValues(t, 500, r.once().Counts.Written)
 	for range 5 {
@@ -360,4 +395,134 @@ func TestIncrementalAuto(t *testing.T) {
 	require.True(t, ok)
 	require.Contains(t, f.Value, "updated_since")
 	require.NotEmpty(t, f.Evidence)
+}
+
+// TestIncrementalAutoWaits has a list, newest created first, that nobody has edited
+// yet, and a filter by creation: nothing tells them from an order and a filter by
+// the time of change, so the list is read whole. So it is when records were edited.
+func TestIncrementalAutoWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		byCreation bool // the order and the filter; else both are by change
+		found      bool // that incremental reading works, once records were edited
+	}{"by creation": {true, false}, "by change": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			m := atRest(true)
+			m.creation = tt.byCreation
+			for i := range m.rows {
+				m.rows[i].created = m.rows[i].at
+			}
+			r := newMoving(t, m, schemas.Incremental{Auto: true, Lookback: time.Second})
+			r.once()
+			edit := func(i int) {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				m.clock = m.clock.Add(time.Minute)
+				m.rows[i].Name, m.rows[i].at = "changed", m.clock
+				m.clock = m.clock.Add(10 * time.Second)
+			}
+			requests := func() int {
+				before := m.requests
+				r.once()
+				require.Empty(t, r.missing())
+				return m.requests - before
+			}
+			edit(3)
+			require.LessOrEqual(t, requests(), 52, "the whole list, and no new look for a day")
+			m.later(25 * time.Hour)
+			edit(7)
+			require.Greater(t, requests(), 50, "another look, and the whole list")
+			for i := range 3 {
+				edit(20 + i)
+				require.Equal(t, tt.found, requests() < 20)
+			}
+		})
+	}
+}
+
+// TestIncrementalEndsByTime has a list, the latest change first, whose first pages
+// are known already when a change is committed late: a reading ends by the times
+// of change, and not at records that are known.
+func TestIncrementalEndsByTime(t *testing.T) {
+	m := atRest(true)
+	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})
+	r.once()
+	m.mu.Lock()
+	m.clock = m.clock.Add(time.Hour)
+	for i := range 60 {
+		m.rows[i].Name, m.rows[i].at = "changed", m.clock
+		m.clock = m.clock.Add(time.Second)
+	}
+	m.clock = m.clock.Add(10 * time.Second)
+	m.mu.Unlock()
+	for range 3 {
+		r.once()
+	}
+	m.mu.Lock()
+	m.rows[99].Name, m.rows[99].at = "late", m.clock.Add(-5*time.Minute)
+	m.mu.Unlock()
+	before := m.requests
+	require.EqualValues(t, 1, r.once().Counts.Written)
+	require.Empty(t, r.missing())
+	require.Less(t, m.requests-before, 10)
+}
+
+// TestIncrementalOrderIsChecked has a list that is said to show the latest change
+// first and comes by its key: the first pass says so, and every pass reads all.
+func TestIncrementalOrderIsChecked(t *testing.T) {
+	m := atRest(false)
+	m.rows[3].at = m.clock
+	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: time.Second})
+	rep := r.once()
+	require.Len(t, rep.Notices, 1)
+	require.Equal(t, NoticeIncremental, rep.Notices[0].About)
+	require.Contains(t, rep.Notices[0].Reason, "the latest change does not come first")
+	for i := range 2 {
+		m.mu.Lock()
+		m.rows[400+i].Name, m.rows[400+i].at = "changed", m.clock.Add(time.Minute)
+		m.clock = m.clock.Add(time.Hour)
+		m.mu.Unlock()
+		rep = r.once()
+		require.Empty(t, r.missing())
+		require.Empty(t, rep.Notices, "it is told once")
+		require.NotContains(t, rep.Why, "incremental")
+	}
+}
+
+// TestIncrementalClocks has records of the future, and a source whose clock goes
+// back: neither hides a change.
+func TestIncrementalClocks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		future time.Duration // of one record
+		back   time.Duration // by which the clock goes back
+		passes int           // after which the change must be there
+	}{
+		"a year ahead":             {future: 365 * 24 * time.Hour, passes: 1},
+		"some hours ahead":         {future: 5 * time.Hour, passes: 1},
+		"the clock goes back":      {back: 3 * time.Hour, passes: 2},
+		"nothing of it, a control": {passes: 1},
+	} {
+		for _, newest := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, newest), func(t *testing.T) {
+				m := atRest(newest)
+				i := sinceFilter
+				if newest {
+					i.Param = ""
+				}
+				r := newMoving(t, m, i)
+				m.rows[7].at = m.clock.Add(tt.future)
+				m.clock = m.clock.Add(10 * time.Second)
+				r.once()
+				r.once()
+				m.mu.Lock()
+				m.clock = m.clock.Add(time.Minute - tt.back)
+				m.rows[300].Name, m.rows[300].at = "changed", m.clock
+				m.clock = m.clock.Add(10 * time.Second)
+				m.mu.Unlock()
+				for range tt.passes {
+					r.once()
+				}
+				require.Empty(t, r.missing())
+			})
+		}
+	}
 }

@@ -58,15 +58,12 @@ type pass struct {
 	met     metRejects
 	kin     *kin    // nil where every parent is asked, and where there are none
 	carried *sieve  // nil where the pass does not lend its turn
-	unasked int     // pages since the destinations were asked what they know
-	heard   int64   // what they had not known by then: see news
 	clash   clashes // records of one key
 	read0   int64   // records up to the page before
 
-	familiar int64 // records up to those since which the destinations have known all
-	total    tally // of the source's side, up to the group at hand
-	group    *group
-	spills   bool // every group is applied at once: see reserve
+	total  tally // of the source's side, up to the group at hand
+	group  *group
+	spills bool // every group is applied at once: see reserve
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
 	kept int64          // share in the budget of what an open transaction was given
@@ -88,6 +85,7 @@ type group struct {
 	gaps    []extract.Gap // of its pages
 	parents []noted       // whose last rows it has
 	files   []extract.File
+	older   older // of its records
 	begun   time.Time
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches

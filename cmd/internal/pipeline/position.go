@@ -35,13 +35,13 @@ type position struct {
 	turn  int64  // passes that have ended and knew what they did not carry
 	doubt string // a pass whose readings of parents have to be made again
 
-	// whole says that passes read the whole list, because an incremental one was
-	// seen to miss changes; rules, of a list that is read incrementally, by which
+	// refuted says why passes read the whole list of a stream that is to be read
+	// incrementally; rules, of a list that is read incrementally, by which
 	// definition its rows were made; all, the last pass that has ended and left
 	// nothing out, where that is another than pass.
-	whole bool
-	rules string
-	all   string
+	refuted refutation
+	rules   string
+	all     string
 
 	done      string // of a backfill: when it has ended
 	backfills string // the positions of backfills by their names, as JSON
@@ -73,8 +73,8 @@ func (p position) encode() state.Cursor {
 	if p.doubt != "" {
 		b.WriteString(`,"doubt":` + quote(p.doubt))
 	}
-	if p.whole {
-		b.WriteString(`,"whole":true`)
+	if p.refuted.set() {
+		b.WriteString(`,"refuted":` + p.refuted.text())
 	}
 	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.all}, {"by", p.by}} {
 		if f[1] != "" {
@@ -114,7 +114,10 @@ func decodePosition(c state.Cursor) (position, error) {
 
 		Turn  int64  `json:"turn"`
 		Doubt string `json:"doubt"`
-		Whole bool   `json:"whole"`
+		Whole bool   `json:"whole"` // of earlier releases: refuted, without a reason
+
+		Refuted refutation `json:"refuted"`
+
 		Rules string `json:"rules"`
 		All   string `json:"all"`
 
@@ -129,8 +132,11 @@ func decodePosition(c state.Cursor) (position, error) {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
-		turn: max(0, stored.Turn), doubt: stored.Doubt, whole: stored.Whole, rules: stored.Rules, all: stored.All,
+		turn: max(0, stored.Turn), doubt: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, all: stored.All,
 		done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
+	if stored.Whole && !p.refuted.set() {
+		p.refuted = refutation{Why: "a whole pass found changes with earlier times"}
+	}
 	if stored.At[0] == '"' {
 		var at string
 		if err := json.Unmarshal(stored.At, &at); err != nil {

@@ -31,7 +31,7 @@ func factsOf(end *extract.End) proof.Facts {
 	f := proof.Facts{
 		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
 		Reread: end.Reread, Round: end.Round, Counted: end.Counted, Unshown: end.Unshown, Partial: end.Partial,
-		Windows: end.Windows, ShortLists: end.Short, Recent: end.Recent, Edge: !end.Before.IsZero(),
+		Windows: end.Windows, ShortLists: end.Short, Misplaced: end.Misplaced,
 		Unexplained: end.Unexplained, Incomplete: end.Incomplete,
 		Moved: end.Drift.Moved, Shifted: end.Drift.Shifted, Overlap: end.Drift.Overlap,
 		Doubled: end.Drift.Doubled, Uneven: end.Drift.Uneven, Stale: end.Drift.Stale,
@@ -52,7 +52,7 @@ func (p *pass) facts(g *group, c Counts, k *sink) proof.Facts {
 	f.ObjectKind = single(p.stream)
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
-	f.Written, f.Filtered, f.Longest = c.Written, g.total.filtered, k.most
+	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.most, k.overlooked
 	f.Mingled = p.aside() && p.resumes
 	f.Parent, f.OnePerItem = p.parentVerdict(k.dest.Name, g.end), single(p.stream)
 	g.total.clashes.facts(&f, g.total.repeats)

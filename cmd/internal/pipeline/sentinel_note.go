@@ -41,8 +41,8 @@ func (k *sink) note(ctx context.Context, p *pass, g *group, e *ending) error {
 		return k.learn(ctx, p, p.known)
 	}
 	shut := e.decision.Confirm
-	found := append(p.drifted(g, shut, !k.refuted), overlooked(&e.facts)...)
-	k.report.Notices = found
+	found := append(p.drifted(g, shut, !k.refuted), k.noticed...)
+	k.report.Notices, k.noticed = found, nil
 	if err := p.writeNotices(ctx, k.tx, found); err != nil {
 		return err
 	}

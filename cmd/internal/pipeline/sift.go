@@ -21,11 +21,7 @@ type held struct {
 }
 
 func (h *held) release() {
-	if h.own {
-		for _, b := range h.batches {
-			b.Batch.Release()
-		}
-	}
+	h.give(nil)
 	*h = held{}
 }
 
@@ -61,7 +57,7 @@ func (k *sink) sift(s schemas.Stream, batches []transform.TableBatch) error {
 	}
 	var err error
 	k.held.own = true
-	k.held.batches, err = without(batches, out)
+	k.held.batches, err = without(batches, func(ordinal int64) bool { return out[ordinal] })
 	return err
 }
 
@@ -89,9 +85,23 @@ func (k *sink) settleHeld(u *turn) {
 	k.held.release()
 }
 
-// without copies batches but for the rows with some ordinals, those of the root
-// table's children included.
-func without(batches []transform.TableBatch, ordinals map[int64]bool) (out []transform.TableBatch, err error) {
+// give makes batches what the destination is given.
+func (h *held) give(batches []transform.TableBatch) {
+	if h.own {
+		releaseBatches(h.batches)
+	}
+	h.batches, h.own = batches, true
+}
+
+func releaseBatches(all []transform.TableBatch) {
+	for _, b := range all {
+		b.Batch.Release()
+	}
+}
+
+// without copies batches except the rows whose ordinals leave accepts, those of the
+// root table's children included.
+func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := cellsOf(b.Batch, []string{schemas.ColOrdinal})
 		if err != nil {
@@ -101,7 +111,7 @@ func without(batches []transform.TableBatch, ordinals map[int64]bool) (out []tra
 		var parts []arrow.RecordBatch
 		n := int(b.Batch.NumRows())
 		for row := 0; row <= n; row++ {
-			if row < n && !ordinals[at.Value(row)] {
+			if row < n && !leave(at.Value(row)) {
 				continue
 			}
 			if row > from {

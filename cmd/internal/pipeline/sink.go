@@ -48,7 +48,6 @@ type sink struct {
 	wanted   bool         // streams that were loaded before hang from this one
 	ended    *claim       // by the pass at hand
 	over     string       // the last pass that has ended and gone over every record
-	wary     bool         // incremental passes were seen to miss changes
 	anew     bool         // the next pass reads the whole list
 	out      bool         // dropped out of the pass at hand
 	trouble  error        // why; until it goes on alone
@@ -62,6 +61,11 @@ type sink struct {
 	standing *openRejects // after the open transaction
 	finished bool         // wants no further pass
 	report   StreamReport
+
+	wary       refutation // of incremental reading
+	noticed    []Notice   // to be told with the next pass that settles something
+	overlooked int64      // rows of the pass that incremental passes before it had missed
+	sealedPast int64      // of these, those of what is committed
 }
 
 func newSinks(r *run, s schemas.Stream) []*sink {
@@ -106,7 +110,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		k.wasDone(pos)
 		return nil
 	}
-	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.whole, pos.over()
+	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.refuted.of(st.stream), pos.over()
 	if k.report.Backfill == "" && k.owes() {
 		k.unsparing = true
 		if !pos.midPass() {
@@ -117,7 +121,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		k.start = pos
 	}
 	switch {
-	case st.Options.Full, pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
+	case st.Options.Full && (!pos.end || st.rules() == ""), pos.midPass() && !st.parts(), pos.midPass() && pos.rules != st.rules():
 		return err
 	case pos.rules != st.rules():
 		pos.at = "" // what has not changed since is to be made anew as well
@@ -204,6 +208,7 @@ func (k *sink) rollback() {
 func (k *sink) enter(ctx context.Context, p *pass) ([]schemas.Table, error) {
 	k.counts, k.sealed, k.inserted, k.out = Counts{}, Counts{}, 0, false
 	k.prior, k.found, k.refuted = k.before, nil, false
+	k.overlooked, k.sealedPast = 0, 0
 	k.parentage, k.left, k.loan = nil, nil, nil
 	k.begun, k.resumed = k.main.events, p.resumes
 	if !p.resumes {
@@ -274,7 +279,7 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 // was found.
 func (k *sink) ask(ctx context.Context, p *pass, g *group, missing []arrow.RecordBatch) {
 	k.rollback()
-	k.counts = k.sealed
+	k.counts, k.overlooked = k.sealed, k.sealedPast
 	p.inquest.hear(ctx, g.control, keysOf(missing))
 	k.found = p.inquest.findings(missing)
 }
@@ -291,6 +296,10 @@ func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 	if err := k.sift(p.stream, g.batches); err != nil {
 		return err
 	}
+	if err := k.writeOlder(ctx, g); err != nil {
+		return err
+	}
+	k.refute(p, g)
 	for _, b := range k.held.batches {
 		if err := k.tx.Write(ctx, b.Table, b.Batch); err != nil {
 			return err
@@ -346,7 +355,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.most, pos.turn, pos.doubt, pos.whole = k.most, k.turn, k.doubt, k.wary
+	pos.most, pos.turn, pos.doubt, pos.refuted = k.most, k.turn, k.doubt, k.wary
 	stored, err := k.beside(p, g, pos)
 	if err != nil {
 		return err
@@ -357,7 +366,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 		return err
 	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.over()
-	k.memory, k.learning = cmp.Or(k.learning, k.memory), ""
+	k.memory, k.learning, k.sealedPast = cmp.Or(k.learning, k.memory), "", k.overlooked
 	if k.standing != nil {
 		k.rejects, k.standing = k.standing, nil
 	}

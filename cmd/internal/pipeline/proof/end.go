@@ -30,7 +30,7 @@ var ends = map[string]end{
 	"single":     {Object, "one object"},
 	"parents":    {Parts, "every parent was requested"},
 	"windows":    {Parts, "every window was requested"},
-	"known":      {Recently, "ended where nothing is new"},
+	"older":      {Recently, "ended at a page of records older than the edge"},
 }
 
 // End says how the end of the list is known; "" for a rule that nothing is known

@@ -20,10 +20,9 @@ type Facts struct {
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so that a deleted record moves all behind it
 	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: no page but the first ever held a record
 	Partial    bool   `json:"partial,omitempty"`     // the extractor: an incremental pass, which leaves out what has not changed
+	Misplaced  string `json:"misplaced,omitempty"`   // the extractor: how the order of the records contradicts that the latest change comes first; "" where nothing relies on it
 	Windows    int    `json:"windows,omitempty"`     // the extractor: windows of time that were requested
 	ShortLists int    `json:"short,omitempty"`       // the extractor: parents or windows whose list may have been cut
-	Recent     int64  `json:"-"`                     // the extractor: records of a whole pass that an incremental one would have brought
-	Edge       bool   `json:"-"`                     // the extractor: an incremental pass could have taken the place of this whole one
 	Gaps       int64  `json:"unreadable,omitempty"`  // the extractor: records that the source fails to give
 	GapPages   int    `json:"gap_pages,omitempty"`   // the extractor: pages that failed for good, whose number of records is not known
 	Gap        string `json:"-"`                     // the extractor: the first of the gaps, in words
@@ -39,15 +38,15 @@ type Facts struct {
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: counted pages that held fewer records than others, and were not the last
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than one before them, as a cache gives them
 
-	Resumed    bool  `json:"resumed"`            // the pipeline: an earlier process began the pass
-	Keyless    bool  `json:"keyless,omitempty"`  // the pipeline: the stream has no key, so that repeats cannot be counted
-	Distinct   int64 `json:"distinct"`           // the destination: distinct records of the pass, those that no table could take included
-	Duplicates int64 `json:"duplicates"`         // the destination: records whose key came before in this pass
-	Written    int64 `json:"-"`                  // the destination: rows that the pass wrote
-	Mingled    bool  `json:"-"`                  // the pipeline: records of other passes count as duplicates, too
-	Unstored   int64 `json:"unstored,omitempty"` // the pipeline: records that no table could take, and whose loss nobody has accepted
-	Filtered   int64 `json:"filtered,omitempty"` // the transformer: records that the stream's filter left out
-	Longest    int64 `json:"longest,omitempty"`  // the destination: records that the longest whole pass so far has found
+	Resumed    bool  `json:"resumed"`              // the pipeline: an earlier process began the pass
+	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so that repeats cannot be counted
+	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, those that no table could take included
+	Duplicates int64 `json:"duplicates"`           // the destination: records whose key came before in this pass
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that the pass wrote although their records were changed before the edge, up to where earlier passes had come
+	Mingled    bool  `json:"-"`                    // the pipeline: records of other passes count as duplicates, too
+	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could take, and whose loss nobody has accepted
+	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
+	Longest    int64 `json:"longest,omitempty"`    // the destination: records that the longest whole pass so far has found
 
 	Clashes    int64  `json:"clashes,omitempty"`    // the transformer: records that were rejected because another record has their key
 	Clash      string `json:"clash,omitempty"`      // the transformer: the key of one of them
@@ -150,15 +149,6 @@ func (f *Facts) Cut() bool { return f.Round && f.LastTotal < 0 && f.Longest <= f
 // key to tell its records apart.
 func (f *Facts) Unwatched() bool {
 	return f.whole() && f.Counted && f.Pages > 1 && !f.OfParents() && (f.LastTotal < 0 || f.Keyless)
-}
-
-// Overlooked is how many changes a whole pass has found, at least, that an
-// incremental one would have left out.
-func (f *Facts) Overlooked() int64 {
-	if f.Resumed || !f.Edge {
-		return 0
-	}
-	return max(0, f.Written-f.Recent)
 }
 
 // Alone is f without what other readings of the run have shown.

@@ -126,7 +126,7 @@ func TestJudge(t *testing.T) {
 func TestEnd(t *testing.T) {
 	for rule, want := range map[string]Known{
 		"total": Stated, "last_page": Stated, "no_next": Stated, "empty_page": WalkedPast, "repeat": WalkedPast,
-		"one_page": Whole, "single": Object, "parents": Parts, "windows": Parts, "known": Recently, "tired": "",
+		"one_page": Whole, "single": Object, "parents": Parts, "windows": Parts, "older": Recently, "tired": "",
 	} {
 		f := pass(10, func(f *Facts) { f.Rule = rule })
 		require.Equal(t, want, f.End(), rule)

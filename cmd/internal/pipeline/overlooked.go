@@ -1,0 +1,131 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// older tells the records of a group that were changed before the edge of the
+// passes that have ended from those that may be new. The zero value knows none.
+type older struct {
+	from  int64  // ordinal of the first record that it knows
+	flags []bool // of that record and those after it
+	edge  time.Time
+}
+
+// add takes the flags of a page of n records, the first of which has the ordinal
+// at.
+func (o *older) add(at, n int64, page extract.Page) {
+	flags := page.Older
+	if int64(len(flags)) != n {
+		flags = make([]bool, n) // nothing is known of them
+	}
+	o.edge = page.Edge
+	if len(o.flags) == 0 {
+		o.from = at
+	}
+	o.flags = append(o.flags, flags...)
+}
+
+// is reports whether the record with an ordinal is older than the edge.
+func (o *older) is(ordinal int64) bool {
+	i := ordinal - o.from
+	return i >= 0 && i < int64(len(o.flags)) && o.flags[i]
+}
+
+// writeOlder writes and merges the rows of a group that are older than the edge
+// before the others, so that the destination counts those of them that are new or
+// changed: incremental passes miss such changes. The other rows stay in k.held.
+func (k *sink) writeOlder(ctx context.Context, g *group) error {
+	if !slices.Contains(g.older.flags, true) {
+		return nil
+	}
+	before, err := without(k.held.batches, func(ordinal int64) bool { return !g.older.is(ordinal) })
+	defer releaseBatches(before)
+	if err != nil {
+		return err
+	}
+	after, err := without(k.held.batches, g.older.is)
+	k.held.give(after)
+	if err != nil {
+		return err
+	}
+	for _, b := range before {
+		if err := k.tx.Write(ctx, b.Table, b.Batch); err != nil {
+			return err
+		}
+	}
+	out, err := k.apply(ctx, load.Sweep{})
+	k.overlooked += out.Written
+	return err
+}
+
+// refutation says that incremental passes over a stream miss changes. The zero
+// value says nothing.
+type refutation struct {
+	Of  string `json:"of"`  // how they request what has changed
+	Why string `json:"why"` // for people
+}
+
+// set reports whether incremental reading is refuted.
+func (r refutation) set() bool { return r != refutation{} }
+
+// text is r as the cursor holds it; "" for the zero value.
+func (r refutation) text() string {
+	if !r.set() {
+		return ""
+	}
+	b, _ := json.Marshal(r) // texts always marshal
+	return string(b)
+}
+
+// note is what a certificate says of a stream whose incremental passes miss
+// changes.
+func (r refutation) note(s schemas.Stream) string {
+	if !r.set() || !s.Incremental.Set() {
+		return ""
+	}
+	return "every pass reads the whole list, since incremental passes miss changes: " + r.Why
+}
+
+// of keeps a refutation only as long as the stream requests changes in the same
+// way.
+func (r refutation) of(s schemas.Stream) refutation {
+	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
+		return refutation{}
+	}
+	return r
+}
+
+// requestsBy is how incremental passes over s request what has changed.
+func requestsBy(s schemas.Stream) string {
+	i := s.Incremental
+	return strings.TrimSpace(i.Field + " " + i.Param)
+}
+
+// refute gives incremental reading up where the pass has found a change that
+// incremental passes miss, or that the list comes in another order than they rely
+// on. One is enough.
+func (k *sink) refute(p *pass, g *group) {
+	if k.wary.set() {
+		return
+	}
+	c := proof.Changes{Field: p.stream.Incremental.Field, Edge: g.older.edge, Overlooked: k.overlooked}
+	if g.end != nil {
+		c.Misplaced = g.end.Misplaced
+	}
+	why := c.Refuted()
+	if why == "" {
+		return
+	}
+	k.wary = refutation{Of: requestsBy(p.stream), Why: why}
+	k.noticed = append(k.noticed, Notice{Severity: Warned, About: NoticeIncremental, Table: p.stream.Table.Name, Reason: why + ": from now on every pass reads the whole list"})
+}
