@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ type sandboxFlags struct {
 	appRate string
 	reset   string
 	faults  []string
+	lists   []string
 	off     []string
 	hook    hookFlags
 }
@@ -47,6 +49,11 @@ A fault is MATCH=KIND[,NAME=VALUE]…, where MATCH is a stream ("crm.*"), a path
 malformed, gzip_bomb, drift, shuffle, stuck, module_off, redirect, field, poison, stale. While it runs, GET
 /_sandbox/stats tells what it has seen and POST /_sandbox/faults sets its faults.
 
+--faults serves lists that page in other ways than the platform, or break as other
+APIs do: "all", names, or a JSON file of one. Each is a stream of your own at
+/lists/NAME; "penstock sandbox --faults help" prints what there is. Some show their
+fault in the second run only: POST /_sandbox/lists begins it.
+
 With --webhook, every change of its data is announced there by a signed POST.
 --webhook-fault takes shares between 0 and 1 of duplicate, reorder, delay, loss,
 conflict, unknown and forged, and window=N and delay_for=TIME; --webhook-flood
@@ -54,6 +61,7 @@ takes rate, for, count, match, subjects, change and bytes. GET
 /_sandbox/webhooks/log tells what was acknowledged.`,
 		Example: `  penstock sandbox --plan business --latency 30ms
   penstock sandbox --fault 'crm.*=status,status=503,count=3' --fault 'hr.leads=html'
+  penstock sandbox --faults cursor_header,link_array,partial
   penstock sandbox --webhook http://127.0.0.1:8080/webhooks/main --webhook-fault duplicate=0.1,reorder=0.3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
@@ -73,6 +81,7 @@ takes rate, for, count, match, subjects, change and bytes. GET
 	fl.DurationVar(&o.Latency, "latency", 0, "before each answer")
 	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")
 	fl.StringArrayVar(&f.faults, "fault", nil, "something that goes wrong; may be repeated")
+	fl.StringSliceVar(&f.lists, "faults", nil, "`lists` with unusual paging and faults: all, help, names, or FILE.json")
 	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that are not part of the plan")
 	f.hook.register(fl)
 	cmd.AddCommand(a.demoCmd())
@@ -103,6 +112,9 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 		}
 		o.Faults = append(o.Faults, fault)
 	}
+	if o.Lists, err = namedLists(f.lists); err != nil {
+		return o, err
+	}
 	o.Modules = map[string]bool{}
 	for _, m := range f.off {
 		o.Modules[m] = false
@@ -112,6 +124,9 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 
 // sandbox serves until ctx ends; to be interrupted is how it is meant to end.
 func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
+	if slices.Contains(f.lists, "help") {
+		return a.printLists()
+	}
 	o, err := f.parse()
 	if err != nil {
 		return err
@@ -124,7 +139,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.subscribe(hook), a.announce(s.url)); err != nil {
+	if err := errors.Join(s.subscribe(hook), a.announce(s.url), a.announceLists(o.Lists)); err != nil {
 		return errors.Join(err, s.close())
 	}
 	if err := s.flood(ctx, flood); err != nil {

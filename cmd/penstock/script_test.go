@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/sandbox"
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
 func TestMain(m *testing.M) {
@@ -86,7 +87,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 // setupScript gives a script its sandbox, which does not limit anyone: scripts
 // are about what is said, not about how fast.
 func setupScript(env *testscript.Env) error {
-	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
+	platform, err := sandbox.New(sandbox.Options{NoLimits: true, Lists: servers.Lists()})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 //	GET    /_sandbox/stats              Stats; DELETE begins them anew
 //	GET    /_sandbox/truth/{stream}     Truth as one JSON array
 //	POST   /_sandbox/faults             a JSON list of Fault in the place of all others; DELETE clears
+//	POST   /_sandbox/lists              begins the next run of the named lists: see Options.Lists
+//	GET    /_sandbox/lists/{name}       what a run may find there: a servers.Truth
 //	POST   /_sandbox/reset              the data as the seed makes it
 //	POST   /_sandbox/touch              {"fraction":0.1}: changes that share of the records
 //	POST   /_sandbox/rate               {"v2":50,"app":20}: requests a second from now on
@@ -32,7 +34,12 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		s.controlWebhooks(w, r, under)
 		return
 	}
+	list := s.lists[strings.TrimPrefix(what, "lists/")]
 	switch key := r.Method + " " + what; {
+	case key == "POST lists":
+		tell(w, map[string]int{"lists": s.nextRun()}, nil)
+	case r.Method == http.MethodGet && list != nil:
+		tell(w, list.Truth(), nil)
 	case key == "GET stats":
 		tell(w, s.Stats(), nil)
 	case key == "DELETE stats":

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	Gzip    bool          // for clients that accept it
 	Faults  []Fault
 	Modules map[string]bool // false: the module is not part of the plan
+
+	Lists []servers.Named // served under ListsPath, beside the platform
 }
 
 // Server is one platform. It is safe for use by many goroutines.
@@ -63,6 +66,7 @@ type Server struct {
 	drift     *rand.Rand
 	hub       *hub
 	announced map[string]*announcement // by table
+	lists     map[string]*servers.List // by name
 
 	mu    sync.RWMutex // guards world
 	world *world
@@ -97,7 +101,9 @@ func New(o Options) (*Server, error) {
 		tokens: newTokens(), grants: newGrants(), counter: newCounter(), faults: newFaults(o.Seed),
 		v2Limit: newLimiter(rate, o.Counting), appLimit: newLimiter(o.AppRate, o.Counting),
 		drift: rand.New(rand.NewPCG(o.Seed, 11)), hub: newHub(o.Seed), announced: announcements(),
+		lists: map[string]*servers.List{},
 	}
+	s.addLists(o.Lists)
 	s.SetRate(o.Rate)
 	if o.NoLimits {
 		s.v2Limit.set(Rate{})

@@ -53,6 +53,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.control(w, r)
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, ListsPath) {
+		s.list(w, r)
+		return
+	}
 	if r.URL.Path == authorizePath || r.URL.Path == tokenPath {
 		s.oauth(w, r)
 		return

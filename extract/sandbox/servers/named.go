@@ -1,0 +1,181 @@
+package servers
+
+// Named is a list with a name: one way in which lists go on, or one fault.
+type Named struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+	Spec  Spec   `json:"spec"`
+}
+
+// usual is what a named list is like where its name says nothing else: 45 records
+// in pages of 10, under data.
+func usual() Spec {
+	return Spec{
+		Records:  Records{Count: 45, Key: "id", Times: true, Names: true},
+		Envelope: Envelope{Path: []string{"data"}},
+		Paging:   Paging{Kind: KindPage, Param: "page", Base: 1},
+		Size:     Size{Param: "per_page", Default: 10, Max: 50},
+	}
+}
+
+// Lists are the named lists, those that go on in different ways first.
+func Lists() []Named {
+	all := make([]Named, 0, len(named))
+	for _, n := range named {
+		s := usual()
+		n.change(&s)
+		all = append(all, Named{n.name, n.about, s})
+	}
+	return all
+}
+
+func (s *Spec) says(all ...Signal) { s.Signals = append(s.Signals, all...) }
+
+func (s *Spec) by(kind, param string) { s.Paging = Paging{Kind: kind, Param: param} }
+
+func (s *Spec) under(path ...string) { s.Envelope.Path = path }
+
+// breaks adds a fault that shows from the second run on.
+func (s *Spec) breaks(f Fault) {
+	f.Run = 2
+	s.Faults = append(s.Faults, f)
+}
+
+var (
+	total = Signal{At: "/total", Says: "total"}
+	more  = Signal{At: "/has_more", Says: "more"}
+	next  = Signal{At: "/next_cursor", Says: "next"}
+)
+
+var named = []struct {
+	name, about string
+	change      func(*Spec)
+}{
+	{"page", "page numbers, and nothing said of them", func(*Spec) {}},
+	{"page_from_0", "page numbers that begin at 0, with a total", func(s *Spec) { s.Paging.Base = 0; s.says(total) }},
+	{"page_total", "page numbers, with the page, the last page and the total under meta", func(s *Spec) {
+		s.says(Signal{At: "/meta/current_page", Says: "page"}, Signal{At: "/meta/last_page", Says: "pages"}, Signal{At: "/meta/total", Says: "total"})
+	}},
+	{"offset", "offset and limit, with a total", func(s *Spec) { s.by(KindOffset, "offset"); s.Size.Param = "limit"; s.says(total) }},
+	{"offset_from_1", "startIndex that begins at 1, with totalResults", func(s *Spec) {
+		s.by(KindOffset, "startIndex")
+		s.Paging.Base, s.Size.Param = 1, "count"
+		s.says(Signal{At: "/totalResults", Says: "total"})
+	}},
+	{"skip_top", "$skip and $top, with @odata.nextLink", func(s *Spec) {
+		s.by(KindOffset, "$skip")
+		s.under("value")
+		s.Size.Param = "$top"
+		s.says(Signal{At: "/@odata.nextLink", Says: "next url", End: "absent"})
+	}},
+	{"cursor", "a cursor in the body", func(s *Spec) { s.by(KindToken, "cursor"); s.says(next) }},
+	{"cursor_header", "a cursor in a header", func(s *Spec) {
+		s.by(KindToken, "cursor")
+		s.under()
+		s.says(Signal{At: "header X-Next-Cursor", Says: "next", End: "absent"})
+	}},
+	{"cursor_post", "a cursor that goes back in the body of a POST", func(s *Spec) { s.Method = "POST"; s.by(KindToken, "cursor"); s.says(next, more) }},
+	{"marker", "is_truncated with next_marker", func(s *Spec) {
+		s.by(KindToken, "marker")
+		s.says(Signal{At: "/is_truncated", Says: "more"}, Signal{At: "/next_marker", Says: "next", End: "absent"})
+	}},
+	{"continue", "metadata.continue", func(s *Spec) {
+		s.by(KindToken, "continue")
+		s.under("items")
+		s.says(Signal{At: "/metadata/continue", Says: "next", End: "empty"})
+	}},
+	{"keyset", "starting_after the last id, with has_more", func(s *Spec) { s.by(KindKeyset, "starting_after"); s.Size.Param = "limit"; s.says(more) }},
+	{"moments", "records created before a moment, the newest first", func(s *Spec) {
+		s.by(KindMoment, "before")
+		s.Records.Order = OrderNewest
+		s.says(more)
+	}},
+	{"link", "the next link in the body", func(s *Spec) { s.says(Signal{At: "/next", Says: "next url"}) }},
+	{"link_relative", "the next link without a host", func(s *Spec) { s.says(Signal{At: "/links/next", Says: "next url", Host: "relative"}) }},
+	{"link_inner", "a next link with a host that nobody can reach", func(s *Spec) { s.says(Signal{At: "/next_page_url", Says: "next url", Host: "inner"}) }},
+	{"link_header", "the header Link on a bare list", func(s *Spec) { s.under(); s.says(Signal{At: "header Link", Says: "next header"}) }},
+	{"link_array", "links: [{rel: next, href}]", func(s *Spec) { s.by(KindToken, "token"); s.says(Signal{At: "/links", Says: "next links"}) }},
+	{"hal", "HAL: _embedded and _links.next.href", func(s *Spec) {
+		s.under("_embedded", "customers")
+		s.says(Signal{At: "/_links/next", Says: "next object", End: "absent"})
+	}},
+	{"json_api", "JSON:API: page[number], attributes, links.next", func(s *Spec) {
+		s.by(KindPage, "page[number]")
+		s.Paging.Base, s.Size.Param, s.Records.Form = 1, "page[size]", FormAttributes
+		s.says(Signal{At: "/links/next", Says: "next url"}, Signal{At: "/meta/page/total", Says: "total"})
+	}},
+	{"hydra", "Hydra: hydra:member and hydra:view", func(s *Spec) {
+		s.under("hydra:member")
+		s.says(Signal{At: "/hydra:view/hydra:next", Says: "next url", End: "absent"}, Signal{At: "/hydra:totalItems", Says: "total"})
+	}},
+	{"range", "the headers Range and Content-Range, with status 206", func(s *Spec) {
+		s.under()
+		s.by(KindRange, "Range")
+		s.Paging.In, s.Size.Param = "header", ""
+		s.says(Signal{At: "header Content-Range", Says: "range"})
+	}},
+	{"whole", "all records in one answer, whatever is asked for", func(s *Spec) { s.by(KindWhole, ""); s.Size.Param = "" }},
+
+	{"cut", "10 of 45 records, and nothing brings the others", func(s *Spec) { s.by(KindCap, ""); s.Size.Param = "" }},
+	{"cut_total", "the same, and a total of 45 in a foreign language", func(s *Spec) {
+		s.by(KindCap, "")
+		s.Size.Param = ""
+		s.says(Signal{At: "/resumen/cantidad", Says: "total"})
+	}},
+	{"total_of_page", "a total that counts only the page", func(s *Spec) { s.says(Signal{At: "/total", Says: "total here"}) }},
+	{"total_estimated", "a total that is rounded up", func(s *Spec) { s.says(Signal{At: "/total", Says: "total rounded"}) }},
+	{"total_text", "a total in quotes", func(s *Spec) { s.says(Signal{At: "/total", Says: "total", As: "text"}) }},
+	{"more_yesno", "whether there is more, as Y and N", func(s *Spec) { s.says(Signal{At: "/more", Says: "more", As: "yesno"}) }},
+	{"page_stuck", "a current_page that is 1 on every page", func(s *Spec) { s.says(Signal{At: "/current_page", Says: "page stuck"}) }},
+	{"cursor_self", "a last cursor that points to its own page", func(s *Spec) {
+		s.by(KindToken, "cursor")
+		s.says(Signal{At: "/next_cursor", Says: "next", End: "self"})
+	}},
+	{"cursor_zero", "a last cursor that is \"0\"", func(s *Spec) {
+		s.by(KindToken, "cursor")
+		s.says(Signal{At: "/next_cursor", Says: "next", End: "zero"})
+	}},
+	{"cursor_false", "a last cursor that is false", func(s *Spec) {
+		s.by(KindToken, "cursor")
+		s.says(Signal{At: "/next_cursor", Says: "next", End: "false"})
+	}},
+	{"beyond_last", "pages beyond the end show the last one again", func(s *Spec) { s.Paging.Beyond = BeyondLast }},
+	{"beyond_first", "pages beyond the end show the first one again", func(s *Spec) { s.Paging.Beyond = BeyondFirst }},
+	{"beyond_404", "pages beyond the end are refused with 404", func(s *Spec) { s.Paging.Beyond = Beyond404 }},
+	{"beyond_204", "pages beyond the end are 204 without a body", func(s *Spec) { s.Paging.Beyond = Beyond204 }},
+	{"unknown_400", "parameters that it does not know are refused", func(s *Spec) { s.Unknown = UnknownRefuse; s.says(total) }},
+	{"unknown_filter", "parameters that it does not know are filters that nothing passes", func(s *Spec) {
+		s.Unknown = UnknownFilter
+		s.by(KindToken, "cursor")
+		s.under()
+		s.says(Signal{At: "header X-Next-Cursor", Says: "next", End: "absent"})
+	}},
+	{"uneven", "25 records, from the middle of page 2 on, are not shown: pages are short or empty", func(s *Spec) { s.Records.Count, s.Records.Hidden = 85, 25; s.Size.Param = "" }},
+
+	{"partial", "partial: true, and each third record is missing", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, At: "/partial", Value: raw(`true`)}) }},
+	{"timed_out", "the same, with timed_out: true", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, At: "/timed_out", Value: raw(`true`)}) }},
+	{"errors", "the same, with errors beside the data", func(s *Spec) {
+		s.breaks(Fault{Kind: FaultPartial, At: "/errors", Value: raw(`[{"message":"shard 3 did not answer"}]`)})
+	}},
+	{"status_206", "the same, with status 206", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, Status: 206}) }},
+	{"object", "one object with a message in place of the list", func(s *Spec) { s.breaks(Fault{Kind: FaultObject}) }},
+	{"moved", "the list stands under another member", func(s *Spec) { s.breaks(Fault{Kind: FaultMoved}) }},
+	{"emptied", "an empty list under the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultEmptied}) }},
+	{"half", "half of the second page is missing, under the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultHalf, Row: 12}) }},
+	{"page_500", "the page with record 23 fails for good", func(s *Spec) { s.breaks(Fault{Kind: FaultStatus, Row: 23}); s.Size.Param = "" }},
+	{"page_429", "one page asks to slow down, once", func(s *Spec) { s.breaks(Fault{Kind: FaultStatus, Row: 23, Status: 429, Count: 1}) }},
+	{"moves", "records leave the head of the list while it is read", func(s *Spec) {
+		s.Size.Param = ""
+		s.Moves = []Move{{Run: 1, At: 14, Kind: MoveDeleteFirst, Count: 2}, {Run: 2, At: 3, Kind: MoveDeleteFirst, Count: 2}}
+	}},
+
+	{"same_key", "three pairs of records with one id", func(s *Spec) { s.Records.Twice = 3; s.says(total) }},
+	{"no_key", "records without an id", func(s *Spec) { s.Records.Key = ""; s.says(total) }},
+	{"key_ID", "records whose id is spelled ID", func(s *Spec) { s.Records.Key = "ID"; s.says(total) }},
+	{"keyed", "an object by id, whose records do not have the id", func(s *Spec) { s.Records.Form = FormKeyed; s.says(total) }},
+	{"member_twice", "the same, and one id is there twice", func(s *Spec) { s.Records.Form, s.Records.Twice = FormKeyed, 1; s.by(KindWhole, "") }},
+	{"nulls", "null elements between the records", func(s *Spec) { s.Records.Nulls = 2; s.says(total) }},
+	{"half_surrogate", "a text with half a character", func(s *Spec) { s.Records.Odd = OddSurrogate; s.says(total) }},
+	{"raw_tab", "a text with a raw tab", func(s *Spec) { s.Records.Odd = OddTab; s.says(total) }},
+	{"deep", "201 arrays in each other", func(s *Spec) { s.Records.Odd = OddDeep; s.says(total) }},
+}

@@ -1,0 +1,257 @@
+package servers
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// row is one record. Its version rises with each change.
+type row struct {
+	n       int // unique
+	id      int // of what n it has the id: its own, unless two records share one
+	version int
+	at      int // minutes after epoch of its last change
+}
+
+// epoch is when the oldest record was created.
+var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
+
+// Mark is a text that one version of one record has and no other: by it a table is
+// compared with the truth.
+func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
+
+// markField is the member of each record that holds its mark.
+const markField = "remark"
+
+func (s Records) first() []row {
+	rows := make([]row, s.Count)
+	for i := range rows {
+		rows[i] = row{n: i, id: i, at: 7 * i}
+	}
+	for i := range min(s.Twice, s.Count/2) {
+		rows[s.Count-1-i].id = rows[i].id
+	}
+	return rows
+}
+
+func (s Records) sort(rows []row) {
+	slices.SortStableFunc(rows, func(a, b row) int {
+		switch s.Order {
+		case OrderNewest:
+			return b.n - a.n
+		case OrderChange:
+			return b.at - a.at
+		}
+		return a.n - b.n
+	})
+}
+
+// id is the value of a record's key.
+func (s Records) id(n int) any {
+	h := uint64(n+1) * 0x9E3779B97F4A7C15
+	switch s.Type {
+	case TypeText:
+		return fmt.Sprintf("cus_%04d%06x", n, h>>40)
+	case TypeUUID:
+		return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", h>>32, h>>16&0xffff, h>>4&0xfff, h>>8&0xfff, h>>16)
+	}
+	return 1000 + 7*n
+}
+
+func (s Records) idText(n int) string {
+	switch id := s.id(n).(type) {
+	case int:
+		return strconv.Itoa(id)
+	case string:
+		return id
+	}
+	return ""
+}
+
+func moment(minutes int) string {
+	return epoch.Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
+}
+
+var names = []string{"Ada", "Bruno", "Chloe", "Dario", "Elif", "Farid", "Greta"}
+
+// fields are a record's members without its id.
+func (s Records) fields(r row) map[string]any {
+	f := map[string]any{
+		"name":   names[(r.n+1000)*5%len(names)],
+		"amount": float64((r.n+1000)*37%1000) + 0.5, "status": []string{"open", "won", "lost"}[(r.n+999)%3], markField: mark(r),
+	}
+	if s.Odd != "" {
+		f["note"] = raw(`"plain"`)
+		if r.n == s.Count/2 {
+			f["note"] = odd(s.Odd)
+		}
+	}
+	if s.Names {
+		f["name"] = fmt.Sprintf("%s %d", f["name"], r.n)
+	}
+	if s.Times {
+		f["created_at"], f["updated_at"] = moment(7*r.n), moment(r.at)
+	}
+	return f
+}
+
+// record is a row as the list shows it.
+func (s Records) record(r row) any {
+	f := s.fields(r)
+	switch s.Form {
+	case FormAttributes:
+		return map[string]any{"type": "customers", s.Key: s.id(r.id), "attributes": f}
+	case FormKeyed:
+		return f
+	}
+	if s.Key != "" {
+		f[s.Key] = s.id(r.id)
+	}
+	if s.Form == FormWrapped {
+		return map[string]any{"customer": f}
+	}
+	return f
+}
+
+// list is a page of rows as the body shows it.
+func (s Records) list(rows []row, from int) any {
+	if s.Form == FormKeyed || s.Form == FormNumbered {
+		return s.object(rows)
+	}
+	all := make([]any, 0, len(rows))
+	for i, r := range rows {
+		if at := from + i; s.Nulls > 0 && at%7 == 3 && at/7 < s.Nulls {
+			all = append(all, nil)
+		}
+		all = append(all, s.record(r))
+	}
+	return all
+}
+
+// object is a page of rows as an object with a member for each; an empty one is a
+// list. Records with one id make members with one name.
+func (s Records) object(rows []row) any {
+	if len(rows) == 0 {
+		return []any{}
+	}
+	b := []byte{'{'}
+	for i, r := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, asJSON(s.idText(r.id))...), ':')
+		b = append(b, asJSON(s.record(r))...)
+	}
+	return json.RawMessage(append(b, '}'))
+}
+
+// hides reports whether a row takes its place in the list without being shown.
+func (l *List) hides(r row) bool {
+	from := l.spec.Size.Default * 3 / 2
+	return r.n >= from && r.n < from+l.spec.Records.Hidden
+}
+
+// shown are the rows without the hidden ones.
+func (l *List) shown(rows []row) []row {
+	if l.spec.Records.Hidden == 0 {
+		return rows
+	}
+	return slices.DeleteFunc(slices.Clone(rows), l.hides)
+}
+
+// rawTab stands in a body for a text with a raw tab, which the encoder would escape.
+const rawTab = "a raw tab"
+
+// odd is a value that few tables can hold.
+func odd(kind string) json.RawMessage {
+	switch kind {
+	case OddSurrogate:
+		return raw(`"half a \ud83d"`)
+	case OddDeep:
+		return raw(strings.Repeat("[", 201) + strings.Repeat("]", 201))
+	}
+	return asJSON(rawTab)
+}
+
+// edit makes the changes between two runs: it deletes rows from all over the list,
+// changes others, and adds some.
+func (l *List) edit(e Edits) {
+	for i := range min(e.Delete, len(l.rows)) {
+		at := (i*5 + 1) % len(l.rows)
+		l.rows = slices.Delete(l.rows, at, at+1)
+	}
+	for i := range min(e.Change, len(l.rows)) {
+		l.change((i*3 + 2) % len(l.rows))
+	}
+	l.insert(e.Insert)
+}
+
+func (l *List) change(at int) {
+	l.clock += 3
+	l.rows[at].version++
+	l.rows[at].at = l.clock
+}
+
+func (l *List) insert(n int) {
+	for range n {
+		l.clock += 3
+		l.rows = append(l.rows, row{n: l.newest, id: l.newest, at: max(l.clock, 7*l.newest)})
+		l.clock = max(l.clock, 7*l.newest)
+		l.newest++
+	}
+}
+
+// move is one change while the list is read.
+func (l *List) move(m Move) {
+	for range m.Count {
+		l.spec.Records.sort(l.rows)
+		switch {
+		case m.Kind == MoveInsertFirst && l.spec.Records.Order == OrderOldest:
+			l.before--
+			l.rows = append(l.rows, row{n: l.before, id: l.before, at: l.clock})
+		case m.Kind == MoveInsertFirst, m.Kind == MoveInsertLast:
+			l.insert(1)
+		case len(l.rows) == 0:
+		case m.Kind == MoveDeleteFirst:
+			l.rows = l.rows[1:]
+		case m.Kind == MoveDeleteLast:
+			l.rows = l.rows[:len(l.rows)-1]
+		case m.Kind == MoveChange:
+			l.change(len(l.rows) / 2)
+		}
+		l.observe()
+	}
+}
+
+// Truth is what a run may find, as the marks of records: texts that stand in them.
+type Truth struct {
+	Now    []string `json:"now"`    // of the list as it is
+	Always []string `json:"always"` // of the records that the list held, unchanged, since the run began
+	Ever   []string `json:"ever"`   // of all that it has held since
+}
+
+func (l *List) observe() {
+	now := map[string]bool{}
+	for _, r := range l.shown(l.rows) {
+		now[mark(r)] = true
+		l.ever[mark(r)] = true
+	}
+	for m := range l.always {
+		if !now[m] {
+			delete(l.always, m)
+		}
+	}
+}
+
+// asJSON writes a value that is known to have a JSON form.
+func asJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
