@@ -52,7 +52,7 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 		p := f.places[0]
 		b.records, b.whole = d.raw(p.value), true
 		for r := range d.elements(p.value) {
-			a.note(d, r, nil, b)
+			a.note(d, r, nil, nil, b)
 		}
 		return d.err
 	}
@@ -74,14 +74,18 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	}
 	switch p.form {
 	case formOne:
-		a.add(d, p.value, context, b)
+		a.add(d, p.value, nil, context, b)
 	case formValues:
-		for _, r := range d.members(p.value) {
-			a.add(d, r, context, b)
+		positions := d.get(p.value, "0").ok() // of a list that has lost elements; else the names are ids
+		for name, r := range d.members(p.value) {
+			if positions {
+				name = nil
+			}
+			a.add(d, r, a.identity(d, r, name), context, b)
 		}
 	default:
 		for r := range d.elements(p.value) {
-			a.add(d, r, context, b)
+			a.add(d, r, nil, context, b)
 		}
 	}
 }
@@ -105,35 +109,66 @@ func (a *assembler) context(d *doc, p place) []byte {
 	return append(append(out, a.params...), '}')
 }
 
-// add appends one record and its context.
-func (a *assembler) add(d *doc, r value, context []byte, b *batch) {
+// identity is the member to append to the record r of a dictionary, which has the
+// record's id as its name, where r does not have its key by itself:
+// {"17":{"name":"Ann"}} is a record {"name":"Ann","id":17}. It is nil where r
+// needs none.
+func (a *assembler) identity(d *doc, r value, name []byte) []byte {
+	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
+		return nil
+	}
+	member, _ := json.Marshal(a.stream.Key[0]) // a string always marshals
+	return append(append(member, ':'), nameValue(name)...)
+}
+
+// nameValue is the value that a name of a dictionary stands for: a number, as
+// references to the record are, or a text.
+func nameValue(name []byte) []byte {
+	if isNumber(name) {
+		return name
+	}
+	return append(append([]byte{'"'}, name...), '"')
+}
+
+// add appends one record, the identity that it lacks, and its context.
+func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	if len(b.records) == 0 {
 		b.records = append(b.records, '[')
 	} else {
 		b.records = append(b.records, ',')
 	}
-	a.note(d, r, context, b)
+	a.note(d, r, identity, context, b)
 	raw := d.raw(r)
-	if context == nil || !d.isObject(r) {
+	if identity == nil && context == nil || !d.isObject(r) {
 		b.records = append(b.records, raw...)
 		return
 	}
 	body := bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")
 	b.records = append(b.records, body...)
-	if body[len(body)-1] != '{' {
-		b.records = append(b.records, ',')
+	for _, member := range [][]byte{identity, context} {
+		if member == nil {
+			continue
+		}
+		if b.records[len(b.records)-1] != '{' {
+			b.records = append(b.records, ',')
+		}
+		b.records = append(b.records, member...)
 	}
-	b.records = append(append(b.records, context...), '}')
+	b.records = append(b.records, '}')
 }
 
 // note counts one record and remembers which it was.
-func (a *assembler) note(d *doc, r value, context []byte, b *batch) {
+func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	b.n++
 	if b.last = r; !b.first.ok() {
 		b.first = r
 	}
 	h, ok := a.key(d, r)
-	if !ok {
+	switch {
+	case ok:
+	case identity != nil:
+		h = maphash.Bytes(a.seed, identity)
+	default:
 		h = a.content(d, r)
 	}
 	if context != nil {

@@ -107,6 +107,8 @@ func TestNegotiateKey(t *testing.T) {
 		"a code among few":        {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
 		"a code among many":       {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
 		"values, but no identity": {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
+		"a dictionary by id":      {`{"data":{"17":{"n":1},"18":{"n":1},"20":{"n":2}}}`, []string{"id"}},
+		"a list by position":      {`{"data":{"0":{"n":1},"1":{"n":1},"3":{"n":2}}}`, nil},
 		"the key of the map":      {`{"data":{"a":{"n":1,"m":1},"b":{"n":1,"m":2},"c":{"n":1,"m":3}}}`, []string{"_context__key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +118,28 @@ func TestNegotiateKey(t *testing.T) {
 			require.NotNil(t, r.end)
 			_, told := c.Fact(FactKey)
 			require.True(t, told)
+		})
+	}
+}
+
+// The records of a dictionary by id get their ids from their names, where they do
+// not have them.
+func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {
+	for name, tt := range map[string]struct{ body, want string }{
+		"ids as names":     {`{"data":{"17":{"n":1},"18":{ },"020":{"n":2}}}`, `{"n":1,"id":17} {"id":18} {"n":2,"id":"020"}`},
+		"ids of their own": {`{"data":{"1":{"id":17,"n":1},"2":{"ID":18,"n":1}}}`, `{"id":17,"n":1} {"ID":18,"n":1}`},
+		"positions":        {`{"data":{"0":{"n":1},"2":{"n":2}}}`, `{"n":1} {"n":2}`},
+		"a list":           {`{"data":[{"n":1}]}`, `{"n":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			s.Key, s.Stated["key"] = []string{"id"}, "configured"
+			_, r := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tt.body) }, s), s)
+			var got []string
+			for _, record := range r.records {
+				got = append(got, string(record))
+			}
+			require.Equal(t, tt.want, strings.Join(got, " "))
 		})
 	}
 }

@@ -17,11 +17,15 @@ const (
 func rowsOf(d *doc, f found) []row {
 	var all []row
 	for _, p := range f.places {
-		for r := range d.records(p) {
+		named := d.dictionary(p)
+		for name, r := range d.records(p) {
 			if len(all) == maxRows {
 				return all
 			}
 			row := make(row)
+			if named {
+				row["id"] = string(nameValue(name))
+			}
 			for name, v := range d.members(r) {
 				if v.node < 0 && v.end-v.start <= maxValue {
 					row[unquote(name)] = string(d.raw(v))
@@ -40,27 +44,41 @@ func rowsOf(d *doc, f found) []row {
 // it was found under.
 const containerKey = contextKey + "__key"
 
-// records are the objects that stand at a place.
-func (d *doc) records(p place) iter.Seq[value] {
-	return func(yield func(value) bool) {
-		some := func(v value) bool { return !d.isObject(v) || yield(v) }
+// records are the objects that stand at a place, in a dictionary with their names.
+func (d *doc) records(p place) iter.Seq2[[]byte, value] {
+	return func(yield func([]byte, value) bool) {
+		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
 		switch p.form {
 		case formOne:
-			some(p.value)
+			some(nil, p.value)
 		case formValues:
-			for _, v := range d.members(p.value) {
-				if !some(v) {
+			for name, v := range d.members(p.value) {
+				if !some(name, v) {
 					return
 				}
 			}
 		case formList:
 			for v := range d.elements(p.value) {
-				if !some(v) {
+				if !some(nil, v) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// dictionary reports whether the records at a place have their ids as names, and
+// not in themselves. Names from 0 on are positions of a list.
+func (d *doc) dictionary(p place) bool {
+	if p.form != formValues || d.get(p.value, "0").ok() {
+		return false
+	}
+	for _, r := range d.members(p.value) {
+		if d.column(r, "id").ok() {
+			return false
+		}
+	}
+	return true
 }
 
 // fields are the names of all values that the rows have, in the order of the
