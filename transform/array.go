@@ -1,6 +1,8 @@
 package transform
 
 import (
+	"encoding/binary"
+
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -22,7 +24,7 @@ func (m *Mapper) array(f *field, i, row int) (end int) {
 	case b[k] == ']' && c.kind != kindJSON:
 		m.emptyList(c, row)
 		return k + 1
-	case b[k] == '{' && f.owner.depth < maxDepth && c.source != "":
+	case (b[k] == '{' || b[k] == 'n' && objectAfterNulls(b, k)) && f.owner.depth < maxDepth && c.source != "":
 		end = m.children(f, k, row)
 	case c.kind == kindList:
 		end = m.list(f, k, row)
@@ -111,8 +113,21 @@ func (m *Mapper) element(e *column, i, n int) (end int) {
 	return end
 }
 
+// objectAfterNulls reports whether the elements from i on are nulls and then an
+// object.
+func objectAfterNulls(b []byte, i int) bool {
+	for binary.LittleEndian.Uint32(b[i:]) == wordNull {
+		if i = space(b, i+4); b[i] != ',' {
+			return false
+		}
+		i = space(b, i+1)
+	}
+	return b[i] == '{'
+}
+
 // children reads objects, from the first of them on, into rows of the table of
-// f. It declines an array that has anything else in it.
+// f. Nulls among them cost themselves alone. It declines an array that has
+// anything else in it.
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
@@ -120,13 +135,19 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 	}
 	t := f.rows
 	k, first := m.mark(), t.rows
-	for {
-		if b[i] != '{' || m.numericNames(i) {
+	for n := 0; ; n++ {
+		switch {
+		case b[i] == 'n':
+			if i = m.nothing(i); i > 0 {
+				m.rejectNull(f, row, n)
+			}
+		case b[i] != '{' || m.numericNames(i):
 			m.undo(k, t, first)
 			return decline
+		default:
+			i = m.members(t.object, i+1, t.add(row, n))
 		}
-		r := t.add(row)
-		if i = m.members(t.object, i+1, r); i < 0 {
+		if i < 0 {
 			return i
 		}
 		if b[i] <= ' ' {

@@ -14,7 +14,7 @@ type lineage struct {
 	table   *table
 	parent  *lineage // nil where the parent is the root table
 	rootRow []int32
-	index   []int64 // of each row in its parent's array
+	index   []int32 // of each row in its parent's array
 
 	hash arrow.Array
 	own  []arrow.Array // parent, index, root, ordinal
@@ -25,7 +25,7 @@ func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
 	if t.rows == 0 {
 		return below
 	}
-	l := &lineage{table: t, parent: parent, rootRow: t.parentRow, index: t.indexes()}
+	l := &lineage{table: t, parent: parent, rootRow: t.parentRow, index: t.position}
 	if parent != nil {
 		l.rootRow = make([]int32, t.rows)
 		for i, p := range t.parentRow {
@@ -37,17 +37,6 @@ func (m *Mapper) trace(below []*lineage, t *table, parent *lineage) []*lineage {
 		below = m.trace(below, child, l)
 	}
 	return below
-}
-
-// indexes is the position of every row in its parent's array.
-func (t *table) indexes() []int64 {
-	index := make([]int64, t.rows)
-	for i := 1; i < t.rows; i++ {
-		if t.parentRow[i] == t.parentRow[i-1] {
-			index[i] = index[i-1] + 1
-		}
-	}
-	return index
 }
 
 // finish makes the columns. keys has the key of each row of the root table.
@@ -67,7 +56,10 @@ func (l *lineage) indexColumn(m *Mapper) *column {
 	c := ownColumn(m.mem, schemas.Int64)
 	c.rowHint = len(l.index)
 	c.grow(len(l.index) - 1)
-	c.n = copy(c.ints, l.index)
+	for i, at := range l.index {
+		c.ints[i] = int64(at)
+	}
+	c.n = len(l.index)
 	return c
 }
 
@@ -91,7 +83,7 @@ func (l *lineage) path(dst []byte, row int, keys *column) []byte {
 		dst = l.parent.path(dst, int(l.table.parentRow[row]), keys)
 	}
 	dst = append(dst, '/')
-	return strconv.AppendInt(dst, l.index[row], 10)
+	return strconv.AppendInt(dst, int64(l.index[row]), 10)
 }
 
 // gather is an array of the values of src in rows.

@@ -129,7 +129,8 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 
 // Append adds the records of one page, a JSON array. The bytes are copied; they
 // may be reused. An error is a [*SyntaxError] and means that nothing of the
-// page was kept; a record that cannot be kept is a [Reject] and no error.
+// page was kept; a record that cannot be kept is a [Reject] and no error. Raw
+// control characters in strings are taken for what they stand for.
 func (m *Mapper) Append(records []byte) error {
 	m.last.raw = nil
 	begin := len(m.raw)
@@ -147,6 +148,9 @@ func (m *Mapper) Append(records []byte) error {
 		m.own.truncate(rows)
 		m.fetched, m.refused = fetched, refused
 		m.raw = m.raw[:begin]
+		if escaped, ok := escapeControls(records); ok && m.Append(escaped) == nil {
+			return nil
+		}
 		return err
 	}
 	m.pages = append(m.pages, span{begin, end})

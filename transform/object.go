@@ -10,7 +10,7 @@ import (
 // Limits on what a record may be. // Invariant 6
 const (
 	maxDepth  = 3       // names in a column's path; what is nested deeper is JSON text
-	maxLevels = 200     // containers inside one another
+	maxLevels = 1000    // containers inside one another
 	maxRecord = 8 << 20 // bytes
 )
 

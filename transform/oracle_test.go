@@ -25,9 +25,19 @@ type node struct {
 	kind    jsontext.Kind
 	raw     string
 	text    string // of a string
+	bad     bool   // it is a string that is not text
 	names   []string
 	members map[string]*node
 	items   []*node
+
+	parts []oraclePart // of an object, as they came
+}
+
+// oraclePart is one member of an object.
+type oraclePart struct {
+	raw, name string
+	bad       bool // the name is not text
+	value     *node
 }
 
 // parseNode reads a value that may have duplicate names and bad encoding.
@@ -45,20 +55,26 @@ func parseNode(raw string) (*node, error) {
 	}
 	switch n.kind {
 	case '"':
-		n.text = t.String()
+		n.text, n.bad = t.String(), !v.IsValid()
 	case '{':
-		n.members = map[string]*node{}
 		for sub.PeekKind() == '"' {
-			name, _ := sub.ReadToken()
-			key := name.String()
+			name, err := sub.ReadValue()
+			if err != nil {
+				return nil, err
+			}
+			p := oraclePart{raw: string(name), bad: !name.IsValid()}
+			if !p.bad {
+				text, _ := jsontext.AppendUnquote(nil, name)
+				p.name = string(text)
+			}
 			v, err := sub.ReadValue()
 			if err != nil {
 				return nil, err
 			}
-			n.names = append(n.names, key)
-			if n.members[key], err = parseNode(string(v)); err != nil {
+			if p.value, err = parseNode(string(v)); err != nil {
 				return nil, err
 			}
+			n.parts = append(n.parts, p)
 		}
 	case '[':
 		for sub.PeekKind() != ']' {
@@ -76,10 +92,62 @@ func parseNode(raw string) (*node, error) {
 	return n, nil
 }
 
+// null is what stands in place of a value that no column can hold.
+func null() *node { return &node{kind: 'n', raw: "null"} }
+
+// repair takes out of the tree what no column can hold, and reports whether there
+// was anything. Containers around it are spelled without white space.
+func (n *node) repair(level int) (fixed *node, changed bool) {
+	if level-1+n.depth() > maxLevels && (n.kind != '{' || level > maxDepth) || n.bad {
+		return null(), true
+	}
+	var b strings.Builder
+	switch n.kind {
+	case '{':
+		n.members = map[string]*node{}
+		for i, p := range n.parts {
+			first, same := i, true
+			for j, o := range n.parts {
+				if !p.bad && !o.bad && o.name == p.name {
+					first, same = min(first, j), same && o.value.raw == p.value.raw
+				}
+			}
+			if p.bad || first != i {
+				changed = true
+				continue
+			}
+			value, other := p.value.repair(level + 1)
+			if changed = changed || other; !same {
+				value, changed = null(), true
+			}
+			n.names = append(n.names, p.name)
+			n.members[p.name] = value
+			if b.Len() > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(p.raw + ":" + value.raw)
+		}
+		if changed {
+			n.raw = "{" + b.String() + "}"
+		}
+	case '[':
+		var raws []string
+		for i, item := range n.items {
+			value, other := item.repair(level + 1)
+			n.items[i], changed = value, changed || other
+			raws = append(raws, value.raw)
+		}
+		if changed {
+			n.raw = "[" + strings.Join(raws, ",") + "]"
+		}
+	}
+	return n, changed
+}
+
 func (n *node) depth() int {
 	deepest := 0
-	for _, v := range n.members {
-		deepest = max(deepest, v.depth())
+	for _, p := range n.parts {
+		deepest = max(deepest, p.value.depth())
 	}
 	for _, v := range n.items {
 		deepest = max(deepest, v.depth())
@@ -120,6 +188,11 @@ func (o *oracle) table(path string) *oracleTable {
 // page maps a page, or says that it is no JSON array.
 func (o *oracle) page(raw []byte) error {
 	loose := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	if !jsontext.Value(raw).IsValid(loose...) {
+		raw = []byte(controlInString.ReplaceAllStringFunc(string(raw), func(s string) string {
+			return control.ReplaceAllStringFunc(s, func(c string) string { return fmt.Sprintf(`\u%04x`, c[0]) })
+		}))
+	}
 	if !jsontext.Value(raw).IsValid(loose...) || jsontext.Value(raw).Kind() != '[' {
 		return fmt.Errorf("not valid")
 	}
@@ -128,6 +201,7 @@ func (o *oracle) page(raw []byte) error {
 		return err
 	}
 	for _, record := range page.items {
+		record, _ = record.repair(1)
 		if why := o.fault(record); why != "" {
 			o.refused[o.ordinal] = why
 		} else {
@@ -138,17 +212,18 @@ func (o *oracle) page(raw []byte) error {
 	return nil
 }
 
+// A string with raw control characters in it, and these.
+var (
+	controlInString = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"`)
+	control         = regexp.MustCompile(`[\x00-\x1f]`)
+)
+
 func (o *oracle) fault(record *node) string {
-	strict := jsontext.Value(record.raw).IsValid()
 	switch {
 	case record.kind == 'n':
 		return "null"
 	case len(record.raw) > maxRecord:
 		return "size"
-	case record.depth() > maxLevels:
-		return "depth"
-	case !strict:
-		return "strict"
 	}
 	for _, key := range o.stream.Key {
 		v := record.members[key]
@@ -237,7 +312,9 @@ func (o *oracle) value(t *oracleTable, path, pointer string, v *node, depth int)
 		delete(t.rows[row], pointer)
 		child := o.table(path + pointer)
 		for i, item := range v.items {
-			o.row(child, path+pointer, item, row, i)
+			if item.kind != 'n' {
+				o.row(child, path+pointer, item, row, i)
+			}
 		}
 	default:
 		store(scalarType(v, declared))
@@ -263,17 +340,16 @@ func listType(v *node) arrow.DataType {
 		switch {
 		case item.kind == '{' && !item.isMap():
 			objects++
+		case item.kind == 'n':
 		case item.kind == '{' || item.kind == '[':
 			return schemas.JSON
 		default:
 			others++
-			if item.kind != 'n' {
-				elem = schemas.Join(elem, scalarType(item, nil))
-			}
+			elem = schemas.Join(elem, scalarType(item, nil))
 		}
 	}
 	switch {
-	case others == 0:
+	case others == 0 && objects > 0:
 		return nil
 	case objects > 0:
 		return schemas.JSON

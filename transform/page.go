@@ -79,17 +79,32 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 		end = refuseClash
 	}
 	if end > 0 {
-		m.own.append(row, m.fetched, &m.sum)
-		m.root.rows++
-		m.keyRejects(k, row)
+		m.keep(k, row)
 		return end, true
 	}
 	m.undo(k, m.root, row)
 	code := end
-	if end, _, ok = m.walk.value(m.raw, begin); ok {
-		m.rejectRecord(begin, end, code)
+	if end, _, ok = m.walk.value(m.raw, begin); !ok {
+		return end, false
 	}
-	return end, ok
+	if repairable(code) && m.repair(begin, end, row) {
+		if !m.clashing(begin, end, row) {
+			m.keep(k, row)
+			return end, true
+		}
+		m.undo(k, m.root, row)
+		code = refuseClash
+	}
+	m.rejectRecord(begin, end, code)
+	return end, true
+}
+
+// keep makes row, which is filled, a row of the root table. Rejects since k are
+// about its values.
+func (m *Mapper) keep(k mark, row int) {
+	m.own.append(row, m.fetched, &m.sum)
+	m.root.rows++
+	m.keyRejects(k, row)
 }
 
 // weigh refuses a record that is too long; 0 if it is not.

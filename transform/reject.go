@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -86,16 +85,25 @@ func (m *Mapper) shown(page []byte, begin, end int) (raw, note string) {
 
 // rejectValue notes that the value of f in row could not be stored as it came.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
-	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, f.column.typ, raw, reason)
+	m.rejectAt(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
 }
 
 // rejectElement does so for the element of a list that is in m.tok.
 func (m *Mapper) rejectElement(f *field, row, index int) {
-	pointer := f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
-	m.rejectAt(f, pointer, f.column.elem.typ, m.tok.raw, minusZero)
+	m.rejectAt(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), m.tok.raw, minusZero)
 }
 
-func (m *Mapper) rejectAt(f *field, pointer string, wanted arrow.DataType, raw []byte, reason string) {
+// rejectNull does so for a null among the objects of a list.
+func (m *Mapper) rejectNull(f *field, row, index int) {
+	m.rejectAt(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
+}
+
+// element is the pointer from the record to an element of the value of f in row.
+func (f *field) element(row, index int) string {
+	return f.owner.table.pointer(row) + f.column.source + "/" + strconv.Itoa(index)
+}
+
+func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason string) {
 	if f.ruling != nil && f.ruling.Drop {
 		return // it would not be stored anyway
 	}
@@ -108,7 +116,7 @@ func (m *Mapper) rejectAt(f *field, pointer string, wanted arrow.DataType, raw [
 		Stage:   StageTransform,
 		Ordinal: m.fetched,
 		Pointer: pointer,
-		Wanted:  schemas.TypeName(wanted),
+		Wanted:  wanted,
 		Raw:     shown,
 		Reason:  reason,
 	})
@@ -121,7 +129,7 @@ func (t *table) pointer(row int) string {
 	if t.parent == nil {
 		return ""
 	}
-	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(t.index(row))
+	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
 // keyIn is the key of a record that was not stored, as JSON, as far as it can

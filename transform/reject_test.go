@@ -17,13 +17,27 @@ func TestRejects(t *testing.T) {
 		want   Reject
 	}{
 		{"duplicate name", keyedStream, `[{"id":1,"a":1,"a":2}]`,
-			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"a":1,"a":2}`, Reason: reasons[refuseDuplicate], Record: true}},
+			Reject{Key: "1", Pointer: "/a", Wanted: "one value", Raw: `1, 2`, Reason: reasons[refuseDuplicate]}},
+		{"duplicate name below", keyedStream, `[{"id":1,"a":[{"b":1,"c":[1],"c":{}}]}]`,
+			Reject{Key: "1", Pointer: "/a/0/c", Wanted: "one value", Raw: `[1], {}`, Reason: reasons[refuseDuplicate]}},
 		{"duplicate key", keyedStream, `[{"id":1,"id":2}]`,
 			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"id":2}`, Reason: reasons[refuseDuplicate], Record: true}},
 		{"invalid UTF-8", keyedStream, "[{\"id\":\"k\",\"a\":\"x\xffy\xc3\"}]",
-			Reject{Key: `"k"`, Wanted: "record", Raw: `{"id":"k","a":"x\xFFy\xC3"}`, Reason: reasons[refuseEncoding] + notText, Record: true}},
+			Reject{Key: `"k"`, Pointer: "/a", Wanted: "text", Raw: `"x\xFFy\xC3"`, Reason: reasons[refuseEncoding]}},
+		{"invalid UTF-8 in a list", keyedStream, "[{\"id\":1,\"a\":[\"x\",\"\xff\"]}]",
+			Reject{Key: `1`, Pointer: "/a/1", Wanted: "text", Raw: `"\xFF"`, Reason: reasons[refuseEncoding]}},
+		{"invalid UTF-8 in a name", keyedStream, "[{\"id\":1,\"a\xff\":7}]",
+			Reject{Key: `1`, Pointer: `/a\xFF`, Wanted: "a name that is text", Raw: `7`, Reason: reasons[refuseEncoding]}},
+		{"invalid UTF-8 in the key", keyedStream, "[{\"id\":\"\xff\"}]",
+			Reject{Key: `"\xFF"`, Wanted: "record", Raw: `{"id":"\xFF"}`, Reason: reasons[refuseEncoding] + notText, Record: true}},
+		{"half a surrogate", keyedStream, `[{"id":1,"a":"x\ud83d"}]`,
+			Reject{Key: `1`, Pointer: "/a", Wanted: "text", Raw: `"x\ud83d"`, Reason: reasons[refuseEncoding]}},
+		{"nested too deep", keyedStream, `[{"id":1,"o":{"a":` + deep(maxLevels) + `}}]`,
+			Reject{Key: `1`, Pointer: "/o/a", Wanted: "JSON", Raw: deep(maxLevels), Reason: reasons[refuseDepth]}},
+		{"null in a list of objects", keyedStream, `[{"id":1,"a":[null,{"b":1}]}]`,
+			Reject{Key: `1`, Pointer: "/a/0", Wanted: "object", Raw: "null", Reason: "null in a list of objects"}},
 		{"lone surrogate in JSON text", keyedStream, `[{"id":1,"a":{"1":"\ud800"}}]`,
-			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"a":{"1":"\ud800"}}`, Reason: reasons[refuseEncoding], Record: true}},
+			Reject{Key: "1", Pointer: "/a/1", Wanted: "text", Raw: `"\ud800"`, Reason: reasons[refuseEncoding]}},
 		{"missing key", keyedStream, `[{"a":1}]`,
 			Reject{Wanted: "record", Raw: `{"a":1}`, Reason: reasons[refuseKey], Record: true}},
 		{"null key", keyedStream, `[{"id":null}]`,
@@ -56,7 +70,7 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {
 		t.Run(name, func(t *testing.T) {
 			s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: schemas.KeyColumns([]string{name})}}
-			out := mustMap(t, s, `[{"`+name+`":1},{"`+name+`":null,"a":1},{"`+name+`":2,"a":1,"a":2},{"`+name+`":3}]`)
+			out := mustMap(t, s, `[{"`+name+`":1},{"`+name+`":null,"a":1},{"`+name+`":2,"a":1,"`+name+`":5},{"`+name+`":3}]`)
 			require.Equal(t, s.Key, out.batches[0].Table.Key)
 			a, _ := out.table("").column("/" + name)
 			require.Equal(t, "1 3", lines(a))
@@ -64,7 +78,7 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 			require.Equal(t, reasons[refuseKey], out.rejects[0].Reason)
 			require.Equal(t, "2", out.rejects[1].Key)
 
-			before := mustMap(t, s, `[{"`+name+`":7,"a":1,"a":2}]`) // no record had the column yet
+			before := mustMap(t, s, `[{"`+name+`":7,"`+name+`":8}]`) // no record had the column yet
 			require.Equal(t, "7", before.rejects[0].Key)
 		})
 	}
@@ -89,11 +103,74 @@ func TestHugeRecordIsRejectedAlone(t *testing.T) {
 	require.Len(t, out.rejects[0].Raw, maxRawRecord)
 }
 
-func TestDeepRecordIsRejectedAlone(t *testing.T) {
-	deep := `{"id":2,"x":` + strings.Repeat(`[`, 100_000) + strings.Repeat(`]`, 100_000) + `}`
+func deep(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+
+// A value that no column can hold costs that value: its record is stored, and so
+// is the rest of a list, an object or JSON text that it stands in.
+func TestValueIsRejectedAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name, value, want string // of column a, beside a sound record
+		typ               string
+		rejects           int
+	}{
+		{"text", "\"a\xff\"", `null "sound"`, "text", 1},
+		{"half a surrogate", `"\ud83d and more"`, `null "sound"`, "text", 1},
+		{"raw tab and newline", "\"a\tb\nc\x01\"", `"a\tb\nc\x01" "sound"`, "text", 0},
+		{"raw NUL", "\"a\x00b\"", `"a\x00b" "sound"`, "text", 0},
+		{"many levels", deep(800), `"` + deep(800) + `" "\"sound\""`, "json", 0},
+		{"too many levels", deep(2000), `null "sound"`, "text", 1},
+		{"a list", "[\"x\",\"\xff\",\"y\"]", `"[\"x\",null,\"y\"]" "\"sound\""`, "json", 1},
+		{"JSON text", "{\"1\": {\"b\": 1,\"b\": 2,\"c\":\"\xff\"}, \"2\": 3}", `"{\"1\":{\"b\":null,\"c\":null},\"2\":3}" "\"sound\""`, "json", 2},
+		{"the same twice", `7,"a":7`, `"7" "sound"`, "text", 0},
+		{"a control", `"7"`, `"7" "sound"`, "text", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := mustMap(t, keyedStream, `[{"id":1,"a":`+tt.value+`,"z":"behind"},{"id":2,"a":"sound"}]`)
+			a, typ := out.table("").column("/a")
+			require.Equal(t, tt.want, lines(a))
+			require.Equal(t, tt.typ, schemas.TypeName(typ))
+			z, _ := out.table("").column("/z")
+			require.Equal(t, `"behind" null`, lines(z))
+			require.Len(t, out.rejects, tt.rejects)
+			for _, r := range out.rejects {
+				require.False(t, r.Record)
+				require.Equal(t, "1", r.ID)
+			}
+		})
+	}
+}
+
+// A null in a list of objects has no row, and the others keep their places: the
+// first element may be one.
+func TestNullsInAListOfObjects(t *testing.T) {
+	out := mustMap(t, keyedStream, `[{"id":1,"items":[null,{"n":1},null,{"n":2}]},{"id":2,"items":[{"n":3}]},{"id":3,"items":[null]}]`)
+	items := out.table("/items")
+	require.NotNil(t, items)
+	n, _ := items.column("/n")
+	require.Equal(t, "1 2 3", lines(n))
+	require.Equal(t, "1 3 0", lines(items.own(schemas.ColIndex)))
+	require.Equal(t, []string{"/items/0", "/items/2"}, []string{out.rejects[0].Pointer, out.rejects[1].Pointer})
+}
+
+// What is masked is masked in the rejects of values, too.
+func TestRejectedValuesAreMasked(t *testing.T) {
+	s := keyedStream
+	s.Rules = schemas.Rules{Masks: masks("secret", "redact")}
+	for _, value := range []string{"\"RAW\xff\"", `"RAW","secret":"RAW2"`, `{"1":{"x":"RAW","x":"RAW2"}}`, `[{"in":"RAW\ud800"}]`, `["RAW\ud800"]`} {
+		out := mustMap(t, s, `[{"id":1,"o":{"secret":`+value+`},"name":"\ud800"}]`)
+		require.NotEmpty(t, out.rejects)
+		for _, r := range out.rejects {
+			require.NotContains(t, r.Raw, "RAW", value)
+		}
+	}
+}
+
+func TestDeepValueIsRejectedAlone(t *testing.T) {
+	deep := `{"id":2,"x":` + deep(100_000) + `}`
 	out := mustMap(t, keyedStream, `[{"id":1},`+deep+`,{"id":3,"x":[`+strings.Repeat("1,", 1_000_000)+`1]}]`)
 	a, _ := out.table("").column("/id")
-	require.Equal(t, "1 3", lines(a))
+	require.Equal(t, "1 2 3", lines(a))
 	require.Len(t, out.rejects, 1)
 	require.Equal(t, reasons[refuseDepth], out.rejects[0].Reason)
+	require.Equal(t, "/x", out.rejects[0].Pointer)
 }

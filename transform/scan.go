@@ -157,6 +157,9 @@ func unescape(dst, b []byte, i int) []byte {
 			continue
 		}
 		r, n := escape(b, i)
+		if n <= 0 {
+			r, n = utf8.RuneError, 2 // of a string that [text] has not found well formed
+		}
 		dst = utf8.AppendRune(dst, r)
 		i += n
 	}

@@ -23,6 +23,7 @@ type table struct {
 
 	rows      int
 	parentRow []int32 // of a child: whose row each row hangs from
+	position  []int32 // likewise: its position in the parent's array
 	used      bool    // it had rows once, or the destination has it
 
 	columns []*column
@@ -175,12 +176,13 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	return c
 }
 
-// add begins a row that hangs from parentRow.
-func (t *table) add(parentRow int) (row int) {
+// add begins a row that hangs from parentRow, of the element at index of its array.
+func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++
 	t.used = true
 	t.parentRow = append(t.parentRow, int32(parentRow))
+	t.position = append(t.position, int32(index))
 	return row
 }
 
@@ -188,7 +190,7 @@ func (t *table) add(parentRow int) (row int) {
 func (t *table) truncate(row int) {
 	t.rows = row
 	if t.parent != nil {
-		t.parentRow = t.parentRow[:row]
+		t.parentRow, t.position = t.parentRow[:row], t.position[:row]
 	}
 	for _, c := range t.columns {
 		c.truncate(row)
@@ -205,22 +207,13 @@ func (t *table) truncate(row int) {
 // clear forgets all rows and makes each column store what its type says.
 func (t *table) clear() {
 	t.rows = 0
-	t.parentRow = t.parentRow[:0]
+	t.parentRow, t.position = t.parentRow[:0], t.position[:0]
 	for _, c := range t.columns {
 		c.settle()
 	}
 	for _, child := range t.children {
 		child.clear()
 	}
-}
-
-// index is the position of row in its parent's array.
-func (t *table) index(row int) int {
-	i := row
-	for i > 0 && t.parentRow[i-1] == t.parentRow[row] {
-		i--
-	}
-	return row - i
 }
 
 // each calls f for t and the tables below it, parents first.

@@ -1,0 +1,270 @@
+package transform
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A record with values that no column can hold is written anew without them: each
+// of them is null, and stands in the rejects. The fast path never comes here.
+// Invariant 11
+
+// fault is a value that no column can hold.
+type fault struct {
+	pointer string
+	wanted  string
+	raw     string
+	reason  string
+}
+
+// repairable reports whether a record that was refused so can be stored without
+// some of its values.
+func repairable(code int) bool {
+	return code == refuseEncoding || code == refuseDuplicate || code == refuseDepth
+}
+
+// repair stores the record raw[begin:end], an object, in row without the values
+// that no column can hold. It reports false where nothing of it can be stored.
+func (m *Mapper) repair(begin, end, row int) bool {
+	if m.raw[begin] != '{' {
+		return false
+	}
+	k := m.mark()
+	x := repairer{b: m.raw, rulings: m.rulings}
+	record, _ := x.value(nil, begin, site{below: m.rulings.below, level: 1})
+	page := m.raw
+	m.raw = append(record, zeros[:]...)
+	filled := m.fill(0, row)
+	m.raw = page
+	if filled < 0 || !m.hasKey(row) {
+		m.undo(k, m.root, row)
+		return false
+	}
+	for _, f := range x.faults {
+		m.rejects = append(m.rejects, Reject{
+			Stream: m.stream.Name, Stage: StageTransform, Ordinal: m.fetched,
+			Pointer: f.pointer, Wanted: f.wanted, Raw: f.raw, Reason: f.reason,
+		})
+	}
+	return true
+}
+
+// repairer writes a record anew. It keeps the bytes of every value in which
+// nothing is wrong.
+type repairer struct {
+	b       []byte
+	rulings *rulings
+	walk    walker
+	faults  []fault
+	changed int // values that were changed or left out
+}
+
+// site is where a value stands.
+type site struct {
+	pointer string // from the record
+	below   *place // what the stream's rules say of it; of an array, of its elements
+	level   int    // of containers, of the value if it is one
+	hidden  bool   // it is within something that must not be seen
+	dropped bool   // or that is not loaded
+}
+
+// member is the site of a member of the object at s.
+func (x *repairer) member(s site, name []byte) site {
+	in := site{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
+	if x.rulings.any() {
+		in.below = x.rulings.member(s.below, name)
+		in.hidden = in.hidden || in.below.ruling.hides()
+		in.dropped = in.dropped || in.below.ruling != nil && in.below.ruling.Drop
+	}
+	return in
+}
+
+// element is the site of an element of the array at s.
+func (s site) element(i int) site {
+	s.pointer += "/" + strconv.Itoa(i)
+	s.level++
+	return s
+}
+
+// value appends the value at i, which stands at s.
+func (x *repairer) value(dst []byte, i int, s site) (out []byte, end int) {
+	b := x.b
+	end, depth, _ := x.walk.value(b, i)
+	switch {
+	case s.level-1+depth > maxLevels && (b[i] != '{' || s.level > maxDepth):
+		return x.without(dst, i, end, s, "JSON", reasons[refuseDepth]), end
+	case b[i] == '{':
+		return x.object(dst, i, end, s), end
+	case b[i] == '[':
+		return x.array(dst, i, end, s), end
+	case b[i] == '"':
+		if code, _ := text(b, i+1); code < 0 {
+			return x.without(dst, i, end, s, "text", reasons[code]), end
+		}
+	}
+	return append(dst, b[i:end]...), end
+}
+
+// without appends null in place of the value b[i:end].
+func (x *repairer) without(dst []byte, i, end int, s site, wanted, reason string) []byte {
+	x.refuse(s, wanted, reason, x.b[i:end])
+	return append(dst, "null"...)
+}
+
+// refuse notes the values that are left out at s.
+func (x *repairer) refuse(s site, wanted, reason string, values ...[]byte) {
+	x.changed++
+	if s.dropped {
+		return // they would not be stored anyway
+	}
+	raw := masked
+	if !s.hidden {
+		var shown []string
+		for _, v := range values {
+			shown = append(shown, printable(x.shown(v, s), maxRaw))
+		}
+		raw = strings.Join(shown, ", ")
+	}
+	x.faults = append(x.faults, fault{s.pointer, wanted, raw, reason})
+}
+
+// shown is the value v at s as a reject may show it.
+func (x *repairer) shown(v []byte, s site) []byte {
+	if !x.rulings.any() {
+		return v
+	}
+	r := redactor{rulings: x.rulings, reject: true}
+	if out, _ := r.value(nil, append(slices.Clone(v), zeros[:]...), 0, s.below, 0); r.touched {
+		return out
+	}
+	return v
+}
+
+// array appends the array b[i:end].
+func (x *repairer) array(dst []byte, i, end int, s site) []byte {
+	from, changed := len(dst), x.changed
+	dst = append(dst, '[')
+	for n, at := 0, space(x.b, i+1); x.b[at] != ']'; n++ {
+		if x.b[at] == ',' {
+			dst = append(dst, ',')
+			at = space(x.b, at+1)
+		}
+		dst, at = x.value(dst, at, s.element(n))
+		at = space(x.b, at)
+	}
+	if x.changed == changed {
+		return append(dst[:from], x.b[i:end]...)
+	}
+	return append(dst, ']')
+}
+
+// part is one member of an object.
+type part struct {
+	name       []byte // as it stands, with its quotes
+	text       string // what that stands for
+	begin, end int    // of the value
+	broken     bool   // the name is no text
+	first      int    // the part that has this name first
+	others     int    // of that part: how many have the same name and another value
+}
+
+// object appends the object b[i:end].
+func (x *repairer) object(dst []byte, i, end int, s site) []byte {
+	from, changed := len(dst), x.changed
+	parts := x.parts(i)
+	dst = append(dst, '{')
+	for n, p := range parts {
+		in := x.member(s, []byte(p.text))
+		switch {
+		case p.broken:
+			in.pointer = s.pointer + "/" + escapePointer(printable(p.name[1:len(p.name)-1], maxRaw))
+			x.refuse(in, "a name that is text", reasons[refuseEncoding], x.b[p.begin:p.end])
+			continue
+		case p.first != n:
+			x.changed++
+			continue
+		}
+		if len(dst) > from+1 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(dst, p.name...), ':')
+		if p.others == 0 {
+			dst, _ = x.value(dst, p.begin, in)
+			continue
+		}
+		var values [][]byte
+		for _, other := range parts {
+			if !other.broken && other.first == n {
+				values = append(values, x.b[other.begin:other.end])
+			}
+		}
+		x.refuse(in, "one value", reasons[refuseDuplicate], values...)
+		dst = append(dst, "null"...)
+	}
+	if x.changed == changed {
+		return append(dst[:from], x.b[i:end]...)
+	}
+	return append(dst, '}')
+}
+
+// parts are the members of the object at i.
+func (x *repairer) parts(i int) []part {
+	var all []part
+	first := map[uint64]int{} // by the hash of the name
+	for at := space(x.b, i+1); x.b[at] != '}'; {
+		if x.b[at] == ',' {
+			at = space(x.b, at+1)
+		}
+		end, _ := looseText(x.b, at+1)
+		p := part{name: x.b[at:end], first: len(all)}
+		code, plain := text(x.b, at+1)
+		if p.broken = code < 0; !p.broken {
+			p.text = string(p.name[1 : len(p.name)-1])
+			if !plain {
+				p.text = string(unescape(nil, x.b, at+1))
+			}
+		}
+		p.begin = space(x.b, space(x.b, end)+1)
+		p.end, _, _ = x.walk.value(x.b, p.begin)
+		if n, twice := first[xxh3.HashString(p.text)]; !p.broken && twice {
+			p.first = n
+			if !bytes.Equal(x.b[p.begin:p.end], x.b[all[n].begin:all[n].end]) {
+				all[n].others++
+			}
+		} else if !p.broken {
+			first[xxh3.HashString(p.text)] = len(all)
+		}
+		all = append(all, p)
+		at = space(x.b, p.end)
+	}
+	return all
+}
+
+// escapeControls makes of a page with raw control characters in its strings, which
+// the grammar forbids, one in which they are escaped. It reports false where
+// there are none.
+func escapeControls(page []byte) (out []byte, ok bool) {
+	inside := false
+	for i := 0; i < len(page); i++ {
+		c := page[i]
+		switch {
+		case inside && c == '\\' && i+1 < len(page) && page[i+1] >= ' ':
+			out = append(out, c, page[i+1])
+			i++
+			continue
+		case c == '"':
+			inside = !inside
+		case inside && c < ' ':
+			ok = true
+			out = append(out, `\u00`...)
+			out = append(out, "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
+			continue
+		}
+		out = append(out, c)
+	}
+	return out, ok
+}
