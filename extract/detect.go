@@ -31,6 +31,9 @@ func (f *finder) detect(v value, path string, depth int) bool {
 		return f.at(path) == present
 	}
 	if f.record(v) && !f.single && !f.paged(v) {
+		if f.owned && depth == 0 && f.detectIdentified(v) {
+			return true
+		}
 		return f.detectOne(v, path) // what lists it has are its own
 	}
 	words := schemas.Paging()
@@ -38,6 +41,50 @@ func (f *finder) detect(v value, path string, depth int) bool {
 		return true
 	}
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || f.detectOne(v, path)
+}
+
+// detectIdentified takes the one list in an envelope that has an id of its own and
+// says that it is a list: {"kind": "customerList", "id": 17, "customers": […]}.
+func (f *finder) detectIdentified(v value) bool {
+	if !f.saysList(v) {
+		return false
+	}
+	lists := candidatePlaces(f.d)
+	for raw, m := range f.d.members(v) {
+		if name := unquote(raw); len(lists) == 0 && f.d.isList(m) && f.d.void(m) && !baited(name) {
+			return f.at("/"+escape(name)) != absent
+		}
+	}
+	return len(lists) == 1 && f.at(lists[0]) == present
+}
+
+// saysList reports whether an object calls itself a list.
+func (f *finder) saysList(v value) bool {
+	for _, name := range []string{"kind", "object", "type", "resourceType", "@type", "class"} {
+		t := strings.ToLower(f.d.text(f.d.get(v, name)))
+		for _, word := range []string{"list", "collection", "bundle", "result", "searchset", "page"} {
+			if strings.Contains(t, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ambiguous is the place of a list in what was taken for one object with an id, where
+// nobody can tell which of them the records are; "" where there is none.
+func (f *finder) ambiguous() string {
+	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
+		return ""
+	}
+	words := schemas.Paging()
+	for raw, m := range f.d.members(f.d.root()) {
+		name := unquote(raw)
+		if f.d.isList(m) && !f.d.void(m) && f.d.recordList(m) && (slices.Contains(words.Lists(), schemas.FoldName(name)) || slices.Contains(f.names, name)) {
+			return "/" + escape(name)
+		}
+	}
+	return ""
 }
 
 // detectDeep takes the one list of objects that there is anywhere below v.

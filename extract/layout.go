@@ -44,6 +44,7 @@ type found struct {
 type finder struct {
 	d      *doc
 	single bool     // the endpoint may answer with one object
+	owned  bool     // the stream is the user's own: nobody knows its class
 	names  []string // what the records may be called
 	out    found
 }
@@ -53,7 +54,7 @@ type finder struct {
 // there; one that is merely not contradicted, because there is nothing in the
 // body it could have been in, wins only if no other is there.
 func find(d *doc, s schemas.Stream) (found, error) {
-	f := finder{d: d, single: singleClass(s.Class), names: resourceNames(s.Name)}
+	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	var vacuous *found
 	for _, pointer := range s.Records {
 		switch f.at(pointer) {
@@ -74,6 +75,9 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	}
 	f.out = found{}
 	if f.detect(d.root(), "", 0) {
+		if place := f.ambiguous(); place != "" {
+			return found{}, fmt.Errorf("the answer is one object with an id, or the list in it at %s; say which: records: \"\" or records: %s", place, place)
+		}
 		return f.out, d.err
 	}
 	if d.err != nil {

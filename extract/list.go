@@ -63,12 +63,19 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 	return &listing{
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
-		pager:      pager{stated: s.Stated["pagination"] == "configured" && s.Pagination.Type != "", hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
+		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
 		drift: drift{total: -1},
 	}
+}
+
+// stated reports whether the user says how a list goes on: nothing else is tried
+// then.
+func stated(s schemas.Stream) bool {
+	p := s.Pagination
+	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
 }
 
 // step is one page of a listing.

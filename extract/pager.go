@@ -303,7 +303,8 @@ func (p *pager) named(usual string, types ...string) string {
 // check refuses a position that the list cannot go to: one that does not move
 // on.
 func (at position) check(next position) error {
-	if next == at || next.kind == at.kind && next.kind != pagerCursor && next.number() <= at.number() {
+	counted := next.kind == pagerPage || next.kind == pagerOffset
+	if next == at || next.kind == at.kind && counted && next.number() <= at.number() {
 		return fmt.Errorf("the list goes from %s to %s", at, next)
 	}
 	return nil

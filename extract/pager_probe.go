@@ -19,6 +19,8 @@ type pagerProbe struct {
 
 	broken position // the second page by a parameter that the server stumbles over; the zero value for none
 
+	controlled bool // the server was asked with a parameter that it cannot know
+
 	reacted bool // something about the list goes by one of the parameters
 	refuses bool // the server refused several parameters at once
 

@@ -100,7 +100,29 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 	if like == sameRecords || like == mostlySame {
 		p.say(extra.names(), "ignored")
 	}
+	if like == noRecords && !p.controlled {
+		if err := p.control(ctx); err != nil || p.refuses {
+			return like, p.refuses, err
+		}
+	}
 	return like, false, nil
+}
+
+// noParameter is a parameter that no server knows.
+const noParameter = "no_such_parameter"
+
+// control asks with a parameter that no server knows. One that has no records then
+// takes what it does not know for a filter: to be asked by several at once says
+// nothing.
+func (p *pagerProbe) control(ctx context.Context) error {
+	p.controlled = true
+	st, like, err := p.ask(ctx, position{extra: noParameter + "=1", placed: true})
+	if err != nil || st == nil {
+		return err
+	}
+	p.l.c.release(st.a)
+	p.refuses = like == noRecords
+	return nil
 }
 
 // mixes reports whether a name cannot stand beside those in q: page beside

@@ -14,6 +14,12 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 		n.told(FactPager, "", "the list is empty: nothing shows how it goes on")
 		return nil
 	}
+	if n.l.pager.stated {
+		n.out.Pagination = n.s.Pagination
+		f := n.open(FactPager)
+		f.From, f.Value = n.stated("pagination"), describe(n.s.Pagination)
+		return nil // what a person states is not probed
+	}
 	if st.rule != "" && !st.open && len(st.signals.doubts(int64(st.batch.n))) == 0 {
 		return n.claim(ctx, st)
 	}

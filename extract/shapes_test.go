@@ -161,14 +161,19 @@ func TestTraps(t *testing.T) {
 
 // A list of one that collapses, and a single object.
 func TestOneRecord(t *testing.T) {
-	for _, body := range []string{`{"success":true,"data":{"id":1,"name":"a","items":[{"id":9}]}}`, `{"id":1,"items":[{"id":9}]}`, `[{"id":1}]`} {
+	for _, body := range []string{`{"success":true,"data":{"id":1,"name":"a","items":[{"id":9}]}}`, `{"id":1,"lines":[{"id":9}]}`, `[{"id":1}]`} {
 		s := own("x.things")
 		_, r := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }, s), s)
 		require.Equal(t, "1", r.ids(), body)
 	}
-	s := own("x.profile")
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"items":[{"id":9}]}`) }, s)
+	_, err := f.Negotiate(t.Context(), s, Convention{})
+	require.ErrorContains(t, err, "one object with an id, or the list in it at /items", "nobody can tell which")
+
+	s = own("x.profile")
 	s.Class = schemas.ClassSingleton
-	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":{"name":"a"}}`) }, s)
+	f = serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":{"name":"a"}}`) }, s)
 	c, r := learn(t, f, s)
 	require.Len(t, r.records, 1)
 	require.Equal(t, 1, c.Requests)

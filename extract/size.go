@@ -13,6 +13,7 @@ import (
 // that a larger one may have.
 const (
 	usualPage = 100
+	smallPage = 50 // where that is too much
 	heaviest  = 8 << 20
 )
 
@@ -108,6 +109,11 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
 		probe, err := n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
+		if minded(err) && size == usualPage && st.batch.n < smallPage {
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
+			size = smallPage
+			probe, err = n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
+		}
 		if minded(err) {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
 			return most, nil
@@ -127,7 +133,7 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		if got < size && whole {
 			return size, nil // there are not more, and as many were welcome
 		}
-		if got < size || bytes/int64(got)*largestPage > heaviest {
+		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
 			break // more is not to be had, or not needed
 		}
 	}
