@@ -201,7 +201,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
 		Wanted: k.wanted, Last: k.lastPass(p, &f), Confirm: p.Options.ConfirmShrink,
 	}
 	if b := k.before; b != nil && !b.facts.Resumed {
-		e.table.ProvenBefore, e.table.MissedBefore = proof.Judge(b.facts.Alone()) == Proven, b.missed
+		e.table.SureBefore, e.table.MissedBefore = b.facts.Confirms(), b.missed
 	}
 	if k.found != nil {
 		e.table.Asked, e.table.Answered, e.table.NotFound = true, k.found.asked, k.found.gone
@@ -240,7 +240,7 @@ func (k *sink) settle(p *pass, e *ending) {
 	if k.report.Missing = e.table.Missing - e.counts.Deleted; e.table.Subset || e.table.AppendTo {
 		k.report.Missing = 0 // they are where they should be
 	}
-	other := k.before != nil && !k.before.facts.Resumed && f.Second != proof.SameRecords
+	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
 	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
 	k.ended = &claim{verdict: e.read, doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
@@ -252,7 +252,10 @@ func (k *sink) settle(p *pass, e *ending) {
 		}
 	}
 	if d.Action == proof.Repeat {
-		k.unsparing = d.Parents
+		k.unsparing = d.Parents == proof.Every
+		if d.Parents == proof.OfMissing && k.left != nil {
+			k.again = k.left.parents
+		}
 		return
 	}
 	k.finished = true

@@ -62,9 +62,10 @@ type kin struct {
 	definition uint64
 	reread     int
 	few        int
-	single     bool         // each parent has one record
-	known      []*parentage // of the pass's destinations
-	spares     bool         // each of them remembers: unchanged parents are left out
+	single     bool            // each parent has one record
+	known      []*parentage    // of the pass's destinations
+	spares     bool            // each of them remembers: unchanged parents are left out
+	again      map[uint64]bool // ids of parents that this pass requests to confirm what the one before missed
 
 	controls int      // parents asked that need not have been
 	asked    []uint64 // the parents, by id, where others are spared; sorted at the end
@@ -92,7 +93,7 @@ func (st *streamRun) newKin() *kin {
 	if !ok || s.Parent == "" || !st.parts() {
 		return nil
 	}
-	k := &kin{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s)}
+	k := &kin{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s), again: map[uint64]bool{}}
 	if s.Reread == 0 {
 		k.few = fewParents
 	}
@@ -158,10 +159,11 @@ func (k *kin) ask(p extract.Parent, of int) bool {
 	id, print := idOf(texts), k.print(p)
 	wanted := of <= k.few
 	for _, m := range k.known {
-		if !m.holds(id, print) || (id+uint64(m.turn))%uint64(k.reread) == 0 {
+		if !m.holds(id, print) || len(k.again) == 0 && (id+uint64(m.turn))%uint64(k.reread) == 0 {
 			wanted = true
 		}
 	}
+	wanted = wanted || k.again[id]
 	if !wanted && k.controls < controls {
 		k.controls++
 		wanted = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -161,6 +162,8 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		settled = settled && p.settled[k.dest.Name]
 		if p.kin != nil && k.parentage != nil {
 			p.kin.known = append(p.kin.known, k.parentage)
+			maps.Copy(p.kin.again, k.again)
+			k.again = nil
 		}
 	}
 	p.spare()

@@ -18,11 +18,12 @@ import (
 
 // kinship is what a sink knows about the parents of its stream.
 type kinship struct {
-	parentage *parentage // what its destination remembers; nil where none is kept
-	left      *leftover  // what the pass at hand has not carried; nil before its end
-	turn      int64      // see position
-	doubt     string     // see position
-	unsparing bool       // the next pass is to ask every parent
+	parentage *parentage      // what its destination remembers; nil where none is kept
+	left      *leftover       // what the pass at hand has not carried; nil before its end
+	turn      int64           // see position
+	doubt     string          // see position
+	unsparing bool            // the next pass is to ask every parent
+	again     map[uint64]bool // ids of parents that the next pass is to ask, whatever is known of them
 }
 
 // parentage is what one destination remembers of a stream's parents.

@@ -631,7 +631,8 @@ func TestParentsComeFirstAndProveTheirChildren(t *testing.T) {
 	notes.records = records(0, 8)
 	r.restart(nil)
 	rep = r.must(StatusComplete)
-	require.Equal(t, []string{"crm_leads", "crm_leads", "crm_lead_notes"}, r.source.asked[2:], "the parents' list is proven first")
+	require.Equal(t, []string{"crm_leads", "crm_leads", "crm_lead_notes", "crm_lead_notes"}, r.source.asked[2:],
+		"the parents' list is proven first, and a second reading confirms that the note is gone")
 	require.Equal(t, Proven, rep.Streams[1].Verdict)
 	require.Equal(t, records(0, 8), r.alive("crm_lead_notes"))
 }

@@ -23,7 +23,8 @@ type leftover struct {
 	missing int64
 	foreign int64 // of these, rows that another parent's answer may hold
 	keys    []arrow.RecordBatch
-	lost    [][]any // rows of [load.Parents] for parents that are no longer there
+	parents map[uint64]bool // ids of those that the rows are from
+	lost    [][]any         // rows of [load.Parents] for parents that are no longer there
 }
 
 func (l *leftover) release() {
@@ -38,7 +39,7 @@ func (k *sink) review(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil || p.kin == nil || k.parentage == nil || p.resumes || k.left != nil {
 		return nil
 	}
-	k.left = &leftover{}
+	k.left = &leftover{parents: map[uint64]bool{}}
 	if g.end.Skipped > 0 {
 		if err := k.leftRows(ctx, p); err != nil {
 			return fmt.Errorf("look for rows of %s that are gone: %w", p.stream.Table.Name, err)
@@ -89,6 +90,7 @@ func (k *sink) leftRows(ctx context.Context, p *pass) error {
 				continue
 			}
 			rows = append(rows, row)
+			k.left.parents[rowID(contexts, row)] = true
 			if !p.kin.only(keys, contexts, row) {
 				k.left.foreign++
 			}

@@ -28,8 +28,8 @@ func (k *sink) lastPass(p *pass, f *proof.Facts) bool {
 	if p.aside() {
 		return true
 	}
-	if k.whole < maxPasses {
-		return false
+	if k.whole < maxPasses || k.whole == maxPasses && f.OfParents() && k.before != nil && k.before.facts.Skipped > 0 {
+		return false // the one before did not request every parent: it cannot confirm what this one missed
 	}
 	return !f.Moves() || k.whole >= maxMoving || k.report.Requests+2*p.total.requests > rereading
 }

@@ -23,9 +23,19 @@ type Decision struct {
 	Action  Action
 	Held    string // why the stream waits for a person; "" where it does not
 	Confirm bool   // --confirm-shrink releases it
-	Parents bool   // with Repeat: parents that nothing has changed about are requested as well
+	Parents Scope  // with Repeat: which parents are requested beside those that have changed
 	Rule    string // the rule that has decided
 }
+
+// Scope says which parents a repeated pass requests.
+type Scope int
+
+// The scopes.
+const (
+	Changed   Scope = iota // those that have changed, or whose turn it is
+	OfMissing              // and those that the missing rows are from
+	Every                  // all of them
+)
 
 // rule is one reason to decide about the missing rows.
 type rule struct {
@@ -53,8 +63,11 @@ var rules = []rule{
 	{"not proven", func(t *Table) bool { return t.verdict != Proven }, func(t *Table) Decision {
 		return t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
 	}},
-	{"no witness", func(t *Table) bool { return !t.witnessed() && !t.Last }, func(*Table) Decision {
-		return Decision{Action: Repeat, Parents: true}
+	{"no witness", func(t *Table) bool { return !t.witnessed() && !t.Last }, func(t *Table) Decision {
+		if t.Skipped > 0 {
+			return Decision{Action: Repeat, Parents: OfMissing}
+		}
+		return Decision{Action: Repeat, Parents: Every}
 	}},
 	{"no witness in the end", func(t *Table) bool { return !t.witnessed() }, func(t *Table) Decision {
 		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
@@ -121,7 +134,7 @@ func (t *Table) doubtfulRows() Decision {
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {
-		return Decision{Action: Repeat, Parents: true}
+		return Decision{Action: Repeat, Parents: Every}
 	}
 	return d
 }

@@ -21,11 +21,11 @@ func TestDecide(t *testing.T) {
 	silent := func(t *Table) { t.FirstTotal, t.LastTotal = None, None }
 	pages := func(t *Table) { t.Pages = 2 }
 	before := func(missed int64) func(*Table) {
-		return func(t *Table) { t.ProvenBefore, t.MissedBefore = true, missed }
+		return func(t *Table) { t.SureBefore, t.MissedBefore = true, missed }
 	}
 	same := func(t *Table) { t.Second = SameRecords }
 	drifted := func(t *Table) { t.Shifted = 1 }
-	doubtful := func(t *Table) { t.ProvenBefore = false }
+	doubtful := func(t *Table) { t.SureBefore = false }
 	confirm := func(t *Table) { t.Confirm = true }
 	wanted := func(t *Table) { t.Wanted = true }
 	rejected := func(t *Table) { t.Rejected = 1 }
@@ -33,6 +33,7 @@ func TestDecide(t *testing.T) {
 	below := func(v Verdict) func(*Table) {
 		return func(t *Table) { t.FirstTotal, t.LastTotal, t.Rule, t.Parents, t.Parent = None, None, "parents", 3, v }
 	}
+	each := func(t *Table) { t.OnePerItem = true }
 	unknown := func(t *Table) { t.Swept = false }
 	resumed := func(t *Table) { t.Resumed = true }
 	stated := func(n Total) func(*Table) { return func(t *Table) { t.FirstTotal, t.LastTotal = n, n } }
@@ -84,8 +85,16 @@ func TestDecide(t *testing.T) {
 		{"another object, once", rows(1, 1, 2, object(true)), Repeat, false},
 		{"another object, twice", rows(1, 1, 2, object(true), same, last), Remove, false},
 		{"missing below parents that are not proven", rows(10, 1, 11, below(Consistent)), Keep, true},
-		{"missing below proven parents", rows(10, 1, 11, below(Proven)), Remove, false},
+		{"missing below proven parents, read once", rows(10, 1, 11, below(Proven)), Repeat, false},
+		{"missing below proven parents, as many as before", rows(10, 1, 11, below(Proven), before(1), last), Remove, false},
+		{"missing below proven parents, others than before", rows(10, 1, 11, below(Proven), before(3), last), Keep, true},
+		{"missing below proven parents, each of which gave its one record", rows(3, 1, 4, below(Proven), each), Remove, false},
+		{"missing below proven parents, one of which answered with nothing", rows(2, 1, 3, below(Proven), each), Repeat, false},
+		{"missing below proven parents, one of which is not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
 		{"missing below parents, of one that was not requested", rows(10, 1, 11, below(Proven), skipped(1)), Repeat, false},
+		{"missing below proven parents, each of which gave its one record", rows(3, 1, 4, below(Proven), each), Remove, false},
+		{"missing below proven parents, one of which answered with nothing", rows(2, 1, 3, below(Proven), each), Repeat, false},
+		{"missing below proven parents, one of which is not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
 		{"missing below parents, of one that was not requested, in the end", rows(10, 1, 11, below(Proven), skipped(1), last), Keep, true},
 		{"missing and rejected", rows(10, 1, 11, rejected), Keep, true},
 		{"missing, and others are rejected", rows(10, 1, 11, rejected, sorted), Remove, false},

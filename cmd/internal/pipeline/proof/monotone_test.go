@@ -30,7 +30,7 @@ var observations = []values{
 	{none, func(t *Table) { t.Keyless = true }},
 	{none, func(t *Table) { t.Counted, t.Inserted = true, 1 }},
 	{func(t *Table) { t.Missing, t.Missed, t.Alive = 1, 1, 40 }, none, func(t *Table) { t.Missing, t.Missed, t.Alive = 30, 30, 40 }},
-	{none, func(t *Table) { t.ProvenBefore, t.MissedBefore = true, t.Missed }},
+	{none, func(t *Table) { t.SureBefore, t.MissedBefore = true, t.Missed }},
 	{none, func(t *Table) { t.Askable = true }, func(t *Table) { t.Askable, t.Asked, t.Answered, t.NotFound = true, true, 1, 1 },
 		func(t *Table) { t.Askable, t.Asked, t.Answered, t.NotFound = true, true, 1, 0 }},
 	{none, func(t *Table) { t.Last = true }},
@@ -86,7 +86,7 @@ func (t *Table) unread() {
 	if t.Second == SameRecords {
 		t.Second = ""
 	}
-	if t.ProvenBefore = false; t.MissedBefore == t.Missed {
+	if t.SureBefore = false; t.MissedBefore == t.Missed {
 		t.MissedBefore++
 	}
 }

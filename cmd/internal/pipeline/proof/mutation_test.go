@@ -85,7 +85,7 @@ type decisionProperty struct {
 
 // twice reports whether a second reading missed the same rows.
 func (t *Table) twice() bool {
-	return t.Second == SameRecords || t.ProvenBefore && t.MissedBefore == t.Missed
+	return t.Second == SameRecords || t.SureBefore && t.MissedBefore == t.Missed
 }
 
 var decisionProperties = []decisionProperty{
@@ -104,6 +104,9 @@ var decisionProperties = []decisionProperty{
 	{"nothing is deleted where nothing is missing", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
 	{"several pages need a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || t.Pages <= 1 || t.OfParents() || t.twice()
+	}},
+	{"children need a second reading", func(t *Table, _ Verdict, d Decision) bool {
+		return d.Action != Remove || !t.OfParents() || t.twice() || t.accounted()
 	}},
 	{"an object needs a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
 	{"a shrinking table waits for a person", func(t *Table, _ Verdict, d Decision) bool {
@@ -127,7 +130,7 @@ var decisionProperties = []decisionProperty{
 		return !v.Doubtful() || !t.Last || !t.Swept || t.Missing != 1 || !t.Askable || t.Asked || t.braked() || d.Action == Ask
 	}},
 	{"a proven pass without a witness is read again", func(t *Table, v Verdict, d Decision) bool {
-		return v != Proven || t.Missing == 0 || t.Last || t.Pages <= 1 || t.OfParents() || t.Rejected > 0 || t.Skipped > 0 || t.twice() || d.Action == Repeat
+		return v != Proven || t.Missing == 0 || t.Last || t.Pages <= 1 || t.Rejected > 0 || t.Skipped > 0 || t.twice() || t.accounted() || d.Action == Repeat
 	}},
 	{"a pass in doubt deletes nothing that the source has not confirmed", func(t *Table, v Verdict, d Decision) bool {
 		return !v.Doubtful() || d.Action != Remove && (d.Action != Bury || t.NotFound > 0)

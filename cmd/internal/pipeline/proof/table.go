@@ -15,7 +15,7 @@ type Table struct {
 	Sorted    bool  // the pipeline: it knows for each missing row whether its record was rejected
 	Elsewhere int64 // the pipeline: of the missing rows, those that a parent may have which was not requested
 
-	ProvenBefore bool  // the pipeline: a reading before this one, in the same run, was proven by itself
+	SureBefore   bool  // the pipeline: the reading before this one, in the same run, can confirm what it missed
 	MissedBefore int64 // the destination: what that reading missed
 
 	Askable  bool  // the catalogue: single records can be requested
@@ -59,16 +59,33 @@ func (t *Table) braked() bool {
 // missing rows are gone. One wrong answer can make a list short. A total that
 // the source states says so for a list of one page. On several pages, a record
 // that is deleted from a page that was read moves the next one up to it, and one
-// that is created meanwhile makes the total good again: there a second reading must
-// have missed as much. Below parents, their own list is the witness.
+// that is created meanwhile makes the total good again: there, and below parents, a
+// second reading must have missed as much. Where each parent has one record, its
+// endpoint is the witness.
 func (t *Table) witnessed() bool {
 	switch {
-	case readTwice(&t.Facts), t.OfParents():
+	case readTwice(&t.Facts), t.accounted():
 		return true
 	case t.Pages <= 1 && !t.OfParents() && (statedTotal(&t.Facts) || sentTwice(&t.Facts)):
 		return true
 	}
-	return t.ProvenBefore && t.MissedBefore == t.Missed
+	return t.SureBefore && t.MissedBefore == t.Missed
+}
+
+// accounted reports whether each requested parent has given its one record, or
+// its endpoint has said that there is none.
+func (t *Table) accounted() bool {
+	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
+}
+
+// Confirms reports whether a reading can be the witness of the one after it: it
+// is proven without the help of others, or it is one below proven parents that
+// left out only those about which nothing has changed.
+func (f Facts) Confirms() bool {
+	if f = f.Alone(); f.OfParents() {
+		f.Skipped = 0
+	}
+	return Judge(f) == Proven
 }
 
 // met reports whether a resumed pass has led to as many rows as the source
