@@ -98,6 +98,40 @@ func TestEmptyPageInTheMiddle(t *testing.T) {
 	}
 }
 
+// Two empty pages are not the end of a list whose pages had holes before: what
+// one may not see was left out after it was cut into pages.
+func TestTwoEmptyPagesAfterHoles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hidden func(id int) bool
+		want   int // records
+		most   int64
+	}{
+		"even pages": {func(id int) bool { return id > 30 }, 30, 9},
+		"holes, and then two pages of which all is hidden": {func(id int) bool { return id == 4 || id == 14 || id > 30 && id <= 50 }, 38, 20},
+		"holes, and then an end":                           {func(id int) bool { return id%10 == 4 || id > 30 }, 27, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := list("x.things", "id")
+			s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
+			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				var shown []string
+				for id := (number(r, "page", 1)-1)*10 + 1; id <= min(60, number(r, "page", 1)*10); id++ {
+					if !tt.hidden(id) {
+						shown = append(shown, fmt.Sprintf(`{"id":%d}`, id))
+					}
+				}
+				fmt.Fprintf(w, `{"data":[%s]}`, strings.Join(shown, ","))
+			}, s)
+			c.parallel = 1
+			r, err := read(c.Client, s, "")
+			require.NoError(t, err)
+			require.Len(t, r.records, tt.want)
+			require.Equal(t, RuleEmptyPage, r.end.Rule)
+			require.LessOrEqual(t, c.asked.Load(), tt.most)
+		})
+	}
+}
+
 // The last page comes again for every later number. // H29
 func TestLastPageForEver(t *testing.T) {
 	s := list("x.things", "id")

@@ -140,7 +140,7 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		if over {
 			return ended, nil
 		}
-		return l.isolate(ctx, at, err)
+		return l.recover(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
 	if err = l.read(st); err == nil && st.open {

@@ -132,7 +132,7 @@ func (p *pager) account(at position, n int, s signals) error {
 		p.last--
 	}
 	if n > 0 {
-		p.uneven = p.uneven || p.before > 0 && (p.barren > 0 || int64(p.before) < p.step)
+		p.uneven = p.uneven || p.before > 0 && (p.barren > 0 || int64(p.before) < p.step || int64(n) > p.step)
 		p.barren, p.before = 0, n
 		if p.step == 0 {
 			p.step = int64(n)

@@ -61,6 +61,8 @@ type gaps struct {
 	all  []Gap
 	tail string // key of the last record that has come
 	open bool   // the last gap waits for the record behind it
+
+	pages int // in a row that are gaps as a whole
 }
 
 // close tells the last gap which record stands behind it.
@@ -78,6 +80,7 @@ func (l *listing) follow(st *step) {
 		return
 	}
 	g.close(l.asm.keyText(st.a.d, st.batch.first))
+	g.pages = 0
 	g.tail = l.asm.keyText(st.a.d, st.batch.last)
 }
 

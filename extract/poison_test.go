@@ -142,18 +142,15 @@ func TestPoisonInOtherWords(t *testing.T) {
 	}
 }
 
-// Where no smaller page can be had, or nothing of the page, the list fails: it is
-// not a record that is broken, or nobody can tell which.
+// Where the server is in trouble, or its first page fails as a whole, the list
+// fails: it is not a record that is broken, or nobody can tell which.
 func TestPoisonThatCannotBeIsolated(t *testing.T) {
 	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
-	all := []int{11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
 	for _, tt := range []struct {
 		name string
 		list broken
 		want string
 	}{
-		{"size ignored", broken{n: 57, ids: []int{17}, status: 500, body: serverError, size: "_none", total: true}, `does not take "per_page"`},
-		{"the whole page", broken{n: 57, ids: all, status: 500, body: serverError, size: "per_page", total: true}, "not one record of the page can be had"},
 		{"a server in trouble", broken{n: 57, ids: []int{17}, status: 503, body: serverError, size: "per_page", total: true}, "503 service unavailable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,6 +171,85 @@ func TestPoisonThatCannotBeIsolated(t *testing.T) {
 	_, err := read(c.Client, s, "")
 	classIs(t, err, wire.Transient)
 	require.ErrorContains(t, err, "Server Error")
+}
+
+// A page that fails for good is a gap: the pages after it are read. It makes no
+// difference whether one of its records is broken or all are, nor whether the
+// list gives smaller pages.
+func TestPageThatFailsForGoodIsAGap(t *testing.T) {
+	byPage := schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 10}
+	byOffset := schemas.Pagination{Type: "offset", Page: "offset", Size: "limit", Limit: 10}
+	third := []int{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
+	last := []int{51, 52, 53, 54, 55, 56, 57}
+	for _, tt := range []struct {
+		name  string
+		list  broken
+		pager schemas.Pagination
+		gone  []int
+		gaps  []string
+	}{
+		{"nothing is broken", broken{n: 57, size: "per_page", total: true}, byPage, nil, nil},
+		{"no record of it comes", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
+			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+		{"one record, and one size of pages", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byPage, third,
+			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+		{"nothing said about the size", broken{n: 57, ids: third, size: "per_page"}, schemas.Pagination{}, third,
+			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+		{"without a total", broken{n: 57, ids: third, size: "_none"}, byPage, third,
+			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+		{"the last page", broken{n: 57, ids: last, size: "_none", total: true}, byPage, last,
+			[]string{"records 51 to 57 of the list (page 6), after 50: 500: Server Error"}},
+		{"by offset", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byOffset, third,
+			[]string{"records 21 to 30 of the list (offset 20), after 20, before 31: 500: Server Error"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.list.status, tt.list.body = 500, serverError
+			s := list("x.things", "id")
+			s.Pagination = tt.pager
+			c := serve(t, tt.list.serve, s)
+			c.parallel = 1
+			r, err := read(c.Client, s, "")
+			require.NoError(t, err)
+			require.Equal(t, without(57, tt.gone...), r.ids())
+			require.LessOrEqual(t, c.asked.Load(), int64(30))
+			var gaps []string
+			for _, g := range r.end.Gaps {
+				gaps = append(gaps, g.String())
+			}
+			require.Equal(t, tt.gaps, gaps)
+		})
+	}
+}
+
+// Where more than a few pages in a row fail, or the whole server does, the list
+// fails: a later run goes on there.
+func TestServerThatFailsIsNoGap(t *testing.T) {
+	s := list("x.things", "id")
+	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
+	var all []int
+	for id := 21; id <= 90; id++ {
+		all = append(all, id)
+	}
+	c := serve(t, broken{n: 90, ids: all, status: 500, body: serverError, size: "_none", total: true}.serve, s)
+	c.parallel = 1
+	_, err := read(c.Client, s, "")
+	classIs(t, err, wire.Transient)
+	require.ErrorContains(t, err, "Server Error")
+	require.LessOrEqual(t, c.asked.Load(), int64(60))
+
+	down := false
+	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if down = down || number(r, "page", 1) == 3; down {
+			w.WriteHeader(500)
+			fmt.Fprint(w, serverError)
+			return
+		}
+		broken{n: 57, size: "_none", total: true}.serve(w, r)
+	}, s)
+	c.parallel = 1
+	r, err := read(c.Client, s, "")
+	classIs(t, err, wire.Transient)
+	require.Equal(t, wanted(20), r.ids())
 }
 
 // A list that is broken all over ends, however long it is.

@@ -1,0 +1,91 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// maxPageGaps is how many pages in a row may fail before the list itself does.
+// Invariant 15
+const maxPageGaps = 3
+
+// recover goes on where a page cannot be read: with the records around a broken
+// one if the list gives smaller pages, else with the next page. What is left out
+// is a gap. cause is returned where the server, and not the page, is in trouble.
+func (l *listing) recover(ctx context.Context, at position, cause error) (*step, error) {
+	st, err := l.isolate(ctx, at, cause)
+	if err == nil || ctx.Err() != nil {
+		return st, err
+	}
+	if st := l.skip(ctx, at, cause); st != nil {
+		return st, nil
+	}
+	return nil, err
+}
+
+// skip makes a page that fails for good a gap; nil where that cannot be told. The
+// page must be one of many that are counted, and the server must still give a
+// page that it gave before.
+func (l *listing) skip(ctx context.Context, at position, cause error) *step {
+	fault, ok := errors.AsType[*wire.Error](cause)
+	rows := l.pager.step
+	if !ok || !poisonous(fault) || at.kind != pagerPage && at.kind != pagerOffset || rows == 0 || l.pages == 0 ||
+		l.gaps.pages >= maxPageGaps || len(l.gaps.all) >= maxGaps || !l.answers(ctx) {
+		return nil
+	}
+	l.requests += fault.Attempts
+	from, total := l.pager.place(at), l.lastTotal
+	if total >= 0 {
+		rows = min(rows, total-from)
+	}
+	if rows <= 0 {
+		return nil // it lies behind the end
+	}
+	gap := Gap{At: at.String(), From: from, Rows: rows, After: l.gaps.tail, Status: fault.Status, Words: fault.Message}
+	l.gaps.all, l.gaps.open = append(l.gaps.all, gap), true
+	l.gaps.pages++
+	l.pager.rows += rows
+	st := &step{at: at, total: total, gaps: []Gap{gap}}
+	switch {
+	case at.kind == pagerPage && l.pager.last > 0 && at.number() >= l.pager.last:
+		st.rule = RuleLastPage
+	case total >= 0 && from+rows >= total:
+		st.rule = RuleTotal
+	case at.kind == pagerPage:
+		st.next = l.pager.pageAt(at, at.number()+1)
+	default:
+		st.next = position{kind: at.kind, param: at.param, at: strconv.FormatInt(from+rows, 10)}
+	}
+	if err := l.guard(st); err != nil {
+		return nil
+	}
+	return st
+}
+
+// answers reports whether the server gives the last page that held records, or
+// the first one, once more.
+func (l *listing) answers(ctx context.Context) bool {
+	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
+	if err != nil {
+		l.requests += requestsOf(err)
+		return false
+	}
+	l.requests += a.requests
+	l.bytes += a.bytes
+	l.c.release(a)
+	return true
+}
+
+// place is where in the list the first record of a counted page stands, from 0.
+func (p *pager) place(at position) int64 {
+	switch {
+	case at.kind == pagerOffset:
+		return at.number()
+	case p.zero:
+		return at.number() * p.step
+	}
+	return (at.number() - 1) * p.step
+}
