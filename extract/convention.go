@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +149,7 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	if c.Located && s.Stated["records"] == "" {
 		others := slices.DeleteFunc(slices.Clone(s.Records), func(p string) bool { return p == c.Records })
 		s.Records = append([]string{c.Records}, others...)
-		s.Settled = true
+		s.Settled, s.Object = true, c.Object()
 	}
 	s.Context = cmp.Or(s.Context, c.Context)
 	if len(s.Key) == 0 || c.Refuted(s.Key) && s.Stated["key"] == "" {
@@ -222,6 +223,30 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	}
 	p.Order = cmp.Or(p.Order, c.Pagination.Order)
 	return p
+}
+
+// oneObject is the value of [FactPager] where the answer is no list.
+const oneObject = "one object"
+
+// Object reports whether the endpoint answers with one object, not with a list.
+func (c Convention) Object() bool {
+	f, _ := c.Fact(FactPager)
+	return f.Value == oneObject
+}
+
+// Moved says how the records of now, which was found out later, stand elsewhere
+// than those of c, or that a list has become one object; "" if neither does. A
+// list that grows out of one object is no such change.
+func (c Convention) Moved(now Convention) string {
+	switch {
+	case !c.Located || !now.Located:
+		return ""
+	case now.Object() && !c.Object():
+		return "it was a list, and answers with one object now"
+	case now.Records != c.Records:
+		return fmt.Sprintf("its records were at %q, and are at %q now", c.Records, now.Records)
+	}
+	return ""
 }
 
 // Fact returns what is held about one thing, and whether anything is.

@@ -74,6 +74,9 @@ func (l *listing) locate(d *doc) (found, error) {
 	case l.s.Settled && len(l.s.Records) > 0 && f.pointer != l.s.Records[0] && !empty(d, f):
 		return f, fmt.Errorf("%w: the records were at %q, now they are at %q", ErrShape, l.s.Records[0], f.pointer)
 	}
+	if l.s.Settled && !singleClass(l.s.Class) && l.s.Object != (f.form == formOne) && !empty(d, f) {
+		return f, fmt.Errorf("%w: %s", ErrShape, map[bool]string{true: "it was one object, now it is a list", false: "it was a list, now it is one object"}[l.s.Object])
+	}
 	l.habits.layout = found{pointer: f.pointer, form: f.form}
 	return f, nil
 }

@@ -112,7 +112,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 // learn goes on from the first page.
 func (n *negotiation) learn(ctx context.Context, st *step) error {
 	if st.rule == RuleSingle {
-		n.told(FactPager, "one object", "the answer is one object, not a list")
+		n.told(FactPager, oneObject, "the answer is one object, not a list")
 		n.units()
 		return nil
 	}

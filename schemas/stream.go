@@ -116,6 +116,7 @@ type Stream struct {
 	// Records anywhere else, or pages that go on in another way, are then an
 	// error.
 	Settled  bool
+	Object   bool     // with Settled: the answer was one object, and not a list of one
 	Volatile []string // top-level fields that change by being read; left out of the row hash
 
 	// Reread says how many passes it may take, at most, until each parent has

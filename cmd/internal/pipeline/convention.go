@@ -176,6 +176,9 @@ func (st *streamRun) agree(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := st.unmoved(c); err != nil {
+			return err
+		}
 		if !c.Open || st.known.Of == "" { // else the list is empty for now, and says less than is known
 			st.known.Convention = c
 		}
@@ -278,6 +281,9 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	if failed != nil {
 		return false, failed
 	}
+	if err := st.unmoved(c); err != nil {
+		return false, err
+	}
 	st.known.Convention = c
 	if !errors.Is(err, errFirst) {
 		st.noticed = append(st.noticed, changedConvention(before, c, err)...)
@@ -287,6 +293,16 @@ func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool,
 	}
 	p.beginAgain() // that reading was of something else
 	return true, nil
+}
+
+// unmoved refuses a convention by which the records stand elsewhere than they
+// did, or are one object: what it says of the table's rows only a person can
+// tell. `penstock discover` accepts it. // Invariant 12
+func (st *streamRun) unmoved(now extract.Convention) error {
+	if moved := st.known.Moved(now); moved != "" {
+		return &ChangedError{Stream: st.origin.Name, Reason: moved + "; the table stays as it is"}
+	}
+	return nil
 }
 
 // inconclusive reports whether the source has answered the probes, and no

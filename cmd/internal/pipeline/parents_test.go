@@ -35,6 +35,7 @@ type estate struct {
 	secret  map[int]int    // of the detail alone, by id
 	items   map[int][]int  // of the list, by parent
 	absent  map[int]bool   // details that are not found
+	once    map[int]bool   // parents whose list is empty in one answer
 	asked   map[string]int // requests, by path
 	budget  int            // requests to the details before they break; -1: none
 	lists   bool           // read the lists, not the details
@@ -90,7 +91,12 @@ func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"data":{"id":%d,"version":%d,"secret":%d}}`, id, e.parents[id], e.secret[id])
 	default:
 		var rows []string
-		for _, item := range e.items[id] {
+		items := e.items[id]
+		if e.once[id] {
+			items = nil
+			delete(e.once, id)
+		}
+		for _, item := range items {
 			rows = append(rows, fmt.Sprintf(`{"id":%d}`, item))
 		}
 		fmt.Fprintf(w, `{"data":[%s],"meta":{"current_page":1,"last_page":1,"total":%d}}`, strings.Join(rows, ","), len(rows))

@@ -49,7 +49,7 @@ func factsOf(end *extract.End) proof.Facts {
 // other readings.
 func (p *pass) facts(g *group, c Counts, k *sink) proof.Facts {
 	f := factsOf(g.end)
-	f.ObjectKind = single(p.stream)
+	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()
 	f.Distinct, f.Duplicates = c.Fetched-c.Deduplicated, c.Deduplicated
 	f.Filtered, f.Longest, f.Overlooked = g.total.filtered, k.most, k.overlooked

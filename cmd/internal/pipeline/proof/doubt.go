@@ -34,10 +34,7 @@ var doubts = []Doubt{
 		return text
 	}},
 
-	{"unreadable records", Unproven, lasts, func(f *Facts) bool { return f.Gaps > 0 || f.GapPages > 0 }, func(f *Facts) string {
-		if f.Gaps == 0 {
-			return "a page cannot be read: " + f.Gap
-		}
+	{"unreadable records", Unproven, lasts, func(f *Facts) bool { return f.Gaps > 0 }, func(f *Facts) string {
 		return fmt.Sprintf("%s cannot be read: %s", Count(f.Gaps, ""), f.Gap)
 	}},
 	{"unstored records", Unproven, lasts, func(f *Facts) bool { return f.Unstored > 0 }, func(f *Facts) string {
@@ -113,9 +110,6 @@ func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 func totalNotMet(f *Facts) bool {
 	if f.LastTotal < 0 || f.Resumed {
 		return false
-	}
-	if f.GapPages > 0 { // how many records those hold is not known
-		return int64(f.LastTotal) < f.Listed()
 	}
 	return int64(f.LastTotal) != f.Listed()+f.Gaps
 }

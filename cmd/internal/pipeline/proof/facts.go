@@ -24,7 +24,6 @@ type Facts struct {
 	Windows    int    `json:"windows,omitempty"`     // the extractor: windows of time that were requested
 	ShortLists int    `json:"short,omitempty"`       // the extractor: parents or windows whose list may have been cut
 	Gaps       int64  `json:"unreadable,omitempty"`  // the extractor: records that the source fails to give
-	GapPages   int    `json:"gap_pages,omitempty"`   // the extractor: pages that failed for good, whose number of records is not known
 	Gap        string `json:"-"`                     // the extractor: the first of the gaps, in words
 	ObjectKind bool   `json:"object_kind,omitempty"` // the pipeline: the stream has one object by its class, or two readings have shown it
 
@@ -160,5 +159,5 @@ func (f Facts) Alone() Facts {
 // Moves reports whether the list seems to change faster than it is read, so that
 // more readings than two are worth their requests.
 func (f *Facts) Moves() bool {
-	return f.Second == OtherRecords && (totalChanged(f) || totalNotMet(f) || f.Repeats() > 0 || f.Moved > 0 || f.Shifted > 0 || f.LastTotal < 0)
+	return f.Second == OtherRecords && (totalChanged(f) || totalNotMet(f) || f.Repeats() > 0 || f.Moved > 0 || f.Shifted > 0 || f.LastTotal < 0 || f.Keyless)
 }

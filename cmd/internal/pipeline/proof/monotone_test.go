@@ -45,7 +45,6 @@ var worsen = map[string]func(*Table){
 	"total is larger":             func(t *Table) { t.FirstTotal, t.LastTotal = 17, 17 },
 	"records cannot be read":      func(t *Table) { t.Gaps = 1 },
 	"records cannot be stored":    func(t *Table) { t.Unstored = 1 },
-	"a page cannot be read":       func(t *Table) { t.GapPages = 1 },
 	"answer is incomplete":        func(t *Table) { t.Incomplete = []string{"status 206"} },
 	"signal is unexplained":       func(t *Table) { t.Unexplained = []string{"/links: [...]"} },
 	"number is larger":            func(t *Table) { t.Unexplained = []string{"/hits: 63"} },

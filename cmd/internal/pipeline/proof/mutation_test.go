@@ -22,9 +22,9 @@ var verdictProperties = []verdictProperty{
 		return f.FirstTotal < 0 || f.LastTotal < 0 || f.FirstTotal == f.LastTotal || v == Contradicted
 	}},
 	{"a total that is larger than what came is contradicted", func(f *Facts, v Verdict) bool {
-		return f.Resumed || f.GapPages > 0 || int64(f.LastTotal) <= f.Distinct+f.Filtered+f.Gaps || v == Contradicted
+		return f.Resumed || int64(f.LastTotal) <= f.Distinct+f.Filtered+f.Gaps || v == Contradicted
 	}},
-	{"what cannot be read is missing", func(f *Facts, v Verdict) bool { return f.Gaps+int64(f.GapPages) == 0 || v.Doubtful() }},
+	{"what cannot be read is missing", func(f *Facts, v Verdict) bool { return f.Gaps == 0 || v.Doubtful() }},
 	{"what could not be stored is missing", func(f *Facts, v Verdict) bool { return f.Unstored == 0 || v.Doubtful() }},
 	{"an incomplete answer is in doubt", func(f *Facts, v Verdict) bool { return len(f.Incomplete) == 0 || v.Doubtful() }},
 	{"a sign of more is a doubt where no total is met", func(f *Facts, v Verdict) bool {

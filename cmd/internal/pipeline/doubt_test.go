@@ -1,0 +1,270 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// once runs the pipeline over r's server as a new process does, with the brake.
+func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
+	t.Helper()
+	c := r.source(1)
+	defer c.Close()
+	rep, err := Run(context.Background(), Config{
+		Name: "nightly", Source: c, Streams: []schemas.Stream{r.stream}, Options: options,
+		Destinations: []Destination{{Name: "warehouse", Destination: r.memory}},
+	})
+	require.NoError(t, err)
+	return rep.Streams[0], rep
+}
+
+// begin gives the reader a server and an empty destination.
+func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
+	r.handler, r.rig = handler, &rig{t: t, memory: loadtest.NewMemory(nil)}
+}
+
+// live is how many rows of the table stand.
+func (r *reader) live() (n int) {
+	for _, stands := range r.standing() {
+		if stands {
+			n++
+		}
+	}
+	return n
+}
+
+// things are the records from one id to another, both included, without some.
+func things(from, to int, without ...int) string {
+	var all []string
+next:
+	for id := from; id <= to; id++ {
+		for _, w := range without {
+			if id == w {
+				continue next
+			}
+		}
+		all = append(all, fmt.Sprintf(`{"id":%d,"name":"n%d"}`, id, id))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// A doubt about an answer costs the verdict: nothing is deleted, and the run says
+// which signal it is. Without it the same list is proven, and rows are deleted.
+func TestDoubtsHoldTheStream(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end    extract.End
+		total  bool
+		want   Verdict
+		status Status
+		says   string
+	}{
+		"control":                           {extract.End{}, false, Proven, StatusComplete, ""},
+		"control with a total":              {extract.End{}, true, Proven, StatusComplete, ""},
+		"a signal that nothing explains":    {extract.End{Unexplained: []string{"header X-Next: abc"}}, false, Unproven, StatusPartial, "header X-Next: abc"},
+		"a signal, and a total that is met": {extract.End{Unexplained: []string{"header X-Next: abc"}}, true, Proven, StatusComplete, ""},
+		"a number beyond the total":         {extract.End{Unexplained: []string{"/hits: 63"}}, true, Unproven, StatusPartial, "/hits: 63"},
+		"an incomplete answer":              {extract.End{Incomplete: []string{"/partial: true"}}, true, Unproven, StatusPartial, "/partial: true"},
+		"pages that were never shown":       {extract.End{Unshown: true, Counted: true}, false, Consistent, StatusPartial, "no page but the first ever held a record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &list{records: records(0, 25), size: 10, total: tt.total}
+			r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+			r.must(StatusComplete)
+			l.records, l.end = records(3, 25), tt.end
+			r.restart(nil)
+			rep := r.must(tt.status)
+			require.Equal(t, tt.want, rep.Streams[0].Verdict, rep.Streams[0].Why)
+			if tt.says == "" {
+				require.Equal(t, records(3, 25), r.alive("crm_leads"))
+				return
+			}
+			require.Equal(t, 75, rep.ExitCode())
+			require.ErrorContains(t, rep.Streams[0].Err, tt.says)
+			require.Equal(t, records(0, 25), r.alive("crm_leads"))
+		})
+	}
+}
+
+// A list that answers with one object, or whose records stand elsewhere, is held:
+// the table stays as it was, and the object is no row of it.
+func TestListThatChangesItsShapeIsHeld(t *testing.T) {
+	r := newReader(t)
+	list := `{"data":` + things(1, 60) + `}`
+	for name, tt := range map[string]struct {
+		before, after string
+		says          string
+	}{
+		"control":                         {list, `{"data":` + things(1, 60, 7) + `,"took":3}`, ""},
+		"control, a bare list":            {things(1, 60), things(1, 60, 7), ""},
+		"an object with a message":        {list, `{"id":9,"name":"x","message":"Your plan has ended."}`, "answers with one object"},
+		"an object in the envelope":       {list, `{"data":{"id":900,"name":"x"}}`, "answers with one object"},
+		"an object in place of a list":    {things(1, 60), `{"id":900,"name":"x","message":"Your plan has ended."}`, "answers with one object"},
+		"an envelope around a bare list":  {things(1, 60), `{"items":` + things(1, 3) + `}`, `and are at "/items" now`},
+		"an envelope that has moved":      {list, `{"result":{"rows":` + things(1, 3) + `}}`, `its records were at "/data"`},
+		"an object without a known place": {list, `{"code":7,"note":"nothing here"}`, "does not answer as it did"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := tt.before
+			r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+			s, _ := r.once(t, Options{})
+			require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+			rows := r.memory.Rows("x_things")
+			for _, options := range []Options{{}, {Full: true}, {ConfirmShrink: true}} {
+				body = tt.after
+				s, rep := r.once(t, options)
+				if tt.says == "" {
+					require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+					require.Equal(t, 59, r.live())
+					continue
+				}
+				require.Equal(t, []any{StatusHeld, 75}, []any{s.Status, rep.ExitCode()}, "%v", s.Err)
+				require.ErrorContains(t, s.Err, tt.says)
+				require.Equal(t, rows, r.memory.Rows("x_things"))
+			}
+			if body = tt.before; tt.says != "" {
+				s, _ = r.once(t, Options{})
+				require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+				require.Equal(t, 60, r.live())
+			}
+		})
+	}
+}
+
+// One object is one by definition only where the catalogue says so, or where two
+// readings have shown it.
+func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"name":"ours"}`) })
+	for _, want := range []Verdict{Consistent, Proven, Proven} {
+		s, _ := r.once(t, Options{})
+		require.Equal(t, want, s.Verdict, s.Why)
+	}
+	r.stream.Class = schemas.ClassSingleton
+	r.begin(t, r.handler.ServeHTTP)
+	s, _ := r.once(t, Options{})
+	require.Equal(t, Proven, s.Verdict, s.Why)
+}
+
+// A page that fails for good is a gap: the pages after it are read, the gap is
+// reported, and nothing is deleted.
+func TestBrokenPageIsAGap(t *testing.T) {
+	r := newReader(t)
+	broken, last := 0, 60
+	r.begin(t, func(w http.ResponseWriter, q *http.Request) {
+		page, _ := strconv.Atoi(q.URL.Query().Get("page"))
+		if page = max(page, 1); page == broken {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, `{"message":"Server Error"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":6}}`, things(page*10-9, min(page*10, last)), page)
+	})
+	broken = 3
+	s, rep := r.once(t, Options{})
+	require.Equal(t, 50, r.live(), "%v", s.Err)
+	require.Equal(t, []any{StatusHeld, Unproven, 75}, []any{s.Status, s.Verdict, rep.ExitCode()})
+	require.ErrorContains(t, s.Err, "records 21 to 30 of the list (page 3)")
+
+	broken = 0
+	s, _ = r.once(t, Options{})
+	require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+	require.Equal(t, 60, r.live())
+
+	broken, last = 3, 57
+	s, _ = r.once(t, Options{})
+	require.Equal(t, StatusHeld, s.Status)
+	require.Equal(t, 60, r.live(), "nothing is deleted beside a gap")
+	broken = 0
+	s, _ = r.once(t, Options{})
+	require.Equal(t, []any{StatusComplete, Proven}, []any{s.Status, s.Verdict}, "%v", s.Err)
+	require.Equal(t, 57, r.live())
+}
+
+// Half of a table of ten rows or more waits for a person, however small it is.
+func TestHalfOfASmallTableIsHeld(t *testing.T) {
+	for _, tt := range []struct{ rows, left int }{{10, 6}, {10, 5}, {30, 15}, {30, 16}, {9, 4}} {
+		l := &list{records: records(0, tt.rows), size: 50, total: true}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.must(StatusComplete)
+		l.records = records(0, tt.left)
+		r.restart(nil)
+		if tt.rows < 10 || 2*tt.left > tt.rows {
+			r.must(StatusComplete)
+			require.Len(t, r.alive("crm_leads"), tt.left)
+			continue
+		}
+		rep := r.must(StatusPartial)
+		require.ErrorContains(t, rep.Streams[0].Err, "--confirm-shrink")
+		require.Len(t, r.alive("crm_leads"), tt.rows)
+		r.restart(nil)
+		r.config.Options.ConfirmShrink = true
+		r.must(StatusComplete)
+		require.Len(t, r.alive("crm_leads"), tt.left)
+	}
+}
+
+// A list without a key that moves between two pages gives as many records as it
+// states, one of them twice and another one never. Its count proves nothing: it
+// is read until two readings agree.
+func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
+	for _, moves := range []int{0, 1, 2, 1000} {
+		r := newReader(t)
+		r.stream.Key = nil
+		first, left := 1, 0
+		r.begin(t, func(w http.ResponseWriter, q *http.Request) {
+			page, _ := strconv.Atoi(q.URL.Query().Get("page"))
+			if page = max(page, 1); page == 2 && left > 0 {
+				left--
+				first-- // a record comes in front, and the last one goes
+			}
+			fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":3,"total":30}}`, things(first+page*10-10, min(first+page*10-1, first+29)), page)
+		})
+		c := r.source(1)
+		n, err := c.Negotiate(t.Context(), r.stream, extract.Convention{})
+		require.NoError(t, err)
+		require.NoError(t, Remember(t.Context(), Config{Name: "nightly", Source: c, Streams: []schemas.Stream{r.stream},
+			Destinations: []Destination{{Name: "warehouse", Destination: r.memory}}}, map[string]extract.Convention{r.stream.Name: n}))
+		require.NoError(t, c.Close())
+		left = moves
+		s, rep := r.once(t, Options{})
+		if moves == 1000 {
+			require.Equal(t, []any{Unproven, 75}, []any{s.Verdict, rep.ExitCode()}, s.Why)
+			continue
+		}
+		require.Equal(t, []any{Proven, StatusComplete}, []any{s.Verdict, s.Status}, "%d moves: %s: %v", moves, s.Why, s.Err)
+		require.Equal(t, 2+moves, s.Passes)
+		require.Equal(t, 30, r.live())
+	}
+}
+
+// One answer of a parent's list that lacks rows deletes none of them: a second
+// reading must lack them as well.
+func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
+	e := newEstate(t, 12)
+	e.lists, e.reread = true, 1
+	for id := range e.parents {
+		e.items[id] = []int{10 * id, 10*id + 1, 10*id + 2}
+	}
+	e.complete(Options{})
+	e.once = map[int]bool{4: true}
+	_, child := e.sync(Options{})
+	require.Zero(t, child.Counts.Deleted)
+	require.Len(t, e.rows("x_items", "id"), 36)
+	require.Equal(t, StatusComplete, child.Status, "%v", child.Err)
+
+	e.items[4] = []int{40} // the control: these are gone
+	_, child = e.complete(Options{})
+	require.EqualValues(t, 2, child.Counts.Deleted)
+	require.Equal(t, Proven, child.Verdict)
+	require.Len(t, e.rows("x_items", "id"), 34)
+}
