@@ -53,6 +53,7 @@ type Destination interface {
 type Pass struct {
 	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass since its beginning
+	Once  bool   // the transaction is all of the pass: no later one of it sweeps
 	Log   bool   // root rows that are inserted, changed, deleted or revived are written to [RowChanges] as well
 
 	// Now is the time of day that the destination's own notes bear, as what it is

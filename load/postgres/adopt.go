@@ -38,7 +38,7 @@ func (d *DB) change(ctx context.Context, f func(*merge) (bool, error)) error {
 		if err != nil {
 			return err
 		}
-		defer func() { s.rollback(); s.release(false) }()
+		defer func() { s.rollback(); s.release() }()
 		if err := d.begin(ctx, s); err != nil {
 			return err
 		}

@@ -323,7 +323,7 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	s, err := d.acquire(b.Context())
 	require.NoError(b, err)
-	defer s.release(true)
+	defer s.release()
 	require.NoError(b, s.run(b.Context(), "BEGIN; CREATE TEMP TABLE bare (LIKE public.base) ON COMMIT DROP"))
 	st := &load.Staged{Table: t}
 	require.NoError(b, st.Add(batch))

@@ -86,7 +86,7 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 func (d *DB) lackingTables(ctx context.Context, s *session, role string) (out Lacking, err error) {
 	query := `SELECT c.relname, pg_catalog.pg_has_role(c.relowner, 'USAGE'), c.relrowsecurity AND pg_catalog.row_security_active(c.oid)
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ` + literal(d.o.Schema) + ` AND c.relkind = 'r'
-		AND (pg_catalog.starts_with(c.relname::text, ` + literal(load.Prefix) + `) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = ` + literal(schemas.ColHash) + `))
+		AND NOT pg_catalog.starts_with(c.relname::text, ` + literal(carriedPrefix) + `) AND (pg_catalog.starts_with(c.relname::text, ` + literal(load.Prefix) + `) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = ` + literal(schemas.ColHash) + `))
 		ORDER BY c.relname`
 	err = s.query(ctx, query, func(v [][]byte) error {
 		table := d.place(string(v[0]))

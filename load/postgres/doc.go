@@ -59,5 +59,5 @@ const (
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN can be asked")
 
 // ErrPooled is returned by [Open] where a pooler hands each transaction to
-// another session: temporary tables do not survive that.
+// another session. That is not supported.
 var ErrPooled = errors.New("a pooler in transaction mode stands before the database; connect to the database itself, or to a pool in session mode")

@@ -20,7 +20,7 @@ import (
 // can be read beside those that arrive, in the same order. What is alike is never
 // sent, and a stretch of keys is remembered in its stead.
 type order struct {
-	broken bool // they came in another order: [carriedTable] has the keys
+	broken bool // they came in another order: [carried] has the keys
 	way    int  // 1: they grow, -1: they shrink, 0: there is one at most
 	begun  bool
 	last   int64
@@ -155,8 +155,10 @@ func (m *merge) uncover(t *target) error {
 	if err := m.carries(t); err != nil {
 		return err
 	}
-	return m.s.run(m.ctx, "INSERT INTO "+carriedTable+" SELECT t."+ident(t.Key[0])+" FROM "+m.db.place(t.Name)+" AS t WHERE "+
+	n, err := m.s.affect(m.ctx, "INSERT INTO "+m.carried.table+" SELECT t."+ident(t.Key[0])+" FROM "+m.db.place(t.Name)+" AS t WHERE "+
 		m.untouched(t)+m.ours(t)+" AND "+cond+" ON CONFLICT DO NOTHING")
+	m.carried.rows += n
+	return err
 }
 
 // unorder gives up the order where a plan turns a key into what has another one.

@@ -26,7 +26,7 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { s.rollback(); s.release(false) }()
+	defer func() { s.rollback(); s.release() }()
 	if err := d.begin(ctx, s); err != nil {
 		return err
 	}
@@ -35,6 +35,9 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 	}
 	if err := d.makeOwn(ctx, s, source); err != nil {
 		return fmt.Errorf("make penstock's own tables in schema %s: %w", d.o.Schema, err)
+	}
+	if err := d.stalePasses(ctx, s); err != nil {
+		return err
 	}
 	if err := s.run(ctx, "COMMIT"); err != nil {
 		return err

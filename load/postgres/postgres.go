@@ -29,11 +29,12 @@ type DB struct {
 	ready             map[bool]bool          // the tables of penstock's own are there, by whether sources share them
 	positions         map[state.Key]position // as last seen or committed
 	passes            map[state.Key]*pass
-	kept              []*pass // those whose session is kept, the longest kept first
+	garbage           []string        // tables of passes that are over, to be dropped
+	cleaned           time.Time       // when that was tried last and some could not be
+	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process
 	active            map[*session]bool
 	written, analyzed map[string]int64 // rows of each table; how many when its statistics were made
 	stalls            map[string]stall // by process of the server: see unstall
-	closed            bool
 }
 
 var (
@@ -44,7 +45,6 @@ var (
 
 const (
 	defaultConns = 32              // connections at most, where the URL has no pool_max_conns
-	maxKept      = 8               // sessions kept for what a pass has carried
 	dialTimeout  = 5 * time.Second // where the URL has no connect_timeout
 
 	poolerPatience = 2 * time.Second
@@ -86,7 +86,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
-	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, passes: map[state.Key]*pass{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
 	if err := d.direct(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres at %s:%d: %w", config.ConnConfig.Host, config.ConnConfig.Port, err)
@@ -129,7 +129,7 @@ func (d *DB) direct(ctx context.Context) error {
 		}
 		pid, err := a.backend(ctx, "")
 		if err == nil && pid == int64(a.pg.PID()) {
-			a.release(false)
+			a.release()
 			return nil
 		}
 		defer a.drop()
@@ -192,13 +192,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 // Close ends all connections, and with them the transactions that are still
 // open. What is committed stays.
 func (d *DB) Close() error {
-	d.mu.Lock()
-	kept := d.kept
-	d.kept, d.closed = nil, true
-	d.mu.Unlock()
-	for _, p := range kept {
-		d.forgo(p)
-	}
+	d.forget(func(state.Key) bool { return true })
 	d.mu.Lock()
 	open := len(d.active) > 0
 	for s := range d.active {

@@ -119,7 +119,6 @@ func (d *DB) retryBeside(ctx context.Context, queued *time.Duration, f func() er
 			return fmt.Errorf("%w (%d attempts)", err, n)
 		}
 		d.o.Log.Debug("postgres: trying again", "attempt", n, "error", err)
-		d.shed()
 		if code(err) == codeLockTimeout {
 			d.unstall(ctx)
 		}

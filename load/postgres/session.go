@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// session is one connection, and with it the temporary tables it has.
+// session is one connection. Nothing of it is needed after its transaction.
 type session struct {
 	db   *DB
 	conn *pgxpool.Conn
@@ -66,17 +66,8 @@ func (s *session) inactive() {
 	delete(s.db.active, s)
 }
 
-// release gives the connection back. The temporary tables that have outlived
-// their transaction go first; a connection that is in doubt goes with them.
-func (s *session) release(temporary bool) {
-	if temporary && s.usable() {
-		ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
-		defer cancel()
-		if _, err := s.exec(ctx, "DISCARD TEMP"); err != nil {
-			s.drop()
-			return
-		}
-	}
+// release gives the connection back.
+func (s *session) release() {
 	s.inactive()
 	s.conn.Release()
 }
@@ -125,7 +116,7 @@ func (d *DB) look(ctx context.Context, f func(*session) error) error {
 		if err != nil {
 			return err
 		}
-		defer s.release(false)
+		defer s.release()
 		if _, err := s.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "+d.settings()); err != nil {
 			return err
 		}

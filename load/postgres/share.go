@@ -20,18 +20,29 @@ func (d *DB) Share(source string) load.Destination {
 
 // Forget implements [load.Sharer].
 func (d *DB) Forget(pipeline, source string) {
-	var gone []*pass
+	d.forget(func(k state.Key) bool { return k.Pipeline == pipeline && k.Source == source })
+}
+
+// forget gives up what is remembered of streams, and drops the tables of their passes.
+func (d *DB) forget(which func(state.Key) bool) {
 	d.mu.Lock()
-	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return k.Pipeline == pipeline && k.Source == source })
+	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return which(k) })
 	for k, p := range d.passes {
-		if k.Pipeline == pipeline && k.Source == source {
-			gone = append(gone, p)
+		if which(k) {
+			d.discard(p)
 			delete(d.passes, k)
 		}
 	}
+	garbage := len(d.garbage)
 	d.mu.Unlock()
-	for _, p := range gone {
-		d.forgo(p)
+	if garbage == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
+	defer cancel()
+	if s, err := d.acquire(ctx); err == nil { // else the next pass of each stream does it
+		defer s.release()
+		d.clean(ctx, s)
 	}
 }
 

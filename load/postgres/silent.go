@@ -84,7 +84,7 @@ func (d *DB) unstall(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	defer s.release(false)
+	defer s.release()
 	found, err := d.standing(ctx, s)
 	if err != nil {
 		d.o.Log.Debug("postgres: who stands still is not known", "error", err)

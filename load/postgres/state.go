@@ -132,7 +132,7 @@ func (d *DB) settled(ctx context.Context, k state.Key, to position) (committed b
 		if err != nil {
 			return err
 		}
-		defer func() { s.rollback(); s.release(false) }()
+		defer func() { s.rollback(); s.release() }()
 		now, err = d.fence(ctx, s, k)
 		return err
 	})

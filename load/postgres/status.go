@@ -35,11 +35,14 @@ func temporary(name, columns string) string {
 	return "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " " + columns
 }
 
+// keyColumn is the name of the i-th column of a key in such tables.
+func keyColumn(i int) string { return "k" + strconv.Itoa(i) }
+
 // keyColumns are the k0, k1… of the status table, qualified.
 func keyColumns(of string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
-		out[i] = fmt.Sprintf("%sk%d", of, i)
+		out[i] = of + keyColumn(i)
 	}
 	return out
 }
@@ -99,7 +102,7 @@ func (m *merge) compareSQL(t *target) string {
 	handed := "SELECT DISTINCT ON (" + keys + ") * FROM " + handedIn + " ORDER BY " + keys + ", o DESC"
 	again := "coalesce(t.run >= " + literal(m.of.Run) + ", false)"
 	if m.carried != nil { // of those that are left alone again, [merge.carry] knows
-		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + carriedTable + " AS c WHERE " + equal("c", "s", t.Key) + ")"
+		again += " OR NOT (t.stands AND t.hash = s.h) AND EXISTS (SELECT FROM " + m.carried.table + " AS c WHERE " + equal("c", "s", t.Key) + ")"
 	}
 	return "SELECT " + strings.Join(keyColumns("s.", t.Key), ", ") + ", s.o, s.h, s.y, " +
 		"CASE WHEN t.tid IS NULL THEN " + isNew + " WHEN t.stands AND t.hash = s.h THEN " + isUnchanged + " ELSE " + isChanged + " END AS st, " +
@@ -191,7 +194,8 @@ func (m *merge) carry(t *target, unchanged int64) (repeated int64, err error) {
 		return 0, err
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
-	kept, err := m.s.affect(m.ctx, "INSERT INTO "+carriedTable+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again ON CONFLICT DO NOTHING")
+	kept, err := m.s.affect(m.ctx, "INSERT INTO "+m.carried.table+" SELECT "+keys+" FROM "+status+" WHERE st = "+isUnchanged+" AND NOT again ON CONFLICT DO NOTHING")
+	m.carried.rows += kept
 	return unchanged - kept, err
 }
 
@@ -201,13 +205,13 @@ func (m *merge) carries(t *target) error {
 		return nil
 	}
 	defs := make([]string, len(t.Key))
-	c := &carried{session: m.s}
+	c := &carried{table: temporaryCarried}
 	for i, k := range t.Key {
 		defs[i] = fmt.Sprintf("k%d %s", i, t.types[k])
 		c.types = append(c.types, load.TypeOf(t.Columns, k))
 	}
 	keys := strings.Join(keyColumns("", t.Key), ", ")
-	if err := m.s.run(m.ctx, temporary(carriedTable, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+"))")); err != nil {
+	if err := m.s.run(m.ctx, temporary(c.table, "("+strings.Join(defs, ", ")+", PRIMARY KEY ("+keys+")) ON COMMIT DROP")); err != nil {
 		return err
 	}
 	m.carried = c
@@ -219,19 +223,19 @@ func (m *merge) recarry(t *target) error {
 	if m.carried == nil {
 		return nil
 	}
-	next := &carried{session: m.s, types: slices.Clone(m.carried.types)}
+	types := slices.Clone(m.carried.types)
 	for i, k := range t.Key {
 		from, to := m.carried.types[i], load.TypeOf(t.Columns, k)
 		if schemas.SameType(from, to) {
 			continue
 		}
-		column := fmt.Sprintf("k%d", i)
-		err := m.s.run(m.ctx, "ALTER TABLE "+carriedTable+" ALTER COLUMN "+column+" TYPE "+t.types[k]+" USING "+m.db.cast(column, from, to))
+		column := keyColumn(i)
+		err := m.s.run(m.ctx, "ALTER TABLE "+m.carried.table+" ALTER COLUMN "+column+" TYPE "+t.types[k]+" USING "+m.db.cast(column, from, to))
 		if err != nil {
 			return err
 		}
-		next.types[i] = to
+		types[i] = to
 	}
-	m.carried = next
+	m.carried.types = types
 	return nil
 }

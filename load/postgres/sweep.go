@@ -96,9 +96,16 @@ func (m *merge) absent(t *target, s load.Sweep) (from, gone string, err error) {
 	if err := m.recarry(t); err != nil {
 		return "", "", err
 	}
+	whole, err := m.whole(m.carried)
+	if err != nil {
+		return "", "", err
+	}
+	if !whole { // the server has crashed // Invariant 12
+		m.db.lose(m.pass)
+	}
 	// Without statistics the planner takes the keys for alike.
-	err = m.s.run(m.ctx, "ANALYZE "+carriedTable)
-	return from + " LEFT JOIN " + carriedTable + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
+	err = m.s.run(m.ctx, "ANALYZE "+m.carried.table)
+	return from + " LEFT JOIN " + m.carried.table + " AS c ON " + on("c", t.Key), gone + " AND c.k0 IS NULL", err
 }
 
 // miss fills the table of missing rows.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -40,6 +39,7 @@ type tx struct {
 type attempt struct {
 	s       *session // nil before the first Apply
 	carried *carried // as pass.carried, this transaction's included
+	keeps   bool     // it has made the table of them that later ones use
 	order   order    // likewise
 	kept    bool     // the temporary table of kept rows was made
 	fresh   map[string]bool
@@ -223,11 +223,12 @@ func (x *tx) start(ctx context.Context) error {
 	if err := x.db.prepare(ctx, x.key.Source); err != nil {
 		return err
 	}
-	s, c, err := x.db.resume(ctx, x.pass)
+	s, err := x.db.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	x.attempt = attempt{s: s, carried: c, order: x.db.orderOf(x.pass), fresh: map[string]bool{}, written: map[string]int64{}}
+	c, order := x.db.resume(x.pass)
+	x.attempt = attempt{s: s, carried: c, order: order, fresh: map[string]bool{}, written: map[string]int64{}}
 	if err := x.db.step("fence"); err != nil {
 		return err
 	}
@@ -290,6 +291,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) commit(ctx context.Context, to position) error {
 	for _, step := range []func() error{
 		func() error { return x.catchUp(ctx) },
+		func() error { return x.keepCarried(ctx) },
 		func() error { to.moved = x.when; return x.db.step("state") },
 		func() error { return x.db.move(ctx, x.s, x.key, x.at, to) },
 		func() error { return x.db.step("precommit") },
@@ -319,23 +321,20 @@ func (x *tx) seal(ctx context.Context, to position) error {
 		return fmt.Errorf("the server answered %s", tag)
 	}
 	if err == nil {
-		x.db.advance(x.pass, x.order)
+		x.db.advance(x.pass, x.order, x.carried, x.swept())
 		return nil
 	}
 	if !lost(err) && late.Err() == nil {
 		return err
 	}
-	carried, order := x.carried != nil, x.order
+	carried, order := x.carried, x.order
 	x.abandon()
 	committed, now, serr := x.db.settled(late, x.key, to)
 	switch {
 	case serr != nil:
 		return fmt.Errorf("the answer to COMMIT was lost, and what became of it cannot be found out: %w", errors.Join(permanent{err}, permanent{serr}))
 	case committed:
-		x.db.advance(x.pass, order)
-		if carried {
-			x.db.lose(x.pass)
-		}
+		x.db.advance(x.pass, order, carried, x.swept())
 		return nil
 	case !now.at(x.at):
 		return state.ErrMoved
@@ -377,7 +376,7 @@ func (x *tx) abandon() {
 		return
 	}
 	s.rollback()
-	x.db.suspend(x.pass, s, x.db.carriedBy(x.pass, s))
+	s.release()
 }
 
 // finish does what follows a commit.
@@ -385,10 +384,13 @@ func (x *tx) finish(ctx context.Context) {
 	if x.s == nil { // committed, but on a connection that is gone
 		return
 	}
-	x.db.learn(x.pass, x.fresh, slices.ContainsFunc(x.log, func(a *applied) bool { return a.sweep.Table != "" }))
-	s, written := x.s, x.written
-	c := x.carried
+	x.db.learn(x.pass, x.fresh)
+	s, written, own, look := x.s, x.written, x.carried, x.keeps
 	x.attempt = attempt{}
 	x.db.analyze(ctx, s, written)
-	x.db.suspend(x.pass, s, c)
+	if look || x.db.isStale(x.key) {
+		x.db.leftovers(ctx, s, x.key, own)
+	}
+	x.db.clean(ctx, s)
+	s.release()
 }

@@ -181,7 +181,7 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.loans[dest]; l != nil {
 		return l.pass
 	}
-	return load.Pass{Run: stamp, Whole: true, Log: x.Log[x.q.stream.Name], Now: x.Now}
+	return load.Pass{Run: stamp, Whole: true, Once: true, Log: x.Log[x.q.stream.Name], Now: x.Now}
 }
 
 // reshapes reports whether a table would have to change for what was mapped. The

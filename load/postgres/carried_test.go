@@ -1,0 +1,238 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// slowList is a stream whose passes take several commits. Its keys are texts, so that
+// they are remembered one by one.
+type slowList struct {
+	key   state.Key
+	table schemas.Table
+}
+
+func newSlowList(i int) slowList {
+	name := fmt.Sprint("list_", i)
+	t := rootTable(name)
+	fields := t.Columns.Fields()
+	fields[0] = schemas.Field("id", schemas.Text, "/id")
+	t.Columns = arrow.NewSchema(fields, nil)
+	return slowList{state.Key{Pipeline: "nightly", Stream: "own." + name}, t}
+}
+
+// rows are the records of ids.
+func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
+	for _, id := range ids {
+		all = append(all, row(run, id, "same", loadtest.Row{"id": fmt.Sprintf("%x", 7919*id%1000)}))
+	}
+	return all
+}
+
+// commit makes one transaction of pass run with the records of ids; the last of the
+// pass sweeps.
+func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
+	t.Helper()
+	from, err := d.Cursor(t.Context(), l.key)
+	require.NoError(t, err)
+	x, err := d.Begin(t.Context(), l.key, from, load.Pass{Run: runID(run), Whole: true})
+	require.NoError(t, err)
+	defer x.Rollback()
+	b := loadtest.Batch(t, l.table, l.rows(run, ids...)...)
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), l.table, b))
+	s := load.Sweep{}
+	if last {
+		s = load.Sweep{Table: l.table.Name, Delete: true}
+	}
+	out, err := x.Apply(t.Context(), s)
+	if err != nil {
+		return out, err
+	}
+	return out, x.Commit(t.Context(), from+"x")
+}
+
+// must is commit that goes well.
+func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load.Outcome {
+	t.Helper()
+	out, err := l.commit(t, d, run, last, ids...)
+	require.NoError(t, err)
+	return out
+}
+
+const passTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
+
+// Twenty-four passes of three commits each are under way at once, over two connections.
+// Each knows in the end what it has carried, no session is held between commits, and
+// nothing is left behind. So it is with one pass.
+func TestManyPasses(t *testing.T) {
+	server := pgtest.Start(t)
+	for name, lists := range map[string]int{"many": 24, "one": 1} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, Options{URL: server.URL() + "&pool_max_conns=2", Schema: name})
+			var all []slowList
+			for i := range lists {
+				all = append(all, newSlowList(i))
+				all[i].must(t, d, 1, true, 1, 2, 3, 4, 5, 6, 7)
+			}
+			require.Equal(t, "0", server.Text(passTables), "passes of one commit")
+			for part := range 2 {
+				for _, l := range all {
+					require.Equal(t, load.Outcome{Unchanged: 2}, l.must(t, d, 2, false, 2*part+1, 2*part+2))
+					require.Zero(t, d.pool.Stat().AcquiredConns(), "sessions that are held")
+				}
+				require.Equal(t, fmt.Sprint(lists), server.Text(passTables))
+			}
+			for _, l := range all {
+				out := l.must(t, d, 2, true, 5, 6, 1)
+				require.Equal(t, load.Outcome{Unchanged: 2, Deduplicated: 1, Alive: 7, Missing: 1, Known: true, Deleted: 1}, out)
+			}
+			require.Equal(t, "0", server.Text(passTables))
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// A crash of the server empties what a pass has carried: then it cannot tell, and
+// deletes nothing. A server that was stopped in order has it all.
+func TestCarriedOverRestart(t *testing.T) {
+	server := pgtest.Start(t)
+	for _, crash := range []bool{true, false} {
+		t.Run(fmt.Sprint("crash=", crash), func(t *testing.T) {
+			d := open(t, Options{URL: server.URL(), Schema: fmt.Sprint("s", crash)})
+			l := newSlowList(0)
+			l.must(t, d, 1, true, 1, 2, 3, 4, 5)
+			l.must(t, d, 2, false, 1, 2)
+			server.Exec("CHECKPOINT")
+			server.Restart(crash)
+			l.must(t, d, 2, false, 3)
+			out := l.must(t, d, 2, true, 4)
+			if crash {
+				require.Equal(t, load.Outcome{Unchanged: 1, Alive: 5, Missing: 3, Known: false}, out)
+			} else {
+				require.Equal(t, load.Outcome{Unchanged: 1, Alive: 5, Missing: 1, Known: true, Deleted: 1}, out)
+			}
+			require.Equal(t, "0", server.Text(passTables))
+		})
+	}
+}
+
+// What a process leaves behind that is killed in a pass is dropped by the one that takes
+// its stream over, and nothing that another stream uses. The first, should it wake up,
+// cannot commit. // Invariant 13
+func TestCarriedLeftBehind(t *testing.T) {
+	server := pgtest.Start(t)
+	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
+	l, other := newSlowList(0), newSlowList(1)
+	for _, l := range []slowList{l, other} {
+		l.must(t, frozen, 1, true, 1, 2, 3)
+		l.must(t, frozen, 2, false, 1, 2)
+	}
+	from, err := frozen.Cursor(t.Context(), l.key)
+	require.NoError(t, err)
+	late, err := frozen.Begin(t.Context(), l.key, from, load.Pass{Run: runID(2), Whole: true})
+	require.NoError(t, err)
+	require.Equal(t, "2", server.Text(passTables))
+
+	next := open(t, Options{URL: server.URL(), Schema: "s"})
+	l.must(t, next, 3, true, 1, 2, 3)
+	require.Equal(t, "1", server.Text(passTables), "that of the other stream")
+	_, err = late.Apply(t.Context(), load.Sweep{Table: l.table.Name, Delete: true})
+	require.ErrorIs(t, err, state.ErrMoved)
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, other.must(t, frozen, 2, true, 3))
+	require.Equal(t, "0", server.Text(passTables))
+}
+
+// A pass that is given up takes its table along: when the next one begins, and when the
+// destination is closed.
+func TestCarriedGivenUp(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	l := newSlowList(0)
+	l.must(t, d, 1, true, 1, 2, 3)
+	l.must(t, d, 2, false, 1, 2)
+	require.Equal(t, "1", server.Text(passTables))
+	l.must(t, d, 3, true, 1, 2, 3)
+	require.Equal(t, "0", server.Text(passTables))
+	l.must(t, d, 4, false, 1, 2)
+	require.Equal(t, "1", server.Text(passTables))
+	require.NoError(t, d.Close())
+	require.Equal(t, "0", server.Text(passTables))
+}
+
+// Somebody who reads all tables of the schema, a backup say, holds no commit up. What
+// could not be dropped then is dropped later.
+func TestCarriedDuringBackup(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	l := newSlowList(0)
+	l.must(t, d, 1, true, 1, 2, 3)
+	l.must(t, d, 2, false, 1, 2)
+	c, err := pgx.Connect(t.Context(), server.URL())
+	require.NoError(t, err)
+	defer c.Close(context.Background())
+	table := server.Text("SELECT relname FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'")
+	_, err = c.Exec(t.Context(), "BEGIN; LOCK TABLE s."+table+" IN ACCESS SHARE MODE")
+	require.NoError(t, err)
+	began := time.Now()
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, l.must(t, d, 2, true, 3))
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.Equal(t, "1", server.Text(passTables))
+	_, err = c.Exec(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	d.mu.Lock()
+	d.cleaned = time.Time{}
+	d.mu.Unlock()
+	l.must(t, d, 3, true, 1, 2, 3)
+	require.Equal(t, "0", server.Text(passTables))
+}
+
+// A transaction that is all of its pass, of webhook events say, leaves no table.
+func TestCarriedOnce(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	l := newSlowList(0)
+	l.must(t, d, 1, true, 1, 2, 3)
+	from, err := d.Cursor(t.Context(), l.key)
+	require.NoError(t, err)
+	x, err := d.Begin(t.Context(), l.key, from, load.Pass{Run: runID(2), Whole: true, Once: true})
+	require.NoError(t, err)
+	b := loadtest.Batch(t, l.table, l.rows(2, 1, 2)...)
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), l.table, b))
+	require.NoError(t, x.Commit(t.Context(), from+"x"))
+	require.Equal(t, "0", server.Text(passTables))
+}
+
+// A connection that is lost, with the answer to a COMMIT or before it, takes nothing of
+// what the pass has carried along.
+func TestCarriedOverLostConnection(t *testing.T) {
+	server := pgtest.Start(t)
+	p := newProxy(t, server.Address())
+	d := open(t, Options{URL: server.Via(p.listener.Addr().String()), Schema: "s"})
+	l := newSlowList(0)
+	l.must(t, d, 1, true, 1, 2, 3, 4, 5, 6)
+	p.lose(0, 1)
+	l.must(t, d, 2, false, 1, 2)
+	require.Equal(t, 1, p.count())
+	p.lose(1, 0)
+	l.must(t, d, 2, false, 3, 4)
+	require.Equal(t, 1, p.count())
+	p.lose(1, 1)
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 6, Missing: 1, Known: true, Deleted: 1}, l.must(t, d, 2, true, 5))
+	require.Equal(t, 2, p.count())
+}
