@@ -52,10 +52,7 @@ func refuted(err error) bool {
 
 // without is what is known of the stream, without a hypothesis.
 func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
-	c := st.known.Convention.About(st.origin)
-	if c.LearnedAt.IsZero() {
-		c.LearnedAt = st.Now().UTC()
-	}
+	c := st.conventionOf()
 	c.Dropped = append(slices.Clone(c.Dropped), e.About)
 	c.Facts = append(slices.Clone(c.Facts), extract.Fact{About: e.About, Value: "none", From: extract.Learned, Refuted: []string{e.Seen}})
 	return c
@@ -68,18 +65,21 @@ func (st *streamRun) probed() bool {
 }
 
 // simple is the stream as the configuration has it, without what is refuted.
-func (st *streamRun) simple() schemas.Stream { return st.known.Drop(st.origin) }
+func (st *streamRun) simple() schemas.Stream {
+	s := st.known.Drop(st.origin)
+	if st.known.Refuted(s.Key) && s.Stated["key"] == "" {
+		s.Key = st.known.Key
+	}
+	return s
+}
 
 // merge makes c, which probes have just found, a convention about the stream as
 // the configuration has it, with what held before about its hypotheses.
 func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
-	if len(h.Dropped) > 0 {
-		c = c.About(st.origin)
-		c.Dropped = h.Dropped
-	}
-	c.RefutedKeys = h.RefutedKeys
-	if c.Refuted(c.Key) {
+	c = c.About(st.origin)
+	c.Dropped = h.Dropped
+	if c.RefutedKeys = h.RefutedKeys; len(h.RefutedKeys) > 0 {
 		c.Key = h.Key
 	}
 	for _, f := range h.Facts {

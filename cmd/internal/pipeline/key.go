@@ -100,15 +100,35 @@ func (p *pass) changedMeanwhile(record []byte) bool {
 type keyError struct {
 	key     []string
 	example string
-	record  []byte // nil: suspicious; a second reading decides
+	record  []byte   // nil: suspicious; a second reading decides
+	table   []string // the key of the stream's table, where that is why
 }
 
 // Error says which key is no key.
 func (e *keyError) Error() string {
-	if e.record == nil {
+	switch {
+	case e.table != nil:
+		return fmt.Sprintf("the rows of the table are told apart by %s", orNone(strings.Join(e.table, ", ")))
+	case e.record == nil:
 		return fmt.Sprintf("two different records may have one key (%s)", strings.Join(e.key, ", "))
 	}
 	return fmt.Sprintf("two different records have the key %s = %s", strings.Join(e.key, ", "), e.example)
+}
+
+// otherKey ends a pass whose table has a wider key than its stream, or none: one
+// that an earlier run had to take, and that nothing remembers any more.
+func (p *pass) otherKey(tables []schemas.Table) error {
+	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
+	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {
+		return nil
+	}
+	key := append([]string{}, tables[i].Key...) // never nil
+	for _, k := range p.stream.Key {
+		if len(key) > 0 && !slices.Contains(key, k) {
+			return nil // whoever writes there reports the error
+		}
+	}
+	return &keyError{key: p.stream.Key, table: key}
 }
 
 // doubtKey ends the pass where its records speak against the key, and no table
@@ -123,7 +143,7 @@ func (p *pass) doubtKey() error {
 	}
 	switch {
 	case p.clash.lost > 0:
-		return &keyError{p.stream.Key, p.clash.example, p.clash.record}
+		return &keyError{key: p.stream.Key, example: p.clash.example, record: p.clash.record}
 	case len(p.watch.suspects) > 0 && p.number == 1:
 		return &keyError{key: p.stream.Key}
 	}
@@ -137,17 +157,35 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 	if !ok {
 		return false, err
 	}
-	if _, there := st.tableKey(ctx); there { // a commit was under way
+	_, there := st.tableKey(ctx)
+	switch {
+	case e.table != nil:
+		c := st.conventionOf()
+		c.RefutedKeys, c.Key = append(slices.Clone(c.RefutedKeys), e.key), e.table
+		st.known.Convention = c
+	case there: // a commit was under way
 		st.watch.settled = true
-	} else if e.record != nil {
-		st.watch.tried++
+	case e.record != nil:
 		st.widenKey(e)
-		if err := st.adopt(ctx); err != nil {
-			return false, err
-		}
+	default: // suspicious: a second reading decides
+		p.beginAgain()
+		return true, nil
+	}
+	st.watch.tried++
+	if err := st.adopt(ctx); err != nil {
+		return false, err
 	}
 	p.beginAgain()
 	return true, nil
+}
+
+// conventionOf is what is known of the stream, to be changed.
+func (st *streamRun) conventionOf() extract.Convention {
+	c := st.known.Convention.About(st.origin)
+	if c.LearnedAt.IsZero() {
+		c.LearnedAt = st.Now().UTC()
+	}
+	return c
 }
 
 // beginAgain sends the sinks of a pass that counts for nothing to the beginning.
@@ -163,10 +201,7 @@ func (p *pass) beginAgain() {
 // widenKey notes that a key is refuted, and which one takes its place.
 func (st *streamRun) widenKey(e *keyError) {
 	key := widerKey(st.stream, e.record)
-	c := st.known.Convention.About(st.origin)
-	if c.LearnedAt.IsZero() {
-		c.LearnedAt = st.Now().UTC()
-	}
+	c := st.conventionOf()
 	c.RefutedKeys = append(slices.Clone(c.RefutedKeys), e.key)
 	c.Key = key
 	now := "rows have no key"

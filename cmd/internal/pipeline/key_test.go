@@ -563,3 +563,29 @@ func TestAChildSelectedAlone(t *testing.T) {
 		})
 	}
 }
+
+// Where what was learned of a key is lost, the key of the table stands.
+func TestKeyOfTheTableStandsWhereNothingIsRemembered(t *testing.T) {
+	for name, record := range map[string]func(i int) any{
+		"a wider key": func(i int) any { return m{"id": i / 2, "lang": []string{"de", "en"}[i%2], "city": i} },
+		"no key":      func(i int) any { return m{"id": i / 2, "city": i} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream := endpoint("x.shops", "GET", "/api/shops", "id")
+			s := serveAPI(t, map[string]http.HandlerFunc{"/api/shops": inPages(50, func() []any { return manyOf(40, record) })}, nil, stream)
+			s.must(StatusComplete)
+			key := s.key("x_shops")
+			require.NotEqual(t, stream.Key, key)
+			config := s.config
+			config.Destinations = []Destination{{Name: "warehouse", Destination: s.memory}}
+			empty := extract.Convention{LearnedAt: time.Now()}.About(stream)
+			require.NoError(t, Remember(context.Background(), config, map[string]extract.Convention{"x.shops": empty}))
+			for range 2 {
+				rep := s.again()
+				require.Equal(t, StatusComplete, rep.Status, "%v", rep.Streams[0].Err)
+				require.Zero(t, rep.Streams[0].Counts.Written)
+				require.Equal(t, key, s.key("x_shops"))
+			}
+		})
+	}
+}

@@ -154,6 +154,9 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 			k.drop(p, err)
 			continue
 		}
+		if err := p.otherKey(tables); err != nil {
+			return err
+		}
 		known = append(known, tables)
 		p.watch.settled = p.watch.settled || slices.ContainsFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 		if k.rejects != nil {
