@@ -304,7 +304,7 @@ func (f *feed) read(ctx context.Context) {
 	f.refill()
 	second, err := f.through(ctx, s)
 	if err == nil {
-		again := second.records == first.records
+		again := second.Records == first.Records && second.sum == first.sum
 		list = &second.ParentList
 		list.Again = again
 	}
@@ -320,8 +320,8 @@ func (f *feed) refill() {
 // parentReading is a reading of the parent, and which records it found.
 type parentReading struct {
 	ParentList
-	seen    map[uint64]bool // hashes of keys
-	records answerPrint
+	seen map[uint64]bool // hashes of keys
+	sum  uint64          // of those hashes
 }
 
 // through reads all of s, which is the parent.
@@ -354,8 +354,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 			r.Repeats++
 		}
 		r.seen[h] = true
-		r.records.records++
-		r.records.sum += scatter(h)
+		r.sum += scatter(h)
 	}
 	if page.End != nil {
 		r.End = *page.End

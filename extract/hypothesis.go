@@ -98,27 +98,55 @@ type parameterTest struct {
 	print answerPrint // of the first page of the answer to line
 }
 
-// answerPrint tells answers apart by the content of their records, without the
-// context and without what changes by being read.
+// answerPrint is what of an answer tells it from others: which records it has,
+// and for each member what the records have there. The context of a record and
+// its volatile members are left out.
 type answerPrint struct {
 	records int
-	sum     uint64
+	keys    uint64
+	members map[string]uint64
+}
+
+// differs are the members in which two answers differ; ok is false where they have
+// not the same records.
+func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
+	members = map[string]bool{}
+	for _, pair := range [][2]map[string]uint64{{p.members, o.members}, {o.members, p.members}} {
+		for name, sum := range pair[0] {
+			if pair[1][name] != sum {
+				members[name] = true
+			}
+		}
+	}
+	return members, p.records == o.records && p.keys == o.keys
 }
 
 // printOf is the answerPrint of records, elements of a JSON array that lacks its
 // last bracket.
 func (l *listing) printOf(b *batch) (answerPrint, error) {
+	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
-		return answerPrint{}, nil
+		return p, nil
 	}
 	d := l.c.docs.Get().(*doc)
 	defer l.c.docs.Put(d)
 	if err := d.scan(append(slices.Clone(b.records), ']')); err != nil {
-		return answerPrint{}, err
+		return p, err
 	}
-	p := answerPrint{records: b.n}
 	for r := range d.elements(d.root()) {
-		p.sum += scatter(l.asm.content(d, r))
+		key, keyed := l.asm.key(d, r)
+		if !keyed {
+			key = l.asm.content(d, r)
+		}
+		p.keys += scatter(key)
+		if !d.isObject(r) {
+			continue
+		}
+		for name, v := range d.members(r) {
+			if string(name) != contextKey && !slices.Contains(l.s.Volatile, string(name)) {
+				p.members[string(name)] += scatter(fnv1a(key, d.raw(v)))
+			}
+		}
 	}
 	return p, d.err
 }
@@ -139,11 +167,8 @@ func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) erro
 		return nil
 	}
 	t.over = true
-	if print != t.print {
-		return nil
-	}
-	same, err := f.unread(ctx, line, print)
-	if err != nil || !same {
+	unread, err := f.unread(ctx, line, print)
+	if err != nil || !unread {
 		return err
 	}
 	names := make([]string, len(f.fed))
@@ -158,12 +183,48 @@ func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) erro
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// unread asks with a value that nothing has, and reports whether the answer is
-// the same as to line. A refusal says that the parameter is read.
-func (f *fan) unread(ctx context.Context, line string, want answerPrint) (bool, error) {
-	params, err := bind(f.s, f.fed, nowhere(f.windows != nil, line))
-	if err != nil {
+// unread reports whether the answer to line, which is print, is that to another
+// value, and to one that nothing has. A member that differs when the same is asked
+// for twice tells no answers apart.
+func (f *fan) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
+	differing, same := print.differs(f.test.print)
+	if !same {
+		return false, nil
+	}
+	volatile := map[string]bool{}
+	if len(differing) > 0 {
+		again, ok, err := f.peek(ctx, line)
+		if err != nil || !ok {
+			return false, err
+		}
+		if volatile, ok = print.differs(again); !ok || !within(differing, volatile) {
+			return false, nil
+		}
+	}
+	none, ok, err := f.peek(ctx, nowhere(f.windows != nil, line))
+	if err != nil || !ok {
 		return false, err
+	}
+	differing, same = print.differs(none)
+	return same && within(differing, volatile), nil
+}
+
+// within reports whether all of some are among others.
+func within(some, others map[string]bool) bool {
+	for name := range some {
+		if !others[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// peek is the first page of the answer to a tuple; ok is false where there is no
+// answer to compare: a refusal says that the parameter is read.
+func (f *fan) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
+	params, err := bind(f.s, f.fed, line)
+	if err != nil {
+		return print, false, err
 	}
 	l := f.c.newListing(f.s, params, &f.habits)
 	l.asm.apart = true
@@ -171,23 +232,23 @@ func (f *fan) unread(ctx context.Context, line string, want answerPrint) (bool, 
 	f.requests += requestsOf(err)
 	if err != nil {
 		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+			return print, false, context.Cause(ctx)
 		}
-		return false, nil
+		return print, false, nil
 	}
 	defer f.c.release(a)
 	f.requests += a.requests
 	f.bytes += a.bytes
 	at, err := l.locate(a.d)
 	if err != nil {
-		return false, nil
+		return print, false, nil
 	}
 	var b batch
 	if err := l.asm.assemble(a.d, at, &b); err != nil {
-		return false, nil
+		return print, false, nil
 	}
-	print, err := l.printOf(&b)
-	return err == nil && print == want, nil
+	print, err = l.printOf(&b)
+	return print, err == nil, nil
 }
 
 // nowhere is a tuple of values that no object has, of the types of another: a

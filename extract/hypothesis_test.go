@@ -29,7 +29,7 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 // Two months with one answer refute the parameters only if a month that nothing
 // is in has that answer, too.
 func TestMonthsCanBeRefuted(t *testing.T) {
-	this := month(time.Now())
+	this, answers := month(time.Now()), 0
 	for _, tt := range []struct {
 		name    string
 		answer  func(month, year int) string
@@ -37,6 +37,10 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 		refuted bool
 	}{
 		{"the server ignores the month", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, false, true},
+		{"the server ignores the month, and stamps each answer", func(int, int) string {
+			answers++
+			return fmt.Sprintf(`[{"id":1,"a":2,"asked":%d},{"id":2,"asked":%d}]`, answers, answers)
+		}, false, true},
 		{"the user states the months", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, true, false},
 		{"each month has its records", func(m, y int) string { return fmt.Sprintf(`[{"id":%d}]`, 100*y+m) }, false, false},
 		{"two months are alike by chance", func(m, y int) string {
@@ -50,6 +54,9 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 				return `[]`
 			}
 			return fmt.Sprintf(`[{"id":1,"day":"%d-%02d-01"}]`, y, m)
+		}, false, false},
+		{"any month has the same days", func(m, y int) string {
+			return fmt.Sprintf(`[{"id":1,"day":"%d-%02d-01"},{"id":2,"day":"%d-%02d-02"}]`, y, m, y, m)
 		}, false, false},
 		{"one month has records", func(m, y int) string {
 			if m == int(this.Month()) && y == this.Year() {
