@@ -19,11 +19,18 @@ import (
 const flushRows = 10_000
 
 func BenchmarkMapper(b *testing.B) {
-	for _, size := range []int{1000, 100} {
-		b.Run(fmt.Sprintf("pages of %d", size), func(b *testing.B) {
+	for _, tt := range []struct {
+		size     int
+		compared bool
+	}{{1000, false}, {1000, true}, {100, false}} {
+		size := tt.size
+		b.Run(fmt.Sprintf("pages of %d, compared %t", size, tt.compared), func(b *testing.B) {
 			pages := contacts(20_000/size, size)
 			m := NewMapper(contactStream(), testStamp, nil)
 			defer m.Close()
+			if tt.compared {
+				m.CompareKeys(func(Clash) Judgement { return Open })
+			}
 			perRecord(b, pages, size, func(page []byte) {
 				if err := m.Append(page); err != nil {
 					b.Fatal(err)

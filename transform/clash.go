@@ -153,10 +153,15 @@ type keyEntry struct{ content, ordinal uint32 }
 // keyTable maps hashes of keys to entries, in open addressing. It takes at most
 // 16 MiB. Beyond that a new key replaces an old one. // Invariant 6
 type keyTable struct {
-	hashes  []uint64 // 0: free
-	entries []keyEntry
-	used    int
-	lossy   bool
+	slots []keySlot
+	used  int
+	lossy bool
+}
+
+// keySlot is 16 bytes, so that a look takes one line of the cache.
+type keySlot struct {
+	hash uint64 // 0: free
+	keyEntry
 }
 
 const (
@@ -169,16 +174,16 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 	if hash == 0 {
 		hash = 1
 	}
-	if t.used >= len(t.hashes)/4*3 {
+	if t.full() {
 		t.grow()
 	}
-	mask := uint64(len(t.hashes) - 1)
+	mask := uint64(len(t.slots) - 1)
 	at := hash & mask
-	for n := 0; t.hashes[at] != 0; n++ {
-		if t.hashes[at] == hash {
-			return t.entries[at], true
+	for n := 0; t.slots[at].hash != 0; n++ {
+		if t.slots[at].hash == hash {
+			return t.slots[at].keyEntry, true
 		}
-		if t.used >= len(t.hashes)/4*3 && n == keyProbes {
+		if n == keyProbes && t.full() {
 			t.lossy = true
 			at = hash & mask
 			t.used--
@@ -186,7 +191,7 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 		}
 		at = (at + 1) & mask
 	}
-	t.hashes[at], t.entries[at] = hash, e
+	t.slots[at] = keySlot{hash, e}
 	t.used++
 	return e, false
 }
@@ -194,16 +199,17 @@ func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
 // keyProbes is how many slots a full table looks at for a key.
 const keyProbes = 16
 
+func (t *keyTable) full() bool { return t.used >= len(t.slots)/4*3 }
+
 func (t *keyTable) grow() {
-	if len(t.hashes) >= keySlotsMost {
+	if len(t.slots) >= keySlotsMost {
 		return
 	}
-	old := *t
-	n := max(keySlotsFirst, 4*len(old.hashes))
-	*t = keyTable{hashes: make([]uint64, n), entries: make([]keyEntry, n)}
-	for i, h := range old.hashes {
-		if h != 0 {
-			t.put(h, old.entries[i])
+	old := t.slots
+	*t = keyTable{slots: make([]keySlot, max(keySlotsFirst, 2*len(old)))}
+	for _, s := range old {
+		if s.hash != 0 {
+			t.put(s.hash, s.keyEntry)
 		}
 	}
 }

@@ -104,5 +104,5 @@ func TestKeyTableIsBounded(t *testing.T) {
 		table.put(i*0x9e3779b97f4a7c15, keyEntry{content: uint32(i)})
 	}
 	require.True(t, table.lossy)
-	require.Len(t, table.hashes, keySlotsMost)
+	require.Len(t, table.slots, keySlotsMost)
 }

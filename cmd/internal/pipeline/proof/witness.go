@@ -14,7 +14,11 @@ type Witness struct {
 var witnesses = []Witness{
 	{"object", oneObject, func(*Facts) string { return "the stream has one object by definition" }},
 	{"parents", everyParent, func(f *Facts) string {
-		return fmt.Sprintf("every one of %d parents of a proven list was requested", f.Parents)
+		text := fmt.Sprintf("every one of %d parents of a proven list was requested", f.Parents)
+		if f.Gone > 0 {
+			text += fmt.Sprintf("; of %d of them the source has nothing", f.Gone)
+		}
+		return text
 	}},
 	{"second reading", readTwice, func(f *Facts) string { return fmt.Sprintf("two readings found the same %d records", f.Listed()) }},
 	{"total", statedTotal, func(f *Facts) string {
