@@ -6,6 +6,7 @@ BIN    := bin/penstock
 T      ?= 30s
 TRIALS ?= 1000
 SEEDS  ?= 1000
+COUNT  ?= 100000
 COMMA  := ,
 # The engine's names are for nobody outside: kept, they take 9 MB of each process.
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic)
@@ -36,9 +37,14 @@ test: ## all tests, the sweeps among them in their short forms, with what they n
 	$(GO) test -short -timeout 20m -tags $(TAGS) $(PKGS)
 
 .PHONY: sweep
-sweep: ## all tests in full: every envelope with every pager, every kill of a renewal, a thousand lists that move (SEEDS=1000)
+sweep: ## all tests in full: every envelope with every pager, every kill of a renewal, a thousand lists that move (SEEDS=1000), generated
 	@sh .ci/setup
 	PENSTOCK_TEST_TRIALS=$(SEEDS) $(GO) test -timeout 120m -tags $(TAGS) $(PKGS)
+	$(MAKE) generated
+
+.PHONY: generated
+generated: ## servers drawn from seeds, each read twice: the table equals the list, or the run says that it does not (COUNT=100000)
+	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
 .PHONY: check
 check: ## the one gate: format, vet, staticcheck, the import line, tests under the race detector

@@ -24,7 +24,9 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		add(func(c *Spec) { c.Faults[i].Count = 0 })
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // else the list would be a shorter one, and nothing could tell
+			add(func(c *Spec) { c.Faults[i].Count = 0 })
+		}
 	}
 	for i := range s.Signals {
 		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, it would be another family

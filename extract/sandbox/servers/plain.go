@@ -1,0 +1,55 @@
+package servers
+
+import "slices"
+
+// Family is the name of the way in which the list goes on: its kind of paging, or
+// link where the answer gives the address of the next page.
+func (s Spec) Family() string {
+	for _, g := range s.Signals {
+		switch g.Says {
+		case "next url", "next links", "next object", "next header":
+			return "link"
+		}
+	}
+	return s.Paging.Kind
+}
+
+// Plain reports whether nothing about the list is wrong or ambiguous, so that a
+// reader who is given its path alone could be expected to read it whole: nothing
+// fails, moves or lies, and what the pages are is either said or can be found out by
+// the usual names.
+func (s Spec) Plain() bool {
+	r := s.Records
+	switch {
+	case len(s.Faults) > 0, len(s.Moves) > 0, s.Paging.Kind == KindCap:
+		return false
+	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "":
+		return false
+	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Family() != "link":
+		return false // what a token is sent as cannot be found out
+	case r.Count == 0, r.Count <= s.Edits.Delete:
+		return false // an empty list shows nothing of how it goes on
+	}
+	if slices.ContainsFunc(s.Signals, func(g Signal) bool { return lies[g.Says] || g.End == "self" }) {
+		return false
+	}
+	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
+}
+
+// usualTokens are the parameters that a token is usually sent as, whatever the answer
+// calls it.
+var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
+
+// lies are the sayings that are not true.
+var lies = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
+
+// said reports whether a signal says where the list goes on, or how long it is.
+func (s Spec) said() bool {
+	return slices.ContainsFunc(s.Signals, func(g Signal) bool {
+		switch g.Says {
+		case "total", "range", "pages", "next", "next url", "next links", "next object", "next header":
+			return true
+		}
+		return false
+	})
+}
