@@ -166,7 +166,8 @@ type observed struct {
 // observe looks at the moments in the records of a page, a JSON array. a is the
 // answer that it came in, nil for a page pieced together from several. It
 // returns, for each record, whether it was changed before m.Before; nil where
-// there is no edge.
+// there is no edge. In a whole pass a record without a time counts as older: that
+// earlier passes would have found it, nothing shows.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -195,7 +196,7 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 			p.seen.stale++
 		}
 		if !m.Before.IsZero() {
-			older = append(older, ok && at.Before(m.Before))
+			older = append(older, at.Before(m.Before) && (ok || !m.partial()))
 		}
 	}
 	return older, d.err
@@ -221,7 +222,7 @@ func (p *pass) misplace(least, at time.Time) {
 // edge: what follows is older still.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
-	page.Older, page.Edge = older, m.Before
+	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()
 	if page.End == nil && m.Tail && len(older) > 0 && !slices.Contains(older, false) {
 		page.End = &End{Rule: RuleOlder, Resumed: p.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1, Note: p.note}
 	}
@@ -267,7 +268,7 @@ func (d *doc) moment(v value, format string) (time.Time, bool) {
 	if !v.ok() {
 		return time.Time{}, false
 	}
-	return parseMoment(d.text(v), format)
+	return parseMoment(bound{value: d.raw(v)}.text(), format)
 }
 
 // layouts are how the formats that are no numbers are written.

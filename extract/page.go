@@ -30,6 +30,8 @@ type Page struct {
 	// can be new. It is nil where there is no such edge, as in a first pass.
 	Older []bool
 	Edge  time.Time
+
+	Partial bool // incremental: the pass leaves out what has not changed
 }
 
 // Windows says how far a pass is that asks for one window of time after the

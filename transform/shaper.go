@@ -25,6 +25,9 @@ type Shaper struct {
 	plans      map[string]*plan // by table
 	filtered   int64
 	rejected   int64
+
+	tracks bool
+	left   []TableBatch
 }
 
 // NewShaper makes the stage behind m, before m reads its first record. The
@@ -58,6 +61,9 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	defer w.release()
 	if err := w.filter(); err != nil {
 		return nil, nil, err
+	}
+	if s.tracks {
+		w.leave()
 	}
 	if err := w.hold(); err != nil {
 		return nil, nil, err

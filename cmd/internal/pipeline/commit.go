@@ -143,7 +143,7 @@ func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome
 		if err != nil {
 			return e, err
 		}
-		e.counts.Deleted = swept.Deleted
+		e.counts.Deleted, e.swept = k.counts.Deleted, swept.Deleted
 	}
 	k.settle(p, e)
 	if e.givesUp() {
@@ -169,6 +169,7 @@ type ending struct {
 	verdict  Verdict
 	decision proof.Decision
 	counts   Counts
+	swept    int64 // of the missing rows, those that were deleted
 	found    *findings
 	others   []arrow.RecordBatch // keys of the missing rows, where only those with these keys may be deleted
 	read     Verdict             // on what was read, whatever the table could take of it
@@ -237,7 +238,7 @@ func (k *sink) sort(e *ending, g *group, out load.Outcome) {
 func (k *sink) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
 	k.report.Verdict, k.report.Why = e.verdict, proof.Reasons(*f)
-	if k.report.Missing = e.table.Missing - e.counts.Deleted; e.table.Subset || e.table.AppendTo {
+	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
 		k.report.Missing = 0 // they are where they should be
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)

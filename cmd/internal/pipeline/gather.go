@@ -70,6 +70,7 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
 	}
 	g := p.group
+	p.partial = page.Partial
 	g.older.add(at, p.mapper.Fetched()-at, page)
 	g.next = position{pass: p.id, at: page.Next, end: page.End != nil}
 	g.gaps = append(g.gaps, page.Gaps...)
@@ -200,9 +201,8 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 
 // drop lets go of a group's batches and of its share in the budget.
 func (p *pass) drop(g *group) {
-	for _, b := range g.batches {
-		b.Batch.Release()
-	}
+	releaseBatches(g.batches)
+	releaseBatches(g.left)
 	p.budget.release(g.held)
 	*g = group{}
 }

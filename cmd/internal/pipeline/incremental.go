@@ -17,7 +17,7 @@ import (
 func (st *streamRun) wholly() {
 	st.stream.Range = st.rangeOf()
 	switch {
-	case st.stream.Range.Whole:
+	case st.stream.Range.Whole, len(st.stream.Rules.Filter) > 0 && hidesKey(st.stream):
 		st.stream.Incremental = schemas.Incremental{}
 	case st.Options.Full:
 		st.stream.Incremental.Full = time.Nanosecond // the whole pass is due, and checks the incremental ones

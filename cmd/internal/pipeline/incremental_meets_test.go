@@ -114,3 +114,55 @@ func TestIncrementalReadsAllWhereValuesAreForgotten(t *testing.T) {
 	r.once()
 	require.Less(t, m.requests-before, 5)
 }
+
+// A record that leaves the stream's filter leaves the table with the next
+// incremental pass, and one that meets it again comes back. A record that another
+// version of has come later in the same pass stays, and so do all others.
+func TestIncrementalFilter(t *testing.T) {
+	for name, newest := range map[string]bool{"by a filter of the source": false, "the latest change first": true} {
+		t.Run(name, func(t *testing.T) {
+			m := atRest(newest)
+			i := sinceFilter
+			if newest {
+				i.Param = ""
+			}
+			r := newMoving(t, m, i)
+			r.config.Streams[0].Rules.Filter = []schemas.Condition{{Column: "name", NotIn: []string{"hidden"}}}
+			m.rows[9].Name = "hidden"
+			r.once()
+			rename := func(to string, ids ...int) {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				m.clock = m.clock.Add(time.Minute)
+				for _, id := range ids {
+					m.rows[id-1].Name, m.rows[id-1].at = to, m.clock
+				}
+				m.clock = m.clock.Add(10 * time.Second)
+			}
+			alive := func() map[string]string {
+				all := map[string]string{}
+				for _, row := range r.memory.Rows("items") {
+					if row[schemas.ColDeletedAt] == "" {
+						all[row["id"]] = row["name"]
+					}
+				}
+				return all
+			}
+			require.Len(t, alive(), 499)
+			rename("hidden", 3, 4)
+			rename("changed", 5)
+			before := m.requests
+			rep := r.once()
+			require.Less(t, m.requests-before, 10)
+			require.EqualValues(t, 2, rep.Counts.Deleted)
+			require.Len(t, alive(), 497)
+			require.NotContains(t, alive(), "3")
+			require.Equal(t, "changed", alive()["5"])
+			rename("seen again", 3)
+			require.EqualValues(t, 1, r.once().Counts.Written)
+			require.Equal(t, "seen again", alive()["3"])
+			require.Zero(t, r.once().Counts.Deleted)
+			require.Len(t, alive(), 498)
+		})
+	}
+}

@@ -60,6 +60,7 @@ type pass struct {
 	kin     *kin    // nil where every parent is asked, and where there are none
 	carried *sieve  // nil where the pass does not lend its turn
 	clash   clashes // records of one key
+	partial bool    // what has not changed is left out, up to the page at hand
 	read0   int64   // records up to the page before
 
 	total  tally // of the source's side, up to the group at hand
@@ -86,7 +87,8 @@ type group struct {
 	gaps    []extract.Gap // of its pages
 	parents []noted       // whose last rows it has
 	files   []extract.File
-	older   older // of its records
+	older   older                  // of its records
+	left    []transform.TableBatch // keys of records that the filter leaves out
 	begun   time.Time
 	rows    int64 // of the root table, in the batches
 	bytes   int64 // of the batches
@@ -182,6 +184,9 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	if p.shaper, err = transform.NewShaper(p.mapper, settled); err != nil {
 		p.mapper.Close()
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
+	}
+	if p.tracksLeft() {
+		p.shaper.TrackLeft()
 	}
 	return nil
 }

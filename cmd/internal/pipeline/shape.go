@@ -28,6 +28,7 @@ func (p *pass) flush() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.stream.Name, err)
 	}
+	p.takeLeft(g)
 	for _, b := range batches {
 		share(b.Batch)
 		if b.Table.Name == p.stream.Table.Name {

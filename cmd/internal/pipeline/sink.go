@@ -248,6 +248,9 @@ func (k *sink) commit(ctx context.Context, p *pass, g *group) error {
 	if g.end == nil && !p.parts() && !g.spill {
 		return nil // the transaction stays open until the pass is complete
 	}
+	if err := k.removeLeft(ctx, p, g); err != nil {
+		return err
+	}
 	out, err := k.apply(ctx, p.sweep(g, k.found == nil))
 	k.counts.Unchanged, k.counts.Deduplicated = k.counts.Unchanged+k.held.fresh, k.counts.Deduplicated+k.held.again
 	out = k.outcome(g, out)

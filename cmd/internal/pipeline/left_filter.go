@@ -1,0 +1,102 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// tracksLeft reports whether incremental passes remove the rows of records that the
+// stream's filter leaves out by now. Whole passes find such rows missing.
+func (st *streamRun) tracksLeft() bool {
+	s := st.stream
+	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
+}
+
+// hidesKey reports whether the rules change the columns that tell rows apart.
+func hidesKey(s schemas.Stream) bool {
+	return slices.ContainsFunc(s.Key, func(c string) bool { return s.Verdict(schemas.PathPointer(c)).Touched() })
+}
+
+// takeLeft takes the keys of the records that the filter has left out. A whole pass
+// does without them.
+func (p *pass) takeLeft(g *group) {
+	left := p.shaper.Left()
+	if !p.partial {
+		releaseBatches(left)
+		return
+	}
+	for _, b := range left {
+		share(b.Batch)
+	}
+	g.left = append(g.left, left...)
+}
+
+// removeLeft removes the rows of records that the filter leaves out by now, as
+// webhooks do. The source has shown each of them, so no proven pass is needed. Of a
+// record that came twice the later version counts. // Invariant 8
+func (k *sink) removeLeft(ctx context.Context, p *pass, g *group) error {
+	if len(g.left) == 0 {
+		return nil
+	}
+	kept, err := k.lastOrdinals(p.stream, g.batches)
+	if err != nil {
+		return err
+	}
+	var keys []arrow.RecordBatch
+	defer func() { releaseAll(keys) }()
+	for _, b := range g.left {
+		cells, err := cellsOf(b.Batch, append(slices.Clone(p.stream.Key), schemas.ColOrdinal))
+		if err != nil {
+			return err
+		}
+		n := len(p.stream.Key)
+		stays := map[int64]bool{}
+		for row := range int(b.Batch.NumRows()) {
+			key, ordinal := keyText(cells[:n], row), cells[n].(*array.Int64).Value(row)
+			later, is := kept[key]
+			stays[ordinal] = is && later > ordinal || k.loan != nil && k.loan.known[key] != nil
+		}
+		rest, err := without([]transform.TableBatch{b}, func(ordinal int64) bool { return stays[ordinal] })
+		for _, r := range rest {
+			keys = append(keys, array.NewRecordBatch(arrow.NewSchema(r.Batch.Schema().Fields()[:n], nil), r.Batch.Columns()[:n], r.Batch.NumRows()))
+		}
+		releaseBatches(rest)
+		if err != nil {
+			return err
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if _, err := k.apply(ctx, load.Sweep{}); err != nil {
+		return err
+	}
+	_, err = k.apply(ctx, load.Sweep{Table: p.stream.Table.Name, Delete: true, Keys: keys})
+	return err
+}
+
+// lastOrdinals are the ordinals of the last rows that batches have for each key.
+func (k *sink) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
+	last := map[string]int64{}
+	for _, b := range batches {
+		if b.Table.Name != s.Table.Name {
+			continue
+		}
+		cells, err := cellsOf(b.Batch, append(slices.Clone(s.Key), schemas.ColOrdinal))
+		if err != nil {
+			return nil, err
+		}
+		n := len(s.Key)
+		for row := range int(b.Batch.NumRows()) {
+			last[keyText(cells[:n], row)] = cells[n].(*array.Int64).Value(row)
+		}
+	}
+	return last, nil
+}

@@ -1,0 +1,47 @@
+package transform
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// TrackLeft makes s keep the keys of the records that the filter leaves out, for
+// [Shaper.Left]. The stream's key must not be masked or renamed.
+func (s *Shaper) TrackLeft() { s.tracks = true }
+
+// Left hands over the keys of the records that the filter has left out since the
+// last call: batches of the key columns and the ordinal. The caller releases them.
+func (s *Shaper) Left() []TableBatch {
+	left := s.left
+	s.left = nil
+	return left
+}
+
+// leave keeps the keys of the rows that are gone.
+func (w *work) leave() {
+	var rows []int32
+	for row, gone := range w.gone {
+		if gone {
+			rows = append(rows, int32(row))
+		}
+	}
+	if len(rows) == 0 || len(w.root.keys) == 0 {
+		return
+	}
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	add := func(name string, src *column) {
+		a := gather(src, rows)
+		fields, arrays = append(fields, arrow.Field{Name: name, Type: a.DataType(), Nullable: true}), append(arrays, a)
+	}
+	for _, i := range w.root.keys {
+		add(w.root.table.Columns.Field(i).Name, w.view(w.root, i))
+	}
+	add(schemas.ColOrdinal, w.view(w.root, w.root.index[schemas.ColOrdinal]))
+	w.left = append(w.left, TableBatch{Table: w.root.table, Batch: array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, int64(len(rows)))})
+	for _, a := range arrays {
+		a.Release()
+	}
+}
