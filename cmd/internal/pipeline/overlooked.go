@@ -105,9 +105,13 @@ func (r refutation) of(s schemas.Stream) refutation {
 	return r
 }
 
-// requestsBy is how incremental passes over s request what has changed.
+// requestsBy is how incremental passes over s request what has changed. A way that
+// the probes find is not more reliable than another one that they found before.
 func requestsBy(s schemas.Stream) string {
 	i := s.Incremental
+	if i.Auto {
+		return "auto"
+	}
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
