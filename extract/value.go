@@ -63,18 +63,43 @@ func (d *doc) envelope(b []byte) error {
 	if err := d.scan(b); err != nil {
 		return err
 	}
-	d.check(d.root())
+	d.check(d.root(), 0)
 	return d.err
 }
 
-func (d *doc) check(v value) {
+// twiceDepth is how deep in an envelope a member that stands twice may hide
+// records.
+const twiceDepth = 2
+
+func (d *doc) check(v value, depth int) {
 	switch {
 	case d.isObject(v):
+		if depth <= twiceDepth {
+			d.twice(v)
+		}
 		for _, m := range d.members(v) {
-			d.check(m)
+			d.check(m, depth+1)
 		}
 	case d.isList(v):
 		for range d.elements(v) {
+		}
+	}
+}
+
+// twice fails where the object v has one member twice, with different values one
+// of which may hold records: whichever is read hides the other. The entries of a
+// dictionary of records are not members of an envelope.
+func (d *doc) twice(v value) {
+	first := map[string]value{}
+	for name, m := range d.members(v) {
+		o, again := first[string(name)]
+		if !again {
+			first[string(name)] = m
+			continue
+		}
+		if (d.isList(m) || d.isList(o)) && !bytes.Equal(d.raw(m), d.raw(o)) {
+			d.fail(m.start, fmt.Sprintf("the member %q stands twice", unquote(name)))
+			return
 		}
 	}
 }
@@ -86,10 +111,14 @@ func (d *doc) fail(at int, what string) {
 	}
 }
 
-// members are the members of the object v: their names, as raw JSON without the
-// quotes, and values. A fault ends them and is kept in d.err.
+// members are the members of the object v, none of any other value: their names,
+// as raw JSON without the quotes, and values. A fault ends them and is kept in
+// d.err.
 func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
+		if !d.isObject(v) {
+			return
+		}
 		child := v.node + 1
 		for i, first := v.start+1, true; ; first = false {
 			i = skipSpace(d.b, i)

@@ -1,0 +1,69 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A member of the envelope that stands twice with different lists hides one of
+// them: the page is refused. The same list twice hides nothing.
+func TestEnvelopeWithAMemberTwice(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `the member "data" stands twice`,
+		`{"result":{"items":[{"id":1}],"items":[{"id":2}]}}`:                `the member "items" stands twice`,
+		`{"data":[{"id":1},{"id":2}],"total":2,"data":[{"id":1},{"id":2}]}`: "",
+		`{"v":1,"data":[{"id":1,"a":1,"a":2},{"id":2}],"total":2,"v":2}`:    "",
+	} {
+		t.Run(body, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }, s)
+			_, err := f.Negotiate(t.Context(), s, Convention{})
+			if want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+// What is wrong with single values of records is no reason to refuse a page: they
+// are handed on as they came, byte by byte.
+func TestPagesWithBrokenValues(t *testing.T) {
+	for name, first := range map[string]string{
+		"a sound record":        `{"id":1,"a":"x"}`,
+		"bytes that are no text": "{\"id\":1,\"a\":\"x\xff\xc3\"}",
+		"half a surrogate":      `{"id":1,"a":"\ud83d"}`,
+		"raw tab and newline":   "{\"id\":1,\"a\":\"x\ty\nz\"}",
+		"a raw NUL":             "{\"id\":1,\"a\":\"x\x00z\"}",
+		"many levels":           `{"id":1,"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+		"too many levels":       `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+		"a duplicate member":    `{"id":1,"a":1,"a":2}`,
+		"a broken name":         "{\"id\":1,\"a\xff\":1}",
+		"null as the first":     `null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, `{"data":[%s,{"id":2,"a":"y"},{"id":3,"a":"z"}],"total":3}`, first)
+			}, s)
+			c, err := f.Negotiate(t.Context(), s, Convention{})
+			require.NoError(t, err)
+			if name != "null as the first" {
+				require.Equal(t, []string{"id"}, c.Key)
+			}
+			pages := 0
+			for p, err := range f.Pages(t.Context(), c.Apply(s), "") {
+				require.NoError(t, err)
+				require.Equal(t, "["+first+`,{"id":2,"a":"y"},{"id":3,"a":"z"}]`, string(p.Records))
+				require.EqualValues(t, 3, p.Total)
+				pages++
+			}
+			require.Equal(t, 1, pages)
+		})
+	}
+}
