@@ -17,11 +17,12 @@ const MaxName = 63
 // without a leading slash is the name of a top-level member; "", the value
 // itself, is "value".
 //
-// Whatever cannot be told from the name alone is told by a suffix, `_` and the
-// beginning of the pointer's SHA-256: a name that was too long, that had other
-// characters than ASCII letters, digits and single underscores (a database or a
-// file system may fold or normalise those), or that is reserved. Names that
-// differ only in case or in word borders still meet; a [Namer] keeps them apart.
+// Characters that are no letters, digits or underscores separate words: first-name
+// is first_name, @odata.etag is odata_etag. A name that was too long, that has
+// letters which a database or a file system may fold or normalise, that is reserved
+// or that has no letter or digit gets a suffix: `_` and the beginning of the
+// pointer's SHA-256. Names that differ only in case, in separators or in word
+// borders still meet; a [Namer] keeps them apart.
 func Column(source string) string {
 	name, exact := column(source)
 	if exact {
@@ -117,37 +118,63 @@ func column(source string) (name string, exact bool) {
 	return name, exact && len(name) <= MaxName && !systemColumns[name]
 }
 
-// snake writes a member's name in snake case and reports whether all of its
-// characters could stay. Replaced ones leave at most one underscore in a row,
-// so that `__` only ever stands between members.
+// snake writes a member's name in snake case and reports whether it needs no
+// suffix. Characters that separate words leave one underscore between them, so
+// that `__` only ever stands between members.
 func snake(b *strings.Builder, member string) (exact bool) {
-	exact = member != "" && utf8.ValidString(member)
+	exact = utf8.ValidString(member)
+	words := false  // a letter or a digit was written
 	last := rune(0) // what was written last: 0 for nothing
+	apart := false  // a separator came since
 	runes := []rune(member)
+	write := func(r rune) {
+		if apart && last != 0 && last != '_' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+		last, apart = r, false
+	}
 	for i, r := range runes {
-		ascii := r < utf8.RuneSelf
 		switch {
-		case r == '_' && last != '_':
+		case r == '_' && last != '_' && !apart:
 			if i == len(runes)-1 && i > 0 {
 				exact = false // a trailing one would make three with the next member's
 			}
+			write(r)
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
-			exact = exact && ascii
+			exact = exact && stable(r)
 			if border(runes, i) {
-				b.WriteByte('_')
+				apart = true
 			}
-			r = unicode.ToLower(r)
+			write(unicode.ToLower(r))
+			words = true
+		case r == '_':
+			exact = false // a second one would end the member
+			apart = true
 		default:
-			exact = false
-			r = '_'
-			if last == '_' {
-				continue
-			}
+			apart = true
 		}
-		b.WriteRune(r)
-		last = r
 	}
-	return exact
+	if last == 0 {
+		b.WriteByte('_')
+	}
+	return exact && words
+}
+
+// stable reports whether a letter stays what it is wherever names are folded or
+// normalised: it is in its composed form, and no other one folds to it.
+func stable(r rune) bool {
+	switch {
+	case r < utf8.RuneSelf:
+		return true
+	case unicode.IsMark(r), r == 'İ', r == 'ı', r == 'ſ', r == 'ς':
+		return false
+	}
+	return unicode.Is(unicode.Latin, r) && r >= 'À' && r <= '\u024f' ||
+		unicode.Is(unicode.Greek, r) && r >= '\u0386' && r <= '\u03ce' ||
+		unicode.Is(unicode.Cyrillic, r) && r <= '\u04ff' ||
+		r >= '\u4e00' && r <= '\u9fff' || // Han
+		r >= '\uac00' && r <= '\ud7a3' // Hangul syllables
 }
 
 // border reports whether a word begins at runes[i]: userID, HTMLBody.

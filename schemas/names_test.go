@@ -38,29 +38,47 @@ func TestColumn(t *testing.T) {
 	}
 }
 
+// Characters between words become one underscore, without a suffix.
+func TestColumnSeparatesWords(t *testing.T) {
+	tests := map[string]string{
+		"first-name":  "first_name",
+		"Last Name":   "last_name",
+		"@odata.etag": "odata_etag",
+		"user-ID":     "user_id",
+		"Total (EUR)": "total_eur",
+		"a.b":         "a_b",
+		"a b":         "a_b",
+		`a"b`:         "a_b",
+		"a'b":         "a_b",
+		"a;--":        "a",
+		"%s":          "s",
+		"$1":          "1",
+		"{x}":         "x",
+		"a/b":         "a_b",
+		"/a-b/c d":    "a_b__c_d",
+		"VAT №":       "vat",
+		"größe":       "größe",
+		"GRÖSSE":      "grösse",
+		"税号":          "税号",
+	}
+	for source, want := range tests {
+		require.Equal(t, want, Column(source), "Column(%q)", source)
+	}
+}
+
 // Where the name alone cannot say which field it is, the hash does.
 func TestColumnWithSuffix(t *testing.T) {
 	tests := map[string]string{ // all but the eight digits
 		"/":                      "_",
 		" ":                      "_",
-		"a.b":                    "a_b_",
-		"a b":                    "a_b_",
-		`a"b`:                    "a_b_",
-		"a'b":                    "a_b_",
-		"a;--":                   "a_",
-		"%s":                     "_s_",
-		"$1":                     "_1_",
-		"{x}":                    "_x_",
-		"a/b":                    "a_b_",
-		"VAT №":                  "vat_",
 		"a__b":                   "a_b_", // else the same as b in a
 		"a_":                     "a_",
-		"größe":                  "größe_",
-		"GRÖSSE":                 "grösse_",
-		"税号":                     "税号_",
+		"a-_b":                   "a_b_",
+		"e\u0301":                "e\u0301_", // decomposed
+		"\u212b":                 "å_",       // the unit
+		"ısı":                    "ısı_",
 		"🦤":                      "_",
-		"\u202eevil":             "_evil_",
-		"a\x00b":                 "a_b_",
+		"\u202eevil\xff":         "evil_",
 		"a\xffb":                 "a_b_",
 		"ctid":                   "ctid_",
 		"xmin":                   "xmin_",
@@ -70,6 +88,7 @@ func TestColumnWithSuffix(t *testing.T) {
 		"_penstock_ord":          "penstock_ord_",
 		"_penstock_hash":         "penstock_hash_",
 		"_Penstock_Hash":         "penstock_hash_",
+		"@_penstock_hash":        "penstock_hash_",
 		"/_penstock/hash":        "penstock__hash_",
 		strings.Repeat("a", 64):  strings.Repeat("a", 54) + "_",
 		strings.Repeat("ä", 40):  strings.Repeat("ä", 27) + "_",
@@ -107,6 +126,16 @@ func TestNamerKeepsCasesApart(t *testing.T) {
 	require.Equal(t, got[1], n.Name("/Name"), "a member's name and its pointer are one source")
 }
 
+// A suffix is added only where two names meet.
+func TestNamerKeepsSeparatorsApart(t *testing.T) {
+	n := NewNamer(nil)
+	require.Equal(t, "first_name", n.Name("first-name"))
+	require.Equal(t, "last_name", n.Name("last-name"))
+	require.Regexp(t, `^first_name_[0-9a-f]{8}$`, n.Name("first_name"))
+	require.Regexp(t, `^first_name_[0-9a-f]{8}$`, n.Name("first name"))
+	require.Equal(t, "first_name", n.Name("/first-name"), "a field keeps its column")
+}
+
 func TestNamerKeepsNestingApart(t *testing.T) {
 	n := NewNamer(nil)
 	require.Equal(t, "customer", n.Name("/customer"))
@@ -124,10 +153,10 @@ func TestNamerKeepsWhatATableHas(t *testing.T) {
 }
 
 func TestNamerLengthensAHashThatIsTaken(t *testing.T) {
-	short := Column("a b")
+	short := Column("a__b")
 	n := NewNamer(nil)
 	require.Equal(t, short, n.Name("/"+short), "a field may be called so")
-	longer := n.Name("a b")
+	longer := n.Name("a__b")
 	require.Equal(t, "a_b_", longer[:4])
 	require.Len(t, longer, len("a_b_")+16)
 }
