@@ -35,16 +35,16 @@ func TestEnvelopeWithAMemberTwice(t *testing.T) {
 // are handed on as they came, byte by byte.
 func TestPagesWithBrokenValues(t *testing.T) {
 	for name, first := range map[string]string{
-		"a sound record":        `{"id":1,"a":"x"}`,
+		"a sound record":         `{"id":1,"a":"x"}`,
 		"bytes that are no text": "{\"id\":1,\"a\":\"x\xff\xc3\"}",
-		"half a surrogate":      `{"id":1,"a":"\ud83d"}`,
-		"raw tab and newline":   "{\"id\":1,\"a\":\"x\ty\nz\"}",
-		"a raw NUL":             "{\"id\":1,\"a\":\"x\x00z\"}",
-		"many levels":           `{"id":1,"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
-		"too many levels":       `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
-		"a duplicate member":    `{"id":1,"a":1,"a":2}`,
-		"a broken name":         "{\"id\":1,\"a\xff\":1}",
-		"null as the first":     `null`,
+		"half a surrogate":       `{"id":1,"a":"\ud83d"}`,
+		"raw tab and newline":    "{\"id\":1,\"a\":\"x\ty\nz\"}",
+		"a raw NUL":              "{\"id\":1,\"a\":\"x\x00z\"}",
+		"many levels":            `{"id":1,"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+		"too many levels":        `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+		"a duplicate member":     `{"id":1,"a":1,"a":2}`,
+		"a broken name":          "{\"id\":1,\"a\xff\":1}",
+		"null as the first":      `null`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
