@@ -18,6 +18,7 @@ type assembler struct {
 	stream schemas.Stream
 	params []byte // members that every record's context gets, as JSON without braces
 	apart  bool   // never take a list as it stands: it will be joined with others
+	deep   bool   // take note of the records' content beside their keys
 	seed   maphash.Seed
 
 	members []string // of a record: those that the key's columns are made of, as far as they are known
@@ -29,6 +30,7 @@ type batch struct {
 	whole   bool   // records is a list as the body had it
 	n       int
 	keys    []uint64 // hashes of the records' keys, or of the records where they have none
+	content []uint64 // hashes of the records without their keys' help; only where the assembler is deep
 	first   value    // the first record, in the body it came with
 	last    value    // the last record
 }
@@ -175,6 +177,9 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 		h ^= maphash.Bytes(a.seed, context)
 	}
 	b.keys = append(b.keys, h)
+	if a.deep {
+		b.content = append(b.content, a.content(d, r))
+	}
 }
 
 // key is the hash of a record's key; ok is false where the record does not have

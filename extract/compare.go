@@ -47,6 +47,28 @@ func compare(a, b batch) likeness {
 	return otherRecords
 }
 
+// leastRenamed is how many records must have the keys of others before their key is
+// in doubt: of fewer, each may have a member that changes by being read.
+const leastRenamed = 5
+
+// renamed reports whether b has the keys of the records in a, and each of its
+// records other content: the key may begin anew on each page.
+func renamed(a, b batch) bool {
+	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
+		return false
+	}
+	at := make(map[uint64]uint64, a.n)
+	for i, k := range a.keys {
+		at[k] = a.content[i]
+	}
+	for i, k := range b.keys {
+		if content, ok := at[k]; !ok || content == b.content[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // requestsOf is how many requests an error took.
 func requestsOf(err error) int {
 	if e, ok := errors.AsType[*wire.Error](err); ok {

@@ -39,7 +39,11 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 	if s.Parent != "" || s.Class == schemas.ClassFile {
 		return n.out, nil
 	}
-	if err := n.run(ctx); err != nil {
+	err := n.run(ctx)
+	if repeats, ok := errors.AsType[*keyRepeatsError](err); ok {
+		n, err = n.withoutKey(ctx, repeats)
+	}
+	if err != nil {
 		doing := "negotiate"
 		if n.at.pointer == "" && n.out.Shape == "" {
 			doing = "page 1" // it has not come to any probe
@@ -62,6 +66,49 @@ type negotiation struct {
 	thorough bool
 }
 
+// keyRepeatsError says that a key begins anew on each page.
+type keyRepeatsError struct{ key []string }
+
+// Error names the key.
+func (e *keyRepeatsError) Error() string {
+	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
+}
+
+// keyRepeats is a keyRepeatsError where a probe has brought records with the keys of
+// the first page and other content, and the first page has not changed meanwhile.
+func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
+	if !h.renamed || n.s.Stated["key"] != "" {
+		return nil
+	}
+	fresh, err := n.l.look(ctx, position{})
+	if err != nil {
+		return err
+	}
+	defer n.c.release(fresh.a)
+	if sum(fresh.batch.content) != sum(h.first.batch.content) {
+		return nil // the records change by being read
+	}
+	return &keyRepeatsError{n.l.s.Key}
+}
+
+// explains reports whether err is about how the list goes on: a key that repeats
+// may be why that was not found.
+func (n *negotiation) explains(err error) bool {
+	_, ok := errors.AsType[*UnsettledError](err)
+	return ok
+}
+
+// withoutKey negotiates anew where the key of n has turned out to be none.
+func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*negotiation, error) {
+	s := n.s
+	s.Key = nil
+	again := &negotiation{c: n.c, s: s, thorough: n.thorough, out: Convention{
+		Of: n.out.Of, LearnedAt: n.out.LearnedAt, Requests: n.out.Requests, RefutedKeys: [][]string{e.key},
+		Facts: []Fact{{About: FactKey, From: Learned, Refuted: []string{e.Error()}}},
+	}}
+	return again, again.run(ctx)
+}
+
 // run asks for the first page, and then for what could show that it was
 // understood wrongly.
 func (n *negotiation) run(ctx context.Context) error {
@@ -77,7 +124,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	s := n.s
 	s.Settled = false
 	n.l = n.c.newListing(s, params, &habits{})
-	n.l.pager.wary, n.l.budget = true, maxProbes
+	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	st, err := n.first(ctx)
 	if err == nil {
 		err = n.learn(ctx, st)
@@ -183,7 +230,7 @@ func (n *negotiation) stated(about string) Provenance {
 
 // key learns what tells the first page's records apart, where nobody says so.
 func (n *negotiation) key() {
-	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 {
+	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
 	}
 	fields, refuted := keyOf(n.s, n.rows)

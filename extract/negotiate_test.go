@@ -284,3 +284,55 @@ func TestNegotiateThorough(t *testing.T) {
 		})
 	}
 }
+
+// The ids begin anew on each page. The pages are found, and the ids are no key.
+func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
+	const pages, size = 3, 17
+	asked := 0
+	page := func(of int, row func(i int) string) string {
+		var all []string
+		for i := (of - 1) * size; i < of*size && of <= pages; i++ {
+			all = append(all, row(i))
+		}
+		return strings.Join(all, ",")
+	}
+	numbered := func(i int) string { return fmt.Sprintf(`{"id":%d,"title":"t%d"}`, i%size+1, i) }
+	for _, tt := range []struct {
+		name    string
+		body    func(page int) string
+		refuted bool
+		rows    int
+	}{
+		{"no total", func(p int) string { return fmt.Sprintf(`{"data":[%s]}`, page(p, numbered)) }, true, pages * size},
+		{"a total", func(p int) string { return fmt.Sprintf(`{"data":[%s],"total":%d}`, page(p, numbered), pages*size) }, true, pages * size},
+		{"ids that go on", func(p int) string {
+			return fmt.Sprintf(`{"data":[%s]}`, page(p, func(i int) string { return fmt.Sprintf(`{"id":%d}`, i) }))
+		}, false, pages * size},
+		{"one page", func(int) string { return fmt.Sprintf(`{"data":[%s]}`, page(1, numbered)) }, false, size},
+		{"one page whose records change by being read", func(int) string {
+			asked++
+			return fmt.Sprintf(`{"data":[%s]}`, page(1, func(i int) string { return fmt.Sprintf(`{"id":%d,"seen":%d}`, i, asked) }))
+		}, false, size},
+	} {
+		for _, owned := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/owned=%t", tt.name, owned), func(t *testing.T) {
+				s := own("x.things")
+				if !owned {
+					s = list("x.things", "id")
+				}
+				f := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, tt.body(number(r, "page", 1))) }, s)
+				c, err := f.Negotiate(t.Context(), s, Convention{})
+				require.NoError(t, err)
+				r, err := read(f.Client, c.Apply(s), "")
+				require.NoError(t, err)
+				require.Len(t, r.records, tt.rows)
+				require.Equal(t, tt.refuted, c.Refuted([]string{"id"}), "%+v", c.Facts)
+				if tt.refuted {
+					require.Empty(t, c.Apply(s).Key)
+				} else {
+					require.Equal(t, []string{"id"}, c.Apply(s).Key)
+				}
+			})
+		}
+	}
+}

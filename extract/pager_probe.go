@@ -11,11 +11,12 @@ import (
 // parameter after the other, and accepts the one that brings other records. That
 // nothing brings any is what shows that the first page is all there is.
 type pagerProbe struct {
-	l      *listing
-	first  *step
-	second *step // the page that was found; nil for none
-	paging schemas.Pagination
-	whole  bool // the list knows none of the parameters, and came whole
+	renamed bool // an answer had the keys of the first page, and other records
+	l       *listing
+	first   *step
+	second  *step // the page that was found; nil for none
+	paging  schemas.Pagination
+	whole   bool // the list knows none of the parameters, and came whole
 
 	broken position // the second page by a parameter that the server stumbles over; the zero value for none
 
@@ -142,7 +143,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		if err != nil {
 			return false, err
 		}
-		like := compare(p.first.batch, second.batch)
+		like := p.compare(second)
 		p.l.c.release(second.a)
 		if like == sameRecords {
 			return true, nil
@@ -159,6 +160,13 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	p.reacted = false
 	p.first.note = "the list changed while it was read"
 	return false, nil
+}
+
+// compare tells whether st is another reading of the first page. One with the same
+// keys and other content puts the key in doubt.
+func (p *pagerProbe) compare(st *step) likeness {
+	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
+	return compare(p.first.batch, st.batch)
 }
 
 // again reads the first page once more, and reports whether it is not what it

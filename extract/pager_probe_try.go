@@ -96,7 +96,7 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 		return 0, false, err
 	}
 	p.l.c.release(st.a)
-	like = compare(p.first.batch, st.batch)
+	like = p.compare(st)
 	if like == sameRecords || like == mostlySame {
 		p.say(extra.names(), "ignored")
 	}
@@ -194,7 +194,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 	if err != nil {
 		return nil, 0, err
 	}
-	like = compare(p.first.batch, st.batch)
+	like = p.compare(st)
 	if like == otherRecords && len(p.l.s.Key) == 0 && p.l.unstable(ctx, p.first) {
 		p.first.note = "records change by being read: pages cannot be told apart"
 		like = mostlySame

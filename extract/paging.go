@@ -25,7 +25,13 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	}
 	h := &pagerProbe{l: n.l, first: st, paging: n.l.s.Pagination}
 	defer h.release()
-	if err := h.run(ctx); err != nil {
+	err := h.run(ctx)
+	if h.second == nil && (err == nil || n.explains(err)) {
+		if doubt := n.keyRepeats(ctx, h); doubt != nil {
+			return doubt
+		}
+	}
+	if err != nil {
 		return err
 	}
 	f := n.open(FactPager)
@@ -71,8 +77,11 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	if err != nil {
 		return err
 	}
-	like := compare(st.batch, probe.batch)
+	like := h.compare(probe)
 	n.c.release(probe.a)
+	if doubt := n.keyRepeats(ctx, h); doubt != nil {
+		return doubt
+	}
 	if like == otherRecords && len(n.l.s.Key) > 0 {
 		moved, err := h.again(ctx)
 		if err != nil {

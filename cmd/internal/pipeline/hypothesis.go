@@ -79,9 +79,10 @@ func (st *streamRun) merge(c extract.Convention) extract.Convention {
 	h := st.known.Hypotheses()
 	c = c.About(st.origin)
 	c.Dropped = h.Dropped
-	if c.RefutedKeys = h.RefutedKeys; len(h.RefutedKeys) > 0 {
+	if len(h.RefutedKeys) > 0 && !c.Refuted(h.Key) {
 		c.Key = h.Key
 	}
+	c.RefutedKeys = slices.Concat(h.RefutedKeys, c.RefutedKeys)
 	for _, f := range h.Facts {
 		if f.About != extract.FactKey {
 			c.Facts = append(c.Facts, f)
