@@ -328,25 +328,8 @@ func (k *call) request(w *watch, target *url.URL, s *slot) *http.Request {
 	})
 	r := (&http.Request{
 		Method: k.method, URL: target, Host: "", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Accept":        {"application/json"},
-			"Cache-Control": {"no-cache"},
-			"User-Agent":    {k.c.opts.UserAgent},
-		},
+		Header: k.header(),
 	}).WithContext(ctx)
-	if k.file {
-		r.Header["Accept"] = []string{"*/*"}
-	}
-	if k.ranges != "" {
-		r.Header["Range"] = []string{k.ranges}
-	}
-	r.Header["Accept-Encoding"] = []string{"gzip"}
-	if k.c.opts.Identity {
-		r.Header["Accept-Encoding"] = []string{"identity"}
-	}
-	if k.token != "" {
-		r.Header["Authorization"] = []string{"Bearer " + k.token.Reveal()}
-	}
 	if k.method == http.MethodPost {
 		r.Header["Content-Type"] = []string{"application/json"}
 		r.ContentLength = int64(len(k.body))

@@ -30,7 +30,7 @@ func TestReadSendsWhatItShould(t *testing.T) {
 	require.Equal(t, 1, resp.Attempts)
 	require.Equal(t, "/v2/contacts/con%20%C3%A9?page=2&per_page=100", got.RequestURI)
 	require.Equal(t, "Bearer sk_test_0123456789", got.Header.Get("Authorization"))
-	require.Equal(t, "application/json", got.Header.Get("Accept"))
+	require.Regexp(t, `^application/json, .*application/\*\+json;q=`, got.Header.Get("Accept"))
 	require.Equal(t, "gzip", got.Header.Get("Accept-Encoding"))
 	resp.Release()
 	resp.Release()

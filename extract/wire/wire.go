@@ -29,6 +29,14 @@ type Options struct {
 	Allow      []Route    // the only requests there are; GET and POST
 	Credential Credential // nil: none
 
+	// AuthHeader is the header that the credential's token goes in, behind AuthScheme and
+	// a space where there is one. "" is Authorization: Bearer TOKEN.
+	AuthHeader, AuthScheme string
+
+	// Headers go with every request. None may be the credential's, frame the request or
+	// cut the answer: see [HeaderFault].
+	Headers map[string]Secret
+
 	// Governor is shared by all clients with the same credential, since the
 	// server counts them together. Nil makes one from Rate.
 	Governor *Governor
@@ -102,6 +110,9 @@ func New(o Options) (*Client, error) {
 	}
 	allow, err := compile(o.Allow)
 	if err != nil {
+		return nil, fmt.Errorf("open source %s: %w", o.Name, err)
+	}
+	if err := o.checkHeaders(); err != nil {
 		return nil, fmt.Errorf("open source %s: %w", o.Name, err)
 	}
 	c := &Client{

@@ -46,6 +46,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 		}
 		clients = append(clients, Client{string(surface), a.word, wire.Options{
 			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, MaxWait: from.MaxWait, Allow: own,
+			AuthHeader: from.Auth.Header, AuthScheme: from.Auth.Scheme, Headers: from.Headers,
 		}})
 	}
 	for _, s := range all {
@@ -83,7 +84,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 			return nil, err
 		}
 		all = append(all, SignIn{surface, a.word, wire.Options{
-			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor,
+			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Headers: from.Headers,
 		}})
 	}
 	return all, nil
@@ -201,8 +202,8 @@ func (s Source) Surface(which schemas.Surface) *Surface {
 }
 
 // Apart reports whether a stream cannot go through its surface's client: it has an
-// origin or a credential of its own.
-func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() }
+// origin, a credential or headers of its own.
+func (s Stream) Apart() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
 
 func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != nil || a.OAuth != nil }
 
@@ -210,8 +211,8 @@ func (a Auth) set() bool { return a.APIKey != "" || a.Token != "" || a.Login != 
 func (a Auth) kept() bool { return a.Login != nil || a.OAuth != nil }
 
 // client is that of a stream which has one of its own. An origin that is a
-// surface's gets that surface's credential, any other none but the stream's
-// own. // Invariant 10
+// surface's gets that surface's credential and headers, any other none but the
+// stream's own. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
@@ -221,7 +222,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	var auth Auth
 	switch {
 	case surface != nil:
-		auth, o.MaxWait = surface.Auth, surface.MaxWait
+		auth, o.MaxWait, o.Headers = surface.Auth, surface.MaxWait, surface.Headers
 		if st.Origin == "" {
 			o.BaseURL = surface.BaseURL
 		}
@@ -236,6 +237,7 @@ func (s Source) client(st Stream, shared *accounts) (Client, error) {
 		return Client{}, err
 	}
 	o.Credential, o.Governor = a.credential, a.governor
+	o.AuthHeader, o.AuthScheme, o.Headers = auth.Header, auth.Scheme, joinHeaders(o.Headers, st.Headers, auth.Header)
 	return Client{st.Name, a.word, o}, nil
 }
 

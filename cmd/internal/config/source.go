@@ -29,17 +29,21 @@ type Surface struct {
 	Plan    string    // free, pro, business or agency; "" where none is given
 	Rate    wire.Rate // the configured one, or the plan's; zero: to be learned
 
+	Headers map[string]wire.Secret // of every request
+
 	Reserve float64       // share of the limit that is left to the user's other programs
 	MaxWait time.Duration // the longest wait that a run sleeps through; 0: the default
 }
 
-// Auth is one credential; at most one of its parts is set.
+// Auth is one credential; at most one of APIKey, Token, Login and OAuth is set.
 type Auth struct {
 	At     Pos
 	APIKey wire.Secret
 	Token  wire.Secret
 	Login  *Login
 	OAuth  *OAuth
+
+	Header, Scheme string // as in [wire.Options]
 }
 
 // Login signs in with an account of the application surface.
@@ -67,11 +71,13 @@ func (r *reader) surface(n ast.Node, what string, kinds ...string) *Surface {
 		"rate":     func(n ast.Node) { s.Rate, rate = r.rate(n, what+" rate"), posOf(n) },
 		"reserve":  func(n ast.Node) { s.Reserve = r.share(n, what+" reserve") },
 		"max_wait": func(n ast.Node) { s.MaxWait = r.maxWait(n, what+" max_wait") },
+		"headers":  func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
 	})
 	if !ok {
 		return s
 	}
 	r.require(n, what, "base_url", "auth")
+	r.apartFromAuth(n, what, s.Headers, s.Auth)
 	switch {
 	case s.Plan != "" && rate != (Pos{}):
 		r.fault(rate, "%s has a plan and a rate; keep one", what)
@@ -106,9 +112,16 @@ func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 	for _, k := range kinds {
 		allowed[k] = func(n ast.Node) { set++; all[k](n) }
 	}
-	if ok := r.mapping(n, what, allowed); ok && set != 1 {
+	var header, scheme *scalar
+	if what != dashboardAuth { // which no request is made with
+		allowed["header"] = func(n ast.Node) { header = r.authHeader(n, what+" header") }
+		allowed["scheme"] = func(n ast.Node) { scheme = r.authScheme(n, what+" scheme") }
+	}
+	ok := r.mapping(n, what, allowed)
+	if ok && set != 1 {
 		r.fault(a.At, "%s holds %d credentials; want one of %s", what, set, oneOf(kinds))
 	}
+	r.placeAuth(&a, header, scheme, what)
 	return a
 }
 

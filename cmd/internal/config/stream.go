@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -16,14 +17,15 @@ import (
 type Stream struct {
 	schemas.Stream
 
-	At         Pos          // where the file speaks of it; zero where it does not
-	Origin     string       // scheme://host of an absolute path; "" for the surface's own
-	Credential Auth         // the stream's own credential, if any
-	Mode       schemas.Mode // "" for the pipeline's
-	Schema     Contract     // over the pipeline's
-	Changes    *bool        // nil for the pipeline's
-	Columns    []ColumnMask // ditto, the weightiest masks
-	Written    []Setting    // what the file says of it, to say it again
+	At         Pos                    // where the file speaks of it; zero where it does not
+	Origin     string                 // scheme://host of an absolute path; "" for the surface's own
+	Credential Auth                   // the stream's own credential, if any
+	Headers    map[string]wire.Secret // of each of its requests, over those of its surface
+	Mode       schemas.Mode           // "" for the pipeline's
+	Schema     Contract               // over the pipeline's
+	Changes    *bool                  // nil for the pipeline's
+	Columns    []ColumnMask           // ditto, the weightiest masks
+	Written    []Setting              // what the file says of it, to say it again
 }
 
 var (
@@ -98,6 +100,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	f := r.streamFields(s, what, schemas.StatedConfigured, &pathSet)
 	f["imported"] = func(ast.Node) {} // has been read, as what weighs less
 	for key, read := range map[string]func(ast.Node){
+		"headers": func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
 		"select":  func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
 		"filter":  func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
 		"mode":    func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
@@ -107,6 +110,7 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 		f[key] = read
 	}
 	ok = r.streamMapping(s, e.value, f, what) && ok
+	r.apartFromAuth(e.value, what, s.Headers, s.Credential)
 	if len(r.faults) == 0 {
 		s.Written = r.settings(e.value)
 	}

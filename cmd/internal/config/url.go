@@ -98,7 +98,7 @@ func (r *reader) serve(n ast.Node) Serve {
 			}
 		},
 		"hosts":       func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
-		"auth":        func(n ast.Node) { s.Token = r.auth(n, "serve auth", "token").Token },
+		"auth":        func(n ast.Node) { s.Token = r.auth(n, dashboardAuth, "token").Token },
 		"otlp":        func(n ast.Node) { s.OTLP = r.collector(n, "serve otlp") },
 		"openlineage": func(n ast.Node) { s.OpenLineage = r.collector(n, "serve openlineage") },
 	})

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// dashboardAuth is what faults call the credential of the dashboard.
+const dashboardAuth = "serve auth"
+
+// secretName is what headers are called that hold a secret, however it is written.
+var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
+
+// headers reads headers by their names. A value that comes out of the environment, a file
+// or a command is a secret, and so is one whose header says so. // Invariant 5
+func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
+	es, ok := r.entries(n, what)
+	if !ok {
+		return nil
+	}
+	all := map[string]wire.Secret{}
+	for _, e := range es {
+		v, ok := r.text(e.value, what+" "+e.key)
+		if !ok {
+			continue
+		}
+		name, value := http.CanonicalHeaderKey(e.key), wire.Secret(strings.TrimSpace(v.value))
+		if bad := wire.HeaderFault(e.key, value); bad != "" {
+			r.fault(e.at, "%s: %s %s", what, e.key, bad)
+			continue
+		}
+		if _, twice := all[name]; twice {
+			r.fault(e.at, "%s: %s stands there twice", what, name)
+			continue
+		}
+		if v.raw != v.value || secretName.MatchString(name) {
+			r.secrets = append(r.secrets, value)
+		}
+		all[name] = value
+	}
+	return all
+}
+
+// authHeader reads the name of the header that a credential goes in.
+func (r *reader) authHeader(n ast.Node, what string) *scalar {
+	s, ok := r.text(n, what)
+	if !ok {
+		return nil
+	}
+	if bad := wire.AuthHeaderFault(s.value); bad != "" {
+		r.fault(s.at, "%s %q %s", what, s.raw, bad)
+		return nil
+	}
+	return &s
+}
+
+// authScheme reads the word before a credential, which may be none.
+func (r *reader) authScheme(n ast.Node, what string) *scalar {
+	s, ok := r.scalar(n, what)
+	if !ok {
+		return nil
+	}
+	if strings.ContainsFunc(s.value, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		r.fault(s.at, "%s %q: want one word, or \"\" for none", what, s.raw)
+		return nil
+	}
+	return &s
+}
+
+// placeAuth says how a credential is sent: behind Bearer in Authorization, and in another
+// header as it is, unless the file says so.
+func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
+	if header == nil && scheme == nil {
+		return
+	}
+	if a.Login != nil || a.OAuth != nil {
+		r.fault(a.At, "%s: header and scheme go with a token or key", what)
+		return
+	}
+	a.Header = "Authorization"
+	if header != nil {
+		a.Header = http.CanonicalHeaderKey(header.value)
+	}
+	switch {
+	case scheme != nil:
+		a.Scheme = scheme.value
+	case a.Header == "Authorization":
+		a.Scheme = "Bearer"
+	}
+}
+
+// apartFromAuth faults a header that is the credential's.
+func (r *reader) apartFromAuth(n ast.Node, what string, headers map[string]wire.Secret, a Auth) {
+	if _, both := headers[a.Header]; both {
+		r.fault(posOf(n), "%s: header %s is that of its credential", what, a.Header)
+	}
+}
+
+// joinHeaders are those of a surface under those of a stream, without the one that the
+// stream's credential goes in.
+func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
+	all := maps.Clone(surface)
+	if all == nil {
+		all = map[string]wire.Secret{}
+	}
+	maps.Copy(all, stream)
+	maps.DeleteFunc(all, func(name string, _ wire.Secret) bool { return name == credential })
+	return all
+}
