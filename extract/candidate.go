@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -17,6 +18,8 @@ type pagerCandidate struct {
 	typ   string // as [schemas.Pagination] calls it
 	at    position
 	field string // of the last record, whose value it is; "" where it is not
+
+	moment bool // it is a time, which several records may share
 }
 
 // groups are the candidates in the order of what speaks for them. Those of one
@@ -35,17 +38,23 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	switch {
 	case s.token != "" && s.ranged:
 		add(pagerCandidate{typ: "range", at: position{kind: pagerRange, at: s.token}})
+	case s.rangeUnit != "":
+		add(pagerCandidate{typ: "range", at: rangeAt(s.rangeUnit, int64(p.first.batch.n), int64(p.first.batch.n))})
 	case s.token != "":
 		first := p.tokens(p.l.pager.tokenParams(s))
 		add(first...)
+		if digitsOnly(s.token) { // the number of a page, or of a record
+			page, offset := p.numbered("page"), p.numbered("offset")
+			all = append(all, p.without(page[:min(len(page), 10)], first), p.without(offset[:min(len(offset), 8)], first))
+		}
 		all = append(all, p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), first))
 	case s.next != nil:
 		add(p.inLink()...)
 	}
 	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
 	if p.refuses { // each costs a request: the usual ones of all kinds first
-		k, m := min(6, len(offset)), min(5, len(since))
-		return append(append(all, page[:1], offset[:1], offset[1:k], page[1:6], since[:m], offset[k:], page[6:], since[m:]), p.fromRecords()...)
+		k, m := min(6, len(offset)), min(8, len(since))
+		return append(append(all, page[:1], offset[:1], offset[1:k], page[1:6], since[:m], page[6:10], since[m:], offset[k:], page[10:]), p.fromRecords()...)
 	}
 	switch {
 	case hint.Type == "offset", s.offset >= 0 && s.page < 0:
@@ -58,7 +67,11 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 		all = append(all, page[:1], offset[:1], page[1:], offset[1:])
 	}
 	all = append(all, since)
-	return append(all, p.fromRecords()...)
+	all = append(all, p.fromRecords()...)
+	if p.first.rule != "" {
+		return all
+	}
+	return append(all, p.moments()...)
 }
 
 // without leaves out candidates that are tried before.
@@ -101,7 +114,38 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 
 // since are the candidates of a list that goes on behind its last record.
 func (p *pagerProbe) since() []pagerCandidate {
-	return p.named("since_id", schemas.Paging().Parameters(schemas.ParamSince))
+	names := schemas.Paging().Parameters(schemas.ParamSince)
+	if p.l.lastID != "" {
+		return p.named("since_id", names)
+	}
+	field, value := p.identity()
+	if value == "" {
+		return nil
+	}
+	var out []pagerCandidate
+	for _, name := range names {
+		if !p.fixed(name) {
+			out = append(out, pagerCandidate{typ: "since_id", field: field, at: position{kind: pagerCursor, param: name, at: value}})
+		}
+	}
+	return out
+}
+
+// identity is a member that tells the records of the first page apart and is called
+// like an id, and its value in the last record.
+func (p *pagerProbe) identity() (field, value string) {
+	f, err := p.l.locate(p.first.a.d)
+	if err != nil {
+		return "", ""
+	}
+	rows := rowsOf(p.first.a.d, f)
+	for _, name := range fields(rows) {
+		low := strings.ToLower(name)
+		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {
+			return name, bound{value: []byte(rows[len(rows)-1][name])}.text()
+		}
+	}
+	return "", ""
 }
 
 // tokens are candidates that send the answer's token under these names.
@@ -167,6 +211,41 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 			all = append(all, []pagerCandidate{c})
 		}
 		all = append(all, g[min(len(g), 4):])
+	}
+	return all
+}
+
+// rangeAt is the range of n records from one on.
+func rangeAt(unit string, from, n int64) position {
+	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
+}
+
+// momentNames are the parameters of a list that goes on after the time of its last
+// record, or before it.
+var momentNames = []string{"since", "before", "after", "until", "updated_since", "modified_since", "created_after", "created_before", "updated_after", "updated_before", "start_time", "end_time", "from", "to", "oldest", "latest", "starting_at", "older_than", "newer_than"}
+
+// moments are candidates that take the time of the last record, where the first
+// page comes in the order of that time.
+func (p *pagerProbe) moments() [][]pagerCandidate {
+	f, err := p.l.locate(p.first.a.d)
+	if err != nil {
+		return nil
+	}
+	rows := rowsOf(p.first.a.d, f)
+	var all [][]pagerCandidate
+	for _, field := range timeFields(rows) {
+		slope := trend(rows, field)
+		if slope == uneven || len(all) == 4 {
+			continue
+		}
+		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
+		var g []pagerCandidate
+		for _, name := range momentNames {
+			if !p.fixed(name) {
+				g = append(g, pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}})
+			}
+		}
+		all = append(all, g)
 	}
 	return all
 }

@@ -135,8 +135,10 @@ func (m mark) valid() bool {
 		return err == nil && m.Param != ""
 	case pagerCursor:
 		return m.At != "" && m.Param != ""
-	case pagerLink, pagerRange:
+	case pagerLink:
 		return m.At != "" && m.Param == ""
+	case pagerRange:
+		return m.At != ""
 	}
 	return false
 }

@@ -30,32 +30,14 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	case d.numericKeys(v):
 		return f.at(path) == present
 	}
-	if f.record(v) && !f.single && !f.paged(v) {
-		if f.owned && depth == 0 && f.detectIdentified(v) {
-			return true
-		}
+	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.saysList(v)) {
 		return f.detectOne(v, path) // what lists it has are its own
 	}
 	words := schemas.Paging()
 	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
 		return true
 	}
-	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || f.detectOne(v, path)
-}
-
-// detectIdentified takes the one list in an envelope that has an id of its own and
-// says that it is a list: {"kind": "customerList", "id": 17, "customers": […]}.
-func (f *finder) detectIdentified(v value) bool {
-	if !f.saysList(v) {
-		return false
-	}
-	lists := candidatePlaces(f.d)
-	for raw, m := range f.d.members(v) {
-		if name := unquote(raw); len(lists) == 0 && f.d.isList(m) && f.d.void(m) && !baited(name) {
-			return f.at("/"+escape(name)) != absent
-		}
-	}
-	return len(lists) == 1 && f.at(lists[0]) == present
+	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path, depth) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.saysList(v)) && f.detectOne(v, path)
 }
 
 // saysList reports whether an object calls itself a list.
@@ -89,11 +71,76 @@ func (f *finder) ambiguous() string {
 
 // detectDeep takes the one list of objects that there is anywhere below v.
 func (f *finder) detectDeep(v value) bool {
-	if f.single || f.record(v) && !f.paged(v) {
+	if f.single || f.record(v) && !f.paged(v) && !f.saysList(v) {
 		return false
 	}
 	places := candidatePlaces(f.d)
-	return len(places) == 1 && f.at(places[0]) == present
+	if len(places) == 0 {
+		places = f.mapPlaces()
+	}
+	if len(places) == 0 {
+		places = f.emptyPlaces()
+	}
+	return len(places) == 1 && f.at(places[0]) != absent
+}
+
+// mapPlaces are where objects are that hold records by their ids.
+func (f *finder) mapPlaces() []string {
+	var out []string
+	var walk func(v value, path string, depth int)
+	walk = func(v value, path string, depth int) {
+		for name, m := range f.d.members(v) {
+			n := unquote(name)
+			if !f.d.isObject(m) || baited(n) || depth > maxUnwrap || f.d.void(m) {
+				continue
+			}
+			below := path + "/" + escape(n)
+			objects := 0
+			for _, inner := range f.d.members(m) {
+				if !f.d.isObject(inner) {
+					objects = -1
+					break
+				}
+				objects++
+			}
+			switch {
+			case f.d.numericKeys(m):
+				out = append(out, below)
+			case objects > 0 && f.alike(m, objects):
+				out = append(out, below+"/*")
+			default:
+				walk(m, below, depth+1)
+			}
+		}
+	}
+	walk(f.d.root(), "", 0)
+	return out
+}
+
+// detectEmpty takes the one list below v, not v itself, that holds nothing.
+func (f *finder) detectEmpty(v value, path string, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	only, members := "", 0
+	for raw, m := range f.d.members(v) {
+		members++
+		if f.d.isList(m) && f.d.void(m) {
+			only = unquote(raw)
+		}
+	}
+	return members == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
+}
+
+// emptyPlaces are where lists are that hold nothing, of an answer that has no other.
+func (f *finder) emptyPlaces() []string {
+	var out []string
+	for raw, m := range f.d.members(f.d.root()) {
+		if name := unquote(raw); !baited(name) && (f.d.isList(m) || f.d.kind(m) == 'n') && f.d.void(m) {
+			out = append(out, "/"+escape(name))
+		}
+	}
+	return out
 }
 
 // detectIn tries the members of v that have one of these names.

@@ -78,6 +78,11 @@ func (l *listing) clamped(st *step) bool {
 		return false
 	}
 	print := sum(st.batch.keys)
+	if s.total >= 0 || l.clampedTo == st.at.number()-1 && st.at.kind == pagerPage {
+		if print == l.lastPrint || print == l.firstPrint {
+			return true
+		}
+	}
 	again := l.pages > 2 && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }

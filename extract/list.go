@@ -40,10 +40,12 @@ type listing struct {
 	lastID     string          // of the last record: a list may go on after it
 	lastN      int             // records of the page before
 	echoed     int64           // number that the first page gave itself; -1 for none
+	clampedTo  int64           // number of the last page, which came in the place of the one after it; -1 for none
 	firstPrint uint64          // fingerprint of the first page's records
 	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
 
+	unproved bool            // no parameter brings others, but not all of them could be tried
 	constant map[string]bool // unread texts of the first page, by pointer and value
 
 	counts   bool // its totals are those of its pages
@@ -269,6 +271,10 @@ func (l *listing) echo(st *step, s *signals) error {
 		l.echoed = s.page
 	}
 	if st.at.kind != pagerPage || st.batch.n == 0 || s.page < 0 || s.page == st.at.number() {
+		return nil
+	}
+	if l.clampedTo = -1; s.page == st.at.number()-1 && sum(st.batch.keys) == l.lastPrint && l.pager.settled && l.pager.last < st.at.number() {
+		l.clampedTo = s.page // beyond its end the list gives its last page again, and says so
 		return nil
 	}
 	if s.page == l.echoed && sum(st.batch.keys) != l.firstPrint {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -97,7 +98,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{open: guess}, p.noWay(guess)
 	case s.opaque:
 		return turn{open: guess}, p.noWay(guess)
-	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range"):
+	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range" && p.hint.Page == ""):
 		return turn{rule: RuleNoNext}, nil // a list that goes on by tokens or links ends where there is none
 	case s.more == yes, s.lastPage >= 0 && page < last && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
@@ -108,7 +109,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{next: next, open: guess && (p.wary || !echoed)}, nil
 	case s.lastPage >= 0:
 		return turn{rule: RuleLastPage}, nil
-	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange) && p.hint.Type != "since_id":
+	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":
 		return turn{rule: RuleNoNext}, nil // a next that is not there is none, too
 	}
 	return p.count(at, n, lastID, s), nil
@@ -166,6 +167,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	switch {
 	case hint == "page", at.kind == pagerPage, hint == "" && at.kind == pagerNone && s.page >= 0:
 		return p.pageAt(at, p.page(at)+1), true
+	case hint == "range" && p.hint.Page != "", at.kind == pagerRange && at.param != "":
+		return p.ranged(at, n), true
 	case hint == "offset", at.kind == pagerOffset, hint == "" && at.kind == pagerNone && s.offset >= 0:
 		return p.offset(at, n, s), true
 	case lastID != "" && (hint == "since_id" || s.more == yes):
@@ -188,6 +191,8 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 			return turn{next: next, open: true}
 		}
 		return turn{next: next, rule: RuleEmptyPage, open: true}
+	case full && (at.kind == pagerPage || at.kind == pagerOffset) && n > 0 && int64(n) == p.step && ok:
+		return turn{next: next} // a total may be too low: the page behind a full one tells
 	case full && (at.kind != pagerNone || n == 0):
 		return turn{rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, s.total) || p.barren >= maxBarren), !ok:
@@ -308,6 +313,21 @@ func (at position) check(next position) error {
 		return fmt.Errorf("the list goes from %s to %s", at, next)
 	}
 	return nil
+}
+
+// ranged is the range behind the one at a position.
+func (p *pager) ranged(at position, n int) position {
+	from := int64(0)
+	if _, rest, ok := strings.Cut(at.at, "="); ok {
+		first, _, _ := strings.Cut(rest, "-")
+		from, _ = strconv.ParseInt(first, 10, 64)
+	}
+	unit := at.param
+	if unit == "" {
+		unit = p.hint.Page
+	}
+	size := max(p.step, 1)
+	return rangeAt(unit, from+max(int64(n), 1), size)
 }
 
 // token is the position a token leads to. Its parameter is the one that carries

@@ -21,6 +21,8 @@ type pagerProbe struct {
 	broken position // the second page by a parameter that the server stumbles over; the zero value for none
 
 	controlled bool // the server was asked with a parameter that it cannot know
+	lenient    bool // and ignored it
+	refused    int  // parameters that it refused by themselves
 
 	reacted bool // something about the list goes by one of the parameters
 	refuses bool // the server refused several parameters at once
@@ -28,9 +30,17 @@ type pagerProbe struct {
 	inBody        bool   // of a POST: its parameters are in its body
 	refusedInBody string // the last parameter that it has refused there
 
+	asked  map[position]bool // parameters that were tried by themselves
 	tried  []string
 	reread bool
 }
+
+// maxSearch bounds the probes for the parameter of a list that says that it has
+// more; maxSilentSearch of one that does not, and is likely to be whole.
+const (
+	maxSearch       = 34
+	maxSilentSearch = 22
+)
 
 // maxReread bounds how often a list is read again to see it twice the same.
 const maxReread = 3
@@ -53,6 +63,9 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		st.turn = turn{next: p.broken}
 	case p.whole:
 		l.habits.whole = st.batch.n > 0 && p.reread
+		if l.unproved && round(st.batch.n) {
+			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage // it may be the number of records at hand
+		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread
 	case p.second == nil:
 		l.learn(p.paging)
@@ -100,11 +113,17 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		if err := p.trim(ctx); err != nil {
 			return err
 		}
-	}
-	for _, g := range p.groups() {
-		if done, err := p.group(ctx, g, silent); done || err != nil {
-			return err
+		if hint := p.l.pager.hint; hint.Type == "none" && p.l.pager.settled && p.refuses && !round(p.first.batch.n) {
+			p.reacted = false
+			return p.rest(ctx) // all that can be tried was tried when the list was learned
 		}
+	}
+	most := maxSearch
+	if silent {
+		most = maxSilentSearch
+	}
+	if done, err := p.through(ctx, silent, most); done || err != nil {
+		return err
 	}
 	if (p.broken != position{}) {
 		return nil // whoever reads it may find a way around the record
@@ -113,6 +132,29 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		return p.unexplained("the list says there is more than its first page (" + p.first.signals.describe() + ")")
 	}
 	return p.rest(ctx)
+}
+
+// through tries the groups of candidates in their order, which changes once the
+// server turns out to be one that cannot be asked by several at once.
+func (p *pagerProbe) through(ctx context.Context, silent bool, most int) (done bool, err error) {
+	for {
+		refuses := p.refuses
+		for _, g := range p.groups() {
+			if p.l.requests > most {
+				p.say("the other parameters", "not tried after so many probes")
+				return false, nil
+			}
+			if done, err := p.group(ctx, g, silent); done || err != nil {
+				return done, err
+			}
+			if p.refuses != refuses {
+				break
+			}
+		}
+		if p.refuses == refuses {
+			return false, nil
+		}
+	}
 }
 
 // sweep asks for everything that could make a difference: the second page in all
@@ -222,6 +264,7 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 		p.reread = !moved
 	}
 	p.whole = true
+	p.l.unproved = p.refuses || p.reacted
 	return p.cut()
 }
 

@@ -10,7 +10,7 @@ import (
 
 // maxSingles bounds how many parameters of one group are tried by themselves where
 // the server refuses to be asked by several at once.
-const maxSingles = 14
+const maxSingles = 24
 
 // group tries the candidates of one kind; of a POST in its body first, then in its
 // query.
@@ -25,12 +25,28 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 			continue
 		}
 		p.l.s.Pagination.Query = place
-		if done, err := p.search(ctx, g, silent, false); done || err != nil {
-			return done, err
+		for _, part := range apart(g) {
+			if done, err := p.search(ctx, part, silent, false); done || err != nil {
+				return done, err
+			}
 		}
 	}
 	p.l.s.Pagination.Query = before
 	return false, nil
+}
+
+// apart separates page and its like from page[number] and its like: no request has
+// both.
+func apart(g []pagerCandidate) [][]pagerCandidate {
+	var flat, nested []pagerCandidate
+	for _, c := range g {
+		if strings.HasPrefix(c.at.param, "page[") {
+			nested = append(nested, c)
+		} else {
+			flat = append(flat, c)
+		}
+	}
+	return [][]pagerCandidate{flat, nested}
 }
 
 // search tries all candidates at once, if they are many, then each half of those
@@ -69,6 +85,9 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 		g = g[:min(len(g), maxSingles)]
 	}
 	for _, c := range g {
+		if p.l.requests > maxSearch {
+			return false, nil
+		}
 		if done, err := p.try(ctx, c, silent); done || err != nil {
 			return done, err
 		}
@@ -81,12 +100,18 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {
-		if !mixes(extra, c.at.param) {
-			extra.add(c.at.param, c.at.at)
-		}
+		extra.add(c.at.param, c.at.at)
 	}
 	st, err := p.l.look(ctx, position{extra: extra.encode(), placed: true})
 	if _, ok := refusal(err); ok {
+		if !p.controlled {
+			if err := p.control(ctx); err != nil {
+				return 0, false, err
+			}
+		}
+		if p.lenient {
+			return otherRecords, false, nil // it refuses the value of one that it knows
+		}
 		return 0, true, nil // each by itself, then
 	}
 	if minded(err) {
@@ -111,31 +136,26 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 // noParameter is a parameter that no server knows.
 const noParameter = "no_such_parameter"
 
-// control asks with a parameter that no server knows. One that has no records then
-// takes what it does not know for a filter: to be asked by several at once says
-// nothing.
+// control asks with a parameter that no server knows. One that refuses it, or has no
+// records then since it takes what it does not know for a filter, cannot be asked by
+// several at once.
 func (p *pagerProbe) control(ctx context.Context) error {
 	p.controlled = true
 	st, like, err := p.ask(ctx, position{extra: noParameter + "=1", placed: true})
-	if err != nil || st == nil {
+	if err != nil {
 		return err
+	}
+	if st == nil {
+		p.refuses = true
+		return nil
 	}
 	p.l.c.release(st.a)
 	p.refuses = like == noRecords
+	p.lenient = like == sameRecords
 	return nil
 }
 
-// mixes reports whether a name cannot stand beside those in q: page beside
-// page[size], say.
-func mixes(q query, name string) bool {
-	for other := range q {
-		if nestsPage(other, name) || nestsPage(name, other) {
-			return true
-		}
-	}
-	return false
-}
-
+// cutBracket takes page[size] apart.
 func cutBracket(name string) (in, member string, ok bool) {
 	in, rest, ok := strings.Cut(name, "[")
 	return in, strings.TrimSuffix(rest, "]"), ok && strings.HasSuffix(rest, "]") && in != "" && !strings.Contains(rest[:len(rest)-1], "]")
@@ -143,6 +163,15 @@ func cutBracket(name string) (in, member string, ok bool) {
 
 // try asks for the second page by one parameter.
 func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
+	at := c.at
+	at.placed = p.l.s.Pagination.Query
+	if p.asked[at] {
+		return false, nil
+	}
+	if p.asked == nil {
+		p.asked = map[position]bool{}
+	}
+	p.asked[at] = true
 	st, like, err := p.ask(ctx, c.at)
 	if err != nil {
 		return false, err
@@ -151,7 +180,10 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 		p.minded(c.at.param, st == nil, like)
 	}
 	if st == nil {
-		return false, nil
+		if p.refused > 1 && !p.controlled {
+			err = p.control(ctx)
+		}
+		return false, err
 	}
 	accepted, err := p.judge(ctx, c, st, like, silent)
 	if p.second != st {
@@ -187,6 +219,9 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 	if minded(err) {
 		if at.extra == "" && stumbled(at, err) && (p.broken == position{}) {
 			p.broken = at
+		}
+		if _, ok := refusal(err); ok {
+			p.refused++
 		}
 		p.say(name, err.Error())
 		return nil, 0, nil
@@ -228,6 +263,9 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		if compare(before, p.first.batch) == otherRecords {
 			return false, p.unexplained("the list shows other records in each reading, and its " + c.at.param + " leads nowhere")
 		}
+	}
+	if c.moment && (like != otherRecords || !p.safeMoment(st)) {
+		return false, nil
 	}
 	switch {
 	case like == otherRecords:
@@ -271,6 +309,16 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		p.paging = before
 	}
 	return accepted, err
+}
+
+// safeMoment reports whether no record can be lost between pages that are cut by a
+// time: the page begins with the last record before it, or a total would tell.
+func (p *pagerProbe) safeMoment(st *step) bool {
+	if p.first.signals.total >= 0 {
+		return true
+	}
+	keys := p.first.batch.keys
+	return len(keys) > 0 && slices.Contains(st.batch.keys, keys[len(keys)-1])
 }
 
 // accept takes a pagerCandidate's way of paging.

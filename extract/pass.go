@@ -126,7 +126,8 @@ func (l *listing) unexplained(st *step) []string {
 			}
 		}
 	}
-	if n := st.batch.n; st.rule == RuleOnePage && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && st.signals.total < 0 && round(n) && !l.counts {
+	alone := st.rule == RuleOnePage && st.signals.total < 0 || l.pages == 1 && l.unproved
+	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && round(n) && !l.counts {
 		out = append(out, fmt.Sprintf("%d records, a usual size of a page, and no parameter brings others", n))
 	}
 	return out

@@ -28,6 +28,8 @@ type signals struct {
 	token   string
 	ranged  bool // the token is the value of a Range header
 
+	rangeUnit string // of Content-Range or Accept-Ranges, where records are counted in it
+
 	tokenName, pageName, offsetName, sizeName named // as the answer calls them
 
 	unread     []unread // signals that nothing explains
@@ -71,7 +73,7 @@ func signalsOf(a *answer, f found, n int) signals {
 	}
 	if a.resp != nil {
 		r.header(a.resp.Header)
-		if a.resp.Status == statusPartial && !s.ranged && s.total < 0 {
+		if a.resp.Status == statusPartial && !s.ranged && a.resp.Header.Get("Content-Range") == "" {
 			s.incomplete = append(s.incomplete, "status 206")
 		}
 	}
@@ -105,6 +107,7 @@ type scope struct {
 	top     bool   // it is on the way to the records
 	total   bool   // it is a total by itself: {"value": 87, "relation": "eq"}
 	next    bool   // it is the next page: {"href": …}, {"cursor": …}
+	ignored bool   // only what it says of faults counts
 	depth   int
 }
 
@@ -174,9 +177,9 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	case role == schemas.RoleOther:
 	case in.trusted && (next || r.words.Beside(name)):
 		r.object(v, pointer, scope{name: name, trusted: true, next: next, depth: in.depth + 1})
-	case r.words.Ignored(name) || r.d.get(v, "id").ok():
+	case r.d.get(v, "id").ok():
 	default:
-		r.object(v, pointer, scope{name: name, depth: in.depth + 1})
+		r.object(v, pointer, scope{name: name, ignored: in.ignored || r.words.Ignored(name), depth: in.depth + 1})
 	}
 }
 
@@ -233,7 +236,11 @@ func (r *signalReader) first(v value, names ...string) value {
 func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	role := r.words.Role(name)
 	if !in.trusted {
-		r.doubt(role, name, v, pointer)
+		if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
+			r.link(t) // the first probe tells whether it is of this list
+			return
+		}
+		r.doubt(role, name, v, pointer, in)
 		return
 	}
 	s, d := r.s, r.d
@@ -255,6 +262,10 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleOffset:
 		r.named(v, &s.offset, &s.offsetName, at)
 	case schemas.RoleSize:
+		if i, err := d.integer(v); schemas.FoldName(name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
+			r.doubt("", name, v, pointer, in) // it may be the size of the whole list
+			return
+		}
 		r.named(v, &s.limit, &s.sizeName, at)
 	case schemas.RoleRemaining:
 		r.number(v, &s.remaining)
@@ -280,7 +291,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 			r.number(v, &s.total)
 			return
 		}
-		r.doubt(role, name, v, pointer)
+		r.doubt(role, name, v, pointer, in)
 	}
 	if in.total && schemas.FoldName(name) == "value" {
 		r.number(v, &s.total)
@@ -314,12 +325,15 @@ func (r *signalReader) completeness(role schemas.Role, name string, v value, poi
 
 // doubt keeps a member that has no role, or none that is sure where it is, if it
 // can speak of more records.
-func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string) {
+func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
 		return
 	case schemas.RoleTotal, schemas.RoleMore, schemas.RoleRemaining, schemas.RoleNext, "":
+		if in.ignored {
+			return
+		}
 	default:
 		return
 	}

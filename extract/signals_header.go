@@ -21,6 +21,9 @@ func (r *signalReader) header(h http.Header) {
 	if unit, total, ok := strings.Cut(h.Get("Content-Range"), "/"); ok {
 		r.contentRange(unit, total)
 	}
+	if unit := h.Get("Accept-Ranges"); s.rangeUnit == "" && unit != "" && unit != "bytes" && unit != "none" && !strings.Contains(unit, ",") && h.Get("Content-Range") != "" {
+		s.rangeUnit = unit
+	}
 	links := strings.Join(h.Values("Link"), ",")
 	if links == "" {
 		return
@@ -131,8 +134,11 @@ func (r *signalReader) contentRange(part, total string) {
 	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {
 		s.total = i
 	}
-	if _, rest, ok := strings.Cut(part, " "); ok {
+	if unit, rest, ok := strings.Cut(part, " "); ok {
 		part = rest
+		if unit != "bytes" {
+			s.rangeUnit = unit
+		}
 	}
 	from, _, ok := strings.Cut(part, "-")
 	if i, err := strconv.ParseInt(from, 10, 64); ok && err == nil && s.offset < 0 {
