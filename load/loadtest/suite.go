@@ -142,6 +142,7 @@ var (
 		{"children of a key that is spelled in two ways", testKeyWidensChildrenStay},
 		{"tombstone and revival", testTombstone},
 		{"sweep counts only", testSweepCounts},
+		{"an incremental pass", testIncrementalPass},
 		{"sweep over commits", testSweepCommits},
 		{"sweep after resume", testSweepResumed},
 		{"sweep after another pass came between", testSweepPassBetween},
