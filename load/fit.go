@@ -193,6 +193,7 @@ const (
 	ActionRetype = "retype"      // somebody has given it the type To, and it was accepted
 	ActionTell   = "describe"    // the column, or without one the table, means To
 	ActionView   = "create_view" // Table is a view of penstock's own
+	ActionOwner  = "owner"       // the table belongs to To, an [Owner] as JSON; before, to From
 	ActionDrift  = "drift"       // the source is not as it was, says Reason; the table is
 )
 
@@ -246,7 +247,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
 	for _, c := range slices.SortedStableFunc(slices.Values(changes), func(a, b Change) int { return a.At.Compare(b.At) }) {
-		if c.Action == ActionView || c.Action == ActionDrift {
+		if c.Action == ActionView || c.Action == ActionDrift || c.Action == ActionOwner {
 			continue
 		}
 		t := tables[c.Table]

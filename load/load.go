@@ -32,6 +32,10 @@ type Destination interface {
 	// stored cursor is then still from. It may hold nothing until Apply.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
+	// Standing is what there is of the table of the stream k, and whose it is. Of a
+	// table that sources share it looks at the rows of k's.
+	Standing(ctx context.Context, k state.Key, table string) (Standing, error)
+
 	// Scan hands every committed row of table to each, tombstones and earlier
 	// versions included: the named columns in their order, all where columns is
 	// nil, in the types of [schemas.Table]. No call where there is no such
@@ -54,6 +58,7 @@ type Pass struct {
 	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
 	Whole bool   // this process has made every transaction of the pass since its beginning
 	Once  bool   // the transaction is all of the pass: no later one of it sweeps
+	Claim Claim  // on the stream's table; a transaction fails with an [*OwnerError] where that is another's
 	Log   bool   // root rows that are inserted, changed, deleted or revived are written to [RowChanges] as well
 
 	// Now is the time of day that the destination's own notes bear, as what it is

@@ -72,6 +72,12 @@ func (p Part) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 	return p.Destination.Cursor(ctx, k)
 }
 
+// Standing implements [Destination].
+func (p Part) Standing(ctx context.Context, k state.Key, table string) (Standing, error) {
+	k.Source = p.Source
+	return p.Destination.Standing(ctx, k, table)
+}
+
 // Begin implements [Destination].
 func (p Part) Begin(ctx context.Context, k state.Key, from state.Cursor, of Pass) (Tx, error) {
 	k.Source = p.Source

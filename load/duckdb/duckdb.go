@@ -31,6 +31,7 @@ type DB struct {
 
 	mu        sync.Mutex
 	positions map[state.Key]position // as last seen or committed
+	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
 	tables    int      // number of the next table of carried keys
 	spent     []string // such tables that nobody needs any more
@@ -80,6 +81,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		o:         o,
 		writer:    make(chan struct{}, 1),
 		positions: map[state.Key]position{},
+		claimed:   map[state.Key]claimed{},
 		passes:    map[state.Key]*pass{},
 	}
 	d.window.gate = make(chan struct{}, 1)

@@ -34,6 +34,7 @@ func (d *DB) Forget(pipeline, source string) {
 	for k := range d.positions {
 		if k.Pipeline == pipeline && k.Source == source {
 			delete(d.positions, k)
+			delete(d.claimed, k)
 		}
 	}
 }

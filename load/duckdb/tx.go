@@ -41,6 +41,8 @@ type tx struct {
 	ddl     bool
 	changed map[string]bool // tables of which it has deleted or updated rows
 	timed   bool            // when is later than all rows there are: see outlast
+	owner   *load.Owner     // of the stream's table, where it is to be recorded
+	was     *load.Owner     // before
 	failed  error           // of an Apply: nothing can be committed any more
 	over    bool
 }
@@ -141,7 +143,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 		return state.ErrMoved
 	}
 	x.when = load.After(x.of.Time(), time.UnixMicro(now.moved))
-	return nil
+	return x.claim(ctx)
 }
 
 // Apply implements [load.Tx].
@@ -216,6 +218,9 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	defer x.finish()
 	x.db.mu.Lock()
 	x.db.positions[x.key] = to
+	if x.of.Claim.Table != "" {
+		x.db.claimed[x.key] = claimed{x.of.Claim, to}
+	}
 	if x.pass.carried != x.carried {
 		x.db.spend(x.pass.carried)
 		x.pass.carried = x.carried
@@ -237,6 +242,9 @@ func (x *tx) finish() {
 // move writes the stream's new position over the one it began from.
 func (x *tx) move(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
+		return err
+	}
+	if err := x.own(ctx); err != nil {
 		return err
 	}
 	table := place(load.State.Name)

@@ -34,6 +34,8 @@ type store struct {
 	tables map[string]*table
 	states map[state.Key]position
 	stamp  time.Time // of the last change that was recorded
+	owners map[string]load.Owner
+	made   map[string]string // the run that has made a table
 }
 
 var _ load.Destination = (*Memory)(nil)
@@ -55,7 +57,10 @@ type pass struct {
 // NewMemory makes an empty destination. Each named step of a commit calls step,
 // where it is given, and fails with its error.
 func NewMemory(step func(string) error) *Memory {
-	s := &store{busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{}}
+	s := &store{
+		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
+		owners: map[string]load.Owner{}, made: map[string]string{},
+	}
 	return &Memory{store: s, step: step, passes: map[state.Key]*pass{}}
 }
 
@@ -155,11 +160,14 @@ type tx struct {
 	unchanged map[string]bool // by this one
 	kept      map[string]int  // rows of a table without a key, by hash
 
-	writes []write
-	tables map[string]*table // copies; nil until the first Apply
-	stamp  time.Time         // of the changes that this transaction records
-	when   time.Time         // of the commit
-	done   bool
+	writes  []write
+	tables  map[string]*table // copies; nil until the first Apply
+	stamp   time.Time         // of the changes that this transaction records
+	when    time.Time         // of the commit
+	owner   *load.Owner       // of the stream's table, where it is to be recorded
+	was     *load.Owner       // before
+	refused error             // the table is another's
+	done    bool
 }
 
 // Write implements [load.Tx].
@@ -189,7 +197,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 // begin takes the destination for this transaction and copies its tables.
 func (x *tx) begin(ctx context.Context) error {
 	if x.tables != nil {
-		return nil
+		return x.refused
 	}
 	if err := x.m.take(ctx); err != nil {
 		return err
@@ -202,7 +210,66 @@ func (x *tx) begin(ctx context.Context) error {
 	}
 	x.stamp = x.m.later(x.pass.Time())
 	x.when = load.After(x.pass.Time(), x.m.states[x.key].moved)
+	x.refused = x.claim()
+	return x.refused
+}
+
+// claim makes sure that the table is the stream's. m.mu is held.
+func (x *tx) claim() error {
+	c := x.pass.Claim
+	var have *load.Owner
+	if o, ok := x.m.owners[c.Table]; ok {
+		have = &o
+	}
+	owner, record, err := c.Owned(x.key, x.from, have)
+	if err != nil || !record {
+		return err
+	}
+	x.owner, x.was = &owner, have
+	x.record([]load.Change{owner.Change(c.Table, have)})
 	return nil
+}
+
+// dispossess resets the cursors of the stream that the table belonged to. m.mu is
+// held.
+func (x *tx) dispossess() {
+	for k, at := range x.m.states {
+		if x.was != nil && k.Pipeline == x.was.Pipeline && k.Stream == x.was.Stream && (k.Pipeline != x.key.Pipeline || k.Stream != x.key.Stream) {
+			x.m.states[k] = position{sequence: at.sequence + 1, moved: at.moved}
+		}
+	}
+}
+
+// Drop drops a table by hand, or takes out its rows alone.
+func (m *Memory) Drop(name string, rowsAlone bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !rowsAlone {
+		delete(m.tables, name)
+		return
+	}
+	t := m.tables[name].copy()
+	t.rows = nil
+	m.tables[name] = t
+}
+
+// Standing implements [load.Destination].
+func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.Standing, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := load.Standing{Made: m.made[name]}
+	if o, ok := m.owners[name]; ok {
+		s.Owner = &o
+	}
+	for table := range m.made {
+		if (table == name || strings.HasPrefix(table, name+"__")) && m.tables[table] == nil {
+			s.Gone = append(s.Gone, table)
+		}
+	}
+	if t := m.tables[name]; t != nil {
+		s.Empty = len(t.rows) == 0
+	}
+	return s, nil
 }
 
 // take waits until nobody else changes anything. Whoever took the store gives
@@ -238,7 +305,16 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	}
 	p = position{cursor: next, sequence: p.sequence + 1, moved: x.when}
 	x.states(next, p.sequence)
+	x.dispossess()
 	x.m.states[x.key] = p
+	for name := range x.tables {
+		if x.m.tables[name] == nil {
+			x.m.made[name] = x.pass.Run
+		}
+	}
+	if x.owner != nil {
+		x.m.owners[x.pass.Claim.Table] = *x.owner
+	}
 	x.m.tables = x.tables
 	x.m.stamp = x.stamp
 	maps.Copy(x.carried, x.unchanged)

@@ -2,9 +2,9 @@ package parquet
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -42,13 +42,13 @@ func (f *folder) lately(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// of is the manifest of the stream k; nil where nothing was committed yet. A
-// folder of another stream is an error: two pipelines that read the same stream
-// want a root each.
+// of is the manifest of the stream k; nil where nothing was committed yet. For a
+// folder of another stream it is a [*load.OwnerError]: two pipelines that read the
+// same stream want a root each.
 func (f *folder) of(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
-		return nil, fmt.Errorf("%s belongs to stream %q of pipeline %q: give pipeline %q another folder", f.shelf.where(), m.Stream, m.Pipeline, k.Pipeline)
+		return nil, &load.OwnerError{Table: m.rootTable(), Have: m.owner(), Want: load.Owner{Pipeline: k.Pipeline, Stream: k.Stream}}
 	}
 	return m, err
 }

@@ -158,6 +158,9 @@ func (l *Lake) each(ctx context.Context, source string, look func(*folder, conte
 // Cursor implements [load.Destination].
 func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 	m, err := l.of(ctx, l.folder(k), k)
+	if _, another := errors.AsType[*load.OwnerError](err); another {
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
 	}

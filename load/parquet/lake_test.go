@@ -231,8 +231,8 @@ func TestTwoPipelines(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	must(t, l, 1, "", before...)
 	other := state.Key{Pipeline: "hourly", Stream: stream.Stream}
-	_, err := l.Cursor(t.Context(), other)
-	require.ErrorContains(t, err, `belongs to stream "crm.leads" of pipeline "nightly"`)
+	_, err := l.Begin(t.Context(), other, "", load.Pass{Run: "r"})
+	require.ErrorContains(t, err, `belongs to stream crm.leads of pipeline nightly`)
 	for _, pipeline := range []string{"nightly", "hourly"} {
 		x, err := l.Begin(t.Context(), state.Key{Pipeline: pipeline, Stream: "_run"}, "", load.Pass{Run: "r", Whole: true})
 		require.NoError(t, err)

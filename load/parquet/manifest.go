@@ -21,17 +21,18 @@ const formatVersion = 1
 // manifest says what belongs to a generation of a stream. It is written once,
 // before the generation is made current.
 type manifest struct {
-	Format   int       `json:"format"`
-	Pipeline string    `json:"pipeline"`
-	Stream   string    `json:"stream"`
-	Source   string    `json:"source,omitempty"` // whose rows these are, where sources share the stream's tables
-	Sequence int64     `json:"sequence"`         // the generation's number: so many commits were made
-	Parent   int64     `json:"parent"`           // the one it followed
-	Cursor   string    `json:"cursor"`
-	Run      string    `json:"run"`
-	At       time.Time `json:"at"`
-	Changed  time.Time `json:"changed"` // time of the last row of [load.Changes]
-	Counter  int64     `json:"counter"` // of segments, so far
+	Format   int         `json:"format"`
+	Pipeline string      `json:"pipeline"`
+	Stream   string      `json:"stream"`
+	Source   string      `json:"source,omitempty"` // whose rows these are, where sources share the stream's tables
+	Origin   load.Origin `json:"origin,omitzero"`  // of the rows, where they do not
+	Sequence int64       `json:"sequence"`         // the generation's number: so many commits were made
+	Parent   int64       `json:"parent"`           // the one it followed
+	Cursor   string      `json:"cursor"`
+	Run      string      `json:"run"`
+	At       time.Time   `json:"at"`
+	Changed  time.Time   `json:"changed"` // time of the last row of [load.Changes]
+	Counter  int64       `json:"counter"` // of segments, so far
 
 	Tables   []*table     `json:"tables"`
 	Segments []*segment   `json:"segments"`
@@ -73,6 +74,7 @@ type table struct {
 	About     string        `json:"about,omitempty"`
 	Columns   []columnEntry `json:"columns"`
 	Partition string        `json:"partition,omitempty"` // as [Options].PartitionBy
+	Made      string        `json:"made,omitempty"`      // the run that has made it
 	Empty     *file         `json:"empty,omitempty"`     // the file without rows of a table that has none
 	Numbered  int           `json:"numbered,omitempty"`  // the highest number of a column so far, or byName; 0: they have none
 
@@ -147,6 +149,7 @@ func newTable(t schemas.Table, partition string) *table {
 // newTable is a table for the next manifest of the transaction's stream.
 func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
+	out.Made = x.of.Run
 	if x.lake.o.Catalog == nil {
 		return out
 	}

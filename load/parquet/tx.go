@@ -40,11 +40,12 @@ type tx struct {
 // Begin implements [load.Destination].
 func (l *Lake) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	f := l.folder(k)
-	m, err := l.of(ctx, f, k)
-	if err != nil {
+	x := &tx{lake: l, folder: f, key: k, from: from, of: p, bits: map[int64]bitset{}, own: map[string]*load.Staged{}}
+	var err error
+	if x.base, err = x.head(ctx); err != nil {
 		return nil, fmt.Errorf("begin %s: %w", k.Stream, err)
 	}
-	return &tx{lake: l, folder: f, key: k, from: from, base: m, of: p, bits: map[int64]bitset{}, own: map[string]*load.Staged{}}, nil
+	return x, nil
 }
 
 // Write implements [load.Tx].
@@ -121,11 +122,11 @@ func (x *tx) take(ctx context.Context) error {
 // unmoved checks the fence: the folder's generation is still the one that the
 // transaction began from. // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
-	now, err := x.lake.of(ctx, x.folder, x.key)
+	now, err := x.head(ctx)
 	if err != nil {
 		return err
 	}
-	if turnsOf(now) != turnsOf(x.base) || movesOf(now) != movesOf(x.base) || cursorOf(now) != x.from {
+	if turnsOf(now) != turnsOf(x.base) || movesOf(now) != movesOf(x.base) || cursorFor(now, x.key) != x.from {
 		return state.ErrMoved
 	}
 	x.base = now
@@ -183,6 +184,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 	if x.base != nil {
 		next = x.base.clone()
 		next.Moves, next.MovedAt = 0, time.Time{}
+		next.Pipeline = x.key.Pipeline
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}
 	next.Sequence, next.Parent = sequenceOf(x.base)+1, sequenceOf(x.base)
@@ -192,7 +194,7 @@ func (x *tx) open(ctx context.Context) (err error) {
 		return err
 	}
 	x.next = next
-	return nil
+	return x.claim()
 }
 
 // Apply implements [load.Tx].

@@ -28,6 +28,7 @@ type DB struct {
 	mu                sync.Mutex
 	ready             map[bool]bool          // the tables of penstock's own are there, by whether sources share them
 	positions         map[state.Key]position // as last seen or committed
+	claimed           map[state.Key]claimed  // as last committed
 	passes            map[state.Key]*pass
 	garbage           []string        // tables of passes that are over, to be dropped
 	cleaned           time.Time       // when that was tried last and some could not be
@@ -86,7 +87,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
-	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
+	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
 	if err := d.direct(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres at %s:%d: %w", config.ConnConfig.Host, config.ConnConfig.Port, err)

@@ -52,7 +52,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 			server.Exec("ALTER TABLE " + p.place(table) + " " + action)
 		},
 		Drop: func(_ testing.TB, d load.Destination, table string) {
-			server.Exec("DROP TABLE " + d.(*DB).place(table))
+			server.Exec("DROP TABLE " + d.(*DB).place(table) + " CASCADE")
 		},
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			p := d.(*DB)

@@ -27,6 +27,7 @@ func (d *DB) Forget(pipeline, source string) {
 func (d *DB) forget(which func(state.Key) bool) {
 	d.mu.Lock()
 	maps.DeleteFunc(d.positions, func(k state.Key, _ position) bool { return which(k) })
+	maps.DeleteFunc(d.claimed, func(k state.Key, _ claimed) bool { return which(k) })
 	for k, p := range d.passes {
 		if which(k) {
 			d.discard(p)

@@ -69,6 +69,16 @@ func (d *DB) stands(k state.Key, p position) {
 	d.positions[k] = p
 }
 
+// claims remembers that a claim held at a position.
+func (d *DB) claims(k state.Key, c claimed) {
+	if c.Table == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.claimed[k] = c
+}
+
 // unsure forgets where a stream stands: it is to be read again.
 func (d *DB) unsure(k state.Key) {
 	d.mu.Lock()

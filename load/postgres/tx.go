@@ -43,9 +43,11 @@ type attempt struct {
 	order   order    // likewise
 	kept    bool     // the temporary table of kept rows was made
 	fresh   map[string]bool
-	stamp   time.Time // of the changes to tables that it records
-	when    time.Time // of the commit
-	timed   bool      // when is later than all rows there are: see outlast
+	stamp   time.Time   // of the changes to tables that it records
+	when    time.Time   // of the commit
+	timed   bool        // when is later than all rows there are: see outlast
+	owner   *load.Owner // of the stream's table, where it is to be recorded
+	was     *load.Owner // before
 	written map[string]int64
 	flaws   [][]any // rows for [load.Rejects]
 }
@@ -240,7 +242,7 @@ func (x *tx) start(ctx context.Context) error {
 		return state.ErrMoved
 	}
 	x.when = load.After(x.of.Time(), now.moved)
-	return nil
+	return x.claim(ctx)
 }
 
 // apply does one Apply on this connection.
@@ -293,6 +295,7 @@ func (x *tx) commit(ctx context.Context, to position) error {
 		func() error { return x.catchUp(ctx) },
 		func() error { return x.keepCarried(ctx) },
 		func() error { to.moved = x.when; return x.db.step("state") },
+		func() error { return x.own(ctx) },
 		func() error { return x.db.move(ctx, x.s, x.key, x.at, to) },
 		func() error { return x.db.step("precommit") },
 		ctx.Err,
@@ -304,6 +307,7 @@ func (x *tx) commit(ctx context.Context, to position) error {
 	}
 	x.over = true
 	x.db.stands(x.key, to)
+	x.db.claims(x.key, claimed{x.of.Claim, to})
 	x.finish(ctx)
 	return x.db.step("committed")
 }

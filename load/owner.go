@@ -1,0 +1,118 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// Origin is where the rows of a stream come from.
+type Origin struct {
+	Source  string `json:"source,omitempty"`  // name of the workspace
+	Address string `json:"address,omitempty"` // where it is; it tells no secrets
+}
+
+// Owner is who writes a table and those that hang from it. A destination records it
+// in [Changes], in a row with [ActionOwner]. Of a table that sources share the
+// owner has no Origin.
+type Owner struct {
+	Pipeline string `json:"pipeline"`
+	Stream   string `json:"stream"`
+	Origin
+}
+
+// Claim says which table a transaction writes, and for whom.
+type Claim struct {
+	Table string // the stream's root table; "": penstock's own tables alone are written
+	Origin
+	// Adopt takes the table over from whom it belongs to: a person has confirmed it.
+	// The cursor of another pipeline's stream is reset with that.
+	Adopt bool
+}
+
+// Standing is what a destination has of the place that a stream's cursor speaks of.
+type Standing struct {
+	Owner *Owner   // of the root table; nil where none is recorded
+	Gone  []string // tables that penstock has made and that are not there any more
+	Empty bool     // the root table is there, and has no row of the source
+	Made  string   // the run that has made the root table; "" where that is not known
+}
+
+// Owned decides about a claim by the stream k, whose cursor is from, on a table that
+// belongs to have (nil: nobody yet). It returns the owner, and whether that is to be
+// recorded; a [*OwnerError] where the table is another's. A stream without a cursor
+// may come from another origin: somebody has reset it. // Invariant 13
+func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
+	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
+	if k.Source != "" {
+		want.Origin = Origin{}
+	}
+	switch {
+	case c.Table == "":
+		return want, false, nil
+	case have == nil, c.Adopt:
+		return want, have == nil || *have != want, nil
+	case have.Pipeline != want.Pipeline || have.Stream != want.Stream:
+		return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
+	case *have == want || want.Origin == (Origin{}):
+		return want, false, nil
+	case have.Origin == (Origin{}) || from == "":
+		return want, true, nil
+	}
+	return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
+}
+
+// Change is the row of [Changes] by which the owner of a table is recorded.
+func (o Owner) Change(table string, was *Owner) Change {
+	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
+	if was != nil {
+		c.From, c.Reason = was.text(), "adopted, or read from the beginning"
+	}
+	return c
+}
+
+func (o Owner) text() string {
+	text, _ := json.Marshal(o) // strings always marshal
+	return string(text)
+}
+
+// ParseOwner is what [Owner.Change] has recorded; nil for no text.
+func ParseOwner(text string) (*Owner, error) {
+	if text == "" {
+		return nil, nil
+	}
+	o := &Owner{}
+	if err := json.Unmarshal([]byte(text), o); err != nil {
+		return nil, fmt.Errorf("read owner %q: %w", text, err)
+	}
+	return o, nil
+}
+
+// OwnerError says that a table belongs to another than who wants to write it.
+// Nothing was written.
+type OwnerError struct {
+	Table      string
+	Have, Want Owner
+}
+
+// Moved reports whether the two differ only in the address of the source, or only in
+// its name: it may be the same workspace.
+func (e *OwnerError) Moved() bool {
+	return e.Have.Pipeline == e.Want.Pipeline && e.Have.Stream == e.Want.Stream &&
+		(e.Have.Source == e.Want.Source || e.Have.Address == e.Want.Address)
+}
+
+// Error names both.
+func (e *OwnerError) Error() string {
+	h, w := e.Have, e.Want
+	switch {
+	case h.Pipeline != w.Pipeline || h.Stream != w.Stream:
+		return fmt.Sprintf("table %s belongs to stream %s of pipeline %s, not to stream %s of pipeline %s", e.Table, h.Stream, h.Pipeline, w.Stream, w.Pipeline)
+	case h.Source == w.Source:
+		return fmt.Sprintf("table %s was filled from source %s at %s, which is now at %s", e.Table, h.Source, h.Address, w.Address)
+	case h.Address == w.Address:
+		return fmt.Sprintf("table %s was filled from source %s, which is now called %s (both at %s)", e.Table, h.Source, w.Source, w.Address)
+	}
+	return fmt.Sprintf("table %s belongs to source %s at %s, not to source %s at %s", e.Table, h.Source, h.Address, w.Source, w.Address)
+}

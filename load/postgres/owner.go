@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// Standing implements [load.Destination].
+func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.Standing, err error) {
+	err = d.look(ctx, func(x *session) error {
+		s = load.Standing{}
+		c, err := d.readCatalog(ctx, x, []string{table})
+		if err != nil || c.made[table].Name == "" {
+			return err
+		}
+		if s.Owner, s.Made, err = d.ownerOf(ctx, x, table); err != nil {
+			return err
+		}
+		for name := range c.made {
+			if c.live[name] == nil {
+				s.Gone = append(s.Gone, name)
+			}
+		}
+		slices.Sort(s.Gone)
+		if o := c.live[table]; o == nil || o.kind != "r" {
+			return nil
+		}
+		t := c.target(c.made[table])
+		some := int64(0)
+		err = x.numbers(ctx, "SELECT EXISTS (SELECT FROM "+d.place(table)+" AS t WHERE true"+(&tx{key: k}).ours(t)+")::int", &some)
+		s.Empty = some == 0
+		return err
+	})
+	if err != nil {
+		return s, fmt.Errorf("look at table %s: %w", table, err)
+	}
+	return s, nil
+}
+
+// ownerOf is whose a table is, and the run that has made it, by the account of its
+// changes.
+func (d *DB) ownerOf(ctx context.Context, s *session, table string) (o *load.Owner, made string, err error) {
+	query := fmt.Sprintf(`SELECT DISTINCT ON (action) action, CASE WHEN action = %s THEN to_type ELSE run END FROM %s WHERE "table" = %s AND action IN (%s, %[1]s) ORDER BY action, at DESC`,
+		literal(load.ActionOwner), d.place(load.Changes.Name), literal(table), literal(load.ActionCreate))
+	err = s.query(ctx, query, func(v [][]byte) (err error) {
+		if string(v[0]) == load.ActionOwner {
+			o, err = load.ParseOwner(string(v[1]))
+		} else {
+			made = string(v[1])
+		}
+		return err
+	})
+	return o, made, err
+}
+
+// claimed is a claim that held at a position of its stream.
+type claimed struct {
+	load.Claim
+	at position
+}
+
+// claim makes sure that the table is the stream's to write, unless this process has
+// seen so at the position where the stream still is. Of those that want a table
+// which nobody owns, one after the other looks whether it is still so.
+// Invariant 13
+func (x *tx) claim(ctx context.Context) error {
+	c := x.of.Claim
+	x.db.mu.Lock()
+	seen, ok := x.db.claimed[x.key]
+	x.db.mu.Unlock()
+	if c.Table == "" || ok && seen.Claim == c && seen.at.at(x.at) {
+		return nil
+	}
+	owner, record, have, err := x.owned(ctx)
+	if err == nil && record {
+		if err = x.s.run(ctx, x.db.queueSQL("penstock owner "+x.db.o.Schema+"."+c.Table)); err == nil {
+			owner, record, have, err = x.owned(ctx)
+		}
+	}
+	if err != nil || !record {
+		return err
+	}
+	x.owner, x.was = &owner, have
+	return nil
+}
+
+func (x *tx) owned(ctx context.Context) (owner load.Owner, record bool, have *load.Owner, err error) {
+	c := x.of.Claim
+	if have, _, err = x.db.ownerOf(ctx, x.s, c.Table); err != nil {
+		return owner, false, nil, fmt.Errorf("read owner of %s: %w", c.Table, x.db.unprepared(err))
+	}
+	owner, record, err = c.Owned(x.key, x.from, have)
+	return owner, record, have, err
+}
+
+// own records the owner of the table, and resets the cursors of the stream that it
+// belonged to, so that no transaction of that one can be committed any more.
+// Invariant 13
+func (x *tx) own(ctx context.Context) error {
+	if x.owner == nil {
+		return nil
+	}
+	if err := x.record(ctx, []load.Change{x.owner.Change(x.of.Claim.Table, x.was)}); err != nil {
+		return fmt.Errorf("record owner of %s: %w", x.of.Claim.Table, err)
+	}
+	if x.was == nil || x.was.Pipeline == x.key.Pipeline && x.was.Stream == x.key.Stream {
+		return nil
+	}
+	other := state.Key{Pipeline: x.was.Pipeline, Stream: x.was.Stream}
+	return x.s.run(ctx, fmt.Sprintf("UPDATE %s SET cursor = '', sequence = sequence + 1 WHERE %s", x.db.place(load.State.Name), whereKey(other)))
+}
