@@ -32,6 +32,11 @@ func (d down) Scan(context.Context, string, []string, func(arrow.RecordBatch) er
 	return d.err
 }
 
+// Standing does as well.
+func (d down) Standing(context.Context, state.Key, string) (load.Standing, error) {
+	return load.Standing{}, d.err
+}
+
 // Accept does as well.
 func (d down) Accept(context.Context, string) ([]load.Change, error) { return nil, d.err }
 

@@ -64,6 +64,9 @@ func (m *many) run(ctx context.Context, sources []config.Ref) (t *fleet.Tally, p
 		return nil, 0, err
 	}
 	defer done()
+	if err := m.renamed(ctx, sources); err != nil {
+		m.log.Warn("whether sources were renamed is not known", "pipeline", m.pipeline.Name, "error", err)
+	}
 	ledger, err := m.openLedger(ctx)
 	if err != nil {
 		m.log.Warn("what becomes of a run's units is not recorded", "pipeline", m.pipeline.Name, "error", err)

@@ -35,6 +35,12 @@ func remedy(s pipeline.StreamReport) string {
 		}
 		return ""
 	}
+	if e, ok := errors.AsType[*load.OwnerError](s.Err); ok {
+		if e.Moved() {
+			return "nothing was written; the rows are those of the source as it was"
+		}
+		return "nothing was written; give this pipeline another schema, folder or file, or let it take the table over: `penstock state adopt --stream " + s.Stream + "`"
+	}
 	if _, ok := errors.AsType[*pipeline.RangeError](s.Err); ok {
 		return hintRange(s.Stream)
 	}

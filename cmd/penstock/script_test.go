@@ -95,6 +95,7 @@ func setupScript(env *testscript.Env) error {
 	env.Defer(server.Close)
 	env.Defer(func() { _ = platform.Close() }) // ends the webhooks of a script
 	env.Setenv("SANDBOX", server.URL)
+	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // the same platform at another address
 	env.Setenv("NO_COLOR", "1")
 	env.Setenv("TZ", "UTC")
 	env.Values[platformKey{}] = platform

@@ -26,7 +26,7 @@ backups below the state folder, which ` + "`penstock state import`" + ` takes ba
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.stateShowCmd(), a.stateSetCmd(), a.stateResetCmd(), a.stateExportCmd(), a.stateImportCmd(), a.stateBackupCmd(), a.stateRestoreCmd(), a.stateOwnCmd())
+	cmd.AddCommand(a.stateShowCmd(), a.stateSetCmd(), a.stateResetCmd(), a.stateExportCmd(), a.stateImportCmd(), a.stateBackupCmd(), a.stateRestoreCmd(), a.stateOwnCmd(), a.stateAdoptCmd())
 	return cmd
 }
 

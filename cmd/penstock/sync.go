@@ -207,6 +207,9 @@ func (r *openedRun) config() pipeline.Config {
 		Name: r.pipeline.Name, Source: r.source.client, Destinations: r.dests, Streams: plain(r.streams),
 		Log: map[string]bool{}, Apart: map[string]bool{}, Catalogue: plain(r.conf.Streams), Now: r.now, ByteBudget: r.room.budget, GroupBytes: r.room.group, GroupRows: r.room.rows,
 	}
+	if from, ok := r.conf.Source(r.pipeline.From[0].Text); ok {
+		cfg.Origins = originsOf(from, r.streams)
+	}
 	for _, s := range r.streams {
 		cfg.Log[s.Name], cfg.Apart[s.Name] = s.Log, s.Apart()
 	}

@@ -52,6 +52,9 @@ func advice(err error) string {
 	if e, ok := errors.AsType[*load.ForeignChange](err); ok {
 		return fmt.Sprintf("undo that, or go on with the table as it is: penstock schema accept %s", e.Table)
 	}
+	if e, ok := errors.AsType[*load.OwnerError](err); ok && e.Moved() {
+		return fmt.Sprintf("if it is the same workspace, say so: penstock state adopt --stream %s; to read it anew: penstock state reset --stream %[1]s", e.Want.Stream)
+	}
 	if _, ok := errors.AsType[*transform.ContractError](err); ok {
 		return "let the contract under schema in the configuration allow it, or leave the columns out"
 	}

@@ -250,6 +250,9 @@ func (d *Deltas) stands(ctx context.Context, q *queue, p *placed) (err error) {
 	if p.pos, err = decodePosition(p.stored); err != nil {
 		return err
 	}
+	if err := d.run.stays(q.stream, p.pos); err != nil {
+		return err
+	}
 	p.events, err = p.pos.applied()
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -232,6 +232,7 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 	pos := p.pos
 	if pos.pass == "" && pos.by == "" {
 		pos.by = stamp // nothing was read as scheduled yet
+		pos.address = x.Origins[s.Name].Address
 	}
 	next := pos.withEvents(p.events).encode()
 	news, err := x.news(p.dest.Name, p.stored, next, m)

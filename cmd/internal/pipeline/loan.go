@@ -59,7 +59,7 @@ func (p *pass) lend() {
 		if !k.out {
 			k.loan = &loan{
 				dest: k.dest.Destination, carried: p.carried, stamp: p.stamp(), known: map[string]*brought{},
-				pass: load.Pass{Run: p.id, Whole: !p.resumes, Log: p.Log[p.stream.Name], Now: p.Now},
+				pass: p.passOf(p.stream, p.id, !p.resumes),
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func (x *delta) passOf(dest, stamp string) load.Pass {
 	if l := x.loans[dest]; l != nil {
 		return l.pass
 	}
-	return load.Pass{Run: stamp, Whole: true, Once: true, Log: x.Log[x.q.stream.Name], Now: x.Now}
+	return x.onceOf(x.q.stream, stamp)
 }
 
 // reshapes reports whether a table would have to change for what was mapped. The

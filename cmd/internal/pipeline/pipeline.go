@@ -65,6 +65,10 @@ type Config struct {
 	// origin or a credential of their own.
 	Apart map[string]bool
 
+	// Origins are where the streams are read from, by name. A destination records them
+	// with the tables, and refuses another.
+	Origins map[string]load.Origin
+
 	// Files is the folder, by destination, in which the files of streams of files
 	// are kept. A destination without one has the rows about them alone.
 	Files map[string]string

@@ -43,6 +43,8 @@ type position struct {
 	rules   string
 	all     string
 
+	address string // of the source, as its passes have read it
+
 	done      string // of a backfill: when it has ended
 	backfills string // the positions of backfills by their names, as JSON
 	events    string // an applied, as JSON
@@ -76,7 +78,7 @@ func (p position) encode() state.Cursor {
 	if p.refuted.set() {
 		b.WriteString(`,"refuted":` + p.refuted.text())
 	}
-	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.all}, {"by", p.by}} {
+	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.all}, {"by", p.by}, {"address", p.address}} {
 		if f[1] != "" {
 			b.WriteString(`,"` + f[0] + `":` + quote(f[1]))
 		}
@@ -121,6 +123,8 @@ func decodePosition(c state.Cursor) (position, error) {
 		Rules string `json:"rules"`
 		All   string `json:"all"`
 
+		Address string `json:"address"`
+
 		Done      string          `json:"done"`
 		Backfills json.RawMessage `json:"backfills"`
 		Events    json.RawMessage `json:"events"`
@@ -133,7 +137,7 @@ func decodePosition(c state.Cursor) (position, error) {
 	}
 	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
 		turn: max(0, stored.Turn), doubt: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, all: stored.All,
-		done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
+		address: stored.Address, done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
 	if stored.Whole && !p.refuted.set() {
 		p.refuted = refutation{Why: "a whole pass found changes with earlier times"}
 	}

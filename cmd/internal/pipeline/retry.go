@@ -174,7 +174,7 @@ func (t *retrial) retry(ctx context.Context) error {
 // commit writes what fits by now and marks its rejects, at the place where the
 // stream stands: nothing was read.
 func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor, pos position, m *mended, rows [][]any) error {
-	tx, err := t.dest.Begin(ctx, key, stored, load.Pass{Run: t.Run, Whole: true, Once: true, Log: t.Log[t.stream.Name], Now: t.Now})
+	tx, err := t.dest.Begin(ctx, key, stored, t.onceOf(t.stream, t.Run))
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ const (
 	NoticeIncremental = "incremental"
 	NoticeKey         = "key"        // two different records have one key
 	NoticeHypothesis  = "hypothesis" // the source does not read a parameter
+	NoticeTable       = "table"      // it is not the table that the last pass has left
 )
 
 // tolerances are the bounds within which a stream may change from one run to

@@ -102,8 +102,15 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return err
 	}
 	pos, err := k.place(stored)
+	if err != nil {
+		return err
+	}
+	inPlace, err := k.inPlace(ctx, st)
+	if err != nil {
+		return err
+	}
 	switch b := st.Options.Backfill; {
-	case err != nil || b == nil:
+	case b == nil:
 	case b.Again:
 		pos = position{}
 	case pos.end:
@@ -111,6 +118,10 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		return nil
 	}
 	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.refuted.of(st.stream), pos.over()
+	if !inPlace {
+		k.unsparing = true
+		return nil
+	}
 	if k.report.Backfill == "" && k.owes() {
 		k.unsparing = true
 		if !pos.midPass() {
@@ -290,7 +301,7 @@ func (k *sink) ask(ctx context.Context, p *pass, g *group, missing []arrow.Recor
 // write opens the transaction, if need be, and puts the group's rows into it.
 func (k *sink) write(ctx context.Context, p *pass, g *group) error {
 	if k.tx == nil {
-		tx, err := k.dest.Begin(ctx, k.key, k.stored, load.Pass{Run: p.id, Whole: !p.resumes, Log: p.Log[p.stream.Name], Now: p.Now})
+		tx, err := k.dest.Begin(ctx, k.key, k.stored, p.passOf(p.stream, p.id, !p.resumes))
 		if err != nil {
 			return err
 		}
@@ -363,6 +374,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if err != nil {
 		return err
 	}
+	stored.address = p.Origins[p.stream.Name].Address
 	next := stored.encode()
 	k.tried = next
 	if err := k.tx.Commit(ctx, next); err != nil {

@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// claim is what a run says about the table of a stream.
+func (r *run) claim(s schemas.Stream) load.Claim {
+	return load.Claim{Table: s.Table.Name, Origin: r.Origins[s.Name]}
+}
+
+// passOf is a pass over a stream, for its destination.
+func (r *run) passOf(s schemas.Stream, id string, whole bool) load.Pass {
+	return load.Pass{Run: id, Whole: whole, Log: r.Log[s.Name], Now: r.Now, Claim: r.claim(s)}
+}
+
+// onceOf is a pass of one transaction, which reads no list.
+func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
+	p := r.passOf(s, id, true)
+	p.Once = true
+	return p
+}
+
+// CheckOwner makes sure that a table is the stream k's to write, and that the source
+// is where the passes up to its cursor have read it; else the error is a
+// [*load.OwnerError]. The owner of a table that sources share has no address: there
+// the cursor has it. // Invariant 13
+func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.Standing) error {
+	pos, err := decodePosition(cursor)
+	if err != nil {
+		return err
+	}
+	have := at.Owner
+	if have != nil && have.Origin == (load.Origin{}) && pos.address != "" {
+		of := *have
+		of.Origin = load.Origin{Source: c.Source, Address: pos.address}
+		have = &of
+	}
+	k.Source = "" // whose rows these are the destination knows
+	_, _, err = c.Owned(k, cursor, have)
+	return err
+}
+
+// stays makes sure that the source is where the passes up to the cursor have read it,
+// as far as the cursor says.
+func (r *run) stays(s schemas.Stream, p position) error {
+	have, want := load.Owner{Pipeline: r.Name, Stream: s.Name}, load.Owner{Pipeline: r.Name, Stream: s.Name}
+	want.Origin = r.Origins[s.Name]
+	have.Origin = load.Origin{Source: want.Source, Address: p.address}
+	if p.address == "" || want.Address == "" || have == want {
+		return nil
+	}
+	return &load.OwnerError{Table: s.Table.Name, Have: have, Want: want}
+}
+
+// displaced says why the table is not the one that the cursor speaks of; "" where
+// nothing shows that. A cursor whose passes have never found a record says nothing
+// about rows.
+func (p position) displaced(table string, at load.Standing) string {
+	last := max(p.pass, p.by, p.over())
+	some := p.most > 0 || p.midPass() // rows were there
+	switch {
+	case p.pass == "":
+		return ""
+	case len(at.Gone) > 0:
+		return fmt.Sprintf("%s is not there any more", strings.Join(at.Gone, ", "))
+	case some && at.Empty:
+		return fmt.Sprintf("%s has no rows, and the last pass left some", table)
+	case some && at.Made > last:
+		return fmt.Sprintf("%s was made after the last pass, by run %s", table, at.Made)
+	}
+	return ""
+}
+
+// inPlace looks at the table that the cursor speaks of. Where it is another's, that
+// is the error. It reports whether the table is the one that the last pass has left;
+// where it is not, the cursor is not continued, and a notice says so.
+func (k *sink) inPlace(ctx context.Context, st *streamRun) (bool, error) {
+	table := st.stream.Table.Name
+	at, err := k.dest.Standing(ctx, k.key, table)
+	if err != nil {
+		return false, err
+	}
+	if err := CheckOwner(st.claim(st.stream), k.key, k.stored, at); err != nil {
+		return false, err
+	}
+	why := k.main.displaced(table, at)
+	if why == "" {
+		return true, nil
+	}
+	st.noticed = append(st.noticed, Notice{Severity: Warned, About: NoticeTable, Table: table, Reason: why + ": the stream is read from the beginning"})
+	return false, nil
+}
+
+// Moved is a stream's cursor for a source that is at another address now.
+func Moved(c state.Cursor, address string) (state.Cursor, error) {
+	p, err := decodePosition(c)
+	if err != nil || c == "" {
+		return c, err
+	}
+	p.address = address
+	return p.encode(), nil
+}
+
+// AddressOf is where the source of a cursor was; "" where it does not say.
+func AddressOf(cursor string) string {
+	p, err := decodePosition(state.Cursor(cursor))
+	if err != nil {
+		return ""
+	}
+	return p.address
+}

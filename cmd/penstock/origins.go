@@ -1,0 +1,41 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/load"
+)
+
+// originsOf are where the streams of a source are read from, by name.
+func originsOf(s config.Source, streams []config.Stream) map[string]load.Origin {
+	out := make(map[string]load.Origin, len(streams))
+	for _, st := range streams {
+		base := st.Origin
+		if surface := s.Surface(st.Surface); base == "" && surface != nil {
+			base = surface.BaseURL
+		}
+		out[st.Name] = load.Origin{Source: s.Name, Address: addressOf(base)}
+	}
+	return out
+}
+
+// addressOf tells base URLs apart, and may be shown: it is the scheme, the host and
+// the port, and of a path, which may hold a secret, a fingerprint. // Invariant 5
+func addressOf(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
+	address := scheme + "://" + host
+	if path := strings.Trim(u.EscapedPath(), "/"); path != "" {
+		sum := sha256.Sum256([]byte("penstock " + path))
+		address += "/~" + hex.EncodeToString(sum[:4])
+	}
+	return address
+}

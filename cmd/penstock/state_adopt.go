@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+func (a *app) stateAdoptCmd() *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "confirm that tables belong to a pipeline and its source as they are now",
+		Long: `Each table belongs to one stream of one pipeline, and remembers the source that
+filled it and the address of that source. A sync by another pipeline, or from
+another source or address, writes nothing. If it is the same workspace at a new
+address or under a new name, or if a pipeline is to take over the tables of
+another, confirm it with this command.
+
+With a new address or name, the cursors stay: the next run goes on from them. A
+pipeline that takes tables over reads their streams from the beginning, and the
+cursors of the pipeline that had them are reset. If the address is that of
+another workspace, use state reset instead: its records then replace the rows.`,
+		Example: `  penstock state adopt
+  penstock state adopt --to warehouse --stream 'crm.*' --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.adopt(cmd.Context(), d, f) })
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, where the configuration has several")
+	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
+	return cmd
+}
+
+// adoption is a table that a stream takes over.
+type adoption struct {
+	move
+	claim load.Claim
+	why   *load.OwnerError
+}
+
+// adopt is what the verb does.
+func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
+	todo, err := a.adoptions(ctx, d, f)
+	if err != nil {
+		return err
+	}
+	if len(todo) == 0 {
+		return a.say("nothing to adopt: the tables belong to this pipeline and its source\n")
+	}
+	var moves []move
+	for _, t := range todo {
+		moves = append(moves, t.move)
+		if !f.yes {
+			fmt.Fprintf(a.err, "%s\n", t.why)
+		}
+	}
+	if err := a.sure(ctx, f.yes, fmt.Sprintf("adopt %s in %s?", plural(len(todo), "table"), d.name)); err != nil {
+		return err
+	}
+	unlock, err := a.lockAll(ctx, d, moves)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	backup, err := a.backUp(ctx, d)
+	if err != nil {
+		return fmt.Errorf("back up cursors: %w", err)
+	}
+	if err := a.say("backup %s\n", backup); err != nil {
+		return err
+	}
+	for _, t := range todo {
+		if err := a.commitAdoption(ctx, d, t); err != nil {
+			return fmt.Errorf("adopt table %s: %w", t.claim.Table, err)
+		}
+	}
+	return nil
+}
+
+// adoptions are the tables of a pipeline's streams that belong to another.
+func (a *app) adoptions(ctx context.Context, d *reader, f moveFlags) (todo []adoption, err error) {
+	p, err := f.carrier(d, f.streams)
+	if err != nil {
+		return nil, err
+	}
+	streams, err := d.conf.Select(p, f.streams)
+	if err != nil {
+		return nil, err
+	}
+	source, known := d.conf.Source(cmp.Or(d.source, p.From[0].Text))
+	if !known {
+		return nil, usage("", "no source %q in %s", cmp.Or(d.source, p.From[0].Text), d.conf.File)
+	}
+	origins := originsOf(source, streams)
+	for _, s := range streams {
+		t := adoption{move: move{Key: d.key(p.Name, s.Name)}, claim: load.Claim{Table: s.Table.Name, Origin: origins[s.Name], Adopt: true}}
+		if t.was, err = d.Cursor(ctx, t.Key); err != nil {
+			return nil, err
+		}
+		at, err := d.Standing(ctx, t.Key, s.Table.Name)
+		if err != nil {
+			return nil, err
+		}
+		claim := t.claim
+		claim.Adopt = false
+		err = pipeline.CheckOwner(claim, t.Key, t.was, at)
+		if err == nil {
+			continue
+		}
+		var another bool
+		if t.why, another = errors.AsType[*load.OwnerError](err); !another {
+			return nil, err
+		}
+		if t.next, err = pipeline.Moved(t.was, t.claim.Address); err != nil {
+			return nil, err
+		}
+		todo = append(todo, t)
+	}
+	return todo, nil
+}
+
+// adopted is what is told of one.
+type adopted struct {
+	Table string     `json:"table"`
+	Was   load.Owner `json:"was"`
+	Owner load.Owner `json:"owner"`
+}
+
+// commitAdoption takes over one table, if nobody has moved the stream's cursor since it
+// was read.
+func (a *app) commitAdoption(ctx context.Context, d *reader, t adoption) error {
+	now := a.stateOf(d.conf).Now
+	tx, err := d.Begin(ctx, t.Key, t.was, load.Pass{Run: pipeline.NewRunID(now()), Now: now, Claim: t.claim})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := tx.Commit(ctx, t.next); err != nil {
+		return err
+	}
+	if a.json {
+		return lineWriter(a.out).Encode(adopted{t.claim.Table, t.why.Have, t.why.Want})
+	}
+	return a.say("adopted %s\n", t.claim.Table)
+}
