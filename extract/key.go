@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 		}
 		if why := distinct(rows, name); why != "" {
 			refuted = append(refuted, name+": "+why)
-		} else if len(rows) < need {
+		} else if different(rows, name) < need {
 			refuted = append(refuted, fmt.Sprintf("%s: different in all of %d records, which are too few to refute it", name, len(rows)))
 		} else {
 			return []string{name}, refuted
@@ -80,9 +81,10 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct says why a field does not tell the rows apart; "" where it does.
+// distinct says why a field does not tell the rows apart; "" where it does. A record
+// that came twice, as it was, says nothing: it may stand on two pages.
 func distinct(rows []row, names ...string) string {
-	seen := make(map[string]bool, len(rows))
+	seen := make(map[string]row, len(rows))
 	for i, r := range rows {
 		var b strings.Builder
 		for _, name := range names {
@@ -92,12 +94,25 @@ func distinct(rows []row, names ...string) string {
 			}
 			b.WriteString(v + "\x00")
 		}
-		if seen[b.String()] {
+		if other, ok := seen[b.String()]; ok && !maps.Equal(other, r) {
 			return fmt.Sprintf("%s stands in two records", strings.TrimSuffix(strings.ReplaceAll(b.String(), "\x00", " "), " "))
 		}
-		seen[b.String()] = true
+		seen[b.String()] = r
 	}
 	return ""
+}
+
+// different is how many values the rows have in some fields.
+func different(rows []row, names ...string) int {
+	values := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		var b strings.Builder
+		for _, name := range names {
+			b.WriteString(r[name] + "\x00")
+		}
+		values[b.String()] = true
+	}
+	return len(values)
 }
 
 // pairOf is the one pair of references that tells aMany rows apart; nil where
@@ -116,7 +131,7 @@ func pairOf(rows []row) []string {
 	var found []string
 	for i, a := range refs {
 		for _, b := range refs[i+1:] {
-			if distinct(rows, a, b) != "" {
+			if distinct(rows, a, b) != "" || different(rows, a, b) < aMany {
 				continue
 			}
 			if found != nil {

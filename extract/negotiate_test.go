@@ -96,6 +96,7 @@ func TestNegotiateKey(t *testing.T) {
 	}{
 		"id":                      {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
 		"id that stands twice":    {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
+		"one record twice":        {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d"}`, i/2, i/2) }, 4), []string{"id"}},
 		"id that is null":         {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
 		"ID":                      {row(func(i int) string { return fmt.Sprintf(`{"Name":"a","ID":%d}`, i) }, 3), []string{"id"}},
 		"thingId":                 {row(func(i int) string { return fmt.Sprintf(`{"thingId":"o%d","note":"n"}`, i) }, 12), []string{"thing_id"}},
@@ -173,7 +174,7 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 func TestNegotiateStated(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
-		fmt.Fprintf(w, `{"data":%s,"others":[{"id":5},{"id":5}],"total":30}`, rows((p-1)*10, p*10, 30))
+		fmt.Fprintf(w, `{"data":%s,"others":[{"id":5,"a":1},{"id":5,"a":2}],"total":30}`, rows((p-1)*10, p*10, 30))
 	}
 	s := own("x.things")
 	s.Records, s.Key = []string{"/others"}, []string{"id"}
