@@ -64,13 +64,13 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 		switch {
 		case m.Kind == Array && (m.Elem == nil || m.Elem.Kind == Object || m.Elem.Kind == Any) && !beside(m.Name):
 			found = append(found, m)
-		case m.Kind == Object && slices.Contains(wrappers, folded(m.Name)):
+		case m.Kind == Object && wraps(m.Name):
 		case !beside(m.Name):
 			strange = true
 		}
 	}
 	telling := slices.DeleteFunc(slices.Clone(found), func(m Member) bool {
-		return !slices.Contains(wrappers, folded(m.Name)) && folded(m.Name) != folded(resource)
+		return !wraps(m.Name) && schemas.FoldName(m.Name) != schemas.FoldName(resource)
 	})
 	switch {
 	case len(telling) == 1:
@@ -83,7 +83,7 @@ func list(s *Shape, at, resource string, depth int) (pointer string, record *Sha
 		return "", nil, false
 	}
 	for _, m := range s.Members {
-		if m.Kind == Object && slices.Contains(wrappers, folded(m.Name)) && m.member("id") == nil {
+		if m.Kind == Object && wraps(m.Name) && m.member("id") == nil {
 			return list(m.Shape, at+"/"+escaped(m.Name), resource, depth+1)
 		}
 	}
@@ -95,7 +95,7 @@ func one(s *Shape) (pointer string, record *Shape) {
 	var inner *Member
 	for i, m := range s.Members {
 		switch {
-		case m.Kind == Object && (folded(m.Name) == "data" || folded(m.Name) == "result") && inner == nil:
+		case m.Kind == Object && (schemas.FoldName(m.Name) == "data" || schemas.FoldName(m.Name) == "result") && inner == nil:
 			inner = &s.Members[i]
 		case !beside(m.Name):
 			return "", s

@@ -2,26 +2,9 @@ package imports
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
 )
-
-// Names that lists' parameters go by, in lower case without separators, the
-// likelier ones first.
-var (
-	pageNames   = []string{"page", "pagenumber", "pageno", "pagenum", "currentpage", "pageindex"}
-	offsetNames = []string{"offset", "skip", "start", "startindex", "startat"}
-	cursorNames = []string{"cursor", "pagetoken", "nexttoken", "nextcursor", "continuationtoken", "continuation", "after", "startingafter", "marker", "next"}
-	sinceNames  = []string{"sinceid", "afterid"}
-	sizeNames   = []string{"perpage", "pagesize", "limit", "maxresults", "pagelimit", "take", "top", "size", "count", "rows", "first"}
-)
-
-// folded is a parameter's name without what APIs differ in: page[size],
-// page_size, pageSize and _pageSize are one.
-func folded(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", "[", "", "]", "", "$", "", ".", "").Replace(name))
-}
 
 // maxLimit is the largest page that is asked for, whatever a document allows.
 const maxLimit = 1000
@@ -30,12 +13,11 @@ const maxLimit = 1000
 // open where they name more than one way, or none.
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
-	size := query(o, sizeNames)
-	for _, way := range []struct {
-		kind  string
-		names []string
-	}{{"page", pageNames}, {"offset", offsetNames}, {"cursor", cursorNames}, {"since_id", sinceNames}} {
-		if found := query(o, way.names); found != nil && p.Type == "" {
+	size := query(o, schemas.ParamSize)
+	for _, way := range []struct{ kind, family string }{
+		{"page", schemas.ParamPage}, {"offset", schemas.ParamOffset}, {"cursor", schemas.ParamToken}, {"since_id", schemas.ParamSince},
+	} {
+		if found := query(o, way.family); found != nil && p.Type == "" {
 			p.Type, p.Page = way.kind, found.Name
 		}
 	}
@@ -48,10 +30,13 @@ func paging(o Operation) schemas.Pagination {
 	return p
 }
 
-// query is the first parameter of the query with one of these names.
-func query(o Operation, names []string) *Param {
-	for _, name := range names {
-		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && folded(p.Name) == name })
+// families are the kinds of parameters that belong to paging.
+var families = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
+
+// query is the parameter of the query that belongs to a family, the usual one first.
+func query(o Operation, family string) *Param {
+	for _, name := range schemas.Paging().Parameters(family) {
+		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && schemas.FoldName(p.Name) == schemas.FoldName(name) })
 		if i >= 0 {
 			return &o.Params[i]
 		}
@@ -61,13 +46,7 @@ func query(o Operation, names []string) *Param {
 
 // pages reports whether the parameter belongs to paging.
 func pages(name string) bool {
-	f := folded(name)
-	for _, names := range [][]string{pageNames, offsetNames, cursorNames, sinceNames, sizeNames} {
-		if slices.Contains(names, f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(families, func(f string) bool { return schemas.Paging().Parameter(f, name) })
 }
 
 // actions are last words of paths that do something when they are asked for,
@@ -78,17 +57,24 @@ var actions = []string{
 	"import", "trigger", "execute", "restore", "archive", "ping", "stream", "ws", "websocket",
 }
 
-// wrappers are members that lists stand in.
-var wrappers = []string{"data", "items", "results", "records", "rows", "entries", "values", "value", "list", "content", "hits", "objects", "elements", "result"}
-
-// envelope are members that stand beside records and belong to no record.
-var envelope = []string{
-	"success", "issuccess", "ok", "status", "statuscode", "code", "message", "error", "errors", "warnings", "meta", "metadata", "pagination", "paging",
-	"links", "link", "total", "totalcount", "totalitems", "totalpages", "totalresults", "count", "page", "perpage", "pagesize", "currentpage", "lastpage",
-	"pages", "limit", "offset", "skip", "next", "previous", "prev", "first", "last", "nextcursor", "prevcursor", "cursor", "hasmore", "hasnext", "nexttoken",
-	"nextpagetoken", "nexturl", "from", "to", "size", "number", "object", "type", "url", "kind", "etag", "truncated", "incompleteresults", "requestid",
-	"nextpage", "pagecount", "timestamp", "included", "facets", "filters", "self", "apiversion", "resultcount", "path", "lastpageurl", "firstpageurl",
-	"nextpageurl", "prevpageurl",
+// beside reports whether a member stands beside records and belongs to none. A word
+// that says nothing of pages is one of a record as well.
+func beside(name string) bool {
+	words := schemas.Paging()
+	switch words.Role(name) {
+	case "", schemas.RoleConstant:
+		return words.Beside(name) || words.Ignored(name) || slices.Contains(envelope, schemas.FoldName(name))
+	}
+	return true
 }
 
-func beside(name string) bool { return slices.Contains(envelope, folded(name)) }
+// envelope are words that say nothing of pages and are usual beside records.
+var envelope = []string{
+	"success", "ok", "code", "statuscode", "message", "error", "object", "type", "kind", "requestid", "timestamp", "apiversion", "to", "number",
+}
+
+// wraps reports whether lists are usually in a member of this name.
+func wraps(name string) bool {
+	words := schemas.Paging()
+	return slices.Contains(words.Lists(), schemas.FoldName(name)) || slices.Contains(words.Wrappers(), schemas.FoldName(name))
+}

@@ -116,12 +116,12 @@ func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas
 // feeds is the field of a parent's record that a place of the path takes: the
 // one of its name, else the id, if the place is called like one.
 func feeds(item *Shape, place string) (pointer string, ok bool) {
-	like := strings.HasSuffix(folded(place), "id") || folded(place) == "uuid" || folded(place) == "key"
+	like := strings.HasSuffix(schemas.FoldName(place), "id") || schemas.FoldName(place) == "uuid" || schemas.FoldName(place) == "key"
 	if item == nil || len(item.Members) == 0 {
 		return "/id", like
 	}
 	for _, m := range item.Members {
-		if folded(m.Name) == folded(place) {
+		if schemas.FoldName(m.Name) == schemas.FoldName(place) {
 			return "/" + escaped(m.Name), true
 		}
 	}
