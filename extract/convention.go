@@ -119,6 +119,9 @@ func (c Convention) Fits(s schemas.Stream) bool {
 // record has shown that it does not go by the creation.
 func (c Convention) Undecided() bool {
 	o, f := c.Order, c.Filter
+	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {
+		return false
+	}
 	return c.Waiting || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
 }
 

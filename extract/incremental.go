@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -68,7 +69,12 @@ func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
 			m.Since = s.Range.From.Add(-slack(i.Format))
 		}
 		return
-	case !prev.End || prev.By != by:
+	case !prev.End:
+		return
+	case prev.By != by:
+		if i.Auto && !prev.Settled.IsZero() && strings.HasPrefix(prev.By, i.Field+" ") {
+			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another way: this whole pass checks the one before
+		}
 		return
 	}
 	m.Top, m.Edge = prev.Top, prev.Edge
