@@ -123,6 +123,17 @@ func TestNegotiateKey(t *testing.T) {
 	}
 }
 
+// A type is offered for decimals in quotes, where all are of one kind.
+func TestNegotiateOffersATypeForDecimals(t *testing.T) {
+	s := own("x.things")
+	c, _ := learn(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"data":[{"id":1,"netAmount":"1.50","v":"1.5","n":1.50,"c":"007.50"},{"id":2,"netAmount":"-12.00","v":"1.25","n":2.50,"c":"1.50"},{"id":3,"netAmount":null},
+			{"id":4,"netAmount":"0.01","v":"1.5","n":1.50,"c":"1.50"}]}`)
+	}, s), s)
+	f, _ := c.Fact(FactUnits)
+	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; `columns: {net_amount: decimal}` makes its column a decimal"}, f.Evidence)
+}
+
 // The records of a dictionary by id get their ids from their names, where they do
 // not have them.
 func TestRecordsOfADictionaryGetTheirIDs(t *testing.T) {

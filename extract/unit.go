@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // timeWords are what the names of times end with.
@@ -141,6 +143,11 @@ func (n *negotiation) units() {
 			}
 		}
 	}
+	for _, name := range fields(n.rows) {
+		if quotedDecimals(n.rows, name) {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is a decimal in quotes in every record; `columns: {%s: decimal}` makes its column a decimal", name, schemas.Column(name)))
+		}
+	}
 	f.Value = strings.Join(values, ", ")
 	if f.Value != "" || f.Evidence != nil {
 		n.out.Facts = append(n.out.Facts, f)
@@ -155,6 +162,25 @@ func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 		}
 	}
 	return newest, ok
+}
+
+// quotedDecimals reports whether a field is a plain decimal in quotes, of one
+// scale, in every row that has it.
+func quotedDecimals(rows []row, name string) bool {
+	n, scale := 0, 0
+	for _, r := range rows {
+		v, ok := r[name]
+		if !ok || v == "null" {
+			continue
+		}
+		text := strings.Trim(v, `"`)
+		_, fraction, point := strings.Cut(text, ".")
+		if v[0] != '"' || !point || !isNumber([]byte(text)) || strings.Trim(text, "-.0123456789") != "" || n > 0 && len(fraction) != scale {
+			return false
+		}
+		n, scale = n+1, len(fraction)
+	}
+	return n >= 3
 }
 
 // whole reports whether a field is a whole number in every row that has it.

@@ -96,6 +96,7 @@ type column struct {
 	scale    int32          // of a decimal
 	whole    int32          // digits before the point that a decimal holds
 	anyInt   bool           // a decimal that takes integers as they come
+	quoted   bool           // strings that spell plain decimals are taken for numbers
 
 	typ      arrow.DataType // a type of the lattice
 	key      bool           // part of the table's key: takes scalars only

@@ -98,12 +98,11 @@ func (c *column) int(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// decimal stores the number at i, in quotes where the catalogue says that the
-// column is a decimal.
+// decimal stores the number at i, in quotes where the column takes those.
 func (c *column) decimal(row int, b []byte, i int) (end int) {
 	quoted := b[i] == '"'
 	if quoted {
-		if !isDecimal(c.declared) {
+		if !c.quoted && !isDecimal(c.declared) {
 			return decline
 		}
 		i++

@@ -207,6 +207,9 @@ func (m *Mapper) Tables() []schemas.Table {
 // the root table's first, and what was rejected. Whoever calls it releases the
 // batches.
 func (m *Mapper) Flush() ([]TableBatch, []Reject) {
+	if m.fetched0 == 0 && m.inferDecimals() {
+		m.rebuild()
+	}
 	rejects := m.rejects
 	m.rejects = nil
 	var batches []TableBatch

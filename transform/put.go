@@ -37,6 +37,18 @@ func (c *column) typeOf(t *token) arrow.DataType {
 	if c.verbatim {
 		return schemas.Text
 	}
+	return c.scalarType(t)
+}
+
+// scalarType is the least type that holds t in c, whatever masks there are.
+func (c *column) scalarType(t *token) arrow.DataType {
+	if c.quoted && t.what == '"' {
+		if n, ok := t.plainNumber(); ok && n.fraction {
+			if typ, fits := n.decimalType(); fits {
+				return typ
+			}
+		}
+	}
 	return typeOf(c.declared, t)
 }
 
@@ -61,7 +73,7 @@ func (c *column) store(row int, t *token) bool {
 	case kindNone, kindStale, kindList:
 		return false
 	}
-	typ := typeOf(c.declared, t)
+	typ := c.scalarType(t)
 	switch c.kind {
 	case kindBool:
 		return typ == schemas.Bool && c.storeBool(row, t)

@@ -25,6 +25,7 @@ type table struct {
 	parentRow []int32 // of a child: whose row each row hangs from
 	position  []int32 // likewise: its position in the parent's array
 	used      bool    // it had rows once, or the destination has it
+	known     bool    // the destination has it
 
 	columns []*column
 	sources map[string]*column
@@ -39,7 +40,7 @@ type table struct {
 func (m *Mapper) newTable(name, path string, parent *table) *table {
 	t := &table{name: name, path: path, parent: parent, sources: map[string]*column{}, layout: -1}
 	fields, found := m.knownFields(name)
-	t.used = found
+	t.used, t.known = found, found
 	known, names := map[string]arrow.Field{}, map[string]string{}
 	for _, f := range fields {
 		source, ok := sourceOf(f)
@@ -160,6 +161,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 		c.declared = d
 		c.typ = schemas.Join(c.typ, d)
 	}
+	c.quoted = c.declared == nil && isDecimal(typ) // see inferDecimals
 	if k := m.rulings.at(t.path + source); k != nil {
 		c.rule(k)
 	}

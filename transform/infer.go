@@ -1,0 +1,59 @@
+package transform
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Many sources write amounts as text: "1250.00". A column of nothing else is a
+// column of decimals. That is decided once, with the first batch of a table that
+// no destination has yet, and from enough values; a column that is a decimal in
+// the destination takes such texts from then on. A later value of another form
+// widens the column to text, and is kept. // Invariant 11
+
+// quotedDecimals is how many texts a column must have, all of which spell plain
+// decimals of one scale, to be a column of decimals.
+const quotedDecimals = 1000
+
+// inferDecimals makes such columns of the batch decimals. It reports whether there
+// are any: then the batch has to be read again.
+func (m *Mapper) inferDecimals() bool {
+	m.root.each(func(t *table) {
+		if t.known {
+			return
+		}
+		for _, c := range t.columns {
+			if c.kind != kindText || c.declared != nil || c.verbatim || c.key || c.n < quotedDecimals {
+				continue
+			}
+			if typ, ok := c.decimalOfTexts(); ok {
+				c.quoted, c.typ = true, typ
+				m.layout++
+				m.stale = true
+			}
+		}
+	})
+	return m.stale
+}
+
+// decimalOfTexts is the decimal type that holds all texts of c; false where there
+// are too few of them, or one is no plain decimal of the scale of the others.
+func (c *column) decimalOfTexts() (arrow.DataType, bool) {
+	texts, scale, whole := 0, 0, 0
+	for row := range c.n {
+		if c.null(row) {
+			continue
+		}
+		t := token{what: '"', text: c.cell(row)}
+		n, ok := t.plainNumber()
+		if !ok || !n.fraction || n.minusZero() || texts > 0 && n.scale != scale {
+			return nil, false
+		}
+		texts, scale, whole = texts+1, n.scale, max(whole, n.whole())
+	}
+	if texts < quotedDecimals || whole > 38 || scale > 38 {
+		return nil, false
+	}
+	return schemas.Decimal(int32(whole), int32(scale))
+}
