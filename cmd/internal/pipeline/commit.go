@@ -265,7 +265,7 @@ func (k *sink) settle(p *pass, e *ending) {
 		all := !f.Resumed && !f.Partial && e.counts.Rejected == e.counts.Fetched
 		k.report.Status = StatusPartial
 		if all {
-			k.report.Status, k.anew = StatusFailed, true
+			k.report.Status, k.anew, n = StatusFailed, true, e.counts.Fetched
 		}
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &UnstoredError{Records: n, All: all})
 	}
