@@ -35,6 +35,7 @@ const (
 	FactSort     = "sort"      // in which order records come, and what makes it stable
 	FactFilter   = "filter"    // which parameter leaves out what has not changed
 	FactUnits    = "units"     // of times and amounts, by column
+	FactVolatile = "volatile"  // which fields differ whenever they are read
 )
 
 // Fact is one thing that is held about an endpoint, and why.
@@ -67,6 +68,8 @@ type Convention struct {
 	Order  *Order            `json:"order,omitempty"`  // in which the list comes by itself
 	Filter *Filter           `json:"filter,omitempty"` // nil where none has proven itself
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
+
+	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ whenever they are read
 
 	// Waiting says that the list seems to have an order or a filter by the time of
 	// change, and that no record tells it from one by creation yet.
@@ -159,6 +162,11 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Key = slices.Clone(c.Key)
 	}
 	order := s.Pagination.Order
+	for _, name := range c.Volatile {
+		if !slices.Contains(s.Volatile, name) {
+			s.Volatile = append(slices.Clone(s.Volatile), name)
+		}
+	}
 	s.Pagination = c.paging(s)
 	if s.Incremental.Auto {
 		s.Incremental = c.incremental(s.Incremental)

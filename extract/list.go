@@ -29,6 +29,8 @@ type listing struct {
 	asm    assembler
 	pager  pager
 
+	volatility *volatility // of a negotiation; nil for a pass
+
 	stepwise   bool // it may end at any page
 	pages      int
 	firstTotal int64
@@ -180,6 +182,7 @@ func (l *listing) read(st *step) error {
 	if !st.batch.whole {
 		l.buf = st.batch.records
 	}
+	l.volatility.observe(l, a.d, f)
 	st.total, st.file = -1, a.kept
 	s := signalsOf(a, f, st.batch.n)
 	if a.d.err != nil {

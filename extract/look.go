@@ -44,6 +44,7 @@ func (l *listing) inspect(ctx context.Context, at position, ask func(context.Con
 		err = l.asm.assemble(a.d, f, &st.batch)
 	}
 	if err == nil {
+		l.volatility.observe(l, a.d, f)
 		st.signals = signalsOf(a, f, st.batch.n)
 		err = a.d.err
 	}

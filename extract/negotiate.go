@@ -125,6 +125,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	s.Settled = false
 	n.l = n.c.newListing(s, params, &habits{})
 	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
+	n.l.volatility = newVolatility()
 	st, err := n.first(ctx)
 	if err == nil {
 		err = n.learn(ctx, st)
@@ -167,6 +168,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 		return err
 	}
 	n.checkKey()
+	n.volatile()
 	n.order()
 	n.units()
 	if n.thorough && len(n.rows) > 1 {

@@ -123,6 +123,43 @@ func TestNegotiateKey(t *testing.T) {
 	}
 }
 
+// A field that differs whenever it is read is recognised by the probes, and left
+// out of the row's hash. One that differs in some records has changed.
+func TestNegotiateRecognisesVolatileFields(t *testing.T) {
+	for name, tt := range map[string]struct {
+		record func(i, answer int) string
+		want   []string
+	}{
+		"a random image host": {func(i, answer int) string {
+			return fmt.Sprintf(`{"id":%d,"name":"n%d","img":"https://cdn%d.images.example/%s/%d.png"}`, i, i, answer, strings.Repeat("x", 80), i)
+		}, []string{"img"}},
+		"an object with a time":   {func(i, answer int) string { return fmt.Sprintf(`{"id":%d,"name":"n","meta":{"read":%d}}`, i, answer) }, []string{"meta"}},
+		"nothing differs":         {func(i, _ int) string { return fmt.Sprintf(`{"id":%d,"name":"n","img":"a"}`, i) }, nil},
+		"one record is edited":    {func(i, answer int) string { return fmt.Sprintf(`{"id":%d,"name":"n","img":%d}`, i, answer*(i/11)) }, nil},
+		"other records, same ids": {func(i, answer int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d","img":%d}`, i, answer, answer) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			answers := 0
+			f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				answers++
+				var all []string
+				for i := 1; i < 12; i++ {
+					all = append(all, tt.record(i, answers))
+				}
+				fmt.Fprintf(w, `{"data":[%s]}`, strings.Join(all, ","))
+			}, s)
+			c, err := f.Negotiate(t.Context(), s, Convention{})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, c.Volatile, "%+v", c.Facts)
+			fact, told := c.Fact(FactVolatile)
+			require.Equal(t, tt.want != nil, told)
+			require.Equal(t, strings.Join(tt.want, ", "), fact.Value)
+			require.Equal(t, tt.want, c.Apply(c.Apply(s)).Volatile)
+		})
+	}
+}
+
 // A type is offered for decimals in quotes, where all are of one kind.
 func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 	s := own("x.things")
