@@ -19,7 +19,8 @@ func (a *app) explainCmd() *cobra.Command {
 		Short: "what was learned or configured for the stream, and why, as YAML to paste",
 		Long: `What was learned or configured for the stream, and why, as YAML that can be pasted
 into pipelines.yaml: it then reads the stream as it is read now. A line with + is
-evidence, one with - a hypothesis that was given up. Nothing is asked of the
+evidence, one with - a hypothesis that was given up. Below them stand the verdict
+on the last pass, and the facts that it rests on. Nothing is asked of the
 source; ` + "`penstock discover`" + ` does that.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
@@ -58,10 +59,13 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 			if len(p.From) > 0 {
 				d = d.For(p.From[0].Text) // what sources answer is alike
 			}
-			m, err := a.recall(ctx, c, d, p.Name)
+			m, last, err := a.recall(ctx, c, d, p.Name)
 			if err != nil {
 				a.log.Warn("what it remembers is left out", "destination", d.Name, "error", err)
 				continue
+			}
+			if w := last[name]; w.Run > k.proved.Run {
+				k.proved = w
 			}
 			if found := m[name].Convention; found.Fits(k.stream.Stream) && found.LearnedAt.After(k.learned.LearnedAt) {
 				k.learned, k.kept = found, d.Name
@@ -71,22 +75,23 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 	return k, nil
 }
 
-// recall is what a destination remembers of a pipeline's streams; nothing where
-// there is no destination yet.
-func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string) (pipeline.Memories, error) {
+// recall is what a destination remembers of a pipeline's streams, and the newest
+// certificate of each; nothing where there is no destination yet.
+func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string) (pipeline.Memories, map[string]proved, error) {
 	p, err := placeOf(c, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p.absent != nil && p.absent(d) != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := pipeline.Recall(ctx, dest, of)
-	return m, errors.Join(err, dest.Close())
+	last, err2 := provedBy(ctx, dest, of)
+	return m, last, errors.Join(err, err2, dest.Close())
 }
 
 // explanation is what `explain --json` prints.
@@ -97,6 +102,7 @@ type explanation struct {
 	Requests  int            `json:"requests"`              // that it took
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
+	Proved    *proved        `json:"certificate,omitempty"` // of the last pass
 }
 
 func (a *app) explain(k knowledge) error {
@@ -105,7 +111,11 @@ func (a *app) explain(k knowledge) error {
 		if facts == nil {
 			facts = []extract.Fact{}
 		}
-		return lineWriter(a.out).Encode(explanation{k.stream.Name, k.learned.LearnedAt, k.kept, k.learned.Requests, facts, k.yaml()})
+		e := explanation{k.stream.Name, k.learned.LearnedAt, k.kept, k.learned.Requests, facts, k.yaml(), nil}
+		if k.proved.Run != "" {
+			e.Proved = &k.proved
+		}
+		return lineWriter(a.out).Encode(e)
 	}
 	switch {
 	case k.learned.Of != "":
@@ -117,6 +127,7 @@ func (a *app) explain(k knowledge) error {
 		fmt.Fprintf(a.out, "# %s: nothing was learned of it yet; `penstock discover %s` or the first sync does\n", k.stream.Name, k.stream.Name)
 	}
 	printFacts(a.out, "# ", k.facts())
+	k.proved.print(a.out)
 	_, err := fmt.Fprint(a.out, k.yaml())
 	return err
 }

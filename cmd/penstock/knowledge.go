@@ -19,6 +19,7 @@ type knowledge struct {
 	stream  config.Stream
 	learned extract.Convention // the zero value where nothing is remembered
 	kept    string             // destination that remembers it
+	proved  proved             // by the last pass; the zero value for none
 }
 
 // effective is the stream as a run reads it.

@@ -45,7 +45,7 @@ func (e *ending) witnesses(p *pass, end *extract.End) witnesses {
 		Why: proof.Reasons(e.facts), End: e.facts.End(), Doubts: proof.Doubts(e.facts), Pass: p.id, Facts: e.facts,
 		Alive: e.table.Alive, Missing: e.table.Missing, Asked: found.asked, NotFound: found.gone,
 		Decided: e.decision.Rule, Since: since(end.Since), Held: e.decision.Held,
-		Note: notes(notes(end.Note, found.note), twinNote(e.facts.Twin)), Gaps: end.Gaps,
+		Note: notes(notes(end.Note, found.note), notes(twinNote(e.facts.Twin), p.leftByFilter(e))), Gaps: end.Gaps,
 	}
 }
 

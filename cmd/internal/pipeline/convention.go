@@ -41,6 +41,7 @@ type Settler interface {
 type Memory struct {
 	extract.Convention
 	Profile *Profile `json:"profile,omitempty"`
+	Rules   string   `json:"rules,omitempty"` // fingerprint of the stream's filter in that pass
 }
 
 // Empty reports whether there is nothing to keep.
@@ -128,7 +129,7 @@ func (r *run) remembered(s schemas.Stream) Memory {
 			m.Convention = have.Convention
 		}
 		if p := have.Profile; p != nil && (m.Profile == nil || p.At.After(m.Profile.At)) {
-			m.Profile = p
+			m.Profile, m.Rules = p, have.Rules
 		}
 	}
 	return m

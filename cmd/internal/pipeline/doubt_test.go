@@ -268,3 +268,30 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 	require.Len(t, e.rows("x_items", "id"), 34)
 }
+
+// Rows that leave because the user's filter changed are told apart from rows that
+// are gone at the source: by a notice, and in the certificate.
+func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
+	l := &list{records: records(0, 25), size: 10}
+	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+	r.must(StatusComplete)
+	l.records = records(0, 24) // the control: gone at the source
+	r.restart(nil)
+	rep := r.must(StatusComplete)
+	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
+	require.Empty(t, rep.Streams[0].Notices)
+	require.Empty(t, r.last("crm_leads").Note)
+
+	r.config.Streams[0].Rules.Filter = []schemas.Condition{{Column: "name", NotIn: []string{"n3", "n7"}}}
+	r.restart(nil)
+	rep = r.must(StatusComplete)
+	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
+	require.Equal(t, NoticeFilter, rep.Streams[0].Notices[0].About)
+	require.Contains(t, r.last("crm_leads").Note, "2 rows are marked as deleted in the pass in which the stream's filter changed")
+
+	l.records = records(0, 23)
+	r.restart(nil)
+	rep = r.must(StatusComplete)
+	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
+	require.Empty(t, rep.Streams[0].Notices, "the filter is as it was")
+}

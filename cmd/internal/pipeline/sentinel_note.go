@@ -2,12 +2,15 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // drifted is what of the pass that ends with g is not as it was. A part of the
@@ -42,15 +45,42 @@ func (k *sink) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	}
 	shut := e.decision.Confirm
 	found := append(p.drifted(g, shut, !k.refuted), k.noticed...)
+	if left := p.leftByFilter(e); left != "" {
+		found = append(found, Notice{Severity: Noted, About: NoticeFilter, Table: p.stream.Table.Name, Reason: left})
+	}
 	k.report.Notices, k.noticed = found, nil
 	if err := p.writeNotices(ctx, k.tx, found); err != nil {
 		return err
 	}
 	m := p.known
-	if g.profile != nil && !g.profile.same(m.Profile) && !shut && !k.refuted {
-		m.Profile = g.profile
+	if g.profile != nil && !shut && !k.refuted {
+		if m.Rules = filterPrint(p.stream); !g.profile.same(m.Profile) {
+			m.Profile = g.profile
+		}
 	}
 	return k.learn(ctx, p, m)
+}
+
+// leftByFilter says that rows were marked as deleted in the pass in which the
+// stream's filter changed: the source may still have them. It is "" where there
+// are none.
+func (p *pass) leftByFilter(e *ending) string {
+	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
+		return ""
+	}
+	return fmt.Sprintf("%d rows are marked as deleted in the pass in which the stream's filter changed; the source may still have them", e.counts.Deleted)
+}
+
+// filterPrint is a fingerprint of a stream's filter; "" for none.
+func filterPrint(s schemas.Stream) string {
+	if len(s.Rules.Filter) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(s.Rules.Filter)
+	if err != nil {
+		panic(err) // texts, numbers and lists of them
+	}
+	return strconv.FormatUint(id(text), 36)
 }
 
 func (r *run) writeNotices(ctx context.Context, tx load.Tx, all []Notice) error {

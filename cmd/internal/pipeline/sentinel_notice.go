@@ -44,6 +44,7 @@ const (
 	NoticeEnvelope = "envelope"
 
 	NoticeIncremental = "incremental"
+	NoticeFilter      = "filter"
 	NoticeKey         = "key"        // two different records have one key
 	NoticeHypothesis  = "hypothesis" // the source does not read a parameter
 	NoticeTable       = "table"      // it is not the table that the last pass has left

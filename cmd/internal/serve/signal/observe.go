@@ -130,7 +130,7 @@ func (m *Metrics) streamEnded(name string, ended time.Time, s pipeline.StreamRep
 	}
 	for _, n := range s.Notices {
 		about := oneOf(n.About, pipeline.NoticeNew, pipeline.NoticeVanished, pipeline.NoticeType, pipeline.NoticeNulls,
-			pipeline.NoticeCount, pipeline.NoticePage, pipeline.NoticeEnvelope, pipeline.NoticeIncremental)
+			pipeline.NoticeCount, pipeline.NoticePage, pipeline.NoticeEnvelope, pipeline.NoticeIncremental, pipeline.NoticeFilter)
 		severity := oneOf(string(n.Severity), string(pipeline.Noted), string(pipeline.Warned), string(pipeline.Blocking))
 		m.notices.WithLabelValues(p, about, severity).Inc()
 	}
