@@ -96,7 +96,8 @@ type Config struct {
 	// that share the state: see [state.Store]. nil is this machine's.
 	Now func() time.Time
 
-	limits limits // of batches and groups; zero: defaultLimits
+	limits      limits // of batches and groups; zero: defaultLimits
+	withoutRule string // the rule of proof that does not apply, in tests that show what it is for; "" for all
 }
 
 // Options change what one run does. The zero value is a run as scheduled.

@@ -219,7 +219,7 @@ func (d *drawer) total() {
 	case 0:
 		says = "total here"
 	case 1:
-		says = pick(d, "total rounded", "total low")
+		says = "total rounded" // one that is too low is believed where as many records have come
 	}
 	s := Signal{Says: says, As: pick(d, "", "", "", "", "text")}
 	switch {

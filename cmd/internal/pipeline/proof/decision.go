@@ -92,7 +92,7 @@ func decide(t *Table, rules []rule) Decision {
 	}
 	t.verdict = Judge(t.Facts)
 	for _, r := range rules {
-		if r.when(t) {
+		if r.name != t.without && r.when(t) {
 			d := r.then(t)
 			d.Rule = r.name
 			return d

@@ -15,6 +15,9 @@ type Doubt struct {
 	says    func(*Facts) string // why, for people
 }
 
+// applies reports whether the doubt holds, unless f is without it.
+func (d *Doubt) applies(f *Facts) bool { return d.Name != f.without && d.holds(f) }
+
 const (
 	passing = false // another reading of the list may be without it
 	lasts   = true  // another reading would have it as well

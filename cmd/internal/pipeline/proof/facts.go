@@ -62,6 +62,8 @@ type Facts struct {
 	Gone       int     `json:"gone,omitempty"`     // the extractor: parents that the source no longer has
 	Parent     Verdict `json:"parent,omitempty"`   // the pipeline: the verdict on the list of parents in this run
 	OnePerItem bool    `json:"one_each,omitempty"` // the catalogue: each parent has one record
+
+	without string // the rule that does not apply: see Without
 }
 
 // Total is a number of records that a source states; a negative one states
@@ -154,6 +156,25 @@ func (f *Facts) Unwatched() bool {
 func (f Facts) Alone() Facts {
 	f.Second, f.Others, f.Earlier = "", nil, 0
 	return f
+}
+
+// Without is f where a doubt or a rule of deletion does not apply. Tests show with it
+// that a rule is needed.
+func (f Facts) Without(rule string) Facts {
+	f.without = rule
+	return f
+}
+
+// Rules are the names of all doubts and of all rules of deletion.
+func Rules() []string {
+	var names []string
+	for _, d := range doubts {
+		names = append(names, d.Name)
+	}
+	for _, r := range rules {
+		names = append(names, r.name)
+	}
+	return names
 }
 
 // Moves reports whether the list seems to change faster than it is read, so that

@@ -102,7 +102,7 @@ func Repeatable(f Facts) bool {
 	}
 	best := Proven
 	for _, d := range doubts {
-		if d.lasting && d.Most.Worse(best) && d.holds(&f) {
+		if d.lasting && d.Most.Worse(best) && d.applies(&f) {
 			best = d.Most
 		}
 	}

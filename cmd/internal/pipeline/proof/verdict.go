@@ -45,7 +45,7 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 		}
 	}
 	for _, d := range doubts {
-		if d.Most.Worse(v) && d.holds(f) {
+		if d.Most.Worse(v) && d.applies(f) {
 			v = d.Most
 		}
 	}
@@ -74,7 +74,7 @@ func Reasons(f Facts) string {
 func (f *Facts) against(v Verdict) []string {
 	var words []string
 	for _, d := range doubts {
-		if d.Most == v && d.holds(f) {
+		if d.Most == v && d.applies(f) {
 			words = append(words, d.says(f))
 		}
 	}
@@ -85,7 +85,7 @@ func (f *Facts) against(v Verdict) []string {
 func Doubts(f Facts) []string {
 	var names []string
 	for _, d := range doubts {
-		if d.holds(&f) {
+		if d.applies(&f) {
 			names = append(names, d.Name)
 		}
 	}
