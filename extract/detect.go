@@ -136,7 +136,11 @@ func (f *finder) detectEmpty(v value, path string, depth int) bool {
 func (f *finder) emptyPlaces() []string {
 	var out []string
 	for raw, m := range f.d.members(f.d.root()) {
-		if name := unquote(raw); !baited(name) && (f.d.isList(m) || f.d.kind(m) == 'n') && f.d.void(m) {
+		switch name := unquote(raw); {
+		case baited(name) || schemas.Paging().Role(name) != "":
+		case m.node >= 0 && !f.d.void(m):
+			return nil // the records are in there, if anywhere
+		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
 			out = append(out, "/"+escape(name))
 		}
 	}

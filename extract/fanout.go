@@ -320,6 +320,9 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 // length, so that only a size which is likely to be a limit counts.
 func (l *listing) short(end *step) bool {
 	n := l.pager.rows
+	if len(l.incomplete) > 0 || len(l.unexplained(end)) > 0 {
+		return true
+	}
 	if l.lastTotal >= 0 {
 		return l.lastTotal != n || l.firstTotal >= 0 && l.firstTotal != l.lastTotal
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -47,8 +48,9 @@ type listing struct {
 	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
 
-	unproved bool            // no parameter brings others, but not all of them could be tried
-	constant map[string]bool // unread texts of the first page, by pointer and value
+	unproved   bool            // no parameter brings others, but not all of them could be tried
+	incomplete []string        // what pages have said of their own completeness; the first few
+	constant   map[string]bool // unread texts of the first page, by pointer and value
 
 	counts   bool // its totals are those of its pages
 	budget   int  // of requests, for probes; 0 for none
@@ -201,6 +203,11 @@ func (l *listing) read(st *step) error {
 	if s.total >= 0 && l.counting(s.total, st.batch.n) {
 		s.total = -1
 	}
+	for _, text := range s.incomplete {
+		if len(l.incomplete) < maxStatements && !slices.Contains(l.incomplete, text) {
+			l.incomplete = append(l.incomplete, text)
+		}
+	}
 	if st.at.kind == pagerNone {
 		l.constant = map[string]bool{}
 		for _, u := range s.unread {
@@ -214,6 +221,9 @@ func (l *listing) read(st *step) error {
 	}
 	return nil
 }
+
+// maxStatements is how many statements of incompleteness are kept of one list.
+const maxStatements = 5
 
 // counting reports whether what the list calls its total is the number of records
 // on each page: then it says nothing, and what it said before does not either.

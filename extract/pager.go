@@ -69,7 +69,9 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	if err := p.account(at, n, s); err != nil {
 		return turn{}, err
 	}
-	guess := at.kind == pagerNone && !p.settled && !p.told()
+	// A list that was whole when it was learned, and has more now, is to be learned anew.
+	grown := p.settled && p.hint.Type == "none"
+	guess := at.kind == pagerNone && (!p.settled || grown) && !p.told()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 {
@@ -106,7 +108,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 			return turn{}, errNoWay
 		}
 		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor
-		return turn{next: next, open: guess && (p.wary || !echoed)}, nil
+		return turn{next: next, open: guess && (p.wary || !echoed || grown)}, nil
 	case s.lastPage >= 0:
 		return turn{rule: RuleLastPage}, nil
 	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":

@@ -63,7 +63,8 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		st.turn = turn{next: p.broken}
 	case p.whole:
 		l.habits.whole = st.batch.n > 0 && p.reread
-		if l.unproved && round(st.batch.n) {
+		if stands := st.rule == RuleTotal && !l.unproved; round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || stands) {
+			l.counts = stands
 			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage // it may be the number of records at hand
 		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread

@@ -106,7 +106,7 @@ func (p *pass) page(l *listing, st *step) Page {
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
 			Reread: st.reread, Round: l.round(st), Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note:        notes(notes(p.note, st.note), l.drift.note()),
-			Unexplained: l.unexplained(st), Incomplete: st.signals.incomplete,
+			Unexplained: l.unexplained(st), Incomplete: l.incomplete, Unshown: l.pages == 1 && l.unproved && st.signals.total < 0,
 		}
 	}
 	return out
@@ -127,7 +127,7 @@ func (l *listing) unexplained(st *step) []string {
 		}
 	}
 	alone := st.rule == RuleOnePage && st.signals.total < 0 || l.pages == 1 && l.unproved
-	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && round(n) && !l.counts {
+	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && (round(n) || l.unproved && n >= 10) && !l.counts {
 		out = append(out, fmt.Sprintf("%d records, a usual size of a page, and no parameter brings others", n))
 	}
 	return out
