@@ -107,7 +107,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		if !ok && !guess {
 			return turn{}, errNoWay
 		}
-		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor
+		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor && p.hint.Type == "since_id"
 		return turn{next: next, open: guess && (p.wary || !echoed || grown)}, nil
 	case s.lastPage >= 0:
 		return turn{rule: RuleLastPage}, nil

@@ -2,7 +2,7 @@ package config
 
 import (
 	"maps"
-	"net/http"
+	"net/textproto"
 	"regexp"
 	"strings"
 
@@ -30,7 +30,7 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 		if !ok {
 			continue
 		}
-		name, value := http.CanonicalHeaderKey(e.key), wire.Secret(strings.TrimSpace(v.value))
+		name, value := textproto.CanonicalMIMEHeaderKey(e.key), wire.Secret(strings.TrimSpace(v.value))
 		if bad := wire.HeaderFault(e.key, value); bad != "" {
 			r.fault(e.at, "%s: %s %s", what, e.key, bad)
 			continue
@@ -85,7 +85,7 @@ func (r *reader) placeAuth(a *Auth, header, scheme *scalar, what string) {
 	}
 	a.Header = "Authorization"
 	if header != nil {
-		a.Header = http.CanonicalHeaderKey(header.value)
+		a.Header = textproto.CanonicalMIMEHeaderKey(header.value)
 	}
 	switch {
 	case scheme != nil:

@@ -3,12 +3,14 @@ package pipeline
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/schemas"
 )
+
+// statusNotFound is HTTP's 404: what a path is told that the server does not have.
+const statusNotFound = 404
 
 // BaseError is the error of a run in which every stream of a surface was answered 404:
 // not the paths are wrong but the base URL before them.
@@ -36,7 +38,7 @@ func (g *gate) sawPath(s schemas.Stream, e *wire.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case e.Class != wire.Missing || e.Status != http.StatusNotFound:
+	case e.Class != wire.Missing || e.Status != statusNotFound:
 		g.found = true // or no answer at all: then nothing is known of the paths
 	default:
 		if g.missing == nil {
