@@ -122,7 +122,7 @@ func (k *sink) refute(p *pass, g *group) {
 	if k.wary.set() {
 		return
 	}
-	c := proof.Changes{Field: p.stream.Incremental.Field, Edge: g.older.edge, Overlooked: k.overlooked}
+	c := proof.Changes{Field: p.stream.Incremental.Field, Edge: g.older.edge.UTC().Format(time.RFC3339), Overlooked: k.overlooked}
 	if g.end != nil {
 		c.Misplaced = g.end.Misplaced
 	}

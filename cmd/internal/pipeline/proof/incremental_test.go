@@ -2,13 +2,12 @@ package proof
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 func TestRefuted(t *testing.T) {
-	edge := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	edge := "2026-11-21T10:00:00Z"
 	require.Empty(t, Changes{Field: "updated_at", Edge: edge}.Refuted())
 	require.Equal(t, "1 record was new or changed although updated_at is before 2026-11-21T10:00:00Z, up to where earlier passes had come",
 		Changes{Field: "updated_at", Edge: edge, Overlooked: 1}.Refuted())
