@@ -13,7 +13,7 @@ const maxUnwrap = 6
 // bait are lists that stand beside records without being any.
 var bait = []string{
 	"links", "link", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
-	"facet_counts", "group_by", "messages", "headers", "defaultReminders", "sort", "failures",
+	"facet_counts", "group_by", "headers", "defaultReminders", "sort", "failures",
 }
 
 // detect finds the records below v where the catalogue does not know a place

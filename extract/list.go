@@ -159,6 +159,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		err = l.confirm(ctx, st)
 	}
 	if err == nil {
+		err = l.clamps(ctx, st)
+	}
+	if err == nil {
 		err = l.guard(st)
 	}
 	if err != nil {

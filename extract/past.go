@@ -63,3 +63,24 @@ func refusal(err error) (status int, ok bool) {
 	some := []int{http.StatusNoContent, http.StatusBadRequest, http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity, http.StatusGone, http.StatusForbidden}
 	return e.Status, slices.Contains(some, e.Status)
 }
+
+// clamps takes note of a second page that is the first one again, of a list whose
+// pages were made so large that one holds all: a page beyond the end, where the
+// number is still minded in pages of the server's own size.
+func (l *listing) clamps(ctx context.Context, st *step) error {
+	size := l.s.Pagination.Size
+	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
+		return nil
+	}
+	l.s.Pagination.Size = ""
+	defer func() { l.s.Pagination.Size = size }()
+	own, err := l.look(ctx, st.at)
+	if err != nil {
+		return nil // guard refuses the page then
+	}
+	defer l.c.release(own.a)
+	if n := own.batch.n; n > 0 && n < st.batch.n && own.batch.keys[0] != st.batch.keys[0] && compare(st.batch, own.batch) == fewerRecords {
+		l.clampedTo = st.at.number() - 1
+	}
+	return nil
+}

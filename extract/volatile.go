@@ -16,6 +16,7 @@ type volatility struct {
 	shared  map[string]int               // comparisons of a member
 	differ  map[string]int               // of these, those that found another value
 	again   int                          // records that came again
+	twice   bool                         // an answer had two records of one key: they are not readings of one record
 }
 
 // Of so many records that came again, and of so large a share of them in per cent,
@@ -34,12 +35,14 @@ func (v *volatility) observe(l *listing, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
+	here := map[uint64]bool{}
 	for _, p := range f.places {
 		for _, r := range d.records(p) {
 			key, ok := l.asm.key(d, r)
 			if !ok || len(v.records) == maxRows {
 				continue
 			}
+			v.twice, here[key] = v.twice || here[key], true
 			before, again := v.records[key]
 			if again {
 				v.again++
@@ -67,6 +70,9 @@ func (v *volatility) observe(l *listing, d *doc, f found) {
 // most of the fields do, these are other records.
 func (v *volatility) fields() []string {
 	var found []string
+	if v.twice {
+		return nil
+	}
 	for name, n := range v.differ {
 		if n >= volatileRecords && n*100 >= v.shared[name]*volatileShare {
 			found = append(found, name)

@@ -15,6 +15,15 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
+// doubtRemedies are the next steps for doubts that another run does not settle, by
+// their names in package proof.
+var doubtRemedies = map[string]string{
+	"unexplained signal": "what came was written; say under streams how the list goes on, `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` where all is on one page",
+	"incomplete answer":  "what came was written, nothing is deleted; run again when the source answers in full",
+	"refuted key":        "say under streams what tells the records apart, `key: [id, …]`, or drop the table and load it anew; `penstock rejects list` shows the records that were kept out",
+	"unreadable records": "what came was written, nothing is deleted; the next run requests these records again",
+}
+
 // remedy is what a person can do about one stream's end; "" where nothing.
 func remedy(s pipeline.StreamReport) string {
 	if _, ok := errors.AsType[*transform.ContractError](s.Err); ok {
@@ -23,6 +32,9 @@ func remedy(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*pipeline.HeldError](s.Err); ok {
 		if e.Confirm {
 			return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
+		}
+		if hint := doubtRemedies[e.Doubt]; hint != "" {
+			return hint
 		}
 		return "what came was written; run again when the source changes less, what is gone is deleted by the first pass that can prove it"
 	}

@@ -144,7 +144,8 @@ func (r Report) ExitCode() int {
 // a stream that was read to its end.
 type HeldError struct {
 	Reason  string
-	Confirm bool // Options.ConfirmShrink deletes it
+	Confirm bool   // Options.ConfirmShrink deletes it
+	Doubt   string // name of the doubt of package proof that decides; "" where none does
 }
 
 // Error is the reason.

@@ -1,0 +1,60 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A list that grows while it is probed has records behind the page that it called
+// its last: that is no contradiction where its numbers have grown with it. One
+// whose numbers stay the same stops.
+func TestListThatGrowsDuringNegotiation(t *testing.T) {
+	for name, grows := range map[string]bool{"it says that it has grown": true, "it says nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				p, n := number(r, "page", 1), 40
+				if asked.Add(1); p == 5 {
+					n = 50
+				}
+				said := 40
+				if grows && asked.Load() > 3 {
+					n, said = 50, 50
+				}
+				fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":%d,"total":%d}}`, rows((p-1)*10, p*10, n), p, (said+9)/10, said)
+			}, s)
+			_, err := f.Negotiate(t.Context(), s, Convention{})
+			if grows {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "page 4 is its last, but the one after it has other records")
+		})
+	}
+}
+
+// A list whose pages are so large that one holds all gives it again for the page
+// beyond: the end, since the number is minded in pages of the server's own size. A
+// server that no longer minds it is an error.
+func TestOnePageThatComesAgain(t *testing.T) {
+	minded := true
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		p, size := number(r, "page", 1), number(r, "limit", 10)
+		if !minded || (p-1)*size >= 37 {
+			p = 1
+		}
+		fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*size, p*size, 37))
+	}, s)
+	c, r := learn(t, f, s)
+	require.Equal(t, wanted(37), r.ids())
+	require.Equal(t, RuleRepeat, r.end.Rule)
+	minded = false
+	_, err := read(f.Client, c.Apply(s), "")
+	require.ErrorContains(t, err, "repeats")
+}
