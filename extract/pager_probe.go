@@ -25,6 +25,7 @@ type pagerProbe struct {
 	refused    int  // parameters that it refused by themselves
 
 	reacted bool // something about the list goes by one of the parameters
+	within  bool // and what it shows by them is in the first answer, which has more
 	refuses bool // the server refused several parameters at once
 
 	inBody        bool   // of a POST: its parameters are in its body
@@ -191,7 +192,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		if like == sameRecords {
 			return true, nil
 		}
-		p.reacted = true
+		p.reacted, p.within = true, like == fewerRecords
 		if like != mostlySame && (like != otherRecords || len(p.l.s.Key) > 0) {
 			return false, nil
 		}
@@ -265,7 +266,7 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 		p.reread = !moved
 	}
 	p.whole = true
-	p.l.unproved = p.refuses || p.reacted
+	p.l.unproved = p.refuses || p.reacted && !p.within
 	return p.cut()
 }
 

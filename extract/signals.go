@@ -296,7 +296,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	if in.total && schemas.FoldName(name) == "value" {
 		r.number(v, &s.total)
 	}
-	if role == schemas.RoleOffset && d.kind(v) == '"' && !digitsOnly(d.text(v)) { // {"records": […], "offset": "itrX/rec9"}
+	if schemas.FoldName(name) == "offset" && d.kind(v) == '"' && !digitsOnly(d.text(v)) { // {"records": […], "offset": "itrX/rec9"}
 		r.nextMember(name, v, at)
 	}
 }
