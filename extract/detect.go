@@ -37,7 +37,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
 		return true
 	}
-	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path, depth) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.saysList(v)) && f.detectOne(v, path)
+	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.saysList(v)) && f.detectOne(v, path)
 }
 
 // saysList reports whether an object calls itself a list.
@@ -117,19 +117,21 @@ func (f *finder) mapPlaces() []string {
 	return out
 }
 
-// detectEmpty takes the one list below v, not v itself, that holds nothing.
-func (f *finder) detectEmpty(v value, path string, depth int) bool {
-	if depth == 0 {
-		return false
-	}
-	only, members := "", 0
+// detectEmpty takes the one list in v that holds nothing, where nothing else in v can
+// hold records.
+func (f *finder) detectEmpty(v value, path string) bool {
+	only, containers := "", 0
 	for raw, m := range f.d.members(v) {
-		members++
+		name := unquote(raw)
+		if m.node < 0 || baited(name) || schemas.Paging().Beside(name) {
+			continue
+		}
+		containers++
 		if f.d.isList(m) && f.d.void(m) {
-			only = unquote(raw)
+			only = name
 		}
 	}
-	return members == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
+	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
 }
 
 // emptyPlaces are where lists are that hold nothing, of an answer that has no other.

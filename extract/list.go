@@ -48,6 +48,7 @@ type listing struct {
 	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
 
+	remaining  int64           // records that the last page says are behind it; -1 where it does not say
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
 	constant   map[string]bool // unread texts of the first page, by pointer and value
@@ -217,7 +218,7 @@ func (l *listing) read(st *step) error {
 			l.constant[u.pointer+u.value] = true
 		}
 	}
-	st.signals, st.total = s, s.total
+	st.signals, st.total, l.remaining = s, s.total, s.remaining
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -57,4 +58,36 @@ func TestOnePageThatComesAgain(t *testing.T) {
 	minded = false
 	_, err := read(f.Client, c.Apply(s), "")
 	require.ErrorContains(t, err, "repeats")
+}
+
+// A record that is inserted while the offset is probed does not make offsets count
+// from 1.
+func TestInsertDuringTheProbeOfAnOffset(t *testing.T) {
+	s := own("x.things")
+	inserted := false
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		from := number(r, "skip", 0)
+		inserted = inserted || r.URL.RawQuery == "skip=1"
+		all := rows(0, 37, 37)
+		if inserted {
+			all = `[{"id":38,"name":"r38"},` + all[1:]
+		}
+		var records []json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(all), &records))
+		page, _ := json.Marshal(records[min(from, len(records)):min(from+10, len(records))])
+		fmt.Fprintf(w, `{"data":%s}`, page)
+	}, s)
+	c, r := learn(t, f, s)
+	require.False(t, c.Pagination.One)
+	require.Len(t, r.records, 38)
+}
+
+// An empty list beside a list of links has no records.
+func TestEmptyListBesideLinks(t *testing.T) {
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"customers":[],"links":[{"rel":"self","href":"/x"}]}`)
+	}, s)
+	_, r := learn(t, f, s)
+	require.Empty(t, r.records)
 }

@@ -371,21 +371,34 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 }
 
 // origin finds out whether offsets are counted from 1: then the offset 1 is the
-// first page, and the second begins one later.
+// first page, and the second begins one later. A record that is inserted meanwhile
+// would show the same, so that the first page must still be what it was.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
-	st, like, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
-	if err != nil {
-		return err
+	for range maxReread {
+		st, like, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
+		if err != nil {
+			return err
+		}
+		if st != nil {
+			p.l.c.release(st.a)
+		}
+		if st == nil && p.first.signals.offset != 1 || st != nil && like != sameRecords {
+			return nil
+		}
+		moved, err := p.again(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return p.countFromOne(ctx, c)
+		}
 	}
-	if st != nil {
-		p.l.c.release(st.a)
-	}
-	switch {
-	case st == nil && p.first.signals.offset != 1:
-		return nil
-	case st != nil && like != sameRecords:
-		return nil
-	}
+	return p.unexplained("the list changes too fast to tell whether " + c.at.param + " counts from 0 or from 1")
+}
+
+// countFromOne takes note that offsets are counted from 1, and reads the second page
+// anew.
+func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	p.paging.One = true
 	if p.second == nil {
 		return nil

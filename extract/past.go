@@ -22,10 +22,12 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
-	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.remaining <= 0
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
+	case refused == http.StatusForbidden, l.remaining > 0:
+		return nil, false
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
 	case int64(l.lastN) < l.pager.step:
