@@ -14,7 +14,7 @@ import (
 // parents share them, so that each is learned once.
 type habits struct {
 	layout found               // pointer and form only
-	whole  bool                // it ignores page numbers: a probe has shown it
+	whole  int                 // the longest list that ignored page numbers, as a probe has shown; 0 for none
 	paging *schemas.Pagination // what probes have shown of its pages; nil for nothing yet
 	loud   bool                // of a list that says that it has some
 
@@ -71,7 +71,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
 		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
-		firstTotal: -1, lastTotal: -1,
+		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, remaining: -1,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
 		drift: drift{total: -1},

@@ -41,13 +41,14 @@ type pager struct {
 	wary    bool  // guesses are tried out even where a wrong one would show by itself
 	rows    int64 // records so far
 
-	zero   bool  // pages are counted from 0
-	last   int64 // page known to be the last; 0 if none is
-	total  int64 // records in all; -1 unknown
-	step   int64 // records a page, where pages can be counted out
-	barren int   // empty pages in a row
-	before int   // records of the last page that held some
-	uneven bool  // records came after a page that was not full
+	zero    bool  // pages are counted from 0
+	last    int64 // page known to be the last; 0 if none is
+	total   int64 // records in all; -1 unknown
+	step    int64 // records a page, where pages can be counted out
+	barren  int   // empty pages in a row
+	offset0 int64 // what the first page says of its place; -1 for nothing
+	before  int   // records of the last page that held some
+	uneven  bool  // records came after a page that was not full
 }
 
 // maxBarren is how many empty pages in a row are taken from a list that says
@@ -74,7 +75,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	guess := at.kind == pagerNone && (!p.settled || grown) && !p.told()
 	page := p.page(at)
 	last := s.lastPage
-	if p.zero && s.total >= 0 {
+	if p.zero && s.total >= 0 && !p.indexed(s, n) {
 		last-- // the number of pages; without a total it may as well be that of the last
 	}
 	switch {
@@ -84,8 +85,10 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{rule: RuleEmptyPage}, nil
 	case s.token != "" && s.token == at.at && s.more == unsaid:
 		return turn{rule: RuleNoNext}, nil // a token that leads to its own page is the end
-	case n == 0 && at.kind == pagerLink, n == 0 && p.hint.Type == "link" && at.kind != pagerNone && s.more == unsaid && s.total < 0 && p.settled:
+	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.barren > 1):
 		return turn{rule: RuleEmptyPage}, nil // the link that is stated leads to nothing
+	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unsaid && p.barren > 1:
+		return turn{rule: RuleEmptyPage}, nil // the number of the next page is always there
 	case s.token != "" && s.ranged:
 		return turn{next: position{kind: pagerRange, at: s.token}, open: guess && p.wary}, nil
 	case s.token != "":
@@ -102,7 +105,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{open: guess}, p.noWay(guess)
 	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range" && p.hint.Page == ""):
 		return turn{rule: RuleNoNext}, nil // a list that goes on by tokens or links ends where there is none
-	case s.more == yes, s.lastPage >= 0 && page < last && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
+	case s.more == yes, s.lastPage >= 0 && page < last && at.kind != pagerOffset && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
 		if !ok && !guess {
 			return turn{}, errNoWay
@@ -127,11 +130,14 @@ func (p *pager) noWay(guess bool) error {
 // account takes note of an answer.
 func (p *pager) account(at position, n int, s signals) error {
 	p.rows += int64(n)
-	p.last, p.total = max(s.lastPage, 0), s.total
-	if at.kind == pagerNone {
-		p.zero = s.page == 0 || p.hint.Zero && s.page < 0
+	p.last = max(s.lastPage, 0)
+	if s.total >= 0 || at.kind == pagerNone {
+		p.total = s.total
 	}
-	if p.zero && p.last > 0 && p.total >= 0 {
+	if at.kind == pagerNone {
+		p.zero, p.offset0 = s.page == 0 || p.hint.Zero && s.page < 0, s.offset
+	}
+	if p.zero && p.last > 0 && p.total >= 0 && !p.indexed(s, n) {
 		p.last--
 	}
 	if n > 0 {
@@ -146,6 +152,13 @@ func (p *pager) account(at position, n int, s signals) error {
 		return errBarren
 	}
 	return nil
+}
+
+// indexed reports whether the number of the last page is its index from 0, and not
+// the number of pages: so many pages would not hold all records.
+func (p *pager) indexed(s signals, n int) bool {
+	step := max(p.step, int64(n))
+	return p.zero && step > 0 && s.lastPage*step < s.total
 }
 
 // page is the number of the page at a position.
@@ -197,7 +210,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 		return turn{next: next} // a total may be too low: the page behind a full one tells
 	case full && (at.kind != pagerNone || n == 0):
 		return turn{rule: RuleTotal}
-	case n == 0 && p.ended(at) && (!p.within(next, s.total) || p.barren >= maxBarren), !ok:
+	case n == 0 && p.ended(at) && (!p.within(next, p.total) || p.barren >= maxBarren), !ok:
 		return turn{rule: RuleEmptyPage}
 	}
 	return turn{next: next}
@@ -271,7 +284,7 @@ func (p *pager) following(at position) (position, bool) {
 
 // limit is the number of pages after which the list cannot be right any more.
 func (p *pager) limit(most int) int64 {
-	if p.last > 0 {
+	if p.last > 0 && p.hint.Type != "offset" {
 		return min(int64(most), p.last+2)
 	}
 	return int64(most)
@@ -286,8 +299,8 @@ func (p *pager) offset(at position, n int, s signals) position {
 	if at.kind == pagerNone && p.hint.One {
 		from = 1
 	}
-	if s.offset >= 0 && (s.offset > from+1 || s.offset < from-1) {
-		from = s.offset // the server took another place than it was asked for
+	if s.offset >= 0 && s.offset < from-1 && s.offset != p.offset0 {
+		from = s.offset // the server took an earlier place than it was asked for
 	}
 	by := int64(n)
 	if n == 0 {

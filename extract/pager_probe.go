@@ -50,7 +50,7 @@ const maxReread = 3
 // not. Whatever is found holds for the list's other pages, and for those of
 // other parents.
 func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) error {
-	if l.habits.whole {
+	if n := st.batch.n; n > 0 && n <= l.habits.whole {
 		st.turn = turn{rule: st.ending()}
 		return nil
 	}
@@ -63,7 +63,9 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 	case p.broken != position{}:
 		st.turn = turn{next: p.broken}
 	case p.whole:
-		l.habits.whole = st.batch.n > 0 && p.reread
+		if p.reread {
+			l.habits.whole = max(l.habits.whole, st.batch.n)
+		}
 		if stands := st.rule == RuleTotal && !l.unproved; round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || stands) {
 			l.counts = stands
 			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage // it may be the number of records at hand

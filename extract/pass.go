@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -58,6 +59,8 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	params = append(params, p.mark.bounds(p.s)...)
 	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
 	l.stepwise = p.mark.Tail
+	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
+	l.incomplete = slices.Clone(p.mark.Incomplete)
 	l.pages, l.pager.rows, l.pager.step, l.firstTotal = p.mark.Pages, p.mark.Rows, p.mark.Step, p.mark.Total-1
 	l.pager.zero, l.pager.barren, l.pager.before, l.pager.uneven = p.mark.Zero, p.mark.Barren, p.mark.Filled, p.mark.Uneven
 	l.gaps.all = p.mark.Gaps
@@ -93,7 +96,7 @@ func (p *pass) page(l *listing, st *step) Page {
 	if l.s.Pagination.Limit != p.s.Pagination.Limit {
 		m.Size = l.s.Pagination.Limit
 	}
-	m.Gaps = l.gaps.all
+	m.Gaps, m.Incomplete = l.gaps.all, l.incomplete
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
 	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
 	if st.file != nil {
@@ -118,6 +121,9 @@ func (l *listing) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
 		return nil
+	}
+	if st.signals.bound != "" {
+		out = append(out, st.signals.bound)
 	}
 	if st.signals.total < 0 || st.signals.total != l.pager.rows {
 		for _, u := range st.signals.doubts(l.pager.rows) {

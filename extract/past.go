@@ -15,8 +15,8 @@ const farBeyond = 1_000_000
 
 // past reports whether a refusal is how the server says that a page is beyond the
 // end of its list, and returns the empty page that it stands for. That is so where
-// all records are read by the list's own account, where the page before was short,
-// or where a page far beyond any end is refused in the same way.
+// all records are read by the list's own account, or where a page far beyond any end
+// is refused in the same way, and the last page still comes as it did.
 func (l *listing) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
@@ -30,7 +30,6 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		return nil, false
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
-	case int64(l.lastN) < l.pager.step:
 	default:
 		far := at
 		far.at = strconv.FormatInt(at.number()+farBeyond, 10)
@@ -42,6 +41,17 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		}
 		l.requests += requestsOf(err)
 		if also, ok := refusal(err); !ok || also != refused {
+			return nil, false
+		}
+	}
+	if !all {
+		again, gone := l.reread(ctx, l.ends.at)
+		if gone != nil {
+			return nil, false // the list itself is refused by now
+		}
+		same := sum(again.batch.keys) == l.ends.print
+		l.c.release(again.a)
+		if !same {
 			return nil, false
 		}
 	}

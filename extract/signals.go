@@ -3,6 +3,7 @@ package extract
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type signals struct {
 	token   string
 	ranged  bool // the token is the value of a Range header
 
+	bound     string // a total that is only a lower bound; "" for none
 	rangeUnit string // of Content-Range or Accept-Ranges, where records are counted in it
 
 	tokenName, pageName, offsetName, sizeName named // as the answer calls them
@@ -90,9 +92,6 @@ func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unsaid {
 		s.more = yes
 	}
-	if s.remaining == 0 && s.more == unsaid && s.token == "" && s.next == nil {
-		s.more = no
-	}
 }
 
 // doubts are the unread signals that speak of more than rows records.
@@ -150,6 +149,9 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 			r.inner(name, m, below, in)
 		}
 	}
+	if in.total && slices.Contains([]string{"gte", "gt", "atleast", "lowerbound"}, schemas.FoldName(r.d.text(r.d.get(v, "relation")))) {
+		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, "value", "count", "total")))
+	}
 	if in.next && r.s.next == nil && len(rest) > 0 && (unknown || r.s.token == "") { // {"continue": {"apcontinue": …}}
 		r.s.linked, r.s.next, r.s.tokened, r.s.token, r.s.unread = true, rest, said, token, r.s.unread[:unread]
 	}
@@ -177,7 +179,7 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	case role == schemas.RoleOther:
 	case in.trusted && (next || r.words.Beside(name)):
 		r.object(v, pointer, scope{name: name, trusted: true, next: next, depth: in.depth + 1})
-	case r.d.get(v, "id").ok():
+	case r.d.get(v, "id").ok() && r.words.Ignored(name):
 	default:
 		r.object(v, pointer, scope{name: name, ignored: in.ignored || r.words.Ignored(name), depth: in.depth + 1})
 	}
@@ -206,6 +208,10 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 		if !r.d.isObject(e) {
 			return
 		}
+		if r.words.Beside(name) && !r.first(e, "rel", "relation", "href", "url").ok() && in.depth < maxBeside {
+			r.object(e, pointer+"/0", scope{name: name, trusted: true, depth: in.depth + 1})
+			return
+		}
 		relation := r.d.text(r.first(e, "rel", "relation", "relType", "type", "name"))
 		target := r.first(e, "href", "url", "uri", "link")
 		switch {
@@ -221,7 +227,7 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 
 // linkWords are relations of a list that has pages: where one of them is given,
 // a next link that is missing is the end.
-var linkWords = []string{"prev", "previous", "first", "last", "self"}
+var linkWords = []string{"prev", "previous", "first", "last"}
 
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
@@ -250,7 +256,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	}
 	switch role {
 	case schemas.RoleTotal:
-		r.number(v, &s.total)
+		r.total(v, pointer)
 	case schemas.RoleCount:
 		if i, err := d.integer(v); err == nil && s.total < 0 && i > int64(r.n) {
 			s.total = i
@@ -270,14 +276,18 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleRemaining:
 		r.number(v, &s.remaining)
 	case schemas.RoleMore:
-		r.flag(v, yes, no)
+		r.more(v, pointer)
 	case schemas.RoleLast:
-		r.flag(v, no, yes)
+		if _, err := d.integer(v); err != nil || schemas.FoldName(name) != "last" { // {"page": 0, "last": 1} numbers pages
+			r.flag(v, no, yes)
+		}
 	case schemas.RoleNext:
 		r.nextMember(name, v, at)
 	case schemas.RoleToken:
 		if d.kind(v) == '"' || in.next || !in.top {
 			r.nextMember(name, v, at)
+		} else if i, err := d.integer(v); err == nil && i > int64(r.n) {
+			s.unread = append(s.unread, unread{pointer, r.plain(v), -1})
 		}
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
@@ -302,6 +312,15 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 }
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
+
+// total reads a total. One that is no number may be larger than it seems.
+func (r *signalReader) total(v value, pointer string) {
+	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
+		r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		return
+	}
+	r.number(v, &r.s.total)
+}
 
 // completeness reads what the answer says of its own completeness.
 func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
@@ -334,6 +353,16 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		if in.ignored {
 			return
 		}
+	case schemas.RolePages:
+		if i, err := r.d.integer(v); err == nil && i > 1 && !in.ignored {
+			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		}
+		return
+	case schemas.RoleToken:
+		if !in.trusted && !in.ignored && r.d.kind(v) == '"' && !r.d.void(v) && !noToken(r.d.text(v)) {
+			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		}
+		return
 	default:
 		return
 	}
@@ -343,7 +372,9 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	}
 	switch raw := string(r.d.raw(v)); {
 	case number >= 0:
-		if number <= int64(r.n) || idLike(name) || epochLike(number) {
+		if continues(name) && number > 0 && !idLike(name) {
+			number = -1 // it may be the number of a page
+		} else if number <= int64(r.n) || idLike(name) || epochLike(number) {
 			return
 		}
 	case role == schemas.RoleMore:
@@ -373,14 +404,16 @@ func continues(name string) bool {
 // idLike reports whether a number under this name says who something is, when it
 // was, or what it is worth.
 func idLike(name string) bool {
-	low := strings.ToLower(name)
-	for _, end := range []string{"id", "_at", "at", "time", "date", "ms", "amount", "price", "version", "bytes", "seconds", "code", "year"} {
-		if strings.HasSuffix(low, end) {
-			return true
-		}
-	}
-	return strings.Contains(low, "amount") || strings.Contains(low, "value") || strings.Contains(low, "price") || strings.Contains(low, "sum") || strings.Contains(low, "revenue") || strings.Contains(low, "balance")
+	parts := strings.FieldsFunc(camel.ReplaceAllString(name, "${1}_${2}"), func(c rune) bool { return c == '_' || c == '-' || c == '.' || c == ' ' })
+	return len(parts) > 0 && slices.Contains(idWords, strings.ToLower(parts[len(parts)-1])) ||
+		slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(worthWords, strings.ToLower(p)) })
 }
+
+var (
+	camel      = regexp.MustCompile("([a-z0-9])([A-Z])")
+	idWords    = []string{"id", "at", "time", "date", "ms", "version", "bytes", "seconds", "code", "year", "timestamp", "millis", "duration"}
+	worthWords = []string{"amount", "value", "price", "sum", "revenue", "balance", "turnover", "cost", "profit"}
+)
 
 // epochLike reports whether a number is a moment after 2001, in seconds or parts
 // of them.
@@ -476,6 +509,24 @@ func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 		r.s.more = ifTrue
 	case "false", "0", `"false"`, `"0"`, `"no"`, `"n"`:
 		r.s.more = ifFalse
+	}
+}
+
+// more reads a member that says whether there is more: a flag, a number of records,
+// or the link to them.
+func (r *signalReader) more(v value, pointer string) {
+	before := r.s.more
+	r.flag(v, yes, no)
+	t := r.plain(v)
+	i, err := r.d.integer(v)
+	switch {
+	case err == nil && i > 1:
+		r.s.more = yes
+	case r.d.kind(v) != '"' || t == "" || r.s.more != before || noToken(t):
+	case isLink(t):
+		r.link(t)
+	case !slices.Contains([]string{"true", "false", "yes", "no", "y", "n", "1"}, strings.ToLower(t)):
+		r.s.unread = append(r.s.unread, unread{pointer, t, -1})
 	}
 }
 

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,11 +30,12 @@ func (r *signalReader) header(h http.Header) {
 		return
 	}
 	before := s.linked
-	s.linked = true
 	for _, link := range strings.Split(links, "<")[1:] {
 		target, attributes, _ := strings.Cut(link, ">")
 		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
-		if !strings.Contains(plain, "rel=next") {
+		relations := relationsOf(plain)
+		s.linked = s.linked || slices.ContainsFunc(relations, func(r string) bool { return r == "next" || slices.Contains(linkWords, r) })
+		if !slices.Contains(relations, "next") {
 			continue
 		}
 		if strings.Contains(plain, "results=false") { // the link is always there, and says whether it leads anywhere
@@ -44,6 +46,29 @@ func (r *signalReader) header(h http.Header) {
 			r.link(target)
 		}
 	}
+}
+
+// relationsOf are the relations of a link, by its attributes in lower case without
+// quotes: rel=last next.
+func relationsOf(attributes string) []string {
+	_, rest, ok := strings.Cut(attributes, "rel=")
+	if !ok {
+		return nil
+	}
+	rest, _, _ = strings.Cut(rest, ";")
+	rest, _, _ = strings.Cut(rest, ",")
+	return strings.Fields(rest)
+}
+
+// said is a yes or no in a header; unsaid for anything else.
+func said(text string) tristate {
+	switch strings.ToLower(text) {
+	case "true", "1", "yes", "y":
+		return yes
+	case "false", "0", "no", "n":
+		return no
+	}
+	return unsaid
 }
 
 // unrelated reports whether a header is about something else than pages.
@@ -70,8 +95,8 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	fill := func(to *int64) {
-		if err == nil && number >= 0 && *to < 0 {
-			*to = number
+		if err == nil {
+			*to = max(*to, number) // the order of headers must not decide
 		}
 	}
 	switch r.words.HeaderRole(name) {
@@ -96,9 +121,11 @@ func (r *signalReader) headerField(name, low, text string) {
 		return
 	}
 	switch role := r.words.Role(plain); {
-	case role == schemas.RoleMore && (strings.EqualFold(text, "true") || text == "1"):
-		s.more = yes
-	case role == schemas.RoleMore, role == schemas.RoleLast && (strings.EqualFold(text, "true") || text == "1"):
+	case role == schemas.RoleMore && said(text) == unsaid:
+		s.unread = append(s.unread, unread{"header " + name, text, -1})
+	case role == schemas.RoleMore:
+		s.more = said(text)
+	case role == schemas.RoleLast && said(text) == yes:
 		s.more = no
 	case role == schemas.RoleNext && isLink(text):
 		r.link(text)

@@ -111,10 +111,14 @@ func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
 // totalNotMet holds where a whole pass did not find what the source states.
 func totalNotMet(f *Facts) bool {
-	if f.LastTotal < 0 || f.Resumed {
+	stated := f.LastTotal
+	if stated < 0 {
+		stated = f.FirstTotal // the later pages do not repeat it
+	}
+	if stated < 0 || f.Resumed {
 		return false
 	}
-	return int64(f.LastTotal) != f.Listed()+f.Gaps
+	return int64(stated) != f.Listed()+f.Gaps
 }
 
 // readingsDiffer holds where two whole readings found different records, and the
