@@ -49,6 +49,7 @@ type listing struct {
 	buf        []byte          // of assembled records
 
 	remaining  int64           // records that the last page says are behind it; -1 where it does not say
+	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
 	constant   map[string]bool // unread texts of the first page, by pointer and value
@@ -161,6 +162,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 	}
 	if err == nil {
 		err = l.clamps(ctx, st)
+	}
+	if err == nil {
+		err = l.stands(ctx, st)
 	}
 	if err == nil {
 		err = l.guard(st)

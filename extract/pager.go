@@ -112,7 +112,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		}
 		echoed := next.kind == pagerPage && s.page >= 0 || next.kind == pagerCursor && p.hint.Type == "since_id"
 		return turn{next: next, open: guess && (p.wary || !echoed || grown)}, nil
-	case s.lastPage >= 0:
+	case s.lastPage >= 0 && at.kind != pagerOffset:
 		return turn{rule: RuleLastPage}, nil
 	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":
 		return turn{rule: RuleNoNext}, nil // a next that is not there is none, too
@@ -230,7 +230,7 @@ func (p *pager) ended(at position) bool {
 	case p.uneven:
 		return p.barren >= maxUneven
 	}
-	return p.barren > 1 || p.before > 0 && int64(p.before) < p.step
+	return p.barren > 1
 }
 
 // told reports whether the stream itself says all about its pages.

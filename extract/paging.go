@@ -102,8 +102,8 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	if second.at.kind != pagerPage || last < 2 {
 		return nil
 	}
-	if n.out.Pagination.Zero {
-		last--
+	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
+		last-- // else it is the index of the last page already
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})

@@ -147,6 +147,9 @@ func (l *listing) round(st *step) bool {
 	case RuleOnePage:
 		return round(st.batch.n)
 	case RuleEmptyPage, RuleRepeat:
+		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
+			return st.signals.total < 0 // some servers go no deeper than a page of their choice
+		}
 		full := l.drift.short == 0 && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))
 	}

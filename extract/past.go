@@ -57,6 +57,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	}
 	l.requests += requestsOf(err)
 	l.pages++
+	l.capped = !all && int64(l.lastN) >= l.pager.step
 	rule := RuleEmptyPage
 	if all {
 		rule = RuleTotal
@@ -93,6 +94,23 @@ func (l *listing) clamps(ctx context.Context, st *step) error {
 	defer l.c.release(own.a)
 	if n := own.batch.n; n > 0 && n < st.batch.n && own.batch.keys[0] != st.batch.keys[0] && compare(st.batch, own.batch) == fewerRecords {
 		l.clampedTo = st.at.number() - 1
+	}
+	return nil
+}
+
+// stands checks a token that leads to its own page: the end, unless the page holds
+// other records each time, as a scroll does whose token is always the same.
+func (l *listing) stands(ctx context.Context, st *step) error {
+	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
+		return nil
+	}
+	again, err := l.reread(ctx, st.at)
+	if err != nil {
+		return err
+	}
+	defer l.c.release(again.a)
+	if compare(st.batch, again.batch) == otherRecords {
+		return malformed(l.s, st.at, errors.New("the token is always the same, and leads to other records each time"))
 	}
 	return nil
 }

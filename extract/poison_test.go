@@ -103,7 +103,7 @@ func TestPoisonedRecordIsIsolated(t *testing.T) {
 			r, err := read(c.Client, s, "")
 			require.NoError(t, err)
 			require.Equal(t, without(57, tt.list.ids...), r.ids())
-			require.LessOrEqual(t, c.asked.Load(), int64(8+20*len(tt.list.ids)))
+			require.LessOrEqual(t, c.asked.Load(), int64(10+20*len(tt.list.ids)))
 			var gaps []string
 			for _, g := range r.end.Gaps {
 				gaps = append(gaps, g.String())

@@ -466,7 +466,7 @@ func (r *signalReader) take(t string, at named) {
 // next page.
 func noToken(t string) bool {
 	switch strings.ToLower(t) {
-	case "", "0", "false", "null", "none", "-1", "nil", "end", "eof":
+	case "", "0", "false", "null", "none", "-1":
 		return true
 	}
 	return false

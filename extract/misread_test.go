@@ -1,0 +1,138 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Signs of more that are easily passed over. Each stands beside the first twelve of
+// 42 records, and the parameter for the others is one that nobody knows: the list
+// stops, or is read whole.
+func TestSignsThatAreEasilyPassedOver(t *testing.T) {
+	for _, sign := range []string{
+		`"more":30`, `"more":"/api/x?blatt=2"`, `"cursor":12000`, `"last_id":1200`, `"next_blatt":2`, `"tableState":{"totalPages":4}`,
+		`"tableState":{"cursor":"h5c3z"}`, `"numItems":42`, `"listing":{"id":"x","nextToken":"h5","total":42}`, `"pagination":[{"total":42,"next":"/x?blatt=2"}]`,
+		`"total":"42+"`, `"total":"1,042"`,
+	} {
+		t.Run(sign, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{%s,"data":%s}`, sign, rows(0, 12, 42)) }, s)
+			_, err := f.Negotiate(t.Context(), s, Convention{})
+			require.ErrorContains(t, err, "more than its first page")
+		})
+	}
+}
+
+// Answers of ordinary servers that mean something else than they seem to.
+func TestAnswersThatAreEasilyMisread(t *testing.T) {
+	part := func(r *http.Request, param string, n int) (from, to int) {
+		from = number(r, param, 0)
+		return from, min(from+10, n)
+	}
+	for name, h := range map[string]http.HandlerFunc{
+		"the offset is that of the next page": func(w http.ResponseWriter, r *http.Request) {
+			from, to := part(r, "offset", 35)
+			fmt.Fprintf(w, `{"hasMore":%t,"offset":%d,"results":%s}`, to < 35, to, rows(from, to, 35))
+		},
+		"the offset never moves": func(w http.ResponseWriter, r *http.Request) {
+			from, to := part(r, "offset", 35)
+			fmt.Fprintf(w, `{"offset":0,"limit":10,"data":%s}`, rows(from, to, 35))
+		},
+		"pages are counted, and asked for by offset": func(w http.ResponseWriter, r *http.Request) {
+			from, to := part(r, "skip", 35)
+			fmt.Fprintf(w, `{"total":35,"pages":4,"limit":10,"data":%s}`, rows(from, to, 35))
+		},
+		"the next page has a number for ever": func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			fmt.Fprintf(w, `{"next_page":%d,"data":%s}`, p+1, rows((p-1)*10, p*10, 35))
+		},
+		"pending is a number of the business": func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			fmt.Fprintf(w, `{"pending":3,"data":%s}`, rows((p-1)*10, p*10, 35))
+		},
+		"an empty page in the middle has a next link": func(w http.ResponseWriter, r *http.Request) {
+			pages := []string{rows(0, 10, 35), rows(10, 20, 35), "[]", rows(20, 30, 35), rows(30, 35, 35)}
+			at, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Query().Get("$skiptoken"), "tok-"))
+			next := ""
+			if at+1 < len(pages) {
+				next = fmt.Sprintf(`,"@odata.nextLink":"https://h/x?$skiptoken=tok-%d"`, at+1)
+			}
+			fmt.Fprintf(w, `{"value":%s%s}`, pages[at], next)
+		},
+		"a header says yes": func(w http.ResponseWriter, r *http.Request) {
+			from := token(r, "cursor")
+			if from+10 < 35 {
+				w.Header().Set("X-Has-More", "yes")
+				w.Header().Set("X-Next-Cursor", fmt.Sprintf("tok-%d", from+10))
+			}
+			fmt.Fprint(w, rows(from, from+10, 35))
+		},
+		"a link header is about something else": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", `<https://h/wp-json/>; rel="https://api.w.org/"`)
+			p := number(r, "page", 1)
+			fmt.Fprint(w, rows((p-1)*10, p*10, 35))
+		},
+		"links to itself alone": func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			fmt.Fprintf(w, `{"links":[{"rel":"self","href":"/x"}],"data":%s}`, rows((p-1)*10, p*10, 35))
+		},
+		"a short page, then an empty one, in the middle": func(w http.ResponseWriter, r *http.Request) {
+			pages := []string{rows(0, 10, 35), rows(10, 20, 35), rows(20, 25, 35), "[]", rows(25, 35, 35)}
+			p := number(r, "page", 1)
+			if p > len(pages) {
+				p, pages = 1, []string{"[]"}
+			}
+			fmt.Fprintf(w, `{"data":%s}`, pages[p-1])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, h, s)
+			_, r := learn(t, f, s)
+			require.Equal(t, wanted(35), r.ids())
+		})
+	}
+}
+
+// A total that is only a lower bound is named, and not taken for the total.
+func TestTotalThatIsALowerBound(t *testing.T) {
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		from := number(r, "from", 0)
+		fmt.Fprintf(w, `{"hits":{"total":{"value":40,"relation":"gte"},"hits":%s}}`, rows(from, min(from+10, 40), 65))
+	}, s)
+	_, r := learn(t, f, s)
+	require.Equal(t, int64(-1), r.end.LastTotal)
+	require.Equal(t, []string{"/hits/total: at least 40"}, r.end.Unexplained)
+}
+
+// A permission that is lost in the middle of a pass is no end of the list, in the
+// pass or in one that is resumed.
+func TestLostPermissionIsNoEnd(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		lost := false
+		s := own("x.things")
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			if lost {
+				w.WriteHeader(status)
+				fmt.Fprint(w, `{"message":"no"}`)
+				return
+			}
+			fmt.Fprint(w, rows((p-1)*20, p*20, 115))
+		}, s)
+		c, whole := learn(t, f, s)
+		require.Equal(t, wanted(115), whole.ids())
+		lost = true
+		for _, from := range whole.cursors[:2] {
+			r, err := read(f.Client, c.Apply(s), from)
+			require.Error(t, err)
+			require.Nil(t, r.end)
+		}
+	}
+}
