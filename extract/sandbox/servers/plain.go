@@ -53,3 +53,19 @@ func (s Spec) said() bool {
 		return false
 	})
 }
+
+// Silent reports whether the server leaves records out and nothing in its answers
+// shows it: part of a page is missing and everything else is as it was, a total is
+// that of the page of a list whose parameter has an unusual name, the first page is
+// empty as all of its records are hidden, or a status that is usual for ranges is the
+// only sign. No reader can tell such a list from a whole one.
+func (s Spec) Silent() bool {
+	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
+	switch {
+	case here && (s.Paging.Kind == KindCap || s.Paging.Kind == KindMoment), s.Records.Hidden > 0 && s.Records.Hidden >= s.Size.Default:
+		return true
+	}
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Kind == FaultHalf || f.Kind == FaultEmptied || f.Kind == FaultPartial && f.Status != 0 && s.Paging.Kind == KindRange
+	})
+}
