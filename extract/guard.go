@@ -108,6 +108,9 @@ func (l *listing) repeats(keys []uint64) error {
 		l.now[k] = true
 	}
 	fresh = fresh || overlap < len(keys)
+	if len(l.s.Key) == 0 && overlap > 1 && 2*overlap >= len(keys) {
+		l.alike += overlap
+	}
 	if len(l.s.Key) > 0 {
 		l.drift.Overlap += overlap
 		l.drift.Doubled += len(keys) - len(l.now)

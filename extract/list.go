@@ -49,6 +49,7 @@ type listing struct {
 	buf        []byte          // of assembled records
 
 	remaining  int64           // records that the last page says are behind it; -1 where it does not say
+	alike      int             // records without a key that came on the page before as well, where they were half of a page
 	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few

@@ -136,3 +136,25 @@ func TestLostPermissionIsNoEnd(t *testing.T) {
 		}
 	}
 }
+
+// Records without a key that come on two pages in a row are named: the offset of a
+// list that hides some of its records counts them all the same.
+func TestPagesThatOverlapWithoutAKey(t *testing.T) {
+	for hidden, doubt := range map[bool]bool{true: true, false: false} {
+		s := own("x.things")
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			from := number(r, "offset", 0)
+			var out []string
+			for i := from; i < min(from+10, 41); i++ {
+				if !hidden || i%2 == 1 {
+					out = append(out, fmt.Sprintf(`{"city":"c%d"}`, i))
+				}
+			}
+			fmt.Fprintf(w, `{"data":[%s]}`, strings.Join(out, ","))
+		}, s)
+		c, err := f.Negotiate(t.Context(), s, Convention{})
+		require.NoError(t, err)
+		r, err := read(f.Client, c.Apply(s), "")
+		require.Equal(t, doubt, err != nil || len(r.end.Unexplained) == 1, "%v %+v", err, r.end)
+	}
+}

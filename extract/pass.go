@@ -122,6 +122,9 @@ func (l *listing) unexplained(st *step) []string {
 	if st.rule == RuleSingle {
 		return nil
 	}
+	if l.alike > 0 {
+		out = append(out, fmt.Sprintf("%d records came on two pages in a row, and no key tells them apart", l.alike))
+	}
 	if st.signals.bound != "" {
 		out = append(out, st.signals.bound)
 	}
