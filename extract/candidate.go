@@ -184,9 +184,14 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	return out
 }
 
-// fixed reports whether the stream itself gives a parameter its value.
+// fixed reports whether the stream itself gives a parameter its value, one that
+// paging must leave alone: ?page=1 only says where the list begins.
 func (p *pagerProbe) fixed(name string) bool {
-	return slices.ContainsFunc(p.l.params, func(b bound) bool { return b.Name == name })
+	words := schemas.Paging()
+	return slices.ContainsFunc(p.l.params, func(b bound) bool {
+		begins := (b.text() == "0" || b.text() == "1") && (words.Parameter(schemas.ParamPage, name) || words.Parameter(schemas.ParamOffset, name))
+		return b.Name == name && !begins
+	})
 }
 
 // fromRecords are candidates that take their value from the last record: from a

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Signs of more that are easily passed over. Each stands beside the first twelve of
@@ -157,4 +159,23 @@ func TestPagesThatOverlapWithoutAKey(t *testing.T) {
 		r, err := read(f.Client, c.Apply(s), "")
 		require.Equal(t, doubt, err != nil || len(r.end.Unexplained) == 1, "%v %+v", err, r.end)
 	}
+}
+
+// A path that names its first page is read on from there; a parameter that makes the
+// list what it is stays.
+func TestPathThatNamesItsFirstPage(t *testing.T) {
+	s := own("x.things")
+	s.Params = []schemas.Param{{Name: "_page", In: "query", Value: "1"}, {Name: "start", In: "query", Value: "2024-01-01"}}
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("start") != "2024-01-01" {
+			t.Errorf("start=%q", r.URL.Query().Get("start"))
+		}
+		p := number(r, "_page", 1)
+		if p*10 < 35 {
+			w.Header().Set("Link", fmt.Sprintf(`<http://h/x?_page=%d>; rel="next"`, p+1))
+		}
+		fmt.Fprint(w, rows((p-1)*10, p*10, 35))
+	}, s)
+	_, r := learn(t, f, s)
+	require.Equal(t, wanted(35), r.ids())
 }

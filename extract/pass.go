@@ -136,7 +136,7 @@ func (l *listing) unexplained(st *step) []string {
 		}
 	}
 	alone := st.rule == RuleOnePage && st.signals.total < 0 || l.pages == 1 && l.unproved
-	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && (round(n) || l.unproved && n >= 10) && !l.counts {
+	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && round(n) && !l.counts {
 		out = append(out, fmt.Sprintf("%d records, a usual size of a page, and no parameter brings others", n))
 	}
 	return out
