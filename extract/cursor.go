@@ -39,7 +39,8 @@ type mark struct {
 	Filled  int       `json:"filled,omitempty"` // records on the last page that held some
 	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
 
-	Incomplete []string `json:"incomplete,omitempty"` // what pages have said of their own completeness
+	Incomplete  []string `json:"incomplete,omitempty"`  // what pages have said of their own completeness
+	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals that nothing explains
 
 	Gaps []Gap `json:"gaps,omitempty"` // what the server could not give so far; maxIsolating bounds them
 

@@ -14,6 +14,7 @@ type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total is not that of the page before
 	Shifted int `json:"shifted,omitempty"` // of the pages at the end, those that held others when they were asked for again
 	Overlap int `json:"overlap,omitempty"` // records that stood on the page before, too
+	Alike   int `json:"alike,omitempty"`   // records without a key that stood on the page before, too, where they were half of a page
 	Doubled int `json:"doubled,omitempty"` // records that stood twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others, and were not the last
 	Stale   int `json:"stale,omitempty"`   // pages that were older than one before them, as a cache gives them

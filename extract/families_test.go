@@ -319,6 +319,7 @@ func TestUsualSizeOfAPage(t *testing.T) {
 		s := own("x.things")
 		f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, rows(0, n, n)) }, s)
 		_, r := learn(t, f, s)
-		require.Equal(t, doubt, len(r.end.Unexplained) == 1, n)
+		require.True(t, r.end.Guessed)
+		require.Equal(t, doubt, r.end.Round, n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/wire"
@@ -295,7 +296,9 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 		f.mark.Pages++
 		f.current.Records += int64(st.batch.n)
 		if st.rule != "" {
-			f.current.Sure = !l.short(st) && len(l.gaps.all) == 0
+			unexplained := l.unexplained(st)
+			f.mark.Incomplete, f.mark.Unexplained = someOf(f.mark.Incomplete, l.incomplete), someOf(f.mark.Unexplained, unexplained)
+			f.current.Sure = !l.short(st) && len(l.gaps.all)+len(l.incomplete)+len(unexplained) == 0
 		}
 		if st.rule != "" && l.short(st) {
 			f.mark.Short++
@@ -320,9 +323,6 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 // length, so that only a size which is likely to be a limit counts.
 func (l *listing) short(end *step) bool {
 	n := l.pager.rows
-	if len(l.incomplete) > 0 || len(l.unexplained(end)) > 0 {
-		return true
-	}
 	if l.lastTotal >= 0 {
 		return l.lastTotal != n || l.firstTotal >= 0 && l.firstTotal != l.lastTotal
 	}
@@ -380,8 +380,18 @@ func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
 		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.mark.Gaps, Note: f.note,
-		ParentList: f.list,
+		ParentList: f.list, Incomplete: f.mark.Incomplete, Unexplained: f.mark.Unexplained,
 	}), nil), nil
+}
+
+// someOf adds to the texts of some lists those of another, up to a few in all.
+func someOf(have, more []string) []string {
+	for _, text := range more {
+		if len(have) < maxStatements && !slices.Contains(have, text) {
+			have = append(have, text)
+		}
+	}
+	return have
 }
 
 // gone reports whether an error means that the object asked about is no more.

@@ -109,7 +109,7 @@ func (l *listing) repeats(keys []uint64) error {
 	}
 	fresh = fresh || overlap < len(keys)
 	if len(l.s.Key) == 0 && overlap > 1 && 2*overlap >= len(keys) {
-		l.alike += overlap
+		l.drift.Alike += overlap
 	}
 	if len(l.s.Key) > 0 {
 		l.drift.Overlap += overlap

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -48,8 +47,7 @@ type listing struct {
 	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
 
-	remaining  int64           // records that the last page says are behind it; -1 where it does not say
-	alike      int             // records without a key that came on the page before as well, where they were half of a page
+	said       signals         // what the last page says
 	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
@@ -73,7 +71,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
 		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
-		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, remaining: -1,
+		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, said: noSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
 		drift: drift{total: -1},
@@ -162,9 +160,7 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		err = l.confirm(ctx, st)
 	}
 	if err == nil {
-		err = l.clamps(ctx, st)
-	}
-	if err == nil {
+		l.clamps(ctx, st)
 		err = l.stands(ctx, st)
 	}
 	if err == nil {
@@ -212,18 +208,14 @@ func (l *listing) read(st *step) error {
 	if s.total >= 0 && l.counting(s.total, st.batch.n) {
 		s.total = -1
 	}
-	for _, text := range s.incomplete {
-		if len(l.incomplete) < maxStatements && !slices.Contains(l.incomplete, text) {
-			l.incomplete = append(l.incomplete, text)
-		}
-	}
+	l.incomplete = someOf(l.incomplete, s.incomplete)
 	if st.at.kind == pagerNone {
 		l.constant = map[string]bool{}
 		for _, u := range s.unread {
 			l.constant[u.pointer+u.value] = true
 		}
 	}
-	st.signals, st.total, l.remaining = s, s.total, s.remaining
+	st.signals, st.total, l.said = s, s.total, s
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
@@ -231,7 +223,8 @@ func (l *listing) read(st *step) error {
 	return nil
 }
 
-// maxStatements is how many statements of incompleteness are kept of one list.
+// maxStatements is how many statements of incompleteness, and how many unexplained
+// signals, are kept of one pass.
 const maxStatements = 5
 
 // counting reports whether what the list calls its total is the number of records

@@ -77,6 +77,10 @@ type End struct {
 	// "/partial: true", "/errors: [...]", "status 206".
 	Incomplete []string
 
+	// Guessed reports that the user gives the list by its path alone: nothing but
+	// probes says how it goes on.
+	Guessed bool
+
 	// Unshown reports that no page but the first ever held a record: that the
 	// pages of this list are asked for as they should be has not been shown.
 	Unshown bool

@@ -379,7 +379,9 @@ func (s signals) of(typ string) signals {
 		}
 		s.token, s.next, s.opaque, s.linked, s.tokened = "", nil, false, false, false
 	case "none":
-		s = signals{total: s.total, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1, unread: s.unread, incomplete: s.incomplete, more: no}
+		total := s.total
+		s = noSignals
+		s.total, s.more = total, no
 	}
 	return s
 }

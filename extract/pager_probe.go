@@ -183,6 +183,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		second, err := p.l.look(ctx, all)
 		if minded(err) {
 			_, p.refuses = refusal(err)
+			p.reacted = !p.refuses // an answer that nobody can read does not say that the list ignores them
 			p.say("all parameters at once", err.Error())
 			return false, nil
 		}

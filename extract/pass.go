@@ -109,37 +109,37 @@ func (p *pass) page(l *listing, st *step) Page {
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
 			Reread: st.reread, Round: l.round(st), Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note:        notes(notes(p.note, st.note), l.drift.note()),
-			Unexplained: l.unexplained(st), Incomplete: l.incomplete, Unshown: l.pages == 1 && l.unproved && st.signals.total < 0,
+			Unexplained: l.unexplained(st), Incomplete: l.incomplete, Guessed: l.guessed(), Unshown: l.pages == 1 && l.unproved && st.signals.total < 0,
 		}
 	}
 	return out
 }
 
 // unexplained are the signals at the end of the list that may speak of more
-// records than have come.
+// records than have come. What the user states about paging explains all but a total
+// that is only a lower bound.
 func (l *listing) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
 		return nil
 	}
-	if l.alike > 0 {
-		out = append(out, fmt.Sprintf("%d records came on two pages in a row, and no key tells them apart", l.alike))
-	}
 	if st.signals.bound != "" {
 		out = append(out, st.signals.bound)
 	}
-	if st.signals.total < 0 || st.signals.total != l.pager.rows {
-		for _, u := range st.signals.doubts(l.pager.rows) {
-			if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
-				out = append(out, u.String())
-			}
+	if l.pager.stated {
+		return out
+	}
+	for _, u := range st.signals.doubts(l.pager.rows) {
+		if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
+			out = append(out, u.String())
 		}
 	}
-	alone := st.rule == RuleOnePage && st.signals.total < 0 || l.pages == 1 && l.unproved
-	if n := st.batch.n; alone && l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && round(n) && !l.counts {
-		out = append(out, fmt.Sprintf("%d records, a usual size of a page, and no parameter brings others", n))
-	}
 	return out
+}
+
+// guessed reports whether nothing but probes says how the list goes on.
+func (l *listing) guessed() bool {
+	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
 // round reports whether the list may have been cut where it ended. One with pages

@@ -22,11 +22,11 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
-	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.remaining <= 0
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
-	case refused == http.StatusForbidden, l.remaining > 0:
+	case refused == http.StatusForbidden, l.said.remaining > 0:
 		return nil, false
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
@@ -62,8 +62,8 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	if all {
 		rule = RuleTotal
 	}
-	st := &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: signals{total: l.lastTotal, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}}
-	return st, true
+	// What the last page has said stands: the refusal explains none of it.
+	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
 }
 
 // refusal is the status of an answer that refuses a request for its own sake, or
@@ -80,22 +80,21 @@ func refusal(err error) (status int, ok bool) {
 // clamps takes note of a second page that is the first one again, of a list whose
 // pages were made so large that one holds all: a page beyond the end, where the
 // number is still minded in pages of the server's own size.
-func (l *listing) clamps(ctx context.Context, st *step) error {
+func (l *listing) clamps(ctx context.Context, st *step) {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
-		return nil
+		return
 	}
 	l.s.Pagination.Size = ""
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
 	if err != nil {
-		return nil // guard refuses the page then
+		return // guard refuses the page then
 	}
 	defer l.c.release(own.a)
 	if n := own.batch.n; n > 0 && n < st.batch.n && own.batch.keys[0] != st.batch.keys[0] && compare(st.batch, own.batch) == fewerRecords {
 		l.clampedTo = st.at.number() - 1
 	}
-	return nil
 }
 
 // stands checks a token that leads to its own page: the end, unless the page holds

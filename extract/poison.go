@@ -327,7 +327,8 @@ func (i *isolation) finish() (*step, error) {
 
 // signals are what the parts say about the pages of the list, in its own pages.
 func (i *isolation) signals() signals {
-	s := signals{total: i.total, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
+	s := noSignals
+	s.total = i.total
 	pages := func(rows int64) int64 { return max(1, (rows+i.page.rows-1)/i.page.rows) }
 	switch {
 	case i.total >= 0 && i.st.at.kind == pagerPage:

@@ -38,6 +38,9 @@ type signals struct {
 	incomplete []string // statements that the answer is not whole
 }
 
+// noSignals are those of an answer that says nothing.
+var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
+
 // named is a member's name and that of the object it is in, "" at the top.
 type named struct{ in, name string }
 
@@ -48,6 +51,7 @@ type unread struct {
 	number  int64 // -1 for a text
 }
 
+// String is the signal as a certificate names it: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8
@@ -60,7 +64,7 @@ const (
 
 // signalsOf reads what is above and beside the records, and the header.
 func signalsOf(a *answer, f found, n int) signals {
-	s := signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
+	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
 	for _, v := range f.above {
 		r.skip[v.start] = true
@@ -434,7 +438,7 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 		r.s.more = yes
 		return
 	case 'f':
-		if r.s.more == unsaid && schemas.FoldName(name) != "nextpage" {
+		if r.s.more == unsaid {
 			r.s.more = no
 		}
 	}

@@ -102,21 +102,6 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// format writes a time in a unit.
-func format(t time.Time, unit string) string {
-	switch unit {
-	case UnitSeconds:
-		return strconv.FormatInt(t.Unix(), 10)
-	case UnitMillis:
-		return strconv.FormatInt(t.UnixMilli(), 10)
-	case UnitDateTime:
-		return t.UTC().Format(time.DateTime)
-	case UnitDate:
-		return t.UTC().Format(time.DateOnly)
-	}
-	return t.UTC().Format(time.RFC3339Nano)
-}
-
 // amounts are the words that money goes by.
 var amounts = []string{"amount", "price", "total", "subtotal", "balance", "fee", "tax", "cost"}
 

@@ -159,6 +159,7 @@ func (w *windows) end(f *fan) *End {
 	e := &End{
 		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,
 		Windows: m.Parents, Short: m.Short, Gaps: m.Gaps, Note: f.note, Partial: m.Frame.Part,
+		Incomplete: m.Incomplete, Unexplained: m.Unexplained,
 	}
 	if e.Partial {
 		e.Since = m.Frame.From

@@ -19,6 +19,7 @@ import (
 // their names in package proof.
 var doubtRemedies = map[string]string{
 	"unexplained signal": "what came was written; say under streams how the list goes on, `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` where all is on one page",
+	"usual length":       "what came was written; say under streams how the list goes on, or `pagination: {type: none}` where all is on one page",
 	"incomplete answer":  "what came was written, nothing is deleted; run again when the source answers in full",
 	"refuted key":        "say under streams what tells the records apart, `key: [id, …]`, or drop the table and load it anew; `penstock rejects list` shows the records that were kept out",
 	"unreadable records": "what came was written, nothing is deleted; the next run requests these records again",
@@ -33,8 +34,8 @@ func remedy(s pipeline.StreamReport) string {
 		if e.Confirm {
 			return fmt.Sprintf("if %s rows are really gone at the source, run again with --confirm-shrink", grouped(s.Missing))
 		}
-		if hint := doubtRemedies[e.Doubt]; hint != "" {
-			return hint
+		if len(e.Doubts) > 0 && doubtRemedies[e.Doubts[0]] != "" {
+			return doubtRemedies[e.Doubts[0]]
 		}
 		return "what came was written; run again when the source changes less, what is gone is deleted by the first pass that can prove it"
 	}

@@ -271,7 +271,7 @@ func (k *sink) settle(p *pass, e *ending) {
 	}
 	if d.Held != "" {
 		k.report.Status = StatusHeld
-		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubt: proof.Leading(*f)})
+		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubts: proof.Doubts(*f)})
 	}
 }
 

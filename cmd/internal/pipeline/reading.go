@@ -30,11 +30,11 @@ type reading struct {
 func factsOf(end *extract.End) proof.Facts {
 	f := proof.Facts{
 		Rule: end.Rule, Pages: end.Pages, FirstTotal: proof.Total(end.FirstTotal), LastTotal: proof.Total(end.LastTotal),
-		Reread: end.Reread, Round: end.Round, Counted: end.Counted, Unshown: end.Unshown, Partial: end.Partial,
+		Reread: end.Reread, Round: end.Round, Counted: end.Counted, Guessed: end.Guessed, Unshown: end.Unshown, Partial: end.Partial,
 		Windows: end.Windows, ShortLists: end.Short, Misplaced: end.Misplaced,
 		Unexplained: end.Unexplained, Incomplete: end.Incomplete,
 		Moved: end.Drift.Moved, Shifted: end.Drift.Shifted, Overlap: end.Drift.Overlap,
-		Doubled: end.Drift.Doubled, Uneven: end.Drift.Uneven, Stale: end.Drift.Stale,
+		Alike: end.Drift.Alike, Doubled: end.Drift.Doubled, Uneven: end.Drift.Uneven, Stale: end.Drift.Stale,
 		Resumed: end.Resumed, Parents: end.Parents, Skipped: end.Skipped, Gone: end.Gone,
 	}
 	for i, g := range end.Gaps {

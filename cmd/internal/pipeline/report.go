@@ -144,8 +144,8 @@ func (r Report) ExitCode() int {
 // a stream that was read to its end.
 type HeldError struct {
 	Reason  string
-	Confirm bool   // Options.ConfirmShrink deletes it
-	Doubt   string // name of the doubt of package proof that decides; "" where none does
+	Confirm bool     // Options.ConfirmShrink deletes it
+	Doubts  []string // of package proof, those that apply, the gravest first
 }
 
 // Error is the reason.

@@ -376,7 +376,8 @@ var neededBy = map[string][]uint64{
 	"total not met":      {896, 1086, 1123, 1426},
 	"unreadable records": {363},
 	"incomplete answer":  {402, 448, 858, 948},
-	"unexplained signal": {198, 716, 738, 814},
+	"usual length":       {198, 231, 316, 371},
+	"overlapping pages":  {471},
 	"uneven pages":       {1628},
 	"doubtful":           {198, 342, 402, 448},
 	"not proven":         {1628},
@@ -393,11 +394,12 @@ var notShownHere = map[string]string{
 	"unstored records": ofEngines, "resumed": ofEngines, "rest of a resumed pass": ofEngines, "rows unknown": ofEngines,
 	"total changed": ofOthers, "differing duplicates": ofOthers, "repeated records": ofOthers, "end changed": ofOthers, "total moved": ofOthers, "readings differ": ofOthers,
 	"nothing shown": ofOthers, "round size": ofOthers, "earlier reading": ofOthers, "better verdict": ofOthers, "doubtful, rows missing": ofOthers, "none missing": ofOthers,
-	"empty list": ofOthers, "no witness": ofOthers, "no witness in the end": ofOthers, "brake": ofOthers,
+	"empty list": ofOthers, "unexplained signal": ofProbes, "no witness": ofOthers, "no witness in the end": ofOthers, "brake": ofOthers,
 }
 
 const (
 	ofStreams = "about parents, windows, twins and incremental reading, which a list given by its path alone does not have"
 	ofEngines = "about destinations, crashes and sizes that these runs do not have"
+	ofProbes  = "the probes stop at such a list before any pass"
 	ofOthers  = "another rule protects each of these servers as well"
 )

@@ -30,7 +30,7 @@ var doubts = []Doubt{
 		return fmt.Sprintf("the source states %d records at first and %d at the end, and %d distinct records arrived", int64(f.FirstTotal), int64(f.LastTotal), f.Listed())
 	}},
 	{"total not met", Contradicted, passing, totalNotMet, func(f *Facts) string {
-		text := fmt.Sprintf("the source states %d records, and %d distinct records arrived", int64(f.LastTotal), f.Listed())
+		text := fmt.Sprintf("the source states %d records, and %d distinct records arrived", int64(f.stated()), f.Listed())
 		if f.Gaps > 0 {
 			text += fmt.Sprintf(", %d others cannot be read", f.Gaps)
 		}
@@ -48,6 +48,12 @@ var doubts = []Doubt{
 	}},
 	{"unexplained signal", Unproven, lasts, func(f *Facts) bool { return f.openSignal() != "" }, func(f *Facts) string {
 		return "the answer holds a sign of more records that nothing explains: " + f.openSignal()
+	}},
+	{"usual length", Unproven, lasts, usualLength, func(f *Facts) string {
+		return fmt.Sprintf("the list has %d records, as a page has by habit, and nothing shows that there are no more", f.Listed())
+	}},
+	{"overlapping pages", Unproven, passing, func(f *Facts) bool { return f.Alike > 0 }, func(f *Facts) string {
+		return Count(int64(f.Alike), "") + " came on two pages in a row, and no key tells them apart"
 	}},
 	{"twin has more", Unproven, passing, func(f *Facts) bool { return f.Twin != nil && f.Twin.There > 0 }, func(f *Facts) string {
 		return fmt.Sprintf("%s has %s that this list lacks", f.Twin.Of, Count(f.Twin.There, "", f.Twin.Examples...))
@@ -111,14 +117,23 @@ func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
 // totalNotMet holds where a whole pass did not find what the source states.
 func totalNotMet(f *Facts) bool {
-	stated := f.LastTotal
-	if stated < 0 {
-		stated = f.FirstTotal // the later pages do not repeat it
+	return f.stated() >= 0 && !f.Resumed && int64(f.stated()) != f.Listed()+f.Gaps
+}
+
+// stated is the total of the last page, or of the first where later pages do not
+// repeat it.
+func (f *Facts) stated() Total {
+	if f.LastTotal < 0 {
+		return f.FirstTotal
 	}
-	if stated < 0 || f.Resumed {
-		return false
-	}
-	return int64(stated) != f.Listed()+f.Gaps
+	return f.LastTotal
+}
+
+// usualLength holds for a single page that may be the first of several: it is as
+// long as pages are by habit, and only probes say that there are no others. That the
+// list was longer once excuses it, unless it may have been read in another way then.
+func usualLength(f *Facts) bool {
+	return f.Guessed && f.Rule == "one_page" && (f.Cut() || f.Unshown && f.Round && f.LastTotal < 0)
 }
 
 // readingsDiffer holds where two whole readings found different records, and the

@@ -18,6 +18,7 @@ type Facts struct {
 	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice, and they were the same
 	Round      bool   `json:"round"`                 // the extractor: a round number of records, and no page was short, as a hidden limit leaves it
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so that a deleted record moves all behind it
+	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user gives the list by its path alone, so that nothing but probes says how it goes on
 	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: no page but the first ever held a record
 	Partial    bool   `json:"partial,omitempty"`     // the extractor: an incremental pass, which leaves out what has not changed
 	Misplaced  string `json:"misplaced,omitempty"`   // the extractor: how the order of the records contradicts that the latest change comes first; "" where nothing relies on it
@@ -33,6 +34,7 @@ type Facts struct {
 	Moved   int `json:"moved,omitempty"`   // the extractor: pages whose total differs from that of the page before
 	Shifted int `json:"shifted,omitempty"` // the extractor: pages at the end that held other records when they were requested again
 	Overlap int `json:"overlap,omitempty"` // the extractor: records that the page before held as well
+	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that the page before held as well, where they were half of a page
 	Doubled int `json:"doubled,omitempty"` // the extractor: records that one page held twice
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: counted pages that held fewer records than others, and were not the last
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than one before them, as a cache gives them

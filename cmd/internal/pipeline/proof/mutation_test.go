@@ -33,6 +33,13 @@ var verdictProperties = []verdictProperty{
 	{"a number larger than the total is a doubt", func(f *Facts, v Verdict) bool {
 		return !slices.Contains(f.Unexplained, "/hits: 63") || v.Doubtful()
 	}},
+	{"a guessed list as long as a page is in doubt", func(f *Facts, v Verdict) bool {
+		return !f.Guessed || !f.Round || f.Rule != "one_page" || f.LastTotal >= 0 || v.Doubtful()
+	}},
+	{"pages that overlap are a doubt", func(f *Facts, v Verdict) bool { return f.Alike == 0 || v.Doubtful() }},
+	{"a total that only the first page states counts", func(f *Facts, v Verdict) bool {
+		return f.LastTotal >= 0 || f.FirstTotal < 0 || f.Resumed || int64(f.FirstTotal) == f.Listed()+f.Gaps || v == Contradicted
+	}},
 	{"a twin with more records is a doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
 	{"records on two pages are a doubt", func(f *Facts, v Verdict) bool {
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()

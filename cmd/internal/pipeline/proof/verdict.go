@@ -52,18 +52,6 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 	return v
 }
 
-// Leading is the name of the doubt that decides the verdict, the first of the worst;
-// "" for a pass that is not in doubt.
-func Leading(f Facts) string {
-	v := Judge(f)
-	for i := range doubts {
-		if v.Doubtful() && doubts[i].Most == v && doubts[i].applies(&f) {
-			return doubts[i].Name
-		}
-	}
-	return ""
-}
-
 // Reasons are the grounds of the verdict in words: the proof of a proven pass,
 // what is missing for a proof, or what speaks against the pass.
 func Reasons(f Facts) string {
