@@ -148,29 +148,33 @@ func (a *app) listRejects(ctx context.Context, d *reader, stream string, all boo
 }
 
 func (a *app) rejectsRetryCmd() *cobra.Command {
-	var streams []string
-	var source string
-	cmd := &cobra.Command{
+	return a.overRejects(&cobra.Command{
 		Use:   "retry [PIPELINE]",
 		Short: "try rejected records again, with the rules and the tables as they are now",
 		Long: `Tries rejected records again, with the rules and the tables as they are now: those
 that fit are written and are rejects no more. The source is not asked.
 
 Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, p, err := a.carryOne(args, source)
-			if err != nil {
-				return err
-			}
-			return a.rejectsRun(cmd.Context(), c, p, streams, func(ctx context.Context, c pipeline.Config) error {
-				r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})
-				if err != nil {
-					return fmt.Errorf("retry rejects of %s: %w", p.Name, err)
-				}
-				return a.concludeRetry(r)
-			})
-		},
+	}, func(ctx context.Context, c pipeline.Config) error {
+		r, err := pipeline.RetryRejects(ctx, c, pipeline.RetryOptions{})
+		if err != nil {
+			return fmt.Errorf("retry rejects of %s: %w", c.Name, err)
+		}
+		return a.concludeRetry(r)
+	})
+}
+
+// overRejects makes cmd a verb that calls do with a pipeline whose rejects it changes.
+func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
+	var streams []string
+	var source string
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, p, err := a.carryOne(args, source)
+		if err != nil {
+			return err
+		}
+		return a.rejectsRun(cmd.Context(), c, p, streams, do)
 	}
 	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
 	addSourceFlag(cmd, &source)
@@ -211,15 +215,21 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	}
 	g.render(a.out)
 	for _, s := range r.Streams {
-		if s.Err != nil {
-			fmt.Fprintf(a.out, "failed: %s → %s: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
-		}
+		a.failedRejects(s.Stream, s.Destination, s.Err)
 		for _, still := range s.Still {
 			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
 				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, printable(still.Reason, false))
 		}
 	}
 	return exit(r.ExitCode())
+}
+
+// failedRejects prints why the rejects of a stream could not be changed; nothing for
+// nil.
+func (a *app) failedRejects(stream, destination string, err error) {
+	if err != nil {
+		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(err.Error(), false))
+	}
 }
 
 // retryJSON is what `rejects retry --json` prints.

@@ -10,9 +10,7 @@ import (
 )
 
 func (a *app) rejectsAcceptCmd() *cobra.Command {
-	var streams []string
-	var source string
-	cmd := &cobra.Command{
+	return a.overRejects(&cobra.Command{
 		Use:   "accept [PIPELINE]",
 		Short: "accept that rejected records are not in the tables",
 		Long: `Notes for each open reject that you accept the loss: from then on it does not keep its
@@ -22,24 +20,13 @@ to be accepted again. Nothing is deleted, the source is not asked.
 Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed.`,
 		Example: `  penstock rejects accept
   penstock rejects accept --stream crm.leads`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, p, err := a.carryOne(args, source)
-			if err != nil {
-				return err
-			}
-			return a.rejectsRun(cmd.Context(), c, p, streams, func(ctx context.Context, c pipeline.Config) error {
-				r, err := pipeline.AcceptRejects(ctx, c, nil)
-				if err != nil {
-					return fmt.Errorf("accept rejects of %s: %w", p.Name, err)
-				}
-				return a.concludeAccept(r)
-			})
-		},
-	}
-	cmd.Flags().StringArrayVar(&streams, "stream", nil, "only these streams: a `pattern` as in pipelines.yaml; may be repeated")
-	addSourceFlag(cmd, &source)
-	return cmd
+	}, func(ctx context.Context, c pipeline.Config) error {
+		r, err := pipeline.AcceptRejects(ctx, c)
+		if err != nil {
+			return fmt.Errorf("accept rejects of %s: %w", c.Name, err)
+		}
+		return a.concludeAccept(r)
+	})
 }
 
 // concludeAccept prints what was accepted and turns it into the verb's outcome.
@@ -60,9 +47,7 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	}
 	g.render(a.out)
 	for _, s := range r.Streams {
-		if s.Err != nil {
-			fmt.Fprintf(a.out, "failed: %s → %s: %s\n", s.Stream, s.Destination, printable(s.Err.Error(), false))
-		}
+		a.failedRejects(s.Stream, s.Destination, s.Err)
 	}
 	return exit(r.ExitCode())
 }

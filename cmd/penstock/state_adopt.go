@@ -63,21 +63,11 @@ func (a *app) adopt(ctx context.Context, d *reader, f moveFlags) error {
 			fmt.Fprintf(a.err, "%s\n", t.why)
 		}
 	}
-	if err := a.sure(ctx, f.yes, fmt.Sprintf("adopt %s in %s?", plural(len(todo), "table"), d.name)); err != nil {
-		return err
-	}
-	unlock, err := a.lockAll(ctx, d, moves)
+	_, unlock, err := a.beginMoves(ctx, d, moves, f.yes, fmt.Sprintf("adopt %s in %s?", plural(len(todo), "table"), d.name))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	backup, err := a.backUp(ctx, d)
-	if err != nil {
-		return fmt.Errorf("back up cursors: %w", err)
-	}
-	if err := a.say("backup %s\n", backup); err != nil {
-		return err
-	}
 	for _, t := range todo {
 		if err := a.commitAdoption(ctx, d, t); err != nil {
 			return fmt.Errorf("adopt table %s: %w", t.claim.Table, err)

@@ -54,27 +54,38 @@ func (a *app) moveCursors(ctx context.Context, d *reader, moves []move, yes bool
 			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.Pipeline, ofWhom(m.Key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
-	if err := a.sure(ctx, yes, fmt.Sprintf("move %s in %s?", plural(len(todo), "cursor"), d.name)); err != nil {
-		return err
-	}
-	unlock, err := a.lockAll(ctx, d, todo)
+	backup, unlock, err := a.beginMoves(ctx, d, todo, yes, fmt.Sprintf("move %s in %s?", plural(len(todo), "cursor"), d.name))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	backup, err := a.backUp(ctx, d)
-	if err != nil {
-		return fmt.Errorf("back up cursors: %w", err)
-	}
-	if err := a.say("backup %s\n", backup); err != nil {
-		return err
-	}
 	for _, m := range todo {
 		if err := a.commitMove(ctx, d, m, backup); err != nil {
 			return hinted(err, "those told above have moved; `penstock state import "+backup+"` puts them back")
 		}
 	}
 	return nil
+}
+
+// beginMoves asks the person, locks the pipelines of the moves and backs the cursors
+// up. The caller must unlock.
+func (a *app) beginMoves(ctx context.Context, d *reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
+	if err := a.sure(ctx, yes, question); err != nil {
+		return "", nil, err
+	}
+	if unlock, err = a.lockAll(ctx, d, todo); err != nil {
+		return "", nil, err
+	}
+	if backup, err = a.backUp(ctx, d); err != nil {
+		err = fmt.Errorf("back up cursors: %w", err)
+	} else {
+		err = a.say("backup %s\n", backup)
+	}
+	if err != nil {
+		unlock()
+		return "", nil, err
+	}
+	return backup, unlock, nil
 }
 
 // lockAll takes the lock of every pipeline that is to be moved, of one over several

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -39,38 +38,23 @@ func (r AcceptReport) ExitCode() int {
 	return code
 }
 
-// AcceptRejects notes for the open rejects of some streams, all of them for nil,
-// that the user accepts their loss: from then on they do not keep their stream
+// AcceptRejects notes for the open rejects of the streams of c that the user accepts their loss: from then on they do not keep their stream
 // from being complete. A record that is rejected for another reason later has to
 // be accepted again. The source is not asked.
-func AcceptRejects(ctx context.Context, c Config, only []string) (rep AcceptReport, err error) {
+func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
 		return rep, err
 	}
-	work, err := r.rejected(ctx, only)
-	if err != nil || len(work) == 0 {
-		return rep, err
-	}
-	if err := r.open(ctx); err != nil {
-		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
-		return rep, err
-	}
-	rep.Run = r.Run
-	for _, t := range work {
+	rep.Run, err = r.overRejects(ctx, nil, func(t *retrial) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
-		if a.Err = r.down[t.dest.Name]; a.Err == nil {
-			a.Err = guard(t.stream.Name, func() error { return t.accept(ctx, &a) })
-		}
-		if t.done.Err = a.Err; a.Err != nil {
+		if a.Err = t.attempt(func() error { return t.accept(ctx, &a) }); a.Err != nil {
 			a.Records, a.Values = 0, 0
 		}
 		if a.Records+a.Values+a.Left > 0 || a.Err != nil {
 			rep.Streams = append(rep.Streams, a)
 		}
-		r.reports = append(r.reports, t.report(ctx))
-	}
-	_, err = r.finish(ctx, nil)
+	})
 	return rep, err
 }
 

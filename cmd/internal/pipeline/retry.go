@@ -87,27 +87,41 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 		}
 	}
 	r.settle(ctx)
-	work, err := r.rejected(ctx, o.Streams)
-	if err != nil || len(work) == 0 {
-		return rep, err
-	}
-	if err := r.open(ctx); err != nil {
-		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
-		return rep, err
-	}
-	rep.Run = r.Run
-	for _, w := range work {
-		if w.done.Err = r.down[w.dest.Name]; w.done.Err == nil {
-			w.done.Err = guard(w.stream.Name, func() error { return w.retry(ctx) })
-		}
-		if w.done.Err != nil {
+	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *retrial) {
+		if w.attempt(func() error { return w.retry(ctx) }) != nil {
 			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
 		}
 		rep.Streams = append(rep.Streams, w.done)
+	})
+	return rep, err
+}
+
+// overRejects calls do for each stream, of some or for nil of all, that has rejects in
+// a destination, within a run of its own, whose id it returns. There is no run where
+// there is nothing to do.
+func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial)) (id string, err error) {
+	work, err := r.rejected(ctx, only)
+	if err != nil || len(work) == 0 {
+		return "", err
+	}
+	if err := r.open(ctx); err != nil {
+		_, err = r.finish(ctx, fmt.Errorf("start run: %w", err))
+		return "", err
+	}
+	for _, w := range work {
+		do(w)
 		r.reports = append(r.reports, w.report(ctx))
 	}
 	_, err = r.finish(ctx, nil)
-	return rep, err
+	return r.Run, err
+}
+
+// attempt calls do unless the destination is down, and keeps its error.
+func (t *retrial) attempt(do func() error) error {
+	if t.done.Err = t.down[t.dest.Name]; t.done.Err == nil {
+		t.done.Err = guard(t.stream.Name, do)
+	}
+	return t.done.Err
 }
 
 // retrial is the rejects of one stream in one destination, taken up again.

@@ -31,7 +31,7 @@ func (r *rig) accept() AcceptReport {
 	if c.Destinations == nil {
 		c.Destinations = []Destination{{Name: "warehouse", Destination: r.memory}}
 	}
-	rep, err := AcceptRejects(context.Background(), c, nil)
+	rep, err := AcceptRejects(context.Background(), c)
 	require.NoError(r.t, err)
 	return rep
 }
