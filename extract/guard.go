@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard accounts for a page and stops a list that goes round in circles. Of a
-// list which numbers its pages and says how many there are, pages may repeat:
-// it ends all the same, and what came twice is seen by whoever counts keys.
+// guard accounts for a page and stops a list that goes round in circles. Pages may
+// repeat where the list numbers its pages, says how many there are, and has a key:
+// it ends all the same, and who counts the keys sees what came twice.
 // Invariants 14, 15
 func (l *listing) guard(st *step) error {
 	l.pages++
@@ -26,7 +26,7 @@ func (l *listing) guard(st *step) error {
 	if l.pages == 1 && st.rule != "" {
 		return nil
 	}
-	bounded := st.at.kind == pagerPage && l.pager.last > 0
+	bounded := st.at.kind == pagerPage && l.pager.last > 0 && len(l.s.Key) > 0
 	if err := l.repeats(st.batch.keys); err != nil && !bounded {
 		if !l.clamped(st) {
 			return malformed(l.s, st.at, l.early(err))

@@ -257,3 +257,35 @@ func TestProbeWithABrokenAnswer(t *testing.T) {
 		require.Equal(t, wanted(37), r.ids())
 	}
 }
+
+// A later record with the key of the first one does not make offsets count from 1.
+func TestOriginOfOffsetsWithAKeyThatComesTwice(t *testing.T) {
+	s := own("x.things")
+	s.Key = []string{"id"}
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		from := number(r, "startAt", 0)
+		var out []string
+		for i := from; i < min(from+10, 15); i++ {
+			id := i
+			if i == 10 {
+				id = 0
+			}
+			out = append(out, fmt.Sprintf(`{"id":%d,"city":"c%d"}`, id, i))
+		}
+		fmt.Fprintf(w, `{"data":[%s],"has_more":%t}`, strings.Join(out, ","), from+10 < 15)
+	}, s)
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	require.NoError(t, err)
+	require.False(t, c.Pagination.One)
+}
+
+// Pages that the list counts, and that come again, are an error where no key would
+// show it.
+func TestCountedPagesThatComeAgainWithoutAKey(t *testing.T) {
+	s := list("x.things")
+	f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"last_page":2,"data":[{"city":"a"},{"city":"b"}]}`)
+	}, s)
+	_, err := read(f.Client, s, "")
+	require.Error(t, err)
+}

@@ -66,8 +66,8 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		if p.reread {
 			l.habits.whole = max(l.habits.whole, st.batch.n)
 		}
-		if stands := st.rule == RuleTotal && !l.unproved; round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || stands) {
-			l.counts = stands
+		if round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || st.rule == RuleTotal) {
+			l.counts = st.rule == RuleTotal && p.reread               // nothing about the list reacts
 			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage // it may be the number of records at hand
 		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread

@@ -375,15 +375,15 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 // would show the same, so that the first page must still be what it was.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
-		st, like, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
+		st, _, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
 		if err != nil {
 			return err
 		}
 		if st != nil {
 			p.l.c.release(st.a)
 		}
-		if st == nil && p.first.signals.offset != 1 || st != nil && like != sameRecords {
-			return nil
+		if st == nil && p.first.signals.offset != 1 || st != nil && !slices.Equal(st.batch.keys, p.first.batch.keys) {
+			return nil // in the same order, too: a later record may have the key of the first
 		}
 		moved, err := p.again(ctx)
 		if err != nil {
