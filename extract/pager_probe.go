@@ -67,8 +67,8 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 			l.habits.whole = max(l.habits.whole, st.batch.n)
 		}
 		if round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || st.rule == RuleTotal) {
-			l.counts = st.rule == RuleTotal && p.reread               // nothing about the list reacts
-			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage // it may be the number of records at hand
+			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // nothing about the list reacts
+			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // it may be the number of records at hand
 		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread
 	case p.second == nil:
