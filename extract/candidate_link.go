@@ -1,0 +1,95 @@
+package extract
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// inLink are the parameters of the next link, those first that usually say where
+// it goes, without those that were sent anyway. The last pagerCandidate is all of them.
+func (p *pagerProbe) inLink() []pagerCandidate {
+	q := p.first.signals.next
+	names := slices.Sorted(maps.Keys(q))
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	words := schemas.Paging()
+	var out []pagerCandidate
+	rest := url.Values{}
+	for _, name := range names {
+		if v := q.Get(name); v != "" && !p.fixed(name) && !secretLike(name) {
+			rest.Set(name, v)
+			if !words.Parameter(schemas.ParamSize, name) || rank(name) < len(linkParams) {
+				out = append(out, pagerCandidate{typ: "link", at: linkPosition(name, v)})
+			}
+		}
+	}
+	if len(rest) > 1 {
+		out = append(out, pagerCandidate{typ: "link", at: position{kind: pagerLink, at: rest.Encode()}})
+	}
+	return out
+}
+
+// secretLike reports whether a parameter of a link may be a credential: what a
+// link says of those is never sent. // Invariant 10
+func secretLike(name string) bool {
+	low := strings.ToLower(name)
+	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
+		low == "access_token" || low == "auth" || low == "authorization"
+}
+
+func rank(name string) int {
+	if i := slices.Index(linkParams, name); i >= 0 {
+		return i
+	}
+	return len(linkParams)
+}
+
+// linkParams are the parameters of a next link that usually say where it goes,
+// the more telling ones first.
+var linkParams = []string{
+	"cursor", "page[cursor]", "page[after]", "starting_after", "after", "page_token", "pageToken", "PageToken", "page_info", "next_token",
+	"offset", "skip", "start", "_start", "page[offset]", "page[number]", "page", "_page", "pageNumber", "page_number", "pageNo", "paged", "p",
+	"page[before]", "since_id", "max_id", "after_id", "last_id", "continuation_token", "continuationToken", "continuation", "token", "bookmark", "scroll_id", "$skiptoken", "$skip",
+	"startAt", "startIndex",
+}
+
+// linked is the position that a next link leads to: by the parameter that has
+// proven itself, or by all of them.
+func (p *pager) linked(q url.Values) (position, bool) {
+	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
+		all := url.Values{}
+		for name := range q {
+			if v := q.Get(name); v != "" && !secretLike(name) {
+				all.Set(name, v)
+			}
+		}
+		return position{kind: pagerLink, at: all.Encode()}, len(all) > 0
+	}
+	names := linkParams
+	if p.hint.Page != "" {
+		names = append([]string{p.hint.Page}, linkParams...)
+	}
+	for _, name := range names {
+		if v := q.Get(name); v != "" {
+			return linkPosition(name, v), true
+		}
+	}
+	return position{}, false
+}
+
+func linkPosition(name, v string) position {
+	kind := pagerCursor
+	if _, err := strconv.ParseUint(v, 10, 62); err == nil && len(v) < 16 {
+		switch words := schemas.Paging(); {
+		case slices.Contains(words.Parameters(schemas.ParamPage), name):
+			kind = pagerPage
+		case slices.Contains(words.Parameters(schemas.ParamOffset), name):
+			kind = pagerOffset
+		}
+	}
+	return position{kind: kind, param: name, at: v}
+}

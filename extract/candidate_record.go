@@ -1,0 +1,99 @@
+package extract
+
+import (
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// since are the candidates of a list that goes on behind its last record.
+func (p *pagerProbe) since() []pagerCandidate {
+	names := schemas.Paging().Parameters(schemas.ParamSince)
+	if p.l.lastID != "" {
+		return p.named("since_id", names)
+	}
+	field, value := p.identity()
+	if value == "" {
+		return nil
+	}
+	var out []pagerCandidate
+	for _, name := range names {
+		if !p.fixed(name) {
+			out = append(out, pagerCandidate{typ: "since_id", field: field, at: position{kind: pagerCursor, param: name, at: value}})
+		}
+	}
+	return out
+}
+
+// identity is a member that tells the records of the first page apart and is called
+// like an id, and its value in the last record.
+func (p *pagerProbe) identity() (field, value string) {
+	f, err := p.l.locate(p.first.a.d)
+	if err != nil {
+		return "", ""
+	}
+	rows := rowsOf(p.first.a.d, f)
+	for _, name := range fields(rows) {
+		low := strings.ToLower(name)
+		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {
+			return name, bound{value: []byte(rows[len(rows)-1][name])}.text()
+		}
+	}
+	return "", ""
+}
+
+// fromRecords are candidates that take their value from the last record: from a
+// member that is called like a token.
+func (p *pagerProbe) fromRecords() [][]pagerCandidate {
+	d, last := p.first.a.d, p.first.batch.last
+	var all [][]pagerCandidate
+	for _, field := range []string{"cursor", "token", "_cursor", "page_token", "sort_key", "sequence", "seq"} {
+		v := d.get(last, field)
+		if !v.ok() || v.node >= 0 || d.void(v) {
+			continue
+		}
+		value := bound{value: d.raw(v)}.text()
+		names := distinctNames(append([]string{field, "before", "after", "cursor", "token"}, schemas.Paging().Parameters(schemas.ParamSince)...))
+		var g []pagerCandidate
+		for _, name := range names {
+			if !p.fixed(name) {
+				g = append(g, pagerCandidate{typ: "since_id", field: field, at: position{kind: pagerCursor, param: name, at: value}})
+			}
+		}
+		for _, c := range g[:min(len(g), 4)] {
+			all = append(all, []pagerCandidate{c})
+		}
+		all = append(all, g[min(len(g), 4):])
+	}
+	return all
+}
+
+// momentNames are the parameters of a list that goes on after the time of its last
+// record, or before it.
+var momentNames = []string{"since", "before", "after", "until", "updated_since", "modified_since", "created_after", "created_before", "updated_after", "updated_before", "start_time", "end_time", "from", "to", "oldest", "latest", "starting_at", "older_than", "newer_than"}
+
+// moments are candidates that take the time of the last record, where the first
+// page comes in the order of that time.
+func (p *pagerProbe) moments() [][]pagerCandidate {
+	f, err := p.l.locate(p.first.a.d)
+	if err != nil {
+		return nil
+	}
+	rows := rowsOf(p.first.a.d, f)
+	var all [][]pagerCandidate
+	for _, field := range timeFields(rows) {
+		slope := trend(rows, field)
+		if slope == uneven || len(all) == 4 {
+			continue
+		}
+		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
+		var g []pagerCandidate
+		for _, name := range momentNames {
+			if !p.fixed(name) {
+				g = append(g, pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}})
+			}
+		}
+		all = append(all, g)
+	}
+	return all
+}

@@ -1,0 +1,71 @@
+package extract
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// tokenParams are the parameters that may take the answer's token, the likeliest
+// first: the one that carries it in the next link, the token's own name, that
+// name without "next", and those that are usual for it.
+func (p *pager) tokenParams(s signals) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.next)) {
+		if s.next.Get(name) == s.token {
+			names = append(names, name)
+		}
+	}
+	words, own := schemas.Paging(), s.tokenName.name
+	plain := strings.ReplaceAll(own, "-", "_")
+	bare := withoutNext(plain)
+	names = append(names, plain)
+	if in := s.tokenName.in; plainIdentifier(in) && in != "" {
+		if bare != "" && bare != plain {
+			names = append(names, in+"["+bare+"]")
+		}
+		if schemas.FoldName(in) == "page" || schemas.FoldName(in) == "pagination" || schemas.FoldName(in) == "paging" {
+			names = append(names, in+"[cursor]", in+"["+plain+"]")
+		}
+	}
+	names = append(names, words.Spellings(schemas.ParamToken, plain)...)
+	if bare != "" {
+		names = append(append(names, bare), words.Spellings(schemas.ParamToken, bare)...)
+	}
+	return distinctNames(append(names, usualTokenParams[schemas.FoldName(own)]...))
+}
+
+// usualTokenParams are the parameters of tokens that are called otherwise in the
+// request than in the answer.
+var usualTokenParams = map[string][]string{
+	"next": {"cursor", "offset"}, "endcursor": {"after", "cursor"}, "nexttoken": {"pagination_token"}, "nextpageid": {"page_id"}, "nextid": {"after_id"},
+	"nextpagetoken": {"page_token"}, "lastevaluatedkey": {"exclusiveStartKey"}, "nextcursor": {"cursor"}, "nextpagecursor": {"cursor"}, "after": {"after"}, "nextcontinuationtoken": {"continuation-token"},
+}
+
+// withoutNext is a name without "next" at its beginning, written in the same way.
+func withoutNext(name string) string {
+	for _, prefix := range []string{"next_", "next-", "next", "Next"} {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok || rest == "" {
+			continue
+		}
+		if prefix == "next" {
+			r := []rune(rest)
+			if !unicode.IsUpper(r[0]) {
+				return rest
+			}
+			r[0] = unicode.ToLower(r[0])
+			return string(r)
+		}
+		return rest
+	}
+	return ""
+}
+
+// plainIdentifier reports whether an object's name can stand before brackets.
+func plainIdentifier(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+}

@@ -1,0 +1,130 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// detectDeep takes the one list of objects that there is anywhere below v.
+func (f *finder) detectDeep(v value) bool {
+	if f.single || f.record(v) && !f.paged(v) && !f.saysList(v) {
+		return false
+	}
+	places := candidatePlaces(f.d)
+	if len(places) == 0 {
+		places = f.mapPlaces()
+	}
+	if len(places) == 0 {
+		places = f.emptyPlaces()
+	}
+	return len(places) == 1 && f.at(places[0]) != absent
+}
+
+// mapPlaces are where objects are that hold records by their ids.
+func (f *finder) mapPlaces() []string {
+	var out []string
+	var walk func(v value, path string, depth int)
+	walk = func(v value, path string, depth int) {
+		for name, m := range f.d.members(v) {
+			n := unquote(name)
+			if !f.d.isObject(m) || baited(n) || depth > maxUnwrap || f.d.void(m) {
+				continue
+			}
+			below := path + "/" + escape(n)
+			objects := 0
+			for _, inner := range f.d.members(m) {
+				if !f.d.isObject(inner) {
+					objects = -1
+					break
+				}
+				objects++
+			}
+			switch {
+			case f.d.numericKeys(m):
+				out = append(out, below)
+			case objects > 0 && f.alike(m, objects):
+				out = append(out, below+"/*")
+			default:
+				walk(m, below, depth+1)
+			}
+		}
+	}
+	walk(f.d.root(), "", 0)
+	return out
+}
+
+// detectEmpty takes the one list in v that holds nothing, where nothing else in v can
+// hold records.
+func (f *finder) detectEmpty(v value, path string) bool {
+	only, containers := "", 0
+	for raw, m := range f.d.members(v) {
+		name := unquote(raw)
+		if m.node < 0 || baited(name) || schemas.Paging().Beside(name) {
+			continue
+		}
+		containers++
+		if f.d.isList(m) && f.d.void(m) {
+			only = name
+		}
+	}
+	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
+}
+
+// emptyPlaces are where lists are that hold nothing, of an answer that has no other.
+func (f *finder) emptyPlaces() []string {
+	var out []string
+	for raw, m := range f.d.members(f.d.root()) {
+		switch name := unquote(raw); {
+		case baited(name) || schemas.Paging().Role(name) != "":
+		case m.node >= 0 && !f.d.void(m):
+			return nil // the records are in there, if anywhere
+		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
+			out = append(out, "/"+escape(name))
+		}
+	}
+	return out
+}
+
+// ambiguous is the place of a list in what was taken for one object with an id, where
+// nobody can tell which of them the records are; "" where there is none.
+func (f *finder) ambiguous() string {
+	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
+		return ""
+	}
+	words := schemas.Paging()
+	for raw, m := range f.d.members(f.d.root()) {
+		name := unquote(raw)
+		if f.d.isList(m) && !f.d.void(m) && f.d.recordList(m) && (slices.Contains(words.Lists(), schemas.FoldName(name)) || slices.Contains(f.names, name)) {
+			return "/" + escape(name)
+		}
+	}
+	return ""
+}
+
+// candidatePlaces are where lists of objects stand in a body, for a person to
+// choose from.
+func candidatePlaces(d *doc) []string {
+	var out []string
+	var walk func(v value, path string, depth int)
+	walk = func(v value, path string, depth int) {
+		switch {
+		case depth > maxUnwrap || len(out) == 8:
+		case d.isList(v) && d.recordList(v) && !d.void(v):
+			out = append(out, path)
+		case d.isObject(v):
+			for name, m := range d.members(v) {
+				if n := unquote(name); m.node >= 0 && !baited(n) {
+					walk(m, path+"/"+escape(n), depth+1)
+				}
+			}
+		}
+	}
+	walk(d.root(), "", 0)
+	return out
+}
+
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

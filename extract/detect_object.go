@@ -1,0 +1,95 @@
+package extract
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// bait are lists that stand beside records without being any.
+var bait = []string{
+	"links", "link", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
+	"facet_counts", "group_by", "headers", "defaultReminders", "sort", "failures",
+}
+
+func baited(name string) bool {
+	return slices.Contains(bait, name) || strings.HasPrefix(strings.ToLower(name), "chart")
+}
+
+// saysList reports whether an object calls itself a list.
+func (f *finder) saysList(v value) bool {
+	for _, name := range []string{"kind", "object", "type", "resourceType", "@type", "class"} {
+		t := strings.ToLower(f.d.text(f.d.get(v, name)))
+		for _, word := range []string{"list", "collection", "bundle", "result", "searchset", "page"} {
+			if strings.Contains(t, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// column reports whether the object v looks like a stage or a group: it has a
+// name, and little else.
+func (f *finder) column(v value) bool {
+	named, scalars := false, 0
+	for name, m := range f.d.members(v) {
+		if m.node < 0 {
+			scalars++
+		}
+		named = named || nameIs(name, "name") || nameIs(name, "title")
+	}
+	return named && scalars <= 12
+}
+
+// alike reports whether the n objects in v are records of one kind: all have an
+// id, or, if they are more than the two addresses that one record may have, the
+// same members.
+func (f *finder) alike(v value, n int) bool {
+	ids, names := 0, ""
+	same := n > 2
+	for _, m := range f.d.members(v) {
+		if f.record(m) {
+			ids++
+		}
+		these := f.d.memberNames(m, 1)
+		same = same && (names == "" || names == these)
+		names = these
+	}
+	return ids == n || same
+}
+
+// paged reports whether the object v speaks of pages, as a list does that has an
+// id of its own.
+func (f *finder) paged(v value) bool {
+	for _, name := range []string{"object", "has_more", "total", "count", "next", "next_cursor", "meta", "pagination", "page", "data"} {
+		if f.d.get(v, name).ok() {
+			return true
+		}
+	}
+	words := schemas.Paging()
+	for raw, m := range f.d.members(v) {
+		role := words.Role(unquote(raw))
+		if m.node < 0 && (role == schemas.RoleNext || role == schemas.RoleTotal || role == schemas.RoleMore || role == schemas.RolePages) {
+			return true
+		}
+	}
+	return false
+}
+
+// record reports whether the object v has an id of its own.
+func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
+
+// enveloped reports whether the object v is an envelope rather than a record.
+func (f *finder) enveloped(v value) bool {
+	if f.record(v) {
+		return false
+	}
+	for _, name := range []string{"success", "is_success", "data"} {
+		if f.d.get(v, name).ok() {
+			return true
+		}
+	}
+	return f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
+}

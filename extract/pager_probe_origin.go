@@ -1,0 +1,134 @@
+package extract
+
+import (
+	"context"
+	"slices"
+	"strconv"
+)
+
+// minds reports whether a list that has nothing on its second page minds the
+// number at all: asked for its first page by it, it must come again. A server that
+// takes what it does not know for a filter is empty then, too.
+func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) {
+	for _, number := range []string{"1", "0"} {
+		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: number})
+		if err != nil {
+			return false, err
+		}
+		if st == nil {
+			continue
+		}
+		if like == otherRecords && number == "1" {
+			p.second, p.paging.Zero = st, true
+			return true, nil
+		}
+		p.l.c.release(st.a)
+		if like == sameRecords || like == mostlySame {
+			p.paging.Zero = number == "0"
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// base finds out whether pages are counted from 0: then page 1 is the second.
+func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
+	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+	st, like, err := p.ask(ctx, one)
+	if err != nil || st == nil {
+		return err
+	}
+	if like == otherRecords {
+		if p.second != nil {
+			p.l.c.release(p.second.a)
+		}
+		p.second, p.paging.Zero = st, true
+		return nil
+	}
+	p.l.c.release(st.a)
+	return nil
+}
+
+// origin finds out whether offsets are counted from 1: then the offset 1 is the
+// first page, and the second begins one later. A record that is inserted meanwhile
+// would show the same, so that the first page must still be what it was.
+func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
+	for range maxReread {
+		st, _, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
+		if err != nil {
+			return err
+		}
+		if st != nil {
+			p.l.c.release(st.a)
+		}
+		if st == nil && p.first.signals.offset != 1 || st != nil && !slices.Equal(st.batch.keys, p.first.batch.keys) {
+			return nil // in the same order, too: a later record may have the key of the first
+		}
+		moved, err := p.again(ctx)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			return p.countFromOne(ctx, c)
+		}
+	}
+	return p.unexplained("the list changes too fast to tell whether " + c.at.param + " counts from 0 or from 1")
+}
+
+// countFromOne takes note that offsets are counted from 1, and reads the second page
+// anew.
+func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
+	p.paging.One = true
+	if p.second == nil {
+		return nil
+	}
+	at := c.at
+	at.at = strconv.FormatInt(at.number()+1, 10)
+	fresh, err := p.l.look(ctx, at)
+	if err != nil {
+		return err
+	}
+	p.l.c.release(p.second.a)
+	p.second = fresh
+	return nil
+}
+
+// stride tries an offset that leaves nothing with that of one record: it must
+// leave out the first one. Where it brings others, it counts pages.
+func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+	one := position{kind: pagerPage, param: c.at.param, at: "1"}
+	st, like, err := p.ask(ctx, one)
+	if err != nil || st == nil {
+		return false, err
+	}
+	if like == otherRecords && p.first.batch.n > 2 {
+		p.second, p.paging.Type, p.paging.Zero = st, "page", true
+		return true, nil
+	}
+	defer p.l.c.release(st.a)
+	return p.shifted(st), nil
+}
+
+// follows tries a parameter that leaves nothing behind the last record with the
+// first one: everything but that must come.
+func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+	id := p.l.idOf(p.first.a.d, p.first.batch.first)
+	if id == "" || p.first.batch.n < 2 {
+		return p.first.batch.n == 1, nil
+	}
+	st, _, err := p.ask(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
+	if err != nil || st == nil {
+		return false, err
+	}
+	defer p.l.c.release(st.a)
+	return p.shifted(st), nil
+}
+
+// shifted reports whether an answer is the first page from its second record on.
+func (p *pagerProbe) shifted(st *step) bool {
+	keys, got := p.first.batch.keys, st.batch.keys
+	if len(keys) == 1 {
+		return len(got) == 0
+	}
+	return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1])
+}

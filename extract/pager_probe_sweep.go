@@ -1,0 +1,109 @@
+package extract
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sweep asks for everything that could make a difference: the second page in all
+// its names, and pages larger than the first. A list that comes again as it was
+// knows none of them, and is all there is. done is true if that is so.
+func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
+	for _, extra := range p.everything() {
+		same, err := p.sweepWith(ctx, extra)
+		if !same || err != nil {
+			return false, err
+		}
+	}
+	p.whole, p.reread = true, true
+	return true, p.cut()
+}
+
+// sweepWith makes one request with all parameters in extra, and reports whether
+// the list came again as it was.
+func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
+	all := position{extra: extra}
+	for range maxReread {
+		second, err := p.l.look(ctx, all)
+		if minded(err) {
+			_, p.refuses = refusal(err)
+			p.reacted = !p.refuses // an answer that nobody can read does not say that the list ignores them
+			p.say("all parameters at once", err.Error())
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		like := p.compare(second)
+		p.l.c.release(second.a)
+		if like == sameRecords {
+			return true, nil
+		}
+		p.reacted, p.within = true, like == fewerRecords
+		if like != mostlySame && (like != otherRecords || len(p.l.s.Key) > 0) {
+			return false, nil
+		}
+		moved, err := p.again(ctx)
+		if err != nil || !moved {
+			return false, err
+		}
+	}
+	p.reacted = false
+	p.first.note = "the list changed while it was read"
+	return false, nil
+}
+
+// everything is what a list would have to go by if it had pages at all: the flat
+// names in one request, those with brackets in another. The size is one more than
+// came: of pages of that size, the second begins later.
+func (p *pagerProbe) everything() []string {
+	flat, nested := make(query), make(query)
+	add := func(name, value string) {
+		if strings.HasPrefix(name, "page[") {
+			nested.add(name, value)
+		} else if !p.fixed(name) {
+			flat.add(name, value)
+		}
+	}
+	groups := [][]pagerCandidate{p.numbered("page"), p.numbered("offset"), p.since()}
+	if c, ok := p.hinted(); ok {
+		groups = append(groups, []pagerCandidate{c})
+	}
+	for _, g := range groups {
+		for _, c := range g {
+			if c.at.param != "" {
+				add(c.at.param, c.at.at)
+			}
+		}
+	}
+	for _, name := range p.sizeNames() {
+		add(name, strconv.Itoa(p.first.batch.n+1))
+	}
+	if !round(p.first.batch.n) {
+		return []string{flat.encode()}
+	}
+	return []string{flat.encode(), nested.encode()}
+}
+
+// query is parameters that a probe adds.
+type query map[string]string
+
+func (q query) add(name, value string) {
+	if _, ok := q[name]; !ok && value != "" {
+		q[name] = value
+	}
+}
+
+func (q query) encode() string {
+	v := make(url.Values, len(q))
+	for name, value := range q {
+		v.Set(name, value)
+	}
+	return v.Encode()
+}
+
+func (q query) names() string { return strings.Join(slices.Sorted(maps.Keys(q)), ", ") }

@@ -1,0 +1,129 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+)
+
+// rest decides about a list that says nothing of pages, and goes on by no
+// parameter alone. If it is merely cut, it comes whole when more is asked for.
+func (p *pagerProbe) rest(ctx context.Context) error {
+	if p.reacted {
+		if done, err := p.uncut(ctx); done || err != nil {
+			return err
+		}
+	} else if p.first.note == "" {
+		moved, err := p.again(ctx)
+		if err != nil {
+			return err
+		}
+		p.reread = !moved
+	}
+	p.whole = true
+	p.l.unproved = p.refuses || p.reacted && !p.within
+	return p.cut()
+}
+
+// cut refuses a list without pages that is exactly as long as the longest that is
+// asked for.
+func (p *pagerProbe) cut() error {
+	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
+		return p.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", hint.Limit))
+	}
+	return nil
+}
+
+// trim makes the size that is asked for the one that comes, before pages are
+// counted by it.
+func (p *pagerProbe) trim(ctx context.Context) error {
+	hint := &p.l.s.Pagination
+	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
+		hint.Limit, p.paging.Limit = n, n
+		_, err := p.again(ctx)
+		return err
+	}
+	return nil
+}
+
+// uncut looks for the parameter that makes a list longer which has no pages.
+func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
+	n := p.first.batch.n
+	flat, nested := make(query), make(query)
+	for _, name := range p.sizeNames() {
+		if _, _, bracket := cutBracket(name); bracket {
+			nested.add(name, fmt.Sprint(largestPage))
+		} else {
+			flat.add(name, fmt.Sprint(largestPage))
+		}
+	}
+	for _, q := range []query{flat, nested} {
+		if done, err := p.uncutBy(ctx, q, n); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+// uncutBy looks for the one of some parameters that makes the list longer: all at
+// once first, then each half.
+func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
+	if len(q) == 0 {
+		return false, nil
+	}
+	at := position{extra: q.encode()}
+	for name := range q {
+		if len(q) == 1 {
+			at.param = name
+		}
+	}
+	st, like, err := p.ask(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	if st != nil {
+		p.l.c.release(st.a)
+	}
+	switch {
+	case st == nil && len(q) > maxSingles, st != nil && (st.batch.n <= n || like == noRecords):
+		return false, nil
+	case len(q) == 1:
+		return st != nil, p.enlargeIf(ctx, st != nil, at.param)
+	}
+	names := p.sizeNames()
+	for _, part := range [2]bool{true, false} {
+		half, i := make(query), 0
+		for _, name := range names {
+			if _, ok := q[name]; ok {
+				if (i < len(q)/2) == part {
+					half[name] = q[name]
+				}
+				i++
+			}
+		}
+		if done, err := p.uncutBy(ctx, half, n); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+func (p *pagerProbe) enlargeIf(ctx context.Context, longer bool, name string) error {
+	if !longer {
+		return nil
+	}
+	return p.enlarge(ctx, name)
+}
+
+// enlarge takes the list as it comes in the largest page there is.
+func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
+	p.l.s.Pagination.Size, p.l.s.Pagination.Limit = name, largestPage
+	p.paging.Type, p.paging.Size, p.paging.Limit = "none", name, largestPage
+	if _, err := p.again(ctx); err != nil {
+		return err
+	}
+	p.whole, p.reread = true, false
+	if n := p.first.batch.n; round(n) && n < largestPage {
+		return p.unexplained(fmt.Sprintf("asked by %s for %d records the list has %d, a round number, and may be cut there", name, largestPage, n))
+	}
+	return p.cut()
+}

@@ -1,0 +1,100 @@
+package extract
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// nextMember reads a member for the next page, which is a link, a token, the
+// number of the next page, or only the statement that there is one.
+func (r *signalReader) nextMember(name string, v value, at named) {
+	switch r.d.kind(v) {
+	case 't':
+		r.s.more = yes
+		return
+	case 'f':
+		if r.s.more == unsaid {
+			r.s.more = no
+		}
+	}
+	t := r.plain(v)
+	if isLink(t) {
+		r.link(t)
+		return
+	}
+	if r.d.kind(v) == 'n' || noToken(t) {
+		t = ""
+	}
+	if strings.Contains(schemas.FoldName(name), "url") || strings.Contains(schemas.FoldName(name), "link") || strings.Contains(schemas.FoldName(name), "uri") || strings.Contains(schemas.FoldName(name), "href") {
+		r.link(t)
+		return
+	}
+	r.take(t, at)
+}
+
+// take keeps a token. A second one does not replace the first.
+func (r *signalReader) take(t string, at named) {
+	s := r.s
+	if s.tokened && (s.token != "" || t == "") {
+		return
+	}
+	s.tokened, s.token, s.tokenName = true, t, at
+}
+
+// noToken reports whether a value in the place of a token says that there is no
+// next page.
+func noToken(t string) bool {
+	switch strings.ToLower(t) {
+	case "", "0", "false", "null", "none", "-1":
+		return true
+	}
+	return false
+}
+
+// isLink reports whether a text is a URL, a path with a query, or a query: it is
+// followed, never sent as a token.
+func isLink(t string) bool {
+	if strings.Contains(t, "://") || strings.HasPrefix(t, "/") && !strings.ContainsAny(t, " ") && (strings.Contains(t, "?") || strings.Count(t, "/") > 1) || strings.HasPrefix(t, "?") {
+		return true
+	}
+	name, rest, ok := strings.Cut(t, "?")
+	if ok && !strings.ContainsAny(name, " ") && strings.Contains(rest, "=") {
+		return true
+	}
+	name, value, ok := strings.Cut(t, "=")
+	if !ok || value == "" || strings.ContainsAny(t, " \t{") {
+		return false
+	}
+	words := schemas.Paging()
+	return slices.ContainsFunc([]string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}, func(f string) bool { return words.Parameter(f, name) })
+}
+
+// link keeps the query of a next link. Scheme, host and path are never looked
+// at: behind a proxy they are often wrong, and they could be anyone's.
+// Invariant 10
+func (r *signalReader) link(t string) {
+	s := r.s
+	if s.next != nil {
+		return
+	}
+	s.linked = true
+	s.query(t)
+	s.opaque = t != "" && s.next == nil
+}
+
+func (s *signals) query(link string) {
+	_, q, ok := strings.Cut(link, "?")
+	if !ok && !strings.Contains(link, "/") {
+		q, ok = link, true
+	}
+	if !ok {
+		return
+	}
+	q, _, _ = strings.Cut(q, "#")
+	if values, err := url.ParseQuery(q); err == nil && len(values) > 0 {
+		s.next = values
+	}
+}

@@ -1,0 +1,80 @@
+package extract
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// total reads a total. One that is no number may be larger than it seems.
+func (r *signalReader) total(v value, pointer string) {
+	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
+		r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		return
+	}
+	r.number(v, &r.s.total)
+}
+
+// more reads a member that says whether there is more: a flag, a number of records,
+// or the link to them.
+func (r *signalReader) more(v value, pointer string) {
+	before := r.s.more
+	r.flag(v, yes, no)
+	t := r.plain(v)
+	i, err := r.d.integer(v)
+	switch {
+	case err == nil && i > 1:
+		r.s.more = yes
+	case r.d.kind(v) != '"' || t == "" || r.s.more != before || noToken(t):
+	case isLink(t):
+		r.link(t)
+	case !slices.Contains([]string{"true", "false", "yes", "no", "y", "n", "1"}, strings.ToLower(t)):
+		r.s.unread = append(r.s.unread, unread{pointer, t, -1})
+	}
+}
+
+// flag reads a yes or no; last may as well be a link.
+func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
+	switch strings.ToLower(string(r.d.raw(v))) {
+	case "true", "1", `"true"`, `"1"`, `"yes"`, `"y"`:
+		r.s.more = ifTrue
+	case "false", "0", `"false"`, `"0"`, `"no"`, `"n"`:
+		r.s.more = ifFalse
+	}
+}
+
+// completeness reads what the answer says of its own completeness.
+func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
+	raw := strings.ToLower(strings.Trim(string(r.d.raw(v)), `"`))
+	number, err := strconv.ParseInt(raw, 10, 64)
+	said := false
+	switch role {
+	case schemas.RolePartial:
+		said = raw == "true" || raw == "yes" || err == nil && number > 0
+	case schemas.RoleComplete:
+		said = raw == "false" || raw == "no"
+	case schemas.RoleState:
+		said = r.d.kind(v) == '"' && r.words.Incomplete(raw)
+	case schemas.RoleFaults:
+		said = r.d.kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
+	}
+	if said {
+		r.s.incomplete = append(r.s.incomplete, pointer+": "+short(r.plain(v)))
+	}
+}
+
+func (r *signalReader) number(v value, to *int64) {
+	if i, err := r.d.integer(v); err == nil && i >= 0 {
+		*to = i
+	}
+}
+
+func (r *signalReader) named(v value, to *int64, name *named, at named) {
+	if i, err := r.d.integer(v); err == nil && i >= 0 {
+		*to, *name = i, at
+	}
+}
+
+func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
