@@ -43,9 +43,25 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 		}
 		below := path + "/" + escape(name)
 		if f.d.void(m) && word != "message" {
+			if f.d.kind(m) == 'n' && f.filled(v) {
+				continue // the records are there
+			}
 			return f.at(below) != absent
 		}
 		if m.node >= 0 && f.detect(m, below, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// filled reports whether v has a member that is called like a list or a payload, and
+// holds something.
+func (f *finder) filled(v value) bool {
+	words := schemas.Paging()
+	for raw, m := range f.d.members(v) {
+		name := schemas.FoldName(unquote(raw))
+		if m.node >= 0 && !f.d.void(m) && (slices.Contains(words.Lists(), name) || slices.Contains(words.Wrappers(), name)) {
 			return true
 		}
 	}

@@ -72,14 +72,20 @@ func (f *finder) detectEmpty(v value, path string) bool {
 	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
 }
 
-// emptyPlaces are where lists are that hold nothing, of an answer that has no other.
+// emptyPlaces are where lists are that hold nothing, of an answer that has no other,
+// and no object that may be records by their ids.
 func (f *finder) emptyPlaces() []string {
 	var out []string
+	words := schemas.Paging()
 	for raw, m := range f.d.members(f.d.root()) {
-		switch name := unquote(raw); {
-		case baited(name) || schemas.Paging().Role(name) != "":
+		name := unquote(raw)
+		list := slices.Contains(words.Lists(), schemas.FoldName(name))
+		switch {
+		case baited(name) || m.node < 0 && words.Role(name) != "":
 		case m.node >= 0 && !f.d.void(m):
-			return nil // the records are in there, if anywhere
+			if list || !words.Beside(name) {
+				return nil // the records are in there, if anywhere
+			}
 		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
 			out = append(out, "/"+escape(name))
 		}

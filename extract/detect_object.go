@@ -9,7 +9,7 @@ import (
 
 // bait are lists that stand beside records without being any.
 var bait = []string{
-	"links", "link", "statusClass", "filters", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
+	"links", "link", "statusClass", "filters", "error", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
 	"facet_counts", "group_by", "headers", "defaultReminders", "sort", "failures",
 }
 

@@ -289,3 +289,49 @@ func TestCountedPagesThatComeAgainWithoutAKey(t *testing.T) {
 	_, err := read(f.Client, s, "")
 	require.Error(t, err)
 }
+
+// Pages that count from 0 whose page 1 is out of order for a while: the page after it
+// must not be taken for the second one.
+func TestBaseOfPagesWithABrokenPage(t *testing.T) {
+	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, ""} {
+		s := own("x.things")
+		s.Key = []string{"id"}
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			from := number(r, "page", 0) * 10
+			if from == 10 && broken != "" {
+				fmt.Fprint(w, broken)
+				return
+			}
+			var out []string
+			for i := from; i < min(from+10, 26); i++ {
+				out = append(out, fmt.Sprintf(`{"id":%d,"city":"c%d"}`, i+1, i))
+			}
+			fmt.Fprintf(w, `[%s]`, strings.Join(out, ","))
+		}, s)
+		r, err := read(f.Client, s, "")
+		if broken != "" {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, wanted(26), r.ids())
+	}
+}
+
+// An object under a word for lists may hold records by their ids: a null elsewhere is
+// no empty list then.
+func TestObjectBesideNull(t *testing.T) {
+	for body, refused := range map[string]bool{
+		`{"value":{"cus_7f":{"city":"a"}},"next_page":null,"error":null,"message":"ok"}`:                            true,
+		`{"results":{"cus_7f":{"city":"a"},"cus_80":{"city":"b"}},"next_page":null,"rows":null}`:                    true,
+		`{"data":null,"records":[{"id":1}]}`:                                                                        false,
+		`{"customers":null,"pagination":{"page":1,"pages":0},"next_page":null,"error":null,"message":"ok"}`:         false,
+		`{"results":{"cus_7f":{"id":1},"cus_80":{"id":2}},"next_page":null,"error":null,"message":"ok","code":200}`: false,
+	} {
+		s := own("x.things")
+		f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }, s)
+		r, err := read(f.Client, s, "")
+		require.Equal(t, refused, err != nil, "%s: %v", body, err)
+		require.Equal(t, strings.Count(body, `"id"`), len(r.records), "%s", body)
+	}
+}

@@ -31,21 +31,26 @@ func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) 
 	return false, nil
 }
 
-// base finds out whether pages are counted from 0: then page 1 is the second.
+// base finds out whether pages are counted from 0: then page 1 is the second. It is the
+// first one otherwise, and any other answer leaves open which page was read first.
 func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
-	if err != nil || st == nil {
+	switch {
+	case err != nil || p.broken == one:
 		return err
-	}
-	if like == otherRecords {
+	case st != nil && like == otherRecords:
 		if p.second != nil {
 			p.l.c.release(p.second.a)
 		}
 		p.second, p.paging.Zero = st, true
 		return nil
+	case st != nil:
+		p.l.c.release(st.a)
 	}
-	p.l.c.release(st.a)
+	if p.second != nil && (st == nil || like != sameRecords && like != mostlySame) {
+		return p.unexplained("page 1 by " + c.at.param + " is neither the first page nor another one, so that nothing tells whether pages count from 0 or from 1")
+	}
 	return nil
 }
 

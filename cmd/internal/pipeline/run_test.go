@@ -180,6 +180,35 @@ func TestResumeAfterEveryPage(t *testing.T) {
 	}
 }
 
+// The first pages that a process has read long ago are read again when another one has
+// read the rest, although as many records came as the source states.
+func TestResumeAfterLong(t *testing.T) {
+	for _, c := range []struct {
+		later time.Duration
+		pages int
+	}{{time.Hour, 3}, {13 * time.Hour, 8}} {
+		l := &list{records: records(0, 50), size: 10, total: true}
+		l.fail = func(page int) error {
+			if page == 3 {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
+		r.must(StatusFailed)
+		r.config.Now = func() time.Time { return time.Now().Add(c.later) }
+		l.fail = nil
+		if c.pages > 3 {
+			l.records[0].Name = "changed meanwhile"
+		}
+		r.restart(nil)
+		before := r.source.pages
+		r.must(StatusComplete)
+		require.Equal(t, l.records, r.alive("crm_leads"))
+		require.Equal(t, c.pages, r.source.pages-before)
+	}
+}
+
 func nilIfEmpty(rs []record) []record {
 	if len(rs) == 0 {
 		return nil
