@@ -22,7 +22,7 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 	for _, name := range names {
 		if v := q.Get(name); v != "" && !p.fixed(name) && !secretLike(name) {
 			rest.Set(name, v)
-			if !words.Parameter(schemas.ParamSize, name) || rank(name) < len(linkParams) {
+			if !words.Parameter(schemas.ParamSize, name) || leads(name) {
 				out = append(out, pagerCandidate{typ: "link", at: linkPosition(name, v)})
 			}
 		}
@@ -41,20 +41,20 @@ func secretLike(name string) bool {
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
+// rank is how likely a parameter of a next link leads on, 0 for the likeliest; it is
+// the number of usual parameters for one that is not usual.
 func rank(name string) int {
-	if i := slices.Index(linkParams, name); i >= 0 {
+	usual := schemas.Paging().Parameters(schemas.ParamLink)
+	if i := slices.Index(usual, name); i >= 0 {
 		return i
 	}
-	return len(linkParams)
+	return len(usual)
 }
 
-// linkParams are the parameters of a next link that usually say where it goes,
-// the more telling ones first.
-var linkParams = []string{
-	"cursor", "page[cursor]", "page[after]", "starting_after", "after", "page_token", "pageToken", "PageToken", "page_info", "next_token",
-	"offset", "skip", "start", "_start", "page[offset]", "page[number]", "page", "_page", "pageNumber", "page_number", "pageNo", "paged", "p",
-	"page[before]", "since_id", "max_id", "after_id", "last_id", "continuation_token", "continuationToken", "continuation", "token", "bookmark", "scroll_id", "$skiptoken", "$skip",
-	"startAt", "startIndex",
+// leads reports whether a parameter of a next link is one of those that usually lead
+// on.
+func leads(name string) bool {
+	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
 // linked is the position that a next link leads to: by the parameter that has
@@ -69,9 +69,9 @@ func (p *pager) linked(q url.Values) (position, bool) {
 		}
 		return position{kind: pagerLink, at: all.Encode()}, len(all) > 0
 	}
-	names := linkParams
+	names := schemas.Paging().Parameters(schemas.ParamLink)
 	if p.hint.Page != "" {
-		names = append([]string{p.hint.Page}, linkParams...)
+		names = append([]string{p.hint.Page}, names...)
 	}
 	for _, name := range names {
 		if v := q.Get(name); v != "" {

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -45,15 +46,15 @@ func (p *pagerProbe) identity() (field, value string) {
 // fromRecords are candidates that take their value from the last record: from a
 // member that is called like a token.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
-	d, last := p.first.a.d, p.first.batch.last
+	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
-	for _, field := range []string{"cursor", "token", "_cursor", "page_token", "sort_key", "sequence", "seq"} {
+	for _, field := range words.RecordTokens() {
 		v := d.get(last, field)
 		if !v.ok() || v.node >= 0 || d.void(v) {
 			continue
 		}
 		value := bound{value: d.raw(v)}.text()
-		names := distinctNames(append([]string{field, "before", "after", "cursor", "token"}, schemas.Paging().Parameters(schemas.ParamSince)...))
+		names := distinctNames(slices.Concat([]string{field}, words.Parameters(schemas.ParamRecord), words.Parameters(schemas.ParamSince)))
 		var g []pagerCandidate
 		for _, name := range names {
 			if !p.fixed(name) {
@@ -67,10 +68,6 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	}
 	return all
 }
-
-// momentNames are the parameters of a list that goes on after the time of its last
-// record, or before it.
-var momentNames = []string{"since", "before", "after", "until", "updated_since", "modified_since", "created_after", "created_before", "updated_after", "updated_before", "start_time", "end_time", "from", "to", "oldest", "latest", "starting_at", "older_than", "newer_than"}
 
 // moments are candidates that take the time of the last record, where the first
 // page comes in the order of that time.
@@ -88,7 +85,7 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 		}
 		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
 		var g []pagerCandidate
-		for _, name := range momentNames {
+		for _, name := range schemas.Paging().Parameters(schemas.ParamMoment) {
 			if !p.fixed(name) {
 				g = append(g, pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}})
 			}

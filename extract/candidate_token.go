@@ -27,7 +27,7 @@ func (p *pager) tokenParams(s signals) []string {
 		if bare != "" && bare != plain {
 			names = append(names, in+"["+bare+"]")
 		}
-		if schemas.FoldName(in) == "page" || schemas.FoldName(in) == "pagination" || schemas.FoldName(in) == "paging" {
+		if words.PageObject(in) {
 			names = append(names, in+"[cursor]", in+"["+plain+"]")
 		}
 	}
@@ -35,14 +35,7 @@ func (p *pager) tokenParams(s signals) []string {
 	if bare != "" {
 		names = append(append(names, bare), words.Spellings(schemas.ParamToken, bare)...)
 	}
-	return distinctNames(append(names, usualTokenParams[schemas.FoldName(own)]...))
-}
-
-// usualTokenParams are the parameters of tokens that are called otherwise in the
-// request than in the answer.
-var usualTokenParams = map[string][]string{
-	"next": {"cursor", "offset"}, "endcursor": {"after", "cursor"}, "nexttoken": {"pagination_token"}, "nextpageid": {"page_id"}, "nextid": {"after_id"},
-	"nextpagetoken": {"page_token"}, "lastevaluatedkey": {"exclusiveStartKey"}, "nextcursor": {"cursor"}, "nextpagecursor": {"cursor"}, "after": {"after"}, "nextcontinuationtoken": {"continuation-token"},
+	return distinctNames(append(names, words.TokenParameters(own)...))
 }
 
 // withoutNext is a name without "next" at its beginning, written in the same way.

@@ -118,7 +118,7 @@ func (f *finder) detectOnly(v value, path string) bool {
 	only := ""
 	for name, m := range f.d.members(v) {
 		n := unquote(name)
-		if !f.d.isList(m) || !f.d.recordList(m) || f.d.void(m) || baited(n) {
+		if !f.d.isList(m) || !f.d.recordList(m) || f.d.void(m) || schemas.Paging().NotRecords(n) {
 			continue
 		}
 		if only != "" {
@@ -134,7 +134,7 @@ func (f *finder) detectOnly(v value, path string) bool {
 func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	for name, m := range f.d.members(v) {
 		n := unquote(name)
-		if !f.d.isObject(m) || baited(n) || f.record(v) {
+		if !f.d.isObject(m) || schemas.Paging().NotRecords(n) || f.record(v) {
 			continue
 		}
 		for inner, list := range f.d.members(m) {

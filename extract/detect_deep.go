@@ -29,7 +29,7 @@ func (f *finder) mapPlaces() []string {
 	walk = func(v value, path string, depth int) {
 		for name, m := range f.d.members(v) {
 			n := unquote(name)
-			if !f.d.isObject(m) || baited(n) || depth > maxUnwrap || f.d.void(m) {
+			if !f.d.isObject(m) || schemas.Paging().NotRecords(n) || depth > maxUnwrap || f.d.void(m) {
 				continue
 			}
 			below := path + "/" + escape(n)
@@ -61,7 +61,7 @@ func (f *finder) detectEmpty(v value, path string) bool {
 	only, containers := "", 0
 	for raw, m := range f.d.members(v) {
 		name := unquote(raw)
-		if m.node < 0 || baited(name) || schemas.Paging().Beside(name) {
+		if m.node < 0 || schemas.Paging().NotRecords(name) || schemas.Paging().Beside(name) {
 			continue
 		}
 		containers++
@@ -81,7 +81,7 @@ func (f *finder) emptyPlaces() []string {
 		name := unquote(raw)
 		list := slices.Contains(words.Lists(), schemas.FoldName(name))
 		switch {
-		case baited(name) || m.node < 0 && words.Role(name) != "":
+		case words.NotRecords(name) || m.node < 0 && words.Role(name) != "":
 		case m.node >= 0 && !f.d.void(m):
 			if list || !words.Beside(name) {
 				return nil // the records are in there, if anywhere
@@ -121,7 +121,7 @@ func candidatePlaces(d *doc) []string {
 			out = append(out, path)
 		case d.isObject(v):
 			for name, m := range d.members(v) {
-				if n := unquote(name); m.node >= 0 && !baited(n) {
+				if n := unquote(name); m.node >= 0 && !schemas.Paging().NotRecords(n) {
 					walk(m, path+"/"+escape(n), depth+1)
 				}
 			}

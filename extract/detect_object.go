@@ -2,32 +2,14 @@ package extract
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// bait are lists that stand beside records without being any.
-var bait = []string{
-	"links", "link", "statusClass", "filters", "error", "errors", "breadcrumbs", "warnings", "meta", "pagination", "columns", "labels", "fields", "schemas", "included",
-	"facet_counts", "group_by", "headers", "defaultReminders", "sort", "failures",
-}
-
-func baited(name string) bool {
-	return slices.Contains(bait, name) || strings.HasPrefix(strings.ToLower(name), "chart")
-}
-
 // saysList reports whether an object calls itself a list.
 func (f *finder) saysList(v value) bool {
-	for _, name := range []string{"kind", "object", "type", "resourceType", "@type", "class"} {
-		t := strings.ToLower(f.d.text(f.d.get(v, name)))
-		for _, word := range []string{"list", "collection", "bundle", "result", "searchset", "page"} {
-			if strings.Contains(t, word) {
-				return true
-			}
-		}
-	}
-	return false
+	words := schemas.Paging()
+	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
 }
 
 // column reports whether the object v looks like a stage or a group: it has a
@@ -63,12 +45,10 @@ func (f *finder) alike(v value, n int) bool {
 // paged reports whether the object v speaks of pages, as a list does that has an
 // id of its own.
 func (f *finder) paged(v value) bool {
-	for _, name := range []string{"object", "has_more", "total", "count", "next", "next_cursor", "meta", "pagination", "page", "data"} {
-		if f.d.get(v, name).ok() {
-			return true
-		}
-	}
 	words := schemas.Paging()
+	if f.hasAny(v, words.ListMembers()) {
+		return true
+	}
 	for raw, m := range f.d.members(v) {
 		role := words.Role(unquote(raw))
 		if m.node < 0 && (role == schemas.RoleNext || role == schemas.RoleTotal || role == schemas.RoleMore || role == schemas.RolePages) {
@@ -86,10 +66,10 @@ func (f *finder) enveloped(v value) bool {
 	if f.record(v) {
 		return false
 	}
-	for _, name := range []string{"success", "is_success", "data"} {
-		if f.d.get(v, name).ok() {
-			return true
-		}
-	}
-	return f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
+	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
+}
+
+// hasAny reports whether the object v has a member of one of these names.
+func (f *finder) hasAny(v value, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return f.d.get(v, name).ok() })
 }

@@ -96,7 +96,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		return turn{next: next, open: guess && !sure}, nil
 	case s.next != nil:
 		if next, ok := p.linked(s.next); ok && next != at {
-			return turn{next: next, open: guess && p.wary && next.param != p.hint.Page && rank(next.param) == len(linkParams)}, nil
+			return turn{next: next, open: guess && p.wary && next.param != p.hint.Page && !leads(next.param)}, nil
 		} else if ok {
 			return turn{rule: RuleNoNext}, nil // a link to its own page is the end
 		}

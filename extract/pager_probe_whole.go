@@ -86,20 +86,12 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 	switch {
 	case st == nil && len(q) > maxSingles, st != nil && (st.batch.n <= n || like == noRecords):
 		return false, nil
+	case len(q) == 1 && st == nil:
+		return false, nil
 	case len(q) == 1:
-		return st != nil, p.enlargeIf(ctx, st != nil, at.param)
+		return true, p.enlarge(ctx, at.param)
 	}
-	names := p.sizeNames()
-	for _, part := range [2]bool{true, false} {
-		half, i := make(query), 0
-		for _, name := range names {
-			if _, ok := q[name]; ok {
-				if (i < len(q)/2) == part {
-					half[name] = q[name]
-				}
-				i++
-			}
-		}
+	for _, half := range p.halves(q) {
 		if done, err := p.uncutBy(ctx, half, n); done || err != nil {
 			return done, err
 		}
@@ -107,11 +99,20 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 	return false, nil
 }
 
-func (p *pagerProbe) enlargeIf(ctx context.Context, longer bool, name string) error {
-	if !longer {
-		return nil
+// halves divides parameters that set the size of a page, the usual ones first.
+func (p *pagerProbe) halves(q query) [2]query {
+	halves, i := [2]query{{}, {}}, 0
+	for _, name := range p.sizeNames() {
+		if value, ok := q[name]; ok {
+			half := 0
+			if i >= len(q)/2 {
+				half = 1
+			}
+			halves[half][name] = value
+			i++
+		}
 	}
-	return p.enlarge(ctx, name)
+	return halves
 }
 
 // enlarge takes the list as it comes in the largest page there is.

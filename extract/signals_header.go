@@ -14,7 +14,7 @@ func (r *signalReader) header(h http.Header) {
 	s := r.s
 	for name, values := range h {
 		low := strings.ToLower(name)
-		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || unrelated(low) {
+		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || !r.words.HeaderOfPages(name) {
 			continue
 		}
 		r.headerField(name, low, values[0])
@@ -34,7 +34,7 @@ func (r *signalReader) header(h http.Header) {
 		target, attributes, _ := strings.Cut(link, ">")
 		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
 		relations := relationsOf(plain)
-		s.linked = s.linked || slices.ContainsFunc(relations, func(r string) bool { return r == "next" || slices.Contains(linkWords, r) })
+		s.linked = s.linked || slices.ContainsFunc(relations, func(rel string) bool { return rel == "next" || r.words.PageRelation(rel) })
 		if !slices.Contains(relations, "next") {
 			continue
 		}
@@ -58,32 +58,6 @@ func relationsOf(attributes string) []string {
 	rest, _, _ = strings.Cut(rest, ";")
 	rest, _, _ = strings.Cut(rest, ",")
 	return strings.Fields(rest)
-}
-
-// said is a yes or no in a header; unsaid for anything else.
-func said(text string) tristate {
-	switch strings.ToLower(text) {
-	case "true", "1", "yes", "y":
-		return yes
-	case "false", "0", "no", "n":
-		return no
-	}
-	return unsaid
-}
-
-// unrelated reports whether a header is about something else than pages.
-func unrelated(low string) bool {
-	for _, part := range []string{"ratelimit", "rate-limit", "quota", "csrf", "request", "trace", "auth", "cookie", "cache", "version", "runtime", "cf-", "amz", "sec-", "access-control", "content-"} {
-		if strings.Contains(low, part) {
-			return true
-		}
-	}
-	for _, part := range []string{"next", "cursor", "continu", "marker", "page", "total", "count", "more", "truncat", "pagination", "offset", "limit", "partial", "result", "range"} {
-		if strings.Contains(low, part) {
-			return false
-		}
-	}
-	return true
 }
 
 // headerField reads one header by its name.
@@ -130,13 +104,13 @@ func (r *signalReader) headerField(name, low, text string) {
 	case role == schemas.RoleNext && isLink(text):
 		r.link(text)
 	case role == schemas.RoleNext || role == schemas.RoleToken && !strings.Contains(plain, "page"):
-		if noToken(text) {
+		if r.words.NoToken(text) {
 			text = ""
 		}
 		r.take(text, named{name: plain})
 	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
 		s.incomplete = append(s.incomplete, "header "+name+": "+text)
-	case role == "" && err != nil && continues(plain):
+	case role == "" && err != nil && r.words.Continues(plain):
 		s.unread = append(s.unread, unread{"header " + name, text, -1})
 	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
 		s.unread = append(s.unread, unread{"header " + name, text, number})

@@ -25,10 +25,10 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 		r.link(t)
 		return
 	}
-	if r.d.kind(v) == 'n' || noToken(t) {
+	if r.d.kind(v) == 'n' || r.words.NoToken(t) {
 		t = ""
 	}
-	if strings.Contains(schemas.FoldName(name), "url") || strings.Contains(schemas.FoldName(name), "link") || strings.Contains(schemas.FoldName(name), "uri") || strings.Contains(schemas.FoldName(name), "href") {
+	if r.words.NamesAddress(name) {
 		r.link(t)
 		return
 	}
@@ -42,16 +42,6 @@ func (r *signalReader) take(t string, at named) {
 		return
 	}
 	s.tokened, s.token, s.tokenName = true, t, at
-}
-
-// noToken reports whether a value in the place of a token says that there is no
-// next page.
-func noToken(t string) bool {
-	switch strings.ToLower(t) {
-	case "", "0", "false", "null", "none", "-1":
-		return true
-	}
-	return false
 }
 
 // isLink reports whether a text is a URL, a path with a query, or a query: it is

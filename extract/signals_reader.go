@@ -2,7 +2,6 @@ package extract
 
 import (
 	"net/url"
-	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -32,23 +31,13 @@ type scope struct {
 
 // object reads the members of one object.
 func (r *signalReader) object(v value, pointer string, in scope) {
-	sized, unknown := false, false
-	var rest url.Values
-	said, token, unread := r.s.tokened, r.s.token, len(r.s.unread)
+	before, numbered := *r.s, false
 	for raw, m := range r.d.members(v) {
 		name := unquote(raw)
 		below := pointer + "/" + escape(name)
 		switch {
 		case m.node < 0:
-			word := schemas.FoldName(name)
-			sized = sized || word == "totalpages" || word == "totalelements" || word == "numberofelements"
-			if in.next && !r.d.void(m) {
-				if rest == nil {
-					rest = url.Values{}
-				}
-				rest.Set(name, r.plain(m))
-				unknown = unknown || r.words.Role(name) == "" && r.d.kind(m) == '"'
-			}
+			numbered = numbered || r.words.CountsPages(name)
 			r.scalar(name, m, below, in)
 		case r.skip[m.start]:
 		case r.d.isList(m):
@@ -57,18 +46,43 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 			r.inner(name, m, below, in)
 		}
 	}
-	if in.total && slices.Contains([]string{"gte", "gt", "atleast", "lowerbound"}, schemas.FoldName(r.d.text(r.d.get(v, "relation")))) {
-		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, "value", "count", "total")))
+	if in.total {
+		r.lowerBound(v, pointer)
 	}
-	if in.next && r.s.next == nil && len(rest) > 0 && (unknown || r.s.token == "") { // {"continue": {"apcontinue": …}}
-		r.s.linked, r.s.next, r.s.tokened, r.s.token, r.s.unread = true, rest, said, token, r.s.unread[:unread]
+	if in.next {
+		r.parameters(v, before)
 	}
-	if sized { // elsewhere, these words could mean anything
+	if numbered { // elsewhere, these words could mean anything
 		r.number(r.d.get(v, "number"), &r.s.page)
 		r.number(r.d.get(v, "size"), &r.s.limit)
 		if r.d.get(v, "size").ok() {
 			r.s.sizeName = named{in: in.name, name: "size"}
 		}
+	}
+}
+
+// lowerBound reads the relation of a total, which may make it a lower bound:
+// {"value": 10000, "relation": "gte"}.
+func (r *signalReader) lowerBound(v value, pointer string) {
+	if r.words.LowerBound(r.d.text(r.d.get(v, "relation"))) {
+		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, r.words.TotalMembers()...)))
+	}
+}
+
+// parameters takes the members of an object for the next page as the parameters of
+// that page where they have no role: {"continue": {"apcontinue": …}}. What the answer
+// said before the object then holds again.
+func (r *signalReader) parameters(v value, before signals) {
+	params, unknown := url.Values{}, false
+	for raw, m := range r.d.members(v) {
+		if name := unquote(raw); m.node < 0 && !r.d.void(m) {
+			params.Set(name, r.plain(m))
+			unknown = unknown || r.words.Role(name) == "" && r.d.kind(m) == '"'
+		}
+	}
+	if r.s.next == nil && len(params) > 0 && (unknown || r.s.token == "") {
+		r.s.linked, r.s.next = true, params
+		r.s.tokened, r.s.token, r.s.unread = before.tokened, before.token, before.unread
 	}
 }
 
@@ -116,43 +130,79 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 		if !r.d.isObject(e) {
 			return
 		}
-		if r.words.Beside(name) && !r.first(e, "rel", "relation", "href", "url").ok() && in.depth < maxBeside {
+		if r.words.Beside(name) && !r.first(e, r.words.LinkMarks()...).ok() && in.depth < maxBeside {
 			r.object(e, pointer+"/0", scope{name: name, trusted: true, depth: in.depth + 1})
 			return
 		}
-		relation := r.d.text(r.first(e, "rel", "relation", "relType", "type", "name"))
-		target := r.first(e, "href", "url", "uri", "link")
+		relation := r.d.text(r.first(e, r.words.LinkRelations()...))
+		target := r.first(e, r.words.LinkTargets()...)
 		switch {
 		case relation == "" || !target.ok():
 			return // no list of links
 		case r.words.Role(relation) == schemas.RoleNext:
 			r.link(r.d.text(target))
 		default:
-			r.s.linked = r.s.linked || slices.Contains(linkWords, schemas.FoldName(relation))
+			r.s.linked = r.s.linked || r.words.PageRelation(relation)
 		}
 	}
 }
-
-// linkWords are relations of a list that has pages: where one of them is given,
-// a next link that is missing is the end.
-var linkWords = []string{"prev", "previous", "first", "last"}
 
 // scalar reads one member.
 func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	role := r.words.Role(name)
 	if !in.trusted {
-		if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
-			r.link(t) // the first probe tells whether it is of this list
-			return
-		}
-		r.doubt(role, name, v, pointer, in)
+		r.untrusted(role, name, v, pointer, in)
 		return
 	}
-	s, d := r.s, r.d
 	at := named{in: in.name, name: name}
 	if in.top {
 		at.in = ""
 	}
+	switch role {
+	case schemas.RoleTotal, schemas.RoleCount, schemas.RolePages, schemas.RolePage, schemas.RoleOffset, schemas.RoleSize, schemas.RoleRemaining:
+		r.count(role, v, pointer, at, in)
+	case schemas.RoleMore:
+		r.more(v, pointer)
+	case schemas.RoleLast:
+		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // {"page": 0, "last": 1} numbers pages
+			r.flag(v, no, yes)
+		}
+	case schemas.RoleNext:
+		r.nextMember(name, v, at)
+	case schemas.RoleToken:
+		if r.d.kind(v) == '"' || in.next || !in.top {
+			r.nextMember(name, v, at)
+		} else if i, err := r.d.integer(v); err == nil && i > int64(r.n) {
+			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		}
+	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
+		r.completeness(role, name, v, pointer)
+	case schemas.RoleOther:
+		if in.next && r.words.Address(name) {
+			r.link(r.d.text(v))
+		}
+	case schemas.RoleConstant:
+		if in.total && schemas.FoldName(name) == "value" { // {"total": {"value": 87}}
+			r.number(v, &r.s.total)
+		}
+	case schemas.RoleHere:
+	default:
+		r.doubt(role, name, v, pointer, in)
+	}
+}
+
+// untrusted reads a member of an object that may speak of something else than pages.
+func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
+	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
+		r.link(t) // the first probe shows whether it is of this list
+		return
+	}
+	r.doubt(role, name, v, pointer, in)
+}
+
+// count reads a number of records or pages, or one of them.
+func (r *signalReader) count(role schemas.Role, v value, pointer string, at named, in scope) {
+	s, d := r.s, r.d
 	switch role {
 	case schemas.RoleTotal:
 		r.total(v, pointer)
@@ -166,50 +216,21 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 		r.named(v, &s.page, &s.pageName, at)
 	case schemas.RoleOffset:
 		r.named(v, &s.offset, &s.offsetName, at)
+		if schemas.FoldName(at.name) == "offset" && d.kind(v) == '"' && !digitsOnly(d.text(v)) { // {"records": […], "offset": "itrX/rec9"}
+			r.nextMember(at.name, v, at)
+		}
 	case schemas.RoleSize:
-		if i, err := d.integer(v); schemas.FoldName(name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
-			r.doubt("", name, v, pointer, in) // it may be the size of the whole list
+		if i, err := d.integer(v); schemas.FoldName(at.name) == "size" && err == nil && i > int64(r.n) && !round(int(min(i, 1<<20))) {
+			r.doubt("", at.name, v, pointer, in) // it may be the size of the whole list
 			return
 		}
 		r.named(v, &s.limit, &s.sizeName, at)
 	case schemas.RoleRemaining:
 		r.number(v, &s.remaining)
-	case schemas.RoleMore:
-		r.more(v, pointer)
-	case schemas.RoleLast:
-		if _, err := d.integer(v); err != nil || schemas.FoldName(name) != "last" { // {"page": 0, "last": 1} numbers pages
-			r.flag(v, no, yes)
-		}
-	case schemas.RoleNext:
-		r.nextMember(name, v, at)
-	case schemas.RoleToken:
-		if d.kind(v) == '"' || in.next || !in.top {
-			r.nextMember(name, v, at)
-		} else if i, err := d.integer(v); err == nil && i > int64(r.n) {
-			s.unread = append(s.unread, unread{pointer, r.plain(v), -1})
-		}
-	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
-		r.completeness(role, name, v, pointer)
-	case schemas.RoleOther:
-		if in.next && slices.Contains([]string{"href", "url", "uri", "link", "path"}, schemas.FoldName(name)) {
-			r.link(d.text(v))
-		}
-	case schemas.RoleHere, schemas.RoleConstant:
-	default:
-		if in.total && slices.Contains([]string{"value", "count", "total"}, schemas.FoldName(name)) {
-			r.number(v, &s.total)
-			return
-		}
-		r.doubt(role, name, v, pointer, in)
-	}
-	if in.total && schemas.FoldName(name) == "value" {
-		r.number(v, &s.total)
-	}
-	if schemas.FoldName(name) == "offset" && d.kind(v) == '"' && !digitsOnly(d.text(v)) { // {"records": […], "offset": "itrX/rec9"}
-		r.nextMember(name, v, at)
 	}
 }
 
+// first is the first member of an object that has one of these names.
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
 		if m := r.d.get(v, name); m.ok() {
@@ -219,6 +240,7 @@ func (r *signalReader) first(v value, names ...string) value {
 	return missing
 }
 
+// plain is a text, or the JSON of another scalar.
 func (r *signalReader) plain(v value) string {
 	if r.d.kind(v) == '"' {
 		return r.d.text(v)

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,20 +26,20 @@ func (r *signalReader) more(v value, pointer string) {
 	switch {
 	case err == nil && i > 1:
 		r.s.more = yes
-	case r.d.kind(v) != '"' || t == "" || r.s.more != before || noToken(t):
+	case r.d.kind(v) != '"' || t == "" || r.s.more != before || r.words.NoToken(t):
 	case isLink(t):
 		r.link(t)
-	case !slices.Contains([]string{"true", "false", "yes", "no", "y", "n", "1"}, strings.ToLower(t)):
+	case said(t) == unsaid:
 		r.s.unread = append(r.s.unread, unread{pointer, t, -1})
 	}
 }
 
 // flag reads a yes or no; last may as well be a link.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
-	switch strings.ToLower(string(r.d.raw(v))) {
-	case "true", "1", `"true"`, `"1"`, `"yes"`, `"y"`:
+	switch said(r.plain(v)) {
+	case yes:
 		r.s.more = ifTrue
-	case "false", "0", `"false"`, `"0"`, `"no"`, `"n"`:
+	case no:
 		r.s.more = ifFalse
 	}
 }
@@ -78,3 +77,14 @@ func (r *signalReader) named(v value, to *int64, name *named, at named) {
 }
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
+
+// said is the yes or no that a text states; unsaid for any other text.
+func said(text string) tristate {
+	switch strings.ToLower(text) {
+	case "true", "1", "yes", "y":
+		return yes
+	case "false", "0", "no", "n":
+		return no
+	}
+	return unsaid
+}

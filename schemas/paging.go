@@ -3,7 +3,6 @@ package schemas
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -40,25 +39,64 @@ const (
 
 // The families of parameters by which a list goes on.
 const (
-	ParamPage   = "page"
-	ParamOffset = "offset"
-	ParamSince  = "since"
-	ParamToken  = "token"
-	ParamSize   = "size"
+	ParamPage   = "page"   // number of the page
+	ParamOffset = "offset" // place of the page's first record
+	ParamSince  = "since"  // id of the last record
+	ParamMoment = "moment" // time of the last record
+	ParamRecord = "record" // value of another member of the last record
+	ParamToken  = "token"  // token of the answer
+	ParamLink   = "link"   // what usually leads on in the address of the next page
+	ParamSize   = "size"   // records a page holds at most
 )
 
 // Vocabulary is what the words beside the records of a list mean, and by which
-// parameters lists go on. It is read-only and safe for concurrent use.
+// parameters lists go on. It is read-only and safe for concurrent use. Names are
+// compared folded (see [FoldName]) unless a method says otherwise; callers must not
+// change the slices that it returns.
 type Vocabulary struct {
+	file       vocabularyFile
 	roles      map[string]Role
 	headers    map[string]Role
 	states     map[string]bool
 	beside     map[string]bool
 	ignored    map[string]bool
-	lists      []string
-	wrappers   []string
-	parameters map[string][]string
-	folded     map[string]map[string]bool // of parameters
+	parameters map[string]map[string]bool // folded, by family
+}
+
+// vocabularyFile is paging/vocabulary.yaml, which describes each list.
+type vocabularyFile struct {
+	Roles     map[Role][]string `yaml:"roles"`
+	States    []string          `yaml:"states"`
+	Beside    []string          `yaml:"beside"`
+	Ignored   []string          `yaml:"ignored"`
+	Relations []string          `yaml:"relations"`
+	Links     struct{ Relation, Target, Marks []string }
+	Addresses struct{ Members, Parts []string }
+	Totals    struct {
+		Members     []string
+		LowerBounds []string `yaml:"lower_bounds"`
+	}
+	PageCounts   []string `yaml:"page_counts"`
+	NoToken      []string `yaml:"no_token"`
+	Continuation struct {
+		Parts, Without []string
+		NotFirst       []string `yaml:"not_first"`
+	}
+	NotCounts       struct{ Last, Anywhere []string } `yaml:"not_counts"`
+	Lists           []string
+	Wrappers        []string
+	NotRecords      struct{ Names, First []string }   `yaml:"not_records"`
+	ListTypes       struct{ Members, Parts []string } `yaml:"list_types"`
+	ListMembers     []string                          `yaml:"list_members"`
+	EnvelopeMembers []string                          `yaml:"envelope_members"`
+	EnvelopeWords   []string                          `yaml:"envelope_words"`
+	RecordTokens    []string                          `yaml:"record_tokens"`
+	Parameters      map[string][]string
+	TokenParameters map[string][]string `yaml:"token_parameters"`
+	PageObjects     []string            `yaml:"page_objects"`
+	Headers         map[Role][]string
+	HeaderParts     struct{ Paging, Other []string } `yaml:"header_parts"`
+	Sandbox         map[string][]string
 }
 
 // Paging returns the vocabulary that is compiled in. A fault in it is one of the
@@ -72,26 +110,16 @@ var Paging = sync.OnceValue(func() *Vocabulary {
 })
 
 func parseVocabulary(text []byte) (*Vocabulary, error) {
-	var file struct {
-		Roles      map[Role][]string
-		States     []string
-		Beside     []string
-		Ignored    []string
-		Lists      []string
-		Wrappers   []string
-		Parameters map[string][]string
-		Headers    map[Role][]string
-	}
+	var file vocabularyFile
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("read paging vocabulary: %w", err)
 	}
 	v := &Vocabulary{
-		roles: map[string]Role{}, headers: map[string]Role{}, lists: file.Lists, wrappers: file.Wrappers,
-		states: set(file.States), beside: set(file.Beside), ignored: set(file.Ignored),
-		parameters: file.Parameters, folded: map[string]map[string]bool{},
+		file: file, roles: map[string]Role{}, headers: map[string]Role{},
+		states: set(file.States), beside: set(file.Beside), ignored: set(file.Ignored), parameters: map[string]map[string]bool{},
 	}
 	for family, names := range file.Parameters {
-		v.folded[family] = set(names)
+		v.parameters[family] = set(names)
 	}
 	for _, table := range []struct {
 		from map[Role][]string
@@ -117,43 +145,11 @@ func set(words []string) map[string]bool {
 	return all
 }
 
-// Role is what a member of this name says; "" where nobody knows.
+// Role is what a member of this name says; "" for a name without a role.
 func (v *Vocabulary) Role(name string) Role { return v.roles[FoldName(name)] }
 
-// HeaderRole is what a header of this name says; "" where nobody knows.
+// HeaderRole is what a header of this name says; "" for a name without a role.
 func (v *Vocabulary) HeaderRole(name string) Role { return v.headers[foldHeader(name)] }
-
-// Incomplete reports whether a word says that an answer is not whole.
-func (v *Vocabulary) Incomplete(word string) bool { return v.states[FoldName(word)] }
-
-// Beside reports whether an object of this name beside the records speaks of pages.
-func (v *Vocabulary) Beside(name string) bool { return v.beside[FoldName(name)] }
-
-// Ignored reports whether an object of this name beside the records says nothing of
-// the list.
-func (v *Vocabulary) Ignored(name string) bool { return v.ignored[FoldName(name)] }
-
-// Lists are the usual names of the member that holds the records, and Wrappers
-// those of the member that holds the payload, in the order in which they are tried.
-func (v *Vocabulary) Lists() []string { return v.lists }
-
-// Wrappers is described with [Vocabulary.Lists].
-func (v *Vocabulary) Wrappers() []string { return v.wrappers }
-
-// Parameters are the request parameters of one family, the usual ones first. The
-// caller must not change them.
-func (v *Vocabulary) Parameters(family string) []string { return v.parameters[family] }
-
-// Parameter reports whether a request parameter of this name belongs to a family,
-// however it is spelled.
-func (v *Vocabulary) Parameter(family, name string) bool { return v.folded[family][FoldName(name)] }
-
-// Spellings are the parameters of a family whose folded name is that of name, the
-// usual ones first.
-func (v *Vocabulary) Spellings(family, name string) []string {
-	word := FoldName(name)
-	return slices.DeleteFunc(slices.Clone(v.parameters[family]), func(p string) bool { return FoldName(p) != word })
-}
 
 var folding = strings.NewReplacer("_", "", "-", "", ".", "", ":", "", "$", "", "@", "", "[", "", "]", "", " ", "")
 

@@ -63,14 +63,9 @@ func beside(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {
 	case "", schemas.RoleConstant:
-		return words.Beside(name) || words.Ignored(name) || slices.Contains(envelope, schemas.FoldName(name))
+		return words.Beside(name) || words.Ignored(name) || words.EnvelopeWord(name)
 	}
 	return true
-}
-
-// envelope are words that say nothing of pages and are usual beside records.
-var envelope = []string{
-	"success", "ok", "code", "statuscode", "message", "error", "object", "type", "kind", "requestid", "timestamp", "apiversion", "to", "number",
 }
 
 // wraps reports whether lists are usually in a member of this name.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
@@ -33,7 +35,8 @@ func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawer, all ...T) T { return all[d.IntN(len(all))] }
 
-func (d *drawer) word(kind string) string { return pick(d, words[kind]...) }
+// word draws a name of a kind from the vocabulary of paging.
+func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Drawn(kind)...) }
 
 // envelopes are the paths to the records, and where signals stand beside them.
 var envelopes = []struct {

@@ -59,7 +59,7 @@ func (d *drawer) byOffset() {
 	d.Paging = Paging{Kind: KindOffset, Param: d.word("offset"), Base: pick(d, 0, 0, 0, 1), Beyond: d.beyond()}
 	d.figures()
 	if d.chance(4) {
-		d.say(Signal{Says: "offset"}, "offset said")
+		d.say(Signal{Says: "offset"}, "offset shown")
 	}
 	if d.chance(6) {
 		d.say(Signal{Says: "next", As: "number", End: d.end()}, "next offset")
@@ -232,7 +232,7 @@ func (d *drawer) total() {
 		}
 		d.Signals = append(d.Signals, s)
 	case d.chance(8):
-		d.say(s, "total abroad")
+		d.say(s, "foreign total")
 	default:
 		d.say(s, "total")
 	}

@@ -10,31 +10,35 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The names that servers are drawn from are the vocabulary's, but for totals in
-// other languages, which nobody is to know.
+// Negotiation knows the names that servers are drawn from, but for max_time and totals
+// in other languages.
 func TestWordsAreTheVocabularys(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
-		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize},
+		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize}, "moment": {schemas.ParamMoment},
 	} {
-		for _, name := range words[kind] {
+		require.NotEmpty(t, v.Drawn(kind), kind)
+		for _, name := range v.Drawn(kind) {
 			require.True(t, slices.ContainsFunc(family, func(f string) bool { return slices.Contains(v.Parameters(f), name) }), "%s %s", kind, name)
 		}
 	}
 	for kind, roles := range map[string][]schemas.Role{
 		"total": {schemas.RoleTotal, schemas.RoleCount}, "pages": {schemas.RolePages}, "number": {schemas.RolePage}, "limit": {schemas.RoleSize},
-		"count": {schemas.RoleCount, schemas.RoleHere, schemas.RoleSize}, "offset said": {schemas.RoleOffset}, "remaining": {schemas.RoleRemaining}, "more": {schemas.RoleMore}, "last": {schemas.RoleLast},
+		"count": {schemas.RoleCount, schemas.RoleHere, schemas.RoleSize}, "offset shown": {schemas.RoleOffset}, "remaining": {schemas.RoleRemaining}, "more": {schemas.RoleMore}, "last": {schemas.RoleLast},
 		"next token": {schemas.RoleNext, schemas.RoleToken}, "next number": {schemas.RoleNext}, "next offset": {schemas.RoleNext}, "next url": {schemas.RoleNext},
 	} {
-		for _, name := range words[kind] {
+		for _, name := range v.Drawn(kind) {
 			require.Contains(t, roles, v.Role(name), "%s %s", kind, name)
 		}
 	}
-	for _, name := range words["total header"] {
+	for _, name := range v.Drawn("beside") {
+		require.True(t, v.Beside(name), name)
+	}
+	for _, name := range v.Drawn("total header") {
 		require.Equal(t, schemas.RoleTotal, v.HeaderRole(name), name)
 	}
 	for _, kind := range []string{"next header", "page header", "more header"} {
-		for _, name := range words[kind] {
+		for _, name := range v.Drawn(kind) {
 			plain := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "x-"), "pagination-")
 			require.Contains(t, []schemas.Role{schemas.RoleNext, schemas.RoleToken, schemas.RoleMore}, v.Role(plain), name)
 		}

@@ -1,0 +1,51 @@
+package schemas
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each list of the vocabulary is read: a name in it answers, a name beside it does not.
+func TestVocabularyWords(t *testing.T) {
+	v := Paging()
+	for what, c := range map[string]struct {
+		is      func(string) bool
+		yes, no string
+	}{
+		"incomplete":       {v.Incomplete, "Timed_Out", "done"},
+		"beside":           {v.Beside, "_meta", "customer"},
+		"ignored":          {v.Ignored, "facetCounts", "customer"},
+		"relation":         {v.PageRelation, "Prev", "self"},
+		"address":          {v.Address, "href", "id"},
+		"names an address": {v.NamesAddress, "nextPageUrl", "nextPage"},
+		"lower bound":      {v.LowerBound, "gte", "eq"},
+		"page count":       {v.CountsPages, "totalPages", "total"},
+		"no token":         {v.NoToken, "None", "2"},
+		"no token at all":  {v.NoToken, "", " "},
+		"continues":        {v.Continues, "xMarker", "colour"},
+		"goes back":        {v.Continues, "resume", "resumePrev"},
+		"synchronizes":     {v.Continues, "cursor9", "syncCursor"},
+		"never counts":     {v.NeverCounts, "itemId", "idle"},
+		"is worth":         {v.NeverCounts, "totalAmountDue", "amounting"},
+		"not records":      {v.NotRecords, "breadcrumbs", "Breadcrumbs"},
+		"a chart":          {v.NotRecords, "chartData", "data"},
+		"list type":        {v.ListType, "CustomerList", "customer"},
+		"envelope word":    {v.EnvelopeWord, "status_code", "email"},
+		"header":           {v.HeaderOfPages, "X-Next-Thing", "X-RateLimit-Limit"},
+		"page object":      {v.PageObject, "Pagination", "meta"},
+	} {
+		require.True(t, c.is(c.yes), "%s: %s", what, c.yes)
+		require.False(t, c.is(c.no), "%s: %s", what, c.no)
+	}
+	for what, names := range map[string][]string{
+		"relations": v.LinkRelations(), "targets": v.LinkTargets(), "marks": v.LinkMarks(), "totals": v.TotalMembers(), "lists": v.Lists(), "wrappers": v.Wrappers(),
+		"types": v.TypeMembers(), "list members": v.ListMembers(), "envelope": v.EnvelopeMembers(), "record tokens": v.RecordTokens(), "sandbox": v.Drawn("page"),
+		"token": v.TokenParameters("end_cursor"),
+	} {
+		require.NotEmpty(t, names, what)
+	}
+	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamMoment, ParamRecord, ParamToken, ParamLink, ParamSize} {
+		require.NotEmpty(t, v.Parameters(family), family)
+	}
+}
