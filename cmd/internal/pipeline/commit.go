@@ -247,7 +247,9 @@ func (k *sink) settle(p *pass, e *ending) {
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {
-		k.most = max(k.most, f.Listed())
+		if k.most = max(k.most, f.Listed()); !f.Partial {
+			k.steady = f.Steady
+		}
 		if f.Repeats() == 0 { // else some count twice
 			k.readings = append(k.readings, &e.digest)
 		}

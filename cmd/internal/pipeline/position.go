@@ -32,6 +32,8 @@ type position struct {
 	most int64
 	by   string
 
+	steady bool // the list had that many records again, and some were others
+
 	turn  int64  // passes that have ended and knew what they did not carry
 	doubt string // a pass whose readings of parents have to be made again
 
@@ -68,6 +70,9 @@ func (p position) encode() state.Cursor {
 	}
 	if p.most > 0 {
 		fmt.Fprintf(&b, `,"most":%d`, p.most)
+	}
+	if p.steady {
+		b.WriteString(`,"steady":true`)
 	}
 	if p.turn > 0 {
 		fmt.Fprintf(&b, `,"turn":%d`, p.turn)
@@ -114,6 +119,8 @@ func decodePosition(c state.Cursor) (position, error) {
 		Most int64           `json:"most"`
 		By   string          `json:"by"`
 
+		Steady bool `json:"steady"`
+
 		Turn  int64  `json:"turn"`
 		Doubt string `json:"doubt"`
 		Whole bool   `json:"whole"` // of earlier releases: refuted, without a reason
@@ -135,7 +142,7 @@ func decodePosition(c state.Cursor) (position, error) {
 	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By,
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By, steady: stored.Steady,
 		turn: max(0, stored.Turn), doubt: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, all: stored.All,
 		address: stored.Address, done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
 	if stored.Whole && !p.refuted.set() {

@@ -429,6 +429,30 @@ func TestACutListDeletesNothing(t *testing.T) {
 	require.Equal(t, records(4, 104), r.alive("users_log"))
 }
 
+// A list that keeps its length while its records change may show its latest ones only;
+// one that gets longer or shorter does not.
+func TestAListOfOneLengthDeletesNothing(t *testing.T) {
+	l := &list{records: records(0, 37), size: 1000, end: extract.End{Rule: extract.RuleOnePage, Reread: true}}
+	r := newRig(t, map[string]*list{"users_log": l}, stream("users_log"))
+	r.must(StatusComplete)
+	for _, from := range []int{3, 5, 5} { // the last time nothing has changed
+		l.records = records(from, 37+from)
+		r.restart(nil)
+		rep := r.must(StatusPartial)
+		require.Equal(t, StatusHeld, rep.Streams[0].Status)
+		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some are others")
+		require.Equal(t, records(0, 37+from), r.alive("users_log"))
+	}
+	l.records = records(5, 41) // it shows fewer
+	r.restart(nil)
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
+	require.Equal(t, records(5, 41), r.alive("users_log"))
+	l.records = records(6, 44) // and more
+	r.restart(nil)
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict)
+	require.Equal(t, records(6, 44), r.alive("users_log"))
+}
+
 func TestAWindowDeletesNothing(t *testing.T) {
 	s := stream("hr_attendance_history")
 	s.Window = true

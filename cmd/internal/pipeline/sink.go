@@ -44,6 +44,7 @@ type sink struct {
 	prior    *reading     // before as it was when the pass at hand began
 	whole    int          // passes from the beginning, this one included
 	most     int64        // records that the longest whole pass so far has found
+	steady   bool         // the list had that many again, and some were others
 	readings []*digest    // what the whole passes of this run have found
 	wanted   bool         // streams that were loaded before hang from this one
 	ended    *claim       // by the pass at hand
@@ -117,7 +118,7 @@ func (k *sink) open(ctx context.Context, st *streamRun) error {
 		k.wasDone(pos)
 		return nil
 	}
-	k.most, k.turn, k.doubt, k.wary, k.over = pos.most, pos.turn, pos.doubt, pos.refuted.of(st.stream), pos.over()
+	k.most, k.steady, k.turn, k.doubt, k.wary, k.over = pos.most, pos.steady, pos.turn, pos.doubt, pos.refuted.of(st.stream), pos.over()
 	if !inPlace {
 		k.unsparing = true
 		return nil
@@ -369,7 +370,7 @@ func (k *sink) seal(ctx context.Context, p *pass, g *group) error {
 	if k.refuted {
 		pos = k.keep(p)
 	}
-	pos.most, pos.turn, pos.doubt, pos.refuted = k.most, k.turn, k.doubt, k.wary
+	pos.most, pos.steady, pos.turn, pos.doubt, pos.refuted = k.most, k.steady, k.turn, k.doubt, k.wary
 	stored, err := k.beside(p, g, pos)
 	if err != nil {
 		return err

@@ -90,6 +90,9 @@ var doubts = []Doubt{
 	{"resumed", Consistent, passing, func(f *Facts) bool { return f.Resumed }, func(*Facts) string { return "begun by an earlier run" }},
 	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "nothing came, as for a user who may not read it" }},
 	{"round size", Consistent, lasts, (*Facts).Cut, func(f *Facts) string {
+		if f.steady() {
+			return fmt.Sprintf("it has %d records again although some are others, and may have been cut there", f.Listed())
+		}
 		return fmt.Sprintf("it may have been cut at %d records", f.Listed())
 	}},
 	{"uneven pages", Consistent, lasts, func(f *Facts) bool { return f.Uneven > 0 && f.LastTotal < 0 }, func(f *Facts) string {
@@ -133,7 +136,7 @@ func (f *Facts) stated() Total {
 // long as pages are by habit, and only probes say that there are no others. That the
 // list was longer once excuses it, unless it may have been read in another way then.
 func usualLength(f *Facts) bool {
-	return f.Guessed && f.Rule == "one_page" && (f.Cut() || f.Unshown && f.Round && f.LastTotal < 0)
+	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }
 
 // readingsDiffer holds where two whole readings found different records, and the

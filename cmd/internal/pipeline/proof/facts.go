@@ -48,6 +48,7 @@ type Facts struct {
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could take, and whose loss nobody has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
 	Longest    int64 `json:"longest,omitempty"`    // the destination: records that the longest whole pass so far has found
+	Steady     bool  `json:"steady,omitempty"`     // the pipeline: the list has that length again, and some of its records are others
 
 	Clashes    int64  `json:"clashes,omitempty"`    // the transformer: records that were rejected because another record has their key
 	Clash      string `json:"clash,omitempty"`      // the transformer: the key of one of them
@@ -143,9 +144,16 @@ func (f *Facts) Empty() bool {
 	return f.Listed() == 0 && f.LastTotal < 0 && !f.OfParents() && !f.object()
 }
 
-// Cut reports whether the list may have been cut where it ended. A list that was
-// longer once is not cut at this length.
-func (f *Facts) Cut() bool { return f.Round && f.LastTotal < 0 && f.Longest <= f.Listed() }
+// Cut reports whether the list may have been cut where it ended: at a round number, or
+// at one that stays while its records change. A list that was longer once is not cut at
+// this length.
+func (f *Facts) Cut() bool {
+	return (f.Round || f.steady()) && f.LastTotal < 0 && f.Longest <= f.Listed()
+}
+
+// steady reports whether a list that came in one answer keeps its length while its
+// records change, as one does that shows so many of them and no more.
+func (f *Facts) steady() bool { return f.Steady && f.Rule == "one_page" && !f.Keyless }
 
 // Unwatched reports whether nothing would show that the list moved while it was
 // read: its pages are counted, and there is no total to miss a record by, or no

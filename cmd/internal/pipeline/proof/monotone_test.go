@@ -60,6 +60,7 @@ var worsen = map[string]func(*Table){
 	"pass is incremental":         func(t *Table) { t.Partial = true },
 	"pass is the rest of another": func(t *Table) { t.Resumed = true },
 	"size is round":               func(t *Table) { t.Round = true },
+	"size stays":                  func(t *Table) { t.Longest, t.Steady = t.Listed(), true },
 	"size is that of a page":      func(t *Table) { t.Round, t.Guessed = true, true },
 	"pages overlap":               func(t *Table) { t.Alike = 3 },
 	"total is on the first page":  func(t *Table) { t.FirstTotal, t.LastTotal = 17, -1 },

@@ -60,6 +60,9 @@ var verdictProperties = []verdictProperty{
 		return f.Distinct+f.Filtered > 0 || f.LastTotal >= 0 || f.OfParents() || f.object() || v != Proven
 	}},
 	{"a round size proves nothing", func(f *Facts, v Verdict) bool { return !f.Round || f.LastTotal >= 0 || v != Proven }},
+	{"a size that stays proves nothing", func(f *Facts, v Verdict) bool {
+		return !f.Steady || f.Rule != "one_page" || f.Keyless || f.LastTotal >= 0 || v != Proven
+	}},
 	{"uneven pages prove nothing", func(f *Facts, v Verdict) bool { return f.Uneven == 0 || f.LastTotal >= 0 || v != Proven }},
 	{"further pages that are not shown prove nothing", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
 	{"an earlier reading with more records is remembered", func(f *Facts, v Verdict) bool { return f.Earlier == 0 || f.LastTotal >= 0 || v != Proven }},
