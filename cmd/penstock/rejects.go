@@ -200,7 +200,7 @@ func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipelin
 // concludeRetry prints what a retry did and turns it into the verb's outcome.
 func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	if a.json {
-		if err := lineWriter(a.out).Encode(retryJSONOf(r)); err != nil {
+		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Retried]{r.Run, r.ExitCode(), append([]pipeline.Retried{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return exit(r.ExitCode())
@@ -215,7 +215,7 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 	}
 	g.render(a.out)
 	for _, s := range r.Streams {
-		a.failedRejects(s.Stream, s.Destination, s.Err)
+		a.failedRejects(s.Stream, s.Destination, s.Error)
 		for _, still := range s.Still {
 			fmt.Fprintf(a.out, "still rejected: %s %s of run %s: %s\n", s.Stream,
 				cmp.Or(still.Key, fmt.Sprint(still.Ordinal)), still.Run, printable(still.Reason, false))
@@ -225,33 +225,17 @@ func (a *app) concludeRetry(r pipeline.RetryReport) error {
 }
 
 // failedRejects prints why the rejects of a stream could not be changed; nothing for
-// nil.
-func (a *app) failedRejects(stream, destination string, err error) {
-	if err != nil {
-		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(err.Error(), false))
+// no reason.
+func (a *app) failedRejects(stream, destination, why string) {
+	if why != "" {
+		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, printable(why, false))
 	}
 }
 
-// retryJSON is what `rejects retry --json` prints.
-type retryJSON struct {
-	Run      string        `json:"run,omitempty"`
-	ExitCode int           `json:"exit_code"`
-	Streams  []retriedJSON `json:"streams"`
-}
-
-type retriedJSON struct {
-	pipeline.Retried
-	Error string `json:"error,omitempty"`
-}
-
-func retryJSONOf(r pipeline.RetryReport) retryJSON {
-	out := retryJSON{Run: r.Run, ExitCode: r.ExitCode(), Streams: []retriedJSON{}}
-	for _, s := range r.Streams {
-		j := retriedJSON{Retried: s}
-		if s.Err != nil {
-			j.Error = s.Err.Error()
-		}
-		out.Streams = append(out.Streams, j)
-	}
-	return out
+// rejectsJSON is what `rejects retry --json` and `rejects accept --json` print; S is
+// the outcome of one stream.
+type rejectsJSON[S any] struct {
+	Run      string `json:"run,omitempty"`
+	ExitCode int    `json:"exit_code"`
+	Streams  []S    `json:"streams"` // never null
 }

@@ -32,7 +32,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 // concludeAccept prints what was accepted and turns it into the verb's outcome.
 func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	if a.json {
-		if err := lineWriter(a.out).Encode(acceptJSONOf(r)); err != nil {
+		if err := lineWriter(a.out).Encode(rejectsJSON[pipeline.Accepted]{r.Run, r.ExitCode(), append([]pipeline.Accepted{}, r.Streams...)}); err != nil {
 			return err
 		}
 		return exit(r.ExitCode())
@@ -47,31 +47,7 @@ func (a *app) concludeAccept(r pipeline.AcceptReport) error {
 	}
 	g.render(a.out)
 	for _, s := range r.Streams {
-		a.failedRejects(s.Stream, s.Destination, s.Err)
+		a.failedRejects(s.Stream, s.Destination, s.Error)
 	}
 	return exit(r.ExitCode())
-}
-
-// acceptJSON is what `rejects accept --json` prints.
-type acceptJSON struct {
-	Run      string         `json:"run,omitempty"`
-	ExitCode int            `json:"exit_code"`
-	Streams  []acceptedJSON `json:"streams"`
-}
-
-type acceptedJSON struct {
-	pipeline.Accepted
-	Error string `json:"error,omitempty"`
-}
-
-func acceptJSONOf(r pipeline.AcceptReport) acceptJSON {
-	out := acceptJSON{Run: r.Run, ExitCode: r.ExitCode(), Streams: []acceptedJSON{}}
-	for _, s := range r.Streams {
-		j := acceptedJSON{Accepted: s}
-		if s.Err != nil {
-			j.Error = s.Err.Error()
-		}
-		out.Streams = append(out.Streams, j)
-	}
-	return out
 }

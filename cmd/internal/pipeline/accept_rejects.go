@@ -13,7 +13,7 @@ type Accepted struct {
 	Records     int64  `json:"records"` // that are not in the tables
 	Values      int64  `json:"values"`  // of records that are
 	Left        int64  `json:"left"`    // not accepted: there are too many at once
-	Err         error  `json:"-"`
+	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
 // AcceptReport is the outcome of an AcceptRejects. There is no run where Streams
@@ -29,7 +29,7 @@ func (r AcceptReport) ExitCode() int {
 	code := exitComplete
 	for _, s := range r.Streams {
 		switch {
-		case s.Err != nil:
+		case s.Error != "":
 			return exitFailed
 		case s.Left > 0:
 			code = exitPartial
@@ -38,9 +38,10 @@ func (r AcceptReport) ExitCode() int {
 	return code
 }
 
-// AcceptRejects notes for the open rejects of the streams of c that the user accepts their loss: from then on they do not keep their stream
-// from being complete. A record that is rejected for another reason later has to
-// be accepted again. The source is not asked.
+// AcceptRejects notes for the open rejects of the streams of c that the user accepts
+// their loss: from then on they do not keep their stream from being complete. A record
+// that is rejected for another reason later has to be accepted again. AcceptRejects
+// makes no request to the source.
 func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -48,10 +49,10 @@ func AcceptRejects(ctx context.Context, c Config) (rep AcceptReport, err error) 
 	}
 	rep.Run, err = r.overRejects(ctx, nil, func(t *retrial) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}
-		if a.Err = t.attempt(func() error { return t.accept(ctx, &a) }); a.Err != nil {
+		if a.Error = t.attempt(func() error { return t.accept(ctx, &a) }); a.Error != "" {
 			a.Records, a.Values = 0, 0
 		}
-		if a.Records+a.Values+a.Left > 0 || a.Err != nil {
+		if a.Records+a.Values+a.Left > 0 || a.Error != "" {
 			rep.Streams = append(rep.Streams, a)
 		}
 	})

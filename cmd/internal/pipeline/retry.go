@@ -28,7 +28,7 @@ type Retried struct {
 	Left        int64  `json:"left"`       // records not tried: there are too many at once
 
 	Still []StillRejected `json:"still,omitempty"` // some of Rejected
-	Err   error           `json:"-"`
+	Error string          `json:"error,omitempty"` // why the destination failed
 }
 
 // StillRejected is a record that cannot be loaded yet, and why.
@@ -52,7 +52,7 @@ func (r RetryReport) ExitCode() int {
 	code := exitComplete
 	for _, s := range r.Streams {
 		switch {
-		case s.Err != nil:
+		case s.Error != "":
 			return exitFailed
 		case s.Rejected+s.Left > 0:
 			code = exitPartial
@@ -88,7 +88,7 @@ func RetryRejects(ctx context.Context, c Config, o RetryOptions) (rep RetryRepor
 	}
 	r.settle(ctx)
 	rep.Run, err = r.overRejects(ctx, o.Streams, func(w *retrial) {
-		if w.attempt(func() error { return w.retry(ctx) }) != nil {
+		if w.done.Error = w.attempt(func() error { return w.retry(ctx) }); w.done.Error != "" {
 			w.done.Resolved, w.done.Superseded, w.counts = 0, 0, Counts{}
 		}
 		rep.Streams = append(rep.Streams, w.done)
@@ -116,12 +116,16 @@ func (r *run) overRejects(ctx context.Context, only []string, do func(*retrial))
 	return r.Run, err
 }
 
-// attempt calls do unless the destination is down, and keeps its error.
-func (t *retrial) attempt(do func() error) error {
-	if t.done.Err = t.down[t.dest.Name]; t.done.Err == nil {
-		t.done.Err = guard(t.stream.Name, do)
+// attempt calls do unless the destination is down. It keeps the error and returns its
+// text, "" for none.
+func (t *retrial) attempt(do func() error) string {
+	if t.err = t.down[t.dest.Name]; t.err == nil {
+		t.err = guard(t.stream.Name, do)
 	}
-	return t.done.Err
+	if t.err == nil {
+		return ""
+	}
+	return t.err.Error()
 }
 
 // retrial is the rejects of one stream in one destination, taken up again.
@@ -130,6 +134,7 @@ type retrial struct {
 	stream schemas.Stream
 	dest   Destination
 	done   Retried
+	err    error // of the attempt
 	counts Counts
 }
 
@@ -215,7 +220,7 @@ func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor
 
 // report is what the run's row tells of t.
 func (t *retrial) report(ctx context.Context) StreamReport {
-	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.done.Err}
+	s := StreamReport{Stream: t.stream.Name, Table: t.stream.Table.Name, Destination: t.dest.Name, Counts: t.counts, Err: t.err}
 	s.Counts.Fetched = s.Counts.Written + s.Counts.Unchanged + s.Counts.Deduplicated
 	if s.Status, _ = classify(ctx, s.Err); s.Err == nil && t.done.Rejected+t.done.Left > 0 {
 		s.Status = StatusPartial

@@ -199,7 +199,7 @@ func TestRetryFailsAtEveryStep(t *testing.T) {
 		}, RetryOptions{})
 		require.True(t, err != nil || rep.ExitCode() == 1, "step %d", n)
 		for _, s := range rep.Streams {
-			require.True(t, s.Err == nil || s.Resolved == 0, "step %d", n)
+			require.True(t, s.Error == "" || s.Resolved == 0, "step %d", n)
 		}
 		left2 := len(r.unresolved())
 		written := 0
