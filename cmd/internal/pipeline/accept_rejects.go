@@ -10,9 +10,9 @@ import (
 type Accepted struct {
 	Stream      string `json:"stream"`
 	Destination string `json:"destination"`
-	Records     int64  `json:"records"` // that are not in the tables
-	Values      int64  `json:"values"`  // of records that are
-	Left        int64  `json:"left"`    // not accepted: there are too many at once
+	Records     int64  `json:"records"`         // that are not in the tables
+	Values      int64  `json:"values"`          // of records that are
+	Left        int64  `json:"left"`            // not accepted: there are too many at once
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
