@@ -36,6 +36,8 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 		add(pagerCandidate{typ: "range", at: position{kind: pagerRange, at: s.token}})
 	case s.rangeUnit != "":
 		add(pagerCandidate{typ: "range", at: rangeAt(s.rangeUnit, int64(p.first.batch.n), int64(p.first.batch.n))})
+	case s.token != "" && p.refuses:
+		return append(all, p.oneByOne(p.tokens(p.l.pager.tokenParams(s)))...)
 	case s.token != "":
 		first := p.tokens(p.l.pager.tokenParams(s))
 		add(first...)
@@ -47,11 +49,10 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	case s.next != nil:
 		add(p.inLink()...)
 	}
-	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
-	if p.refuses { // each costs a request: the usual ones of all kinds first
-		k, m := min(6, len(offset)), min(8, len(since))
-		return append(append(all, page[:1], offset[:1], offset[1:k], page[1:6], since[:m], page[6:10], since[m:], offset[k:], page[10:]), p.fromRecords()...)
+	if p.refuses {
+		return append(all, p.oneByOne(nil)...)
 	}
+	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
 	switch {
 	case hint.Type == "offset", s.offset >= 0 && s.page < 0:
 		all = append(all, offset[:1], page[:1], offset[1:], page[1:])

@@ -447,9 +447,9 @@ func TestProbe(t *testing.T) {
 	require.Len(t, r.records, 2)
 	require.True(t, r.end.Reread)
 
-	// A server that refuses the parameter.
+	// A server that refuses what it does not know.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("page") {
+		if r.URL.RawQuery != "" {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"code":"invalid_request","message":"unknown parameter page"}`)
 			return

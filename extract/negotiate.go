@@ -15,7 +15,7 @@ import (
 
 // maxProbes bounds the requests of one negotiation. Few come near: a list that
 // comes whole takes 2, one with the usual pages 5 or 6. // Invariant 15
-const maxProbes = 40
+const maxProbes = 52
 
 // Negotiate finds out how s answers by probes that could refute each
 // hypothesis, and returns what stands. known is what was held before; the zero

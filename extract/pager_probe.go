@@ -20,8 +20,12 @@ type pagerProbe struct {
 	broken position // the second page by a parameter that the server stumbles over; the zero value for none
 
 	controlled bool // the server was asked with a parameter that it cannot know
+	answers    bool // and did not refuse it
 	lenient    bool // and ignored it
 	refused    int  // parameters that it refused by themselves
+
+	words, strange []string // the last refusal, and that of the parameter that it cannot know
+	takes          []string // parameters whose values it refused, and that it knows
 
 	reacted bool // something about the list goes by one of the parameters
 	within  bool // and what it shows by them is in the first answer, which has more
@@ -31,16 +35,30 @@ type pagerProbe struct {
 	refusedInBody string // the last parameter that it has refused there
 
 	asked  map[position]bool // parameters that were tried by themselves
+	known  bool              // the last of them brought the first page again
 	tried  []string
 	reread bool
 }
 
 // maxSearch bounds the probes for the parameter of a list that says that it has
-// more; maxSilentSearch of one that does not, and is likely to be whole.
+// more; maxSingleSearch where each parameter costs a request; maxSilentSearch those of
+// a list that does not say so, and is likely to be whole.
 const (
 	maxSearch       = 34
+	maxSingleSearch = 44
 	maxSilentSearch = 22
 )
+
+// most is how many probes the search for the parameter may take.
+func (p *pagerProbe) most(silent bool) int {
+	switch {
+	case silent:
+		return maxSilentSearch
+	case p.refuses:
+		return maxSingleSearch
+	}
+	return maxSearch
+}
 
 // maxReread bounds how often a list is read again to see it twice the same.
 const maxReread = 3
@@ -121,11 +139,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 			return p.rest(ctx) // all that can be tried was tried when the list was learned
 		}
 	}
-	most := maxSearch
-	if silent {
-		most = maxSilentSearch
-	}
-	if done, err := p.through(ctx, silent, most); done || err != nil {
+	if done, err := p.through(ctx, silent); done || err != nil {
 		return err
 	}
 	if (p.broken != position{}) {
@@ -139,11 +153,11 @@ func (p *pagerProbe) run(ctx context.Context) error {
 
 // through tries the groups of candidates in their order, which changes once the
 // server turns out to be one that cannot be asked by several at once.
-func (p *pagerProbe) through(ctx context.Context, silent bool, most int) (done bool, err error) {
+func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
 		for _, g := range p.groups() {
-			if p.l.requests > most {
+			if p.l.requests > p.most(silent) {
 				p.say("the other parameters", "not tried after so many probes")
 				return false, nil
 			}

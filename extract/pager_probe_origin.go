@@ -11,6 +11,9 @@ import (
 // takes what it does not know for a filter is empty then, too.
 func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
+		if number == c.at.at {
+			continue
+		}
 		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: number})
 		if err != nil {
 			return false, err
@@ -26,6 +29,11 @@ func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) 
 		if like == sameRecords || like == mostlySame {
 			p.paging.Zero = number == "0"
 			return true, nil
+		}
+		if like == noRecords && !p.controlled {
+			if err := p.control(ctx); err != nil || p.refuses {
+				return false, err
+			}
 		}
 	}
 	return false, nil
@@ -50,6 +58,9 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	}
 	if p.second != nil && (st == nil || like != sameRecords && like != mostlySame) {
 		return p.unexplained("page 1 by " + c.at.param + " is neither the first page nor another one, so that nothing tells whether pages count from 0 or from 1")
+	}
+	if st != nil && like == noRecords && !p.controlled {
+		return p.control(ctx)
 	}
 	return nil
 }

@@ -6,10 +6,6 @@ import (
 	"strings"
 )
 
-// maxSingles bounds how many parameters of one group are tried by themselves where
-// the server refuses to be asked by several at once.
-const maxSingles = 24
-
 // group tries the candidates of one kind; of a POST in its body first, then in its
 // query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
@@ -24,8 +20,13 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 		}
 		p.l.s.Pagination.Query = place
 		for _, part := range apart(g) {
+			refuses := p.refuses
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
+			}
+			if p.refuses != refuses { // they are tried one by one, in another order
+				p.l.s.Pagination.Query = before
+				return false, nil
 			}
 		}
 	}
@@ -48,7 +49,8 @@ func apart(g []pagerCandidate) [][]pagerCandidate {
 }
 
 // search tries all candidates at once, if they are many, then each half of those
-// that made a difference. reacts says that one of them is known to make one.
+// that made a difference. reacts says that one of them is known to make one. It
+// stops where the server turns out to be one that cannot be asked by several at once.
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
@@ -58,7 +60,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 				return false, err
 			case refused:
 				p.refuses = true
-				return p.search(ctx, g, silent, false)
+				return false, nil
 			case like == sameRecords || like == mostlySame:
 				return false, nil
 			}
@@ -69,7 +71,7 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 			return false, err
 		}
 		if p.refuses = refused; refused {
-			return p.search(ctx, g, silent, false)
+			return false, nil
 		}
 		if like == sameRecords || like == mostlySame {
 			return p.search(ctx, g[half:], silent, true)
@@ -79,18 +81,32 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 		}
 		return p.search(ctx, g[half:], silent, false)
 	}
-	if p.refuses {
-		g = g[:min(len(g), maxSingles)]
-	}
 	for _, c := range g {
-		if p.l.requests > maxSearch {
+		if p.l.requests > p.most(silent) {
 			return false, nil
 		}
-		if done, err := p.try(ctx, c, silent); done || err != nil {
+		if done, err := p.single(ctx, c, silent); done || err != nil {
 			return done, err
 		}
 	}
 	return false, nil
+}
+
+// single tries one parameter by itself. Where each parameter costs a request, page 1
+// is asked for first: it tells a parameter that the server knows from one that it does
+// not, and whether pages are counted from 0.
+func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
+	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
+	if !p.refuses || !second || p.asked[p.place(c.at)] {
+		return p.try(ctx, c, silent)
+	}
+	one := c
+	one.at.at = "1"
+	p.known = false
+	if done, err := p.try(ctx, one, silent); done || err != nil || !p.known {
+		return done, err
+	}
+	return p.try(ctx, c, silent)
 }
 
 // bulk sends all candidates in one request; refused says that the server did not
@@ -144,10 +160,11 @@ func (p *pagerProbe) control(ctx context.Context) error {
 		return err
 	}
 	if st == nil {
-		p.refuses = true
+		p.refuses, p.strange = true, wordsWithout(strings.Join(p.words, " "), noParameter)
 		return nil
 	}
 	p.l.c.release(st.a)
+	p.answers = true
 	p.refuses = like == noRecords
 	p.lenient = like == sameRecords
 	return nil

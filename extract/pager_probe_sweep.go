@@ -30,10 +30,14 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	for range maxReread {
 		second, err := p.l.look(ctx, all)
 		if minded(err) {
-			_, p.refuses = refusal(err)
-			p.reacted = !p.refuses // an answer that nobody can read does not say that the list ignores them
 			p.say("all parameters at once", err.Error())
-			return false, nil
+			if _, refused := refusal(err); refused {
+				err = p.control(ctx)
+			} else {
+				err = nil // an answer that nobody can read does not say that the list ignores them
+			}
+			p.reacted = !p.refuses
+			return false, err
 		}
 		if err != nil {
 			return false, err

@@ -4,12 +4,13 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // try asks for the second page by one parameter.
 func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
-	at := c.at
-	at.placed = p.l.s.Pagination.Query
+	at := p.place(c.at)
 	if p.asked[at] {
 		return false, nil
 	}
@@ -17,6 +18,7 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 		p.asked = map[position]bool{}
 	}
 	p.asked[at] = true
+	refused := p.refused
 	st, like, err := p.ask(ctx, c.at)
 	if err != nil {
 		return false, err
@@ -25,16 +27,63 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 		p.minded(c.at.param, st == nil, like)
 	}
 	if st == nil {
-		if p.refused > 1 && !p.controlled {
-			err = p.control(ctx)
-		}
-		return false, err
+		return p.refusal(ctx, c, silent, p.refused > refused)
 	}
+	p.known = like == sameRecords || like == mostlySame
 	accepted, err := p.judge(ctx, c, st, like, silent)
 	if p.second != st {
 		p.l.c.release(st.a)
 	}
 	return accepted, err
+}
+
+// place is a position as the request for it is made: in the body of a POST, or in its
+// query.
+func (p *pagerProbe) place(at position) position {
+	at.placed = p.l.s.Pagination.Query
+	return at
+}
+
+// refusal judges a parameter whose value the server refuses. If the server knows the
+// parameter, the list may have no second page, or have two and count them from 0.
+func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refused bool) (accepted bool, err error) {
+	numbered := c.at.kind == pagerPage && refused && (silent || p.first.signals.page < 0)
+	if !p.controlled && (numbered || p.refused > 1) {
+		if err := p.control(ctx); err != nil {
+			return false, err
+		}
+	}
+	if !refused || !p.knows() {
+		return false, nil
+	}
+	p.takes = append(p.takes, c.at.param)
+	if !numbered || c.at.at == "1" {
+		return false, nil
+	}
+	before := p.paging
+	p.accept(c)
+	if silent {
+		accepted, err = p.minds(ctx, c)
+	} else {
+		err = p.base(ctx, c)
+		accepted = p.second != nil
+	}
+	if !accepted {
+		p.paging = before
+	}
+	return accepted, err
+}
+
+// knows reports whether the server has refused the value of a parameter that it knows:
+// one that it does not know it would not refuse, or would refuse in other words.
+func (p *pagerProbe) knows() bool {
+	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
+}
+
+// wordsWithout are the words of a text but for some of them.
+func wordsWithout(text string, left ...string) []string {
+	words := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(`"':;,.()`, c) })
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(left, w) })
 }
 
 // minded takes note of where a POST looks for its parameters: where it refuses one
@@ -67,6 +116,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 		}
 		if _, ok := refusal(err); ok {
 			p.refused++
+			p.words = wordsWithout(err.Error(), at.param, at.at)
 		}
 		p.say(name, err.Error())
 		return nil, 0, nil
@@ -125,7 +175,7 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		p.second = st
 	case like == noRecords && !silent && c.typ == "link":
 		p.second = st // the link that the list states leads to an empty page: that is its end
-	case like == noRecords && !silent && c.at.kind == pagerPage && p.first.signals.page < 0:
+	case like == noRecords && !silent && c.at.kind == pagerPage && c.at.at != "1" && p.first.signals.page < 0:
 		// The list may have two pages, and count them from 0.
 		before := p.paging
 		p.accept(c)

@@ -64,6 +64,10 @@ func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
+// maxTogether is how many sizes are tried one after the other where the server refuses
+// all of them at once.
+const maxTogether = 24
+
 // uncutBy looks for the one of some parameters that makes the list longer: all at
 // once first, then each half.
 func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
@@ -84,7 +88,7 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 		p.l.c.release(st.a)
 	}
 	switch {
-	case st == nil && len(q) > maxSingles, st != nil && (st.batch.n <= n || like == noRecords):
+	case st == nil && len(q) > maxTogether, st != nil && (st.batch.n <= n || like == noRecords):
 		return false, nil
 	case len(q) == 1 && st == nil:
 		return false, nil

@@ -1,0 +1,74 @@
+package extract
+
+import (
+	"strconv"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// turns say how many candidates of each kind are tried before those of the next kind,
+// where each costs a request.
+type turns []struct {
+	kind string
+	n    int
+}
+
+var (
+	// usualTurns go by how often lists use each kind, and each name.
+	usualTurns = turns{
+		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
+		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
+	}
+	// offsetTurns are those of a list that says where its page begins.
+	offsetTurns = turns{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
+	// pageTurns are those of a list that says the number of its page.
+	pageTurns = turns{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
+	// tokenTurns are those of a list that states a token.
+	tokenTurns = turns{{"token", 40}}
+	// nextPageTurns are those of a list whose token is the number of its second page.
+	nextPageTurns = turns{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
+	// nextOffsetTurns are those of a list whose token is the number of its next record.
+	nextOffsetTurns = turns{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
+)
+
+// oneByOne are the candidates of a server that cannot be asked by several at once, the
+// usual ones of all kinds first. tokens are those of the answer's token, if it has one.
+func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
+	s := p.first.signals
+	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}
+	order := usualTurns
+	switch {
+	case s.token != "":
+		for kind, g := range kinds {
+			kinds[kind] = p.without(g, tokens)
+		}
+		kinds["token"] = p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), tokens)
+		switch n := strconv.Itoa(p.first.batch.n); {
+		case !digitsOnly(s.token):
+			order = tokenTurns
+		case s.token == n || s.offset >= 0 || len(s.token) >= len(n) && s.token != "2":
+			order = nextOffsetTurns
+		default:
+			order = nextPageTurns
+		}
+	case s.offset >= 0 && s.page < 0:
+		order = offsetTurns
+	case s.page >= 0:
+		order = pageTurns
+	}
+	kinds["since"] = p.since()
+	for _, g := range p.fromRecords() {
+		kinds["record"] = append(kinds["record"], g...)
+	}
+	if p.first.rule == "" {
+		for _, g := range p.moments() {
+			kinds["moment"] = append(kinds["moment"], g...)
+		}
+	}
+	all := [][]pagerCandidate{tokens}
+	for _, t := range order {
+		n := min(t.n, len(kinds[t.kind]))
+		all, kinds[t.kind] = append(all, kinds[t.kind][:n]), kinds[t.kind][n:]
+	}
+	return all
+}
