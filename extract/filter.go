@@ -6,14 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// changeFilters are the parameters that may leave out what was changed before a
-// moment; %s stands for the field.
-var changeFilters = []string{
-	"updated_after", "updated_since", "modified_since", "since", "changed_since", "modified_after", "last_modified", "updated_at_min",
-	"updated[gte]", "updated_at[gte]", "filter[updated_at][gte]", "%s[gte]", "%s_gte", "filter[%s][gte]", "updatedSince", "updatedAfter", "modifiedSince",
-}
+	"github.com/penstock-data/penstock/schemas"
+)
 
 // maxFields is how many times of change filters are looked for by.
 const maxFields = 2
@@ -29,7 +24,7 @@ func (n *negotiation) filters(ctx context.Context, st *step) error {
 	}
 	for _, field := range fields[:min(maxFields, len(fields))] {
 		t := &trial{n: n, f: f, h: historyOf(n.rows, n.keyFields(), field), page: len(n.rowsIn(st))}
-		found, err := t.run(ctx, t.expand(changeFilters))
+		found, err := t.run(ctx, t.expand(schemas.Paging().Parameters(schemas.ParamChange)))
 		if err != nil || found != nil {
 			n.out.Filter = found
 			return err

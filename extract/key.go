@@ -9,9 +9,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// identifiers are the fields that are made to tell records apart.
-var identifiers = []string{"id", "_id", "Id", "ID", "uuid", "guid", "gid", "uid", "key", "code", "slug", "sku", "number", "name", "url"}
-
 // How many records must differ in a field, or in a pair of references, before it is
 // taken for the key. An id is one by its name. Few records hardly refute a code,
 // and fewer still a name: two shops of one name come late in a list. Whatever is
@@ -67,12 +64,12 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 			}
 		}
 	}
-	add(identifiers[:8]...)
+	add(schemas.Paging().KeyFields()...)
 	for _, name := range resourceNames(s.Name) {
 		add(name+"_id", name+"Id", name+"ID", name+"_uuid", name+"_code", name+"_number")
 	}
 	add(containerKey)
-	add(identifiers[8:]...)
+	add(schemas.Paging().LabelFields()...)
 	for _, name := range have {
 		if strings.HasSuffix(name, "uuid") || strings.HasSuffix(name, "_key") {
 			add(name)

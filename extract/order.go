@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // order finds out in which order the list comes by itself: the latest change
@@ -106,12 +108,6 @@ func decimal(v string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(v)
 }
 
-// sorts are the ways to ask for an order, with %s for the field.
-var sorts = []string{
-	"sort=%s&direction=asc", "sort=%s&order=asc", "sort_by=%s&order=asc", "order_by=%s&order=asc", "orderby=%s&order=asc",
-	"_sort=%s&_order=asc", "ordering=%s", "order=%s.asc", "order_by=%s", "order=%s", "sort=%s", "$orderby=%s", "sortBy=%s&sortOrder=asc",
-}
-
 // sorting looks for a way to ask for a stable order, where the list has several
 // pages and does not come by its key anyway. It is accepted only if the records
 // obey.
@@ -128,7 +124,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 		return nil
 	}
 	f := n.open(FactSort)
-	for _, pattern := range sorts[:maxSorts] {
+	for _, pattern := range schemas.Paging().Sorts()[:maxSorts] {
 		order := strings.ReplaceAll(pattern, "%s", url.QueryEscape(key[0]))
 		probe, err := n.l.look(ctx, position{extra: order})
 		if minded(err) {

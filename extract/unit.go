@@ -10,9 +10,6 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timeWords are what the names of times end with.
-var timeWords = []string{"_at", "_on", "at", "date", "time", "timestamp", "created", "updated", "modified", "changed", "synced", "since"}
-
 // timeFields are the fields that hold times in every row that has them, those of
 // changes first, then those of creation.
 func timeFields(rows []row) []string {
@@ -32,11 +29,10 @@ func timeFields(rows []row) []string {
 }
 
 func timeRank(name string) int {
-	n := strings.ReplaceAll(strings.ToLower(name), "exchange", "")
-	switch {
-	case strings.Contains(n, "updat") || strings.Contains(n, "modif") || strings.Contains(n, "chang"):
+	switch words := schemas.Paging(); {
+	case words.ChangeField(name):
 		return 0
-	case strings.Contains(n, "creat"):
+	case words.CreationField(name):
 		return 1
 	}
 	return 2
@@ -45,7 +41,7 @@ func timeRank(name string) int {
 // unitOf is the unit or form of a field's times; "" where it has none, or the
 // rows do not agree.
 func unitOf(rows []row, name string) string {
-	named := slices.ContainsFunc(timeWords, func(w string) bool { return strings.HasSuffix(strings.ToLower(name), w) })
+	named := schemas.Paging().TimeField(name)
 	unit := ""
 	for _, r := range rows {
 		v, ok := r[name]
@@ -102,9 +98,6 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// amounts are the words that money goes by.
-var amounts = []string{"amount", "price", "total", "subtotal", "balance", "fee", "tax", "cost"}
-
 // units takes note of the units of times, and of whole amounts that may be minor
 // units. Neither changes a value.
 func (n *negotiation) units() {
@@ -123,7 +116,7 @@ func (n *negotiation) units() {
 	}
 	if names := fields(n.rows); slices.Contains(names, "currency") {
 		for _, name := range names {
-			if slices.ContainsFunc(amounts, func(a string) bool { return strings.HasPrefix(name, a) }) && whole(n.rows, name) {
+			if schemas.Paging().MoneyField(name) && whole(n.rows, name) {
 				f.Evidence = append(f.Evidence, name+" is whole in every record, beside a currency: it may be in minor units, and is kept as it comes")
 			}
 		}

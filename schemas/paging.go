@@ -44,6 +44,7 @@ const (
 	ParamSince  = "since"  // id of the last record
 	ParamMoment = "moment" // time of the last record
 	ParamRecord = "record" // value of another member of the last record
+	ParamChange = "change" // time of the last change: older records are left out; %s is the field
 	ParamToken  = "token"  // token of the answer
 	ParamLink   = "link"   // what usually leads on in the address of the next page
 	ParamSize   = "size"   // records a page holds at most
@@ -90,8 +91,10 @@ type vocabularyFile struct {
 	ListMembers     []string                          `yaml:"list_members"`
 	EnvelopeMembers []string                          `yaml:"envelope_members"`
 	EnvelopeWords   []string                          `yaml:"envelope_words"`
-	RecordTokens    []string                          `yaml:"record_tokens"`
+	Fields          struct{ Keys, Labels, Times, Changed, Created, Money []string }
+	RecordTokens    []string `yaml:"record_tokens"`
 	Parameters      map[string][]string
+	Sorts           []string
 	TokenParameters map[string][]string `yaml:"token_parameters"`
 	PageObjects     []string            `yaml:"page_objects"`
 	Headers         map[Role][]string

@@ -34,18 +34,22 @@ func TestVocabularyWords(t *testing.T) {
 		"envelope word":    {v.EnvelopeWord, "status_code", "email"},
 		"header":           {v.HeaderOfPages, "X-Next-Thing", "X-RateLimit-Limit"},
 		"page object":      {v.PageObject, "Pagination", "meta"},
+		"time":             {v.TimeField, "paidOn_date", "dated"},
+		"change":           {v.ChangeField, "lastModified", "exchange_at"},
+		"creation":         {v.CreationField, "createdAt", "recreation_updated"},
+		"money":            {v.MoneyField, "price_net", "net_price"},
 	} {
 		require.True(t, c.is(c.yes), "%s: %s", what, c.yes)
 		require.False(t, c.is(c.no), "%s: %s", what, c.no)
 	}
 	for what, names := range map[string][]string{
 		"relations": v.LinkRelations(), "targets": v.LinkTargets(), "marks": v.LinkMarks(), "totals": v.TotalMembers(), "lists": v.Lists(), "wrappers": v.Wrappers(),
-		"types": v.TypeMembers(), "list members": v.ListMembers(), "envelope": v.EnvelopeMembers(), "record tokens": v.RecordTokens(), "sandbox": v.Drawn("page"),
+		"types": v.TypeMembers(), "list members": v.ListMembers(), "envelope": v.EnvelopeMembers(), "record tokens": v.RecordTokens(), "sandbox": v.Drawn("page"), "keys": v.KeyFields(), "labels": v.LabelFields(), "sorts": v.Sorts(),
 		"token": v.TokenParameters("end_cursor"),
 	} {
 		require.NotEmpty(t, names, what)
 	}
-	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamMoment, ParamRecord, ParamToken, ParamLink, ParamSize} {
+	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamMoment, ParamRecord, ParamChange, ParamToken, ParamLink, ParamSize} {
 		require.NotEmpty(t, v.Parameters(family), family)
 	}
 }
