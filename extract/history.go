@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// history tells when the records of a list were changed and created. Only records
-// that were changed after they were created can show whether an order or a filter
-// goes by the change: where nobody has edited anything yet, both are the same.
+// history is when the records of a list were changed and created. Only an edited record
+// can show whether an order or a filter goes by the time of change: as long as no record
+// was edited, the order by change and the order by creation are the same.
 type history struct {
 	key           []string
 	changed, unit string // the field with the time of change, and how it is written
@@ -31,8 +31,8 @@ func historyOf(rows []row, key []string, changed string) history {
 // at is when a record was changed.
 func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows say when they were changed. What does not say
-// so has no place in an order by it, and a filter may leave it out for ever.
+// complete reports whether all rows have a time of change. A record without one has no
+// place in an order by that time, and a filter may always leave it out.
 func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
@@ -61,9 +61,9 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence finds two of the rows, as they came, that show that the latest change
-// comes first: one that was created earlier than a later one, and was changed
-// later. By their creation the two would stand the other way round.
+// evidence finds two rows that show that the list has the latest change first: edited
+// comes before other, was changed after it, and was created before it. In the order of
+// creation the two would be the other way round.
 func (h history) evidence(rows []row) (edited, other row) {
 	for j, o := range rows {
 		at, _ := h.at(o)
@@ -76,10 +76,10 @@ func (h history) evidence(rows []row) (edited, other row) {
 	return nil, nil
 }
 
-// edited finds the record that was changed last, of those that one of the others
-// can tell from a new one: it was created earlier than the other, and was changed
-// later. bound is a moment between the two changes, as close to the later one as
-// the format can write it.
+// edited finds the record with the latest change for which another record shows that it
+// was edited and is not new: it was created before the other, and was changed after it.
+// bound is a time between the two changes, as close to the later one as the format
+// allows.
 func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	byChange := slices.Clone(rows)
 	slices.SortStableFunc(byChange, func(a, b row) int {
@@ -102,10 +102,10 @@ func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	return nil, nil, time.Time{}
 }
 
-// text is a moment as a parameter, as passes write it.
+// text is a time as passes write it into a parameter.
 func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
 
-// id tells a record from others.
+// id is the key of a record as one text.
 func (h history) id(r row) string {
 	var b strings.Builder
 	for _, k := range h.key {

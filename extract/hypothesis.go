@@ -20,24 +20,24 @@ const (
 	HypothesisParent = "parent" // parameters name the parent whose records the list shows
 )
 
-// RefutedError says that a source does not do what a stream is held to ask of it.
-// [Client.Pages] returns it for what the catalogue states. The stream can be read
-// without: see [Convention.Drop].
+// RefutedError says that a source ignores parameters by which the catalogue reads a
+// stream. [Client.Pages] returns it. The stream can be read without the parameters:
+// see [Convention.Drop].
 type RefutedError struct {
 	Stream string
 	About  string // one of the Hypothesis constants
 	Seen   string // the evidence
 
-	// ForNow says that the hypothesis may hold in a later pass: no parent has a
-	// value to ask with at present.
+	// ForNow says that the hypothesis may hold in a later pass: at present no parent
+	// has a value for the parameters.
 	ForNow bool
 }
 
 // Error is the evidence.
 func (e *RefutedError) Error() string { return e.Seen }
 
-// Drop is s without the hypotheses that c has found refuted: read in the simpler
-// way. What a person or a description states stands.
+// Drop is s without the hypotheses that c has found refuted. It keeps what a person or
+// an imported description states.
 func (c Convention) Drop(s schemas.Stream) schemas.Stream {
 	for _, about := range c.Dropped {
 		switch {
@@ -54,15 +54,15 @@ func (c Convention) Drop(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// WithoutContext is a key without the columns in which a record is told the
-// values that it was asked for with.
+// WithoutContext is a key without the columns that hold the request's values: see
+// [ContextColumns].
 func WithoutContext(s schemas.Stream, key []string) []string {
 	columns := ContextColumns(s)
 	return slices.DeleteFunc(slices.Clone(key), func(k string) bool { return slices.Contains(columns, k) })
 }
 
-// ContextColumns are the columns in which a record of s is told the values that
-// it was asked for with: those of its parent, or of the month.
+// ContextColumns are the columns that hold the parameters of the request which brought
+// a record of s: the values of its parent, or its month.
 func ContextColumns(s schemas.Stream) []string {
 	var columns []string
 	for _, p := range s.Params {
@@ -76,8 +76,8 @@ func ContextColumns(s schemas.Stream) []string {
 	return columns
 }
 
-// refute is the error of a hypothesis that the source has refuted. What the user
-// states is not dropped: the stream fails, and the message names the line.
+// refute is the error of a hypothesis that the source has refuted. A hypothesis that
+// the user states is not dropped: the stream fails, and the message names the line.
 func refute(s schemas.Stream, about, seen string) error {
 	if s.Stated[about] == "" {
 		return &RefutedError{Stream: s.Name, About: about, Seen: seen}
@@ -89,26 +89,26 @@ func refute(s schemas.Stream, about, seen string) error {
 	return malformed(s, position{}, fmt.Errorf("%s; %s below streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
-// parameterTest compares the answers to the first values that a stream is asked with. Two
-// values with one answer are suspicious. A value that nothing has then decides
-// whether the source reads the parameters at all.
+// parameterTest compares the answers to the first two values of a stream's parameters.
+// If they are the same, a third request with a value that no object has decides whether
+// the source reads the parameters at all.
 type parameterTest struct {
-	over  bool // nothing is left to find out
-	line  string
+	over  bool        // the test is finished
+	line  string      // the first values
 	print answerPrint // of the first page of the answer to line
 }
 
-// answerPrint is what of an answer tells it from others: which records it has,
-// and for each member what the records have there. The context of a record and
-// its volatile members are left out.
+// answerPrint is a fingerprint of an answer: of the keys of its records, and of the
+// values of each member. It leaves out the context of a record and its volatile
+// members.
 type answerPrint struct {
 	records int
 	keys    uint64
 	members map[string]uint64
 }
 
-// differs are the members in which two answers differ; ok is false where they have
-// not the same records.
+// differs are the members in which two answers differ; ok is false where their records
+// are not the same.
 func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 	members = map[string]bool{}
 	for _, pair := range [][2]map[string]uint64{{p.members, o.members}, {o.members, p.members}} {
@@ -151,8 +151,8 @@ func (l *listing) printOf(b *batch) (answerPrint, error) {
 	return p, d.err
 }
 
-// hears takes note of the first page of the answer to one value. It returns an
-// error where the source shows that it does not read the parameters.
+// hears adds the first page of the answer to one value to the test. It returns an error
+// if the test shows that the source ignores the parameters.
 func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
@@ -183,9 +183,9 @@ func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) erro
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// unread reports whether the answer to line, which is print, is that to another
-// value, and to one that nothing has. A member that differs when the same is asked
-// for twice tells no answers apart.
+// unread reports whether line, which has the answer print, has the same answer as
+// another value and as a value that no object has. Members that differ between two
+// answers to the same request do not count.
 func (f *fan) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -219,8 +219,8 @@ func within(some, others map[string]bool) bool {
 	return true
 }
 
-// peek is the first page of the answer to a tuple; ok is false where there is no
-// answer to compare: a refusal says that the parameter is read.
+// peek is the fingerprint of the first page of the answer to a tuple; ok is false where
+// there is no such page: a server that refuses a value reads it.
 func (f *fan) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -268,8 +268,8 @@ func nowhere(months bool, line string) string {
 	return string(out)
 }
 
-// testable reports whether the parameters of f are hypotheses. What stands in the
-// path is none: it says what is asked for, and not which part of it.
+// testable reports whether the parameters of f are hypotheses. A parameter in the path
+// is none: it is part of the address, and the server cannot ignore it.
 func (f *fan) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()
@@ -277,9 +277,8 @@ func (f *fan) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// needed are the tuples that have every value which the stream's key needs: of a
-// parent without one there is nothing to ask, as its records could not be told
-// apart.
+// needed are the tuples with all values that the stream's key needs. A parent without
+// one of them is not requested: the key could not distinguish its records.
 type needed struct {
 	*spool
 	at []int // places of the values
@@ -302,7 +301,7 @@ func (n needed) has(line []byte) bool {
 	}
 	var values []json.RawMessage
 	if json.Unmarshal(line, &values) != nil {
-		return true // whoever asks with it reports the error
+		return true // the request with it reports the error
 	}
 	return !slices.ContainsFunc(n.at, func(i int) bool { return i < len(values) && string(values[i]) == "null" })
 }
@@ -332,8 +331,8 @@ func (n needed) none() bool {
 	return true
 }
 
-// valueless asks a list without its parent's value where no parent has one. Where
-// it has records all the same, the error says that it can be read as it comes.
+// valueless requests a list without its parent's value where no parent has one. If the
+// answer has records, the error says that the list can be read without the parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil
@@ -347,7 +346,7 @@ func (p *pass) valueless(ctx context.Context) error {
 	if err != nil {
 		fault, ok := errors.AsType[*wire.Error](err)
 		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || poisonous(fault)) {
-			return nil // it needs the value
+			return nil // the list needs the value
 		}
 		return err
 	}

@@ -8,13 +8,14 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// maxPageGaps is how many pages in a row may fail before the list itself does.
+// maxPageGaps is how many pages in a row may fail before the list fails.
 // Invariant 15
 const maxPageGaps = 3
 
-// recover goes on where a page cannot be read: with the records around a broken
-// one if the list gives smaller pages, else with the next page. What is left out
-// is a gap. cause is returned where the server, and not the page, is in trouble.
+// recover continues after a page that cannot be read because of cause. If the list
+// supports smaller pages, it reads the records around the broken one; otherwise it
+// skips the page. The records left out are a gap. It returns an error where the server
+// fails altogether and not only this page.
 func (l *listing) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
@@ -26,9 +27,9 @@ func (l *listing) recover(ctx context.Context, at position, cause error) (*step,
 	return nil, err
 }
 
-// skip makes a page that fails for good a gap; nil where that cannot be told. The
-// page must be one of many that are counted, and the server must still give a
-// page that it gave before.
+// skip makes a page that always fails a gap. It returns nil where the extent of the gap
+// is unknown: pages must be counted by number or offset, and the server must still
+// return a page that it returned before.
 func (l *listing) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
@@ -42,7 +43,7 @@ func (l *listing) skip(ctx context.Context, at position, cause error) *step {
 		rows = min(rows, total-from)
 	}
 	if rows <= 0 {
-		return nil // it lies behind the end
+		return nil // the page is beyond the end
 	}
 	gap := Gap{At: at.String(), From: from, Rows: rows, After: l.gaps.tail, Status: fault.Status, Words: fault.Message}
 	l.gaps.all, l.gaps.open = append(l.gaps.all, gap), true
@@ -65,8 +66,8 @@ func (l *listing) skip(ctx context.Context, at position, cause error) *step {
 	return st
 }
 
-// answers reports whether the server gives the last page that held records, or
-// the first one, once more.
+// answers reports whether the server still returns the last page that held records, or
+// the first page if there is none.
 func (l *listing) answers(ctx context.Context) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
 	if err != nil {
@@ -79,7 +80,7 @@ func (l *listing) answers(ctx context.Context) bool {
 	return true
 }
 
-// place is where in the list the first record of a counted page stands, from 0.
+// place is the offset in the list of the first record of a counted page, from 0.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

@@ -7,8 +7,8 @@ import (
 
 func (p *pagerProbe) say(what, came string) { p.tried = append(p.tried, what+": "+excerpt(came)) }
 
-// unexplained is the error of a list of which nobody can tell how to read it
-// whole. // Invariant 14
+// unexplained is the error of a list that the probe cannot read as a whole.
+// Invariant 14
 func (p *pagerProbe) unexplained(what string) error {
 	return malformed(p.l.s, position{}, &UnsettledError{
 		Stream: p.l.s.Name, About: FactPager, Seen: what, Tried: p.tried,
@@ -22,12 +22,12 @@ type UnsettledError struct {
 	Stream string
 	About  string   // one of the Fact constants
 	Seen   string   // why it matters
-	Tried  []string // the hypotheses that were given up, and what against
-	YAML   string   // what to say in pipelines.yaml, with blanks
+	Tried  []string // the hypotheses that were given up, each with the reason
+	YAML   string   // what to add to pipelines.yaml, with names to fill in
 }
 
-// Error reads as a sentence. What to say in pipelines.yaml is for whoever prints
-// it to add.
+// Error reads as a sentence. It does not contain the YAML, which the caller prints below
+// it.
 func (e *UnsettledError) Error() string {
 	text := e.Seen
 	if len(e.Tried) > 0 {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// volatility finds the fields of records that differ whenever they are read: an
-// image on a host that is drawn at random, a time of the answer. It compares the
-// records that several probes of a negotiation show, by their key.
+// volatility finds the fields whose values differ in each reading: an image on a random
+// host, the time of the answer. It compares, by their key, the records that come in
+// several probes of a negotiation.
 type volatility struct {
 	seed    maphash.Seed
-	records map[uint64]map[string]uint64 // of the first answer that had the record: members by name, by key
-	shared  map[string]int               // comparisons of a member
-	differ  map[string]int               // of these, those that found another value
+	records map[uint64]map[string]uint64 // by key: the hashes of the members in the first reading of a record
+	shared  map[string]int               // by member: how often two readings were compared
+	differ  map[string]int               // by member: how often they differed
 	again   int                          // records that came again
-	twice   bool                         // an answer had two records of one key: they are not readings of one record
+	twice   bool                         // an answer had two records with one key, so that readings cannot be compared
 }
 
-// Of so many records that came again, and of so large a share of them in per cent,
-// a field must differ.
+// A field is volatile if it differs in at least this many records that came again, and
+// in at least this share of them, in per cent.
 const (
 	volatileRecords = 3
 	volatileShare   = 90
@@ -66,8 +66,8 @@ func (v *volatility) observe(l *listing, d *doc, f found) {
 	}
 }
 
-// fields are the fields that differ in nearly all records that came again. Where
-// most of the fields do, these are other records.
+// fields are the fields that differ in nearly all records that came again. If more than
+// half of the fields differ, the key does not identify records, and there are none.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.twice {
@@ -85,8 +85,8 @@ func (v *volatility) fields() []string {
 	return found
 }
 
-// volatile takes note of the fields that are left out of a row's hash: they would
-// have every row written again in each run.
+// volatile adds the volatile fields to the convention. They are left out of a row's hash:
+// otherwise every run would write every row again.
 func (n *negotiation) volatile() {
 	v := n.l.volatility
 	names := slices.DeleteFunc(v.fields(), func(name string) bool {

@@ -10,39 +10,39 @@ import (
 // Origin is where the rows of a stream come from.
 type Origin struct {
 	Source  string `json:"source,omitempty"`  // name of the workspace
-	Address string `json:"address,omitempty"` // where it is; it tells no secrets
+	Address string `json:"address,omitempty"` // its URL, without secrets
 }
 
-// Owner is who writes a table and those that hang from it. A destination records it
-// in [Changes], in a row with [ActionOwner]. Of a table that sources share the
-// owner has no Origin.
+// Owner is the pipeline and stream that write a table and its child tables. A
+// destination records it in [Changes], in a row with [ActionOwner]. The owner of a table
+// that sources share has no Origin.
 type Owner struct {
 	Pipeline string `json:"pipeline"`
 	Stream   string `json:"stream"`
 	Origin
 }
 
-// Claim says which table a transaction writes, and for whom.
+// Claim says which table a transaction writes, and from which source.
 type Claim struct {
-	Table string // the stream's root table; "": penstock's own tables alone are written
+	Table string // the stream's root table; "": the transaction writes only penstock's own tables
 	Origin
-	// Adopt takes the table over from whom it belongs to: a person has confirmed it.
-	// The cursor of another pipeline's stream is reset with that.
+	// Adopt takes the table over from its owner, as a person has confirmed. The
+	// transaction then resets the cursor of the stream that owned it.
 	Adopt bool
 }
 
-// Standing is what a destination has of the place that a stream's cursor speaks of.
+// Standing is what a destination has for a stream that has a cursor.
 type Standing struct {
 	Owner *Owner   // of the root table; nil where none is recorded
-	Gone  []string // tables that penstock has made and that are not there any more
-	Empty bool     // the root table is there, and has no row of the source
-	Made  string   // the run that has made the root table; "" where that is not known
+	Gone  []string // tables that penstock has made and that no longer exist
+	Empty bool     // the root table exists, and has no row of the source
+	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned decides about a claim by the stream k, whose cursor is from, on a table that
-// belongs to have (nil: nobody yet). It returns the owner, and whether that is to be
-// recorded; a [*OwnerError] where the table is another's. A stream without a cursor
-// may come from another origin: somebody has reset it. // Invariant 13
+// Owned decides about a claim by the stream k, whose cursor is from, on a table whose
+// owner is have; nil is a table without an owner. It returns the owner, and whether to
+// record it; a [*OwnerError] if the table has another owner. A stream without a cursor
+// may come from another origin, as a person has reset it. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -63,7 +63,7 @@ func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, r
 	return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
 }
 
-// Change is the row of [Changes] by which the owner of a table is recorded.
+// Change is the row of [Changes] that records the owner of a table.
 func (o Owner) Change(table string, was *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
 	if was != nil {
@@ -89,8 +89,8 @@ func ParseOwner(text string) (*Owner, error) {
 	return o, nil
 }
 
-// OwnerError says that a table belongs to another than who wants to write it.
-// Nothing was written.
+// OwnerError says that the table to be written belongs to another owner. Nothing was
+// written.
 type OwnerError struct {
 	Table      string
 	Have, Want Owner
@@ -103,7 +103,7 @@ func (e *OwnerError) Moved() bool {
 		(e.Have.Source == e.Want.Source || e.Have.Address == e.Want.Address)
 }
 
-// Error names both.
+// Error names both owners.
 func (e *OwnerError) Error() string {
 	h, w := e.Have, e.Want
 	switch {

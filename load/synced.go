@@ -12,8 +12,8 @@ import (
 )
 
 // After is now, or one microsecond after last where now is not later than last.
-// A destination takes the time of a commit from it once it holds the lock of the
-// stream; last is the time of the stream's commit before. The times of the
+// A destination calls it for the time of a commit when it holds the lock of the
+// stream; last is the time of the stream's previous commit. The times of the
 // commits to a table then grow in the order in which readers see the commits,
 // also when the clock goes back. // Invariant 8
 func After(now, last time.Time) time.Time {
@@ -61,8 +61,7 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced is b with the first of these times in each row. It takes the place of b,
-// which it releases.
+// synced is b with the first of these times in each row. It releases b.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {
