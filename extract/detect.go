@@ -151,8 +151,10 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 // records.
 func (f *finder) detectMap(v value, path string) bool {
 	lists, objects := 0, 0
-	for _, m := range f.d.members(v) {
+	for raw, m := range f.d.members(v) {
 		switch {
+		case schemas.Paging().NotRecords(unquote(raw)):
+			return false
 		case f.d.isList(m):
 			lists++
 		case f.d.isObject(m):

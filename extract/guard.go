@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"net/http"
 
 	"github.com/penstock-data/penstock/extract/wire"
@@ -108,8 +109,8 @@ func (l *listing) repeats(keys []uint64) error {
 		l.now[k] = true
 	}
 	fresh = fresh || overlap < len(keys)
-	if len(l.s.Key) == 0 && overlap > 1 && 2*overlap >= len(keys) {
-		l.drift.Alike += overlap
+	if len(l.s.Key) == 0 {
+		l.alike(keys, overlap)
 	}
 	if len(l.s.Key) > 0 {
 		l.drift.Overlap += overlap
@@ -120,6 +121,27 @@ func (l *listing) repeats(keys []uint64) error {
 		return errors.New("the page has no record that the one before it did not have")
 	}
 	return nil
+}
+
+// alike takes note of records without a key that the page before or the first page
+// had as well: the list has moved, or has begun anew. A list that holds equal records
+// shows some on one page, too; of such a list half of a page must have come again.
+func (l *listing) alike(keys []uint64, overlap int) {
+	l.twins = l.twins || len(l.now) < len(keys)
+	if l.pages == 1 {
+		l.firstKeys = maps.Clone(l.now)
+	} else if l.pages > 2 {
+		again := 0
+		for _, k := range keys {
+			if l.firstKeys[k] {
+				again++
+			}
+		}
+		overlap = max(overlap, again)
+	}
+	if overlap > 0 && !l.twins || overlap > 1 && 2*overlap >= len(keys) {
+		l.drift.Alike += overlap
+	}
 }
 
 // sum is a fingerprint of a set of keys that does not depend on their order.

@@ -44,6 +44,8 @@ type listing struct {
 	echoed     int64           // number that the first page gave itself; -1 for none
 	clampedTo  int64           // number of the last page, which came in the place of the one after it; -1 for none
 	firstPrint uint64          // fingerprint of the first page's records
+	twins      bool            // a page held two records that are the same in all their members
+	firstKeys  map[uint64]bool // of its records, where they have no key: hashes of their content
 	lastPrint  uint64          // of the page before
 	buf        []byte          // of assembled records
 
@@ -285,7 +287,13 @@ func (l *listing) echo(st *step, s *signals) error {
 	if st.at.kind == pagerNone {
 		l.echoed = s.page
 	}
-	if st.at.kind != pagerPage || st.batch.n == 0 || s.page < 0 || s.page == st.at.number() {
+	if st.at.kind != pagerPage || s.page < 0 || s.page == st.at.number() {
+		return nil
+	}
+	if st.batch.n == 0 {
+		if l.pages == 1 && s.page == l.echoed && !l.pager.stated {
+			return l.changed(fmt.Errorf("asked for page %s, got page %d without records, and nothing shows that the list knows %s", st.at.at, s.page, st.at.param))
+		}
 		return nil
 	}
 	if l.clampedTo = -1; s.page == st.at.number()-1 && sum(st.batch.keys) == l.lastPrint && l.pager.settled && l.pager.last < st.at.number() {

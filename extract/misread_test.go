@@ -324,6 +324,7 @@ func TestObjectBesideNull(t *testing.T) {
 	for body, refused := range map[string]bool{
 		`{"value":{"cus_7f":{"city":"a"}},"next_page":null,"error":null,"message":"ok"}`:                            true,
 		`{"results":{"cus_7f":{"city":"a"},"cus_80":{"city":"b"}},"next_page":null,"rows":null}`:                    true,
+		`{"response":{"links":[{"rel":"self","href":"/things"}]}}`:                                                  true,
 		`{"data":null,"records":[{"id":1}]}`:                                                                        false,
 		`{"customers":null,"pagination":{"page":1,"pages":0},"next_page":null,"error":null,"message":"ok"}`:         false,
 		`{"results":{"cus_7f":{"id":1},"cus_80":{"id":2}},"next_page":null,"error":null,"message":"ok","code":200}`: false,
@@ -333,5 +334,89 @@ func TestObjectBesideNull(t *testing.T) {
 		r, err := read(f.Client, s, "")
 		require.Equal(t, refused, err != nil, "%s: %v", body, err)
 		require.Equal(t, strings.Count(body, `"id"`), len(r.records), "%s", body)
+	}
+}
+
+// A list says that it has more, and a parameter that it takes for a filter brings an
+// empty page, which still calls itself the first: that is no end.
+func TestEmptyPageByAParameterThatTheListDoesNotKnow(t *testing.T) {
+	s := own("x.things")
+	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
+	for _, known := range []bool{false, true} {
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			from := 0
+			if known {
+				from = 10 * (number(r, "page", 1) - 1)
+			} else if r.URL.RawQuery != "" {
+				from = 99
+			}
+			var out []string
+			for i := from; i < min(from+10, 11); i++ {
+				out = append(out, fmt.Sprintf(`{"id":%d,"city":"c"}`, i+1))
+			}
+			fmt.Fprintf(w, `{"results":[%s],"paging":{"has_more":%t,"current_page":1}}`, strings.Join(out, ","), from == 0)
+		}, s)
+		r, err := read(f.Client, s, "")
+		if !known {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, wanted(11), r.ids())
+	}
+}
+
+// Without a key, a record that comes on two pages in a row, of a list that holds no two
+// equal ones on a page, shows that the pages overlap.
+func TestPagesThatOverlapByOneRecordWithoutAKey(t *testing.T) {
+	s := list("x.things")
+	s.Pagination = schemas.Pagination{Type: "offset", Page: "offset"}
+	for _, twins := range []bool{false, true} {
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			at := number(r, "offset", 0)
+			var out []string
+			for i := at; i < min(at+5, 13); i++ {
+				switch {
+				case twins && (i == 2 || i == 3 || i == 5):
+					out = append(out, `{"city":"c"}`)
+				case !twins && i == 5:
+					out = append(out, `{"city":"4"}`)
+				default:
+					out = append(out, fmt.Sprintf(`{"city":"%d"}`, i))
+				}
+			}
+			fmt.Fprintf(w, `[%s]`, strings.Join(out, ","))
+		}, s)
+		r, err := read(f.Client, s, "")
+		require.NoError(t, err)
+		require.Len(t, r.records, 13)
+		require.Equal(t, twins, r.end.Drift.Alike == 0)
+	}
+}
+
+// A page that is not found once is no end where the page before it was full.
+func TestPageThatIsNotFoundOnce(t *testing.T) {
+	s := own("x.things")
+	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "offset", Page: "offset"}
+	for _, often := range []int{1, 99} {
+		refused := 0
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			from := number(r, "offset", 0)
+			if from >= 10 && (from >= 15 || refused < often) {
+				if from == 10 {
+					refused++
+				}
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			var out []string
+			for i := from; i < from+5; i++ {
+				out = append(out, fmt.Sprintf(`{"id":%d,"city":"c"}`, i+1))
+			}
+			fmt.Fprintf(w, `[%s]`, strings.Join(out, ","))
+		}, s)
+		r, err := read(f.Client, s, "")
+		require.Equal(t, often == 1, err != nil, "%v", err)
+		require.Len(t, r.records, 10)
 	}
 }

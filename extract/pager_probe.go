@@ -2,6 +2,7 @@ package extract
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -79,6 +80,8 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 	switch {
 	case p.broken != position{}:
 		st.turn = turn{next: p.broken}
+	case p.whole && st.rule == RuleTotal && st.total != int64(st.batch.n):
+		return p.unexplained(fmt.Sprintf("the list changed while it was read: it states %d records now and shows %d", st.total, st.batch.n))
 	case p.whole:
 		if p.reread {
 			l.habits.whole = max(l.habits.whole, st.batch.n)
@@ -191,6 +194,9 @@ func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	if compare(p.first.batch, fresh.batch) == sameRecords {
 		p.l.c.release(fresh.a)
 		return false, nil
+	}
+	if total := fresh.signals.total; p.first.total >= 0 {
+		p.first.total, p.first.signals.total, p.l.pager.total = total, total, total
 	}
 	p.l.pager.rows += int64(fresh.batch.n - p.first.batch.n)
 	p.l.c.release(p.first.a)

@@ -33,18 +33,14 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	default:
 		far := at
 		far.at = strconv.FormatInt(at.number()+farBeyond, 10)
-		a, err := l.c.probe(ctx, l.s, l.params, far)
-		if err == nil {
-			l.requests += a.requests
-			l.c.release(a)
-			return nil, false
-		}
-		l.requests += requestsOf(err)
-		if also, ok := refusal(err); !ok || also != refused {
+		if !l.refusedAgain(ctx, far, refused) {
 			return nil, false
 		}
 	}
 	if !all {
+		if int64(l.lastN) >= l.pager.step && !l.refusedAgain(ctx, at, refused) {
+			return nil, false // the page before was full, and this one was refused once only
+		}
 		again, gone := l.reread(ctx, l.ends.at)
 		if gone != nil {
 			return nil, false // the list itself is refused by now
@@ -64,6 +60,19 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	}
 	// What the last page has said stands: the refusal explains none of it.
 	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
+}
+
+// refusedAgain requests a page and reports whether it is refused with a status.
+func (l *listing) refusedAgain(ctx context.Context, at position, status int) bool {
+	a, err := l.c.probe(ctx, l.s, l.params, at)
+	if err == nil {
+		l.requests += a.requests
+		l.c.release(a)
+		return false
+	}
+	l.requests += requestsOf(err)
+	also, ok := refusal(err)
+	return ok && also == status
 }
 
 // refusal is the status of an answer that refuses a request for its own sake, or

@@ -1,6 +1,9 @@
 package servers
 
-import "slices"
+import (
+	"net/http"
+	"slices"
+)
 
 // Family is the name of the way in which the list goes on: its kind of paging, or
 // link where the answer gives the address of the next page.
@@ -57,8 +60,9 @@ func (s Spec) said() bool {
 // Silent reports whether the server leaves records out and nothing in its answers
 // shows it: part of a page is missing and everything else is as it was, a total is
 // that of the page of a list whose parameter has an unusual name, the first page is
-// empty as all of its records are hidden, or a status that is usual for ranges is the
-// only sign. No reader can tell such a list from a whole one.
+// empty as all of its records are hidden, a status that is usual for ranges is the
+// only sign, or a page is refused for good in the way in which servers refuse what lies
+// behind the end. No reader can tell such a list from a whole one.
 func (s Spec) Silent() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	switch {
@@ -66,6 +70,7 @@ func (s Spec) Silent() bool {
 		return true
 	}
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
-		return f.Kind == FaultHalf || f.Kind == FaultEmptied || f.Kind == FaultPartial && f.Status != 0 && s.Paging.Kind == KindRange
+		refused := f.Kind == FaultStatus && f.Count == 0 && f.Row > 0 && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound}, f.Status)
+		return refused || f.Kind == FaultHalf || f.Kind == FaultEmptied || f.Kind == FaultPartial && f.Status != 0 && s.Paging.Kind == KindRange
 	})
 }
