@@ -8,20 +8,46 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerCandidate is a parameter by which a list may go on, with the value that would
-// bring its second page.
+// pagerCandidate is a parameter that may bring the second page of a list, with its value
+// for that page.
 type pagerCandidate struct {
 	typ   string // as [schemas.Pagination] calls it
 	at    position
-	field string // of the last record, whose value it is; "" where it is not
+	field string // the field of the last record that holds the value; "" for other values
 
-	moment bool // it is a time, which several records may share
+	moment bool // the value is a time, which several records may share
 }
 
-// groups are the candidates in the order of what speaks for them. Those of one
-// group are first tried together, if they are many.
+// groups are the candidates, the likeliest first. If a group is large, its candidates
+// are first tried in one request.
 func (p *pagerProbe) groups() [][]pagerCandidate {
-	s, hint := p.first.signals, p.l.pager.hint
+	all := p.stated()
+	if p.refuses {
+		return append(all, p.oneByOne(p.answerTokens())...)
+	}
+	all = append(all, p.counted()...)
+	all = append(all, p.fromRecords()...)
+	if p.first.rule != "" {
+		return all
+	}
+	return append(all, p.moments()...)
+}
+
+// answerTokens are the candidates for the token of the answer, if it has one that is no
+// range; the likeliest first.
+func (p *pagerProbe) answerTokens() []pagerCandidate {
+	s := p.first.signals
+	if s.token == "" || s.ranged || s.rangeUnit != "" {
+		return nil
+	}
+	return p.tokens(p.l.pager.tokenParams(s))
+}
+
+// stated are the candidates that the stream or the answer states. Those of a token are
+// left out if the server refuses several parameters in one request: see
+// [pagerProbe.oneByOne].
+func (p *pagerProbe) stated() [][]pagerCandidate {
+	s := p.first.signals
 	var all [][]pagerCandidate
 	add := func(g ...pagerCandidate) {
 		for _, c := range g {
@@ -37,9 +63,8 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	case s.rangeUnit != "":
 		add(pagerCandidate{typ: "range", at: rangeAt(s.rangeUnit, int64(p.first.batch.n), int64(p.first.batch.n))})
 	case s.token != "" && p.refuses:
-		return append(all, p.oneByOne(p.tokens(p.l.pager.tokenParams(s)))...)
 	case s.token != "":
-		first := p.tokens(p.l.pager.tokenParams(s))
+		first := p.answerTokens()
 		add(first...)
 		if digitsOnly(s.token) { // the number of a page, or of a record
 			page, offset := p.numbered("page"), p.numbered("offset")
@@ -49,36 +74,33 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	case s.next != nil:
 		add(p.inLink()...)
 	}
-	if p.refuses {
-		return append(all, p.oneByOne(nil)...)
-	}
-	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
-	switch {
-	case hint.Type == "offset", s.offset >= 0 && s.page < 0:
-		all = append(all, offset[:1], page[:1], offset[1:], page[1:])
-	case s.more == yes && s.page < 0 && len(since) > 0:
-		all = append(all, since[:1], page[:1], offset[:1], page[1:], offset[1:])
-	case s.page >= 0:
-		all = append(all, page[:1], page[1:], offset[:1], offset[1:])
-	default:
-		all = append(all, page[:1], offset[:1], page[1:], offset[1:])
-	}
-	all = append(all, since)
-	all = append(all, p.fromRecords()...)
-	if p.first.rule != "" {
-		return all
-	}
-	return append(all, p.moments()...)
+	return all
 }
 
-// without leaves out candidates that are tried before.
+// counted are the candidates by page number, offset and last id, in the order that the
+// answer suggests.
+func (p *pagerProbe) counted() [][]pagerCandidate {
+	s := p.first.signals
+	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
+	switch {
+	case p.l.pager.hint.Type == "offset", s.offset >= 0 && s.page < 0:
+		return [][]pagerCandidate{offset[:1], page[:1], offset[1:], page[1:], since}
+	case s.more == yes && s.page < 0 && len(since) > 0:
+		return [][]pagerCandidate{since[:1], page[:1], offset[:1], page[1:], offset[1:], since}
+	case s.page >= 0:
+		return [][]pagerCandidate{page[:1], page[1:], offset[:1], offset[1:], since}
+	}
+	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
+}
+
+// without is all, without the candidates in before.
 func (p *pagerProbe) without(all, before []pagerCandidate) []pagerCandidate {
 	return slices.DeleteFunc(all, func(c pagerCandidate) bool {
 		return slices.ContainsFunc(before, func(b pagerCandidate) bool { return b.at == c.at })
 	})
 }
 
-// hinted is what the stream itself says.
+// hinted is the candidate that the stream states.
 func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	hint := p.l.pager.hint
 	if hint.Page == "" || hint.Type == "none" {
@@ -91,8 +113,8 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered are the candidates of a list that counts its pages or records: the
-// name under which the answer repeats the number first.
+// numbered are the candidates by page number or offset. The name under which the answer
+// repeats the number comes first.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -112,8 +134,8 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 // tokens are candidates that send the answer's token under these names.
 func (p *pagerProbe) tokens(names []string) []pagerCandidate { return p.named("cursor", names) }
 
-// named makes candidates of one type; none where the type has no value to go on
-// with.
+// named makes candidates of one type; none where the type has no value for the second
+// page.
 func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	var out []pagerCandidate
 	for _, name := range names {
@@ -145,8 +167,8 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	return out
 }
 
-// fixed reports whether the stream itself gives a parameter its value, one that
-// paging must leave alone: ?page=1 only says where the list begins.
+// fixed reports whether the stream itself sets a parameter, so that paging must not
+// change it. A parameter like page=1 only says where the list begins, and is not fixed.
 func (p *pagerProbe) fixed(name string) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(p.l.params, func(b bound) bool {
@@ -155,7 +177,7 @@ func (p *pagerProbe) fixed(name string) bool {
 	})
 }
 
-// rangeAt is the range of n records from one on.
+// rangeAt is the range of n records that begins with record from.
 func rangeAt(unit string, from, n int64) position {
 	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink are the parameters of the next link, those first that usually say where
-// it goes, without those that were sent anyway. The last pagerCandidate is all of them.
+// inLink are the parameters of the next link that the request did not send, the likeliest
+// first. The last candidate is all of them together.
 func (p *pagerProbe) inLink() []pagerCandidate {
 	q := p.first.signals.next
 	names := slices.Sorted(maps.Keys(q))
@@ -57,8 +57,8 @@ func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked is the position that a next link leads to: by the parameter that has
-// proven itself, or by all of them.
+// linked is the position that a next link leads to: by the parameter that the probe has
+// accepted, or by all of them.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// since are the candidates of a list that goes on behind its last record.
+// since are the candidates that send the id of the last record.
 func (p *pagerProbe) since() []pagerCandidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
 	if p.l.lastID != "" {
@@ -26,8 +26,8 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity is a member that tells the records of the first page apart and is called
-// like an id, and its value in the last record.
+// identity is a member named like an id that differs in all records of the first page,
+// and its value in the last record.
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -43,8 +43,8 @@ func (p *pagerProbe) identity() (field, value string) {
 	return "", ""
 }
 
-// fromRecords are candidates that take their value from the last record: from a
-// member that is called like a token.
+// fromRecords are the candidates that send a member of the last record that is named
+// like a token.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
@@ -69,8 +69,8 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	return all
 }
 
-// moments are candidates that take the time of the last record, where the first
-// page comes in the order of that time.
+// moments are the candidates that send a time of the last record, if the first page is
+// in the order of that time.
 func (p *pagerProbe) moments() [][]pagerCandidate {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {

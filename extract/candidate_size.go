@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sizeNames are the parameters that may set the size of a page, those first that
-// the answer itself speaks of.
+// sizeNames are the parameters that may set the size of a page. Those that the answer
+// mentions come first.
 func (p *pagerProbe) sizeNames() []string {
 	return sizeNamesFor(p.l.s.Pagination, p.first.signals)
 }
@@ -38,18 +38,18 @@ func sizeNamesFor(hint schemas.Pagination, s signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether one of two names is a member of what the other is:
-// page[size] and page, say. No request has both.
+// nestsPage reports whether a is a member of b, as page[size] is of page. No request has
+// both.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b
 }
 
-// cutBracket takes page[size] apart.
+// cutBracket splits page[size] into page and size.
 func cutBracket(name string) (in, member string, ok bool) {
 	in, rest, ok := strings.Cut(name, "[")
 	return in, strings.TrimSuffix(rest, "]"), ok && strings.HasSuffix(rest, "]") && in != "" && !strings.Contains(rest[:len(rest)-1], "]")
 }
 
-// largestPage is the most records that a page is ever asked for.
+// largestPage is the largest page size that is ever requested.
 const largestPage = 1000

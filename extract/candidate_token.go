@@ -38,7 +38,8 @@ func (p *pager) tokenParams(s signals) []string {
 	return distinctNames(append(names, words.TokenParameters(own)...))
 }
 
-// withoutNext is a name without "next" at its beginning, written in the same way.
+// withoutNext is a name without "next" at its beginning, in the same spelling: pageToken
+// for nextPageToken.
 func withoutNext(name string) string {
 	for _, prefix := range []string{"next_", "next-", "next", "Next"} {
 		rest, ok := strings.CutPrefix(name, prefix)
@@ -58,7 +59,7 @@ func withoutNext(name string) string {
 	return ""
 }
 
-// plainIdentifier reports whether an object's name can stand before brackets.
+// plainIdentifier reports whether an object's name can be used before brackets.
 func plainIdentifier(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }

@@ -83,11 +83,11 @@ func TestNegotiateByChange(t *testing.T) {
 		tail    bool   // it is read from the latest change on
 		waiting bool   // another look may find more
 	}{
-		"newest first, nobody has edited":        {list: edits{order: "created", births: true}, waiting: true},
+		"newest first, no record edited":         {list: edits{order: "created", births: true}, waiting: true},
 		"newest first, by creation":              {list: edits{order: "created", births: true, edited: someEdited}},
 		"latest change first":                    {list: edits{order: "changed", births: true, edited: someEdited}, tail: true},
 		"latest change first, known by the keys": {list: edits{order: "changed", edited: someEdited}, tail: true},
-		"a filter, nobody has edited":            {list: edits{filter: "changed", births: true}, waiting: true},
+		"a filter, no record edited":             {list: edits{filter: "changed", births: true}, waiting: true},
 		"a filter by creation":                   {list: edits{filter: "created", births: true, edited: someEdited}, waiting: true},
 		"a filter by change":                     {list: edits{filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
 		"a filter by change, known by the keys":  {list: edits{filter: "changed", edited: someEdited}, param: "updated_since"},

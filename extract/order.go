@@ -12,15 +12,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds out in which order the list comes by itself: the latest change
-// first, by its key, or by another time. On a list where nobody has edited
-// anything yet, the latest change first looks like the newest record first: it is
-// the former only where a record shows the difference.
+// order finds the order in which the list comes by itself: the latest change first, by
+// its key, or by another time. As long as no record was edited, the latest change first
+// looks like the newest record first: an edited record must show the difference.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
 	var times []string
-	if len(n.rows) >= aMany { // of fewer, an order may be chance
+	if len(n.rows) >= aMany { // fewer records may be in order by chance
 		times = timeFields(n.rows)
 	}
 	for _, name := range times {
@@ -56,7 +55,7 @@ func (n *negotiation) ordered(f *Fact, name string, desc bool) {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
 }
 
-// slope is how the values of a field run from record to record.
+// slope is how the values of a field change from record to record.
 type slope int
 
 const (
@@ -65,8 +64,7 @@ const (
 	falling
 )
 
-// trend is the slope of a field over at least three records that are not all the
-// same in it.
+// trend is the slope of a field over at least three records with more than one value.
 func trend(rows []row, name string) slope {
 	up, down, moved := true, true, false
 	for i, r := range rows {
@@ -108,9 +106,9 @@ func decimal(v string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(v)
 }
 
-// sorting looks for a way to ask for a stable order, where the list has several
-// pages and does not come by its key anyway. It is accepted only if the records
-// obey.
+// sorting looks for a query that requests a stable order, if the list has several pages
+// and does not come by its key anyway. It accepts a query only if the records come in
+// that order.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// minds reports whether a list that has nothing on its second page minds the
-// number at all: asked for its first page by it, it must come again. A server that
-// takes what it does not know for a filter is empty then, too.
+// minds reports whether a list whose second page is empty reads the page number at all:
+// requested by the number of its first page, that page must come again. A server that
+// treats unknown parameters as filters returns no records then, too.
 func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
@@ -65,9 +65,9 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// origin finds out whether offsets are counted from 1: then the offset 1 is the
-// first page, and the second begins one later. A record that is inserted meanwhile
-// would show the same, so that the first page must still be what it was.
+// origin finds out whether offsets are counted from 1: then the offset 1 is the first
+// page, and the second page begins one later. A record inserted in the meantime looks the
+// same, so the first page must still be unchanged.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, _, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
@@ -91,8 +91,8 @@ func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	return p.unexplained("the list changes too fast to tell whether " + c.at.param + " counts from 0 or from 1")
 }
 
-// countFromOne takes note that offsets are counted from 1, and reads the second page
-// anew.
+// countFromOne records that offsets are counted from 1, and reads the second page
+// again.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	p.paging.One = true
 	if p.second == nil {
@@ -109,8 +109,9 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// stride tries an offset that leaves nothing with that of one record: it must
-// leave out the first one. Where it brings others, it counts pages.
+// stride tests an offset parameter that returns nothing for the second page with the
+// offset 1: only the first record must be missing then. If other records come, the
+// parameter counts pages.
 func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
@@ -125,8 +126,8 @@ func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted boo
 	return p.shifted(st), nil
 }
 
-// follows tries a parameter that leaves nothing behind the last record with the
-// first one: everything but that must come.
+// follows tests a parameter that returns nothing after the last record with the id of
+// the first record: all others must come.
 func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	id := p.l.idOf(p.first.a.d, p.first.batch.first)
 	if id == "" || p.first.batch.n < 2 {
@@ -140,7 +141,7 @@ func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bo
 	return p.shifted(st), nil
 }
 
-// shifted reports whether an answer is the first page from its second record on.
+// shifted reports whether an answer is the first page without its first record.
 func (p *pagerProbe) shifted(st *step) bool {
 	keys, got := p.first.batch.keys, st.batch.keys
 	if len(keys) == 1 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// group tries the candidates of one kind; of a POST in its body first, then in its
-// query.
+// group tries the candidates of one kind. For a POST, it puts them into the body first,
+// then into the query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
 	before := p.l.s.Pagination.Query
 	places := []bool{before}
@@ -34,7 +34,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 	return false, nil
 }
 
-// apart separates page and its like from page[number] and its like: no request has
+// apart separates flat names, page, from nested ones, page[number]: no request has
 // both.
 func apart(g []pagerCandidate) [][]pagerCandidate {
 	var flat, nested []pagerCandidate
@@ -109,8 +109,7 @@ func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// bulk sends all candidates in one request; refused says that the server did not
-// take it.
+// bulk sends all candidates in one request; refused says that the server refused it.
 func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {

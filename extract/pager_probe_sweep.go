@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// sweep asks for everything that could make a difference: the second page in all
-// its names, and pages larger than the first. A list that comes again as it was
-// knows none of them, and is all there is. done is true if that is so.
+// sweep sends all parameters that could make a difference: for the second page under all
+// names, and for larger pages. A list that comes again unchanged ignores all of them, and
+// its first page is everything; done is true then.
 func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.everything() {
 		same, err := p.sweepWith(ctx, extra)
@@ -34,7 +34,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 			if _, refused := refusal(err); refused {
 				err = p.control(ctx)
 			} else {
-				err = nil // an answer that nobody can read does not say that the list ignores them
+				err = nil // an unreadable answer does not show that the list ignores them
 			}
 			p.reacted = !p.refuses
 			return false, err
@@ -61,9 +61,9 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything is what a list would have to go by if it had pages at all: the flat
-// names in one request, those with brackets in another. The size is one more than
-// came: of pages of that size, the second begins later.
+// everything is the parameters that a list would have to read if it had pages: flat names
+// in one request, names with brackets in another. The size is one more than the records
+// of the first page, so that the second page begins later if the server reads it.
 func (p *pagerProbe) everything() []string {
 	flat, nested := make(query), make(query)
 	add := func(name, value string) {

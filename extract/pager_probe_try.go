@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// try asks for the second page by one parameter.
+// try requests the second page by one parameter.
 func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	at := p.place(c.at)
 	if p.asked[at] {
@@ -86,8 +86,8 @@ func wordsWithout(text string, left ...string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(left, w) })
 }
 
-// minded takes note of where a POST looks for its parameters: where it refuses one
-// in its body that it ignores in its query, they are in its body.
+// minded notes where the server reads the parameters of a POST: if it refuses one in the
+// body and ignores the same one in the query, it reads them in the body.
 func (p *pagerProbe) minded(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
@@ -100,7 +100,7 @@ func (p *pagerProbe) minded(param string, refused bool, like likeness) {
 	}
 }
 
-// ask makes one probe and says what came; st is nil for a refusal.
+// ask makes one probe and records its outcome; st is nil if the server refuses it.
 func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
 	if at.extra != "" {
@@ -126,14 +126,14 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 	}
 	like = p.compare(st)
 	if like == otherRecords && len(p.l.s.Key) == 0 && p.l.unstable(ctx, p.first) {
-		p.first.note = "records change by being read: pages cannot be told apart"
+		p.first.note = "each reading shows other records, so that pages cannot be compared"
 		like = mostlySame
 	}
 	p.say(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
 	return st, like, nil
 }
 
-// short is a value as a sentence can bear it.
+// short is a value, cut to fit into a sentence.
 func short(v string) string {
 	if len(v) > 16 {
 		return v[:12] + "…"
@@ -141,8 +141,8 @@ func short(v string) string {
 	return v
 }
 
-// unstable reports whether records that have no key are not the same when they
-// are read again.
+// unstable reports whether the records, which have no key, differ when they are read
+// again.
 func (l *listing) unstable(ctx context.Context, first *step) bool {
 	st, err := l.look(ctx, position{})
 	if err != nil {
@@ -152,13 +152,13 @@ func (l *listing) unstable(ctx context.Context, first *step) bool {
 	return compare(first.batch, st.batch) == otherRecords
 }
 
-// judge accepts a parameter that brings other records, or none where nothing
-// says that there are more.
+// judge accepts a parameter that brings other records. It also accepts one that brings
+// no records if no signal says that there are more.
 func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like likeness, silent bool) (accepted bool, err error) {
 	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number() && p.first.signals.page != st.signals.page
 	if like == otherRecords && c.typ == "cursor" && st.signals.token == c.at.at {
-		// The page points to itself, as a last page may, or as one that ignores the
-		// parameter and shows other records in each reading.
+		// The page has its own token. Either it is the last page, or the server ignores
+		// the parameter and shows other records in each reading.
 		before := p.first.batch
 		if _, err := p.again(ctx); err != nil {
 			return false, err
@@ -214,8 +214,9 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	return accepted, err
 }
 
-// safeMoment reports whether no record can be lost between pages that are cut by a
-// time: the page begins with the last record before it, or a total would tell.
+// safeMoment reports whether no record can be lost between two pages that a time
+// separates: the second page has the last record of the first, or the list states a total
+// that would show the loss.
 func (p *pagerProbe) safeMoment(st *step) bool {
 	if p.first.signals.total >= 0 {
 		return true
@@ -224,7 +225,7 @@ func (p *pagerProbe) safeMoment(st *step) bool {
 	return len(keys) > 0 && slices.Contains(st.batch.keys, keys[len(keys)-1])
 }
 
-// accept takes a pagerCandidate's way of paging.
+// accept makes a candidate's parameter the paging of the list.
 func (p *pagerProbe) accept(c pagerCandidate) {
 	p.paging.Type, p.paging.Page, p.paging.Field, p.paging.Query = c.typ, c.at.param, c.field, p.l.s.Pagination.Query
 	p.paging.One, p.paging.Zero = false, false

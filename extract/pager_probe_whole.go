@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// rest decides about a list that says nothing of pages, and goes on by no
-// parameter alone. If it is merely cut, it comes whole when more is asked for.
+// rest decides about a list that states nothing about pages, and that no parameter
+// continues. If the list is only cut, a larger page size brings all of it.
 func (p *pagerProbe) rest(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.uncut(ctx); done || err != nil {
@@ -24,8 +24,8 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 	return p.cut()
 }
 
-// cut refuses a list without pages that is exactly as long as the longest that is
-// asked for.
+// cut refuses a list without pages that has exactly as many records as the largest page
+// size that is requested.
 func (p *pagerProbe) cut() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
 		return p.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", hint.Limit))
@@ -33,8 +33,8 @@ func (p *pagerProbe) cut() error {
 	return nil
 }
 
-// trim makes the size that is asked for the one that comes, before pages are
-// counted by it.
+// trim lowers the requested page size to the number of records that come, before pages
+// are counted by it.
 func (p *pagerProbe) trim(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
@@ -45,7 +45,7 @@ func (p *pagerProbe) trim(ctx context.Context) error {
 	return nil
 }
 
-// uncut looks for the parameter that makes a list longer which has no pages.
+// uncut looks for a parameter that makes a list without pages longer.
 func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 	n := p.first.batch.n
 	flat, nested := make(query), make(query)
@@ -68,8 +68,8 @@ func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 // all of them at once.
 const maxTogether = 24
 
-// uncutBy looks for the one of some parameters that makes the list longer: all at
-// once first, then each half.
+// uncutBy looks among some parameters for the one that makes the list longer: first all
+// in one request, then each half.
 func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
@@ -119,7 +119,7 @@ func (p *pagerProbe) halves(q query) [2]query {
 	return halves
 }
 
-// enlarge takes the list as it comes in the largest page there is.
+// enlarge reads the list as one page of the largest size.
 func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
 	p.l.s.Pagination.Size, p.l.s.Pagination.Limit = name, largestPage
 	p.paging.Type, p.paging.Size, p.paging.Limit = "none", name, largestPage

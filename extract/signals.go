@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signals are what an answer says about the pages of its list. Numbers are -1
-// and texts empty where it says nothing.
+// signals are what an answer states about the pages of its list. A number that it does
+// not state is -1, a text "".
 type signals struct {
 	total     int64 // records in all
 	lastPage  int64
@@ -20,29 +20,29 @@ type signals struct {
 	remaining int64 // records after this page
 
 	more    tristate
-	linked  bool // there is a member for the next link, maybe null
+	linked  bool // there is a member for the next link, which may be null
 	next    url.Values
-	opaque  bool // there is a next link, and nothing in it that a request could take over
-	tokened bool // there is a member for the next token, maybe null
+	opaque  bool // there is a next link, and it has no parameter
+	tokened bool // there is a member for the next token, which may be null
 	token   string
 	ranged  bool // the token is the value of a Range header
 
 	bound     string // a total that is only a lower bound; "" for none
-	rangeUnit string // of Content-Range or Accept-Ranges, where records are counted in it
+	rangeUnit string // of Content-Range or Accept-Ranges, if it counts records
 
 	tokenName, pageName, offsetName, sizeName named // as the answer calls them
 
 	unread     []unread // signals that nothing explains
-	incomplete []string // statements that the answer is not whole
+	incomplete []string // statements that the answer lacks records
 }
 
-// noSignals are those of an answer that says nothing.
+// noSignals are those of an answer that states nothing.
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
 // named is a member's name and that of the object it is in, "" at the top.
 type named struct{ in, name string }
 
-// unread is a signal that may speak of more records and that has no role.
+// unread is a signal without a role that may mean there are more records.
 type unread struct {
 	pointer string
 	value   string
@@ -60,7 +60,8 @@ const (
 	no
 )
 
-// signalsOf reads what is above and beside the records, and the header.
+// signalsOf reads the members above and beside the n records of an answer, and its
+// headers.
 func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
@@ -89,19 +90,19 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle weighs what one signal says of another.
+// settle derives signals from others.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unsaid {
 		s.more = yes
 	}
 }
 
-// doubts are the unread signals that speak of more than rows records.
+// doubts are the unread signals that may mean there are more than rows records.
 func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
 }
 
-// describe names the signal by which the answer says that there is more.
+// describe names the signal that says that there are more records.
 func (s *signals) describe() string {
 	switch {
 	case len(s.unread) > 0:

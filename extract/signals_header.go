@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// header reads the headers in which lists state their pages.
+// header reads the headers that state something about pages.
 func (r *signalReader) header(h http.Header) {
 	s := r.s
 	for name, values := range h {
@@ -38,7 +38,7 @@ func (r *signalReader) header(h http.Header) {
 		if !slices.Contains(relations, "next") {
 			continue
 		}
-		if strings.Contains(plain, "results=false") { // the link is always there, and says whether it leads anywhere
+		if strings.Contains(plain, "results=false") { // the link is always there, and says whether there is a next page
 			s.more = no
 			continue
 		}
@@ -70,7 +70,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	fill := func(to *int64) {
 		if err == nil {
-			*to = max(*to, number) // the order of headers must not decide
+			*to = max(*to, number) // the result must not depend on the order of headers
 		}
 	}
 	switch r.words.HeaderRole(name) {

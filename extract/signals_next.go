@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nextMember reads a member for the next page, which is a link, a token, the
-// number of the next page, or only the statement that there is one.
+// nextMember reads a member for the next page: a link, a token, the number of the next
+// page, or whether there is one.
 func (r *signalReader) nextMember(name string, v value, at named) {
 	switch r.d.kind(v) {
 	case 't':
@@ -62,9 +62,8 @@ func isLink(t string) bool {
 	return slices.ContainsFunc([]string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}, func(f string) bool { return words.Parameter(f, name) })
 }
 
-// link keeps the query of a next link. Scheme, host and path are never looked
-// at: behind a proxy they are often wrong, and they could be anyone's.
-// Invariant 10
+// link keeps the query of a next link. It ignores scheme, host and path: behind a proxy
+// they are often wrong, and they may be those of another host. // Invariant 10
 func (r *signalReader) link(t string) {
 	s := r.s
 	if s.next != nil {

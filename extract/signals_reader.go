@@ -15,17 +15,17 @@ type signalReader struct {
 	skip  map[int]bool // where the records and the objects around them begin
 }
 
-// maxBeside is how deep objects beside the records are looked into.
+// maxBeside bounds the depth to which objects beside the records are read.
 const maxBeside = 5
 
-// scope says how the members of an object are to be read.
+// scope says how to read the members of an object.
 type scope struct {
 	name    string // of the object
-	trusted bool   // it speaks of pages: words mean what they usually do
-	top     bool   // it is on the way to the records
-	total   bool   // it is a total by itself: {"value": 87, "relation": "eq"}
-	next    bool   // it is the next page: {"href": …}, {"cursor": …}
-	ignored bool   // only what it says of faults counts
+	trusted bool   // the object is about pages: its words have their usual meaning
+	top     bool   // the records are in the object or below it
+	total   bool   // the object is a total: {"value": 87, "relation": "eq"}
+	next    bool   // the object is the next page: {"href": …}, {"cursor": …}
+	ignored bool   // only what the object says about faults counts
 	depth   int
 }
 
@@ -107,7 +107,7 @@ func (r *signalReader) inner(name string, v value, pointer string, in scope) {
 	}
 }
 
-// harmless reports whether an object of faults says that there were none.
+// harmless reports whether an object of faults states that there are none.
 func (r *signalReader) harmless(v value) bool {
 	for _, m := range r.d.members(v) {
 		if i, err := r.d.integer(m); !r.d.void(m) && !r.d.isFalse(m) && (err != nil || i != 0) {
@@ -117,8 +117,8 @@ func (r *signalReader) harmless(v value) bool {
 	return true
 }
 
-// list reads a list of links: [{"rel": "next", "href": …}]. Of another list only
-// those of faults say anything.
+// list reads a list of links, [{"rel": "next", "href": …}], or of faults. It ignores other
+// lists.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
@@ -191,7 +191,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	}
 }
 
-// untrusted reads a member of an object that may speak of something else than pages.
+// untrusted reads a member of an object that may be about something else than pages.
 func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
 	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
 		r.link(t) // the first probe shows whether it is of this list

@@ -2,8 +2,8 @@ package extract
 
 import "github.com/penstock-data/penstock/schemas"
 
-// doubt keeps a member that has no role, or none that is sure where it is, if it
-// can speak of more records.
+// doubt keeps a member as unread if it may mean that there are more records. The member
+// has no role, or is in an object where its role is uncertain.
 func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
@@ -47,6 +47,6 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), number})
 }
 
-// epochLike reports whether a number is a moment after 2001, in seconds or parts
-// of them.
+// epochLike reports whether a number may be a time after 2001, in seconds or parts of
+// seconds.
 func epochLike(n int64) bool { return n >= 1_000_000_000 }

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// total reads a total. One that is no number may be larger than it seems.
+// total reads a total. A text that is no number, like "87 or more", stays unread.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
 		r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
@@ -34,7 +34,8 @@ func (r *signalReader) more(v value, pointer string) {
 	}
 }
 
-// flag reads a yes or no; last may as well be a link.
+// flag reads a yes or no. Other values, such as a link to the last page, change
+// nothing.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	switch said(r.plain(v)) {
 	case yes:
@@ -44,7 +45,7 @@ func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	}
 }
 
-// completeness reads what the answer says of its own completeness.
+// completeness reads what the answer states about its own completeness.
 func (r *signalReader) completeness(role schemas.Role, name string, v value, pointer string) {
 	raw := strings.ToLower(strings.Trim(string(r.d.raw(v)), `"`))
 	number, err := strconv.ParseInt(raw, 10, 64)

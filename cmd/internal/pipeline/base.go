@@ -9,18 +9,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// statusNotFound is HTTP's 404: what a path is told that the server does not have.
+// statusNotFound is HTTP's 404: the server does not have the path.
 const statusNotFound = 404
 
-// BaseError is the error of a run in which every stream of a surface was answered 404:
-// not the paths are wrong but the base URL before them.
+// BaseError is the error of a run in which the server answered 404 for every stream of a
+// surface: the base URL is wrong, not the paths below it.
 type BaseError struct {
 	Surface schemas.Surface
 	Streams []string // their names
 	Err     error    // the answer to the first
 }
 
-// Error says how many streams were missing, and the answer to the first.
+// Error says how many streams the server did not find, and its answer to the first.
 func (e *BaseError) Error() string {
 	return fmt.Sprintf("surface %s: all %d streams are missing: %v", e.Surface, len(e.Streams), e.Err)
 }
@@ -28,12 +28,12 @@ func (e *BaseError) Error() string {
 // Unwrap returns the answer to the first stream.
 func (e *BaseError) Unwrap() error { return e.Err }
 
-// leastMissing is how many paths must be missing before the base URL is to blame: one
-// missing path is its stream's own trouble, and that of the streams below it.
+// leastMissing is how many paths must be missing before the base URL counts as wrong. A
+// single missing path concerns only its stream and the streams below it.
 const leastMissing = 2
 
-// sawPath notes whether the path of a stream exists, as far as an answer tells.
-// g.mu is not held.
+// sawPath notes whether the path of a stream exists, if the answer shows it. The caller
+// does not hold g.mu.
 func (g *gate) sawPath(s schemas.Stream, e *wire.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,8 +26,8 @@ type book struct {
 	buf    []byte
 }
 
-// entered is a table in a book. Its rows are told apart by the columns of key,
-// or where there is none counted by what they hold.
+// entered is a table in a book. The columns of key identify its rows; without a key,
+// equal rows are counted.
 type entered struct {
 	name string
 	key  []string

@@ -242,7 +242,7 @@ func (st *streamRun) adopt(ctx context.Context) error {
 	learned := st.stream.Key
 	st.stream.Key = st.keyOf(ctx, st.stream)
 	if len(st.stream.Key) > 0 && !slices.Equal(st.stream.Key, learned) {
-		return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are told apart by %s, but the records seem to be by %s",
+		return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records seem to be identified by %s",
 			st.stream.Table.Name, strings.Join(st.stream.Key, ", "), strings.Join(learned, ", "))}
 	}
 	return nil

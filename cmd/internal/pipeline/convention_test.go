@@ -254,7 +254,7 @@ func TestATableKeepsWhatTellsItsRowsApart(t *testing.T) {
 	r.config.Options.Full = true
 	rep := r.must(StatusPartial)
 	require.Equal(t, StatusHeld, rep.Streams[0].Status)
-	require.ErrorContains(t, rep.Streams[0].Err, "told apart by id, but the records seem to be by name")
+	require.ErrorContains(t, rep.Streams[0].Err, "identified by id, but the records seem to be identified by name")
 }
 
 func TestRememberPutsConventionsInThePlaceOfOthers(t *testing.T) {

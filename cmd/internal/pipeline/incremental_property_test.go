@@ -76,7 +76,7 @@ type edited struct {
 	silent    bool          // some edits do not change the time
 	deletes   bool
 	open      bool // the stream has a filter that leaves out closed records
-	untouched bool // nobody has edited anything before the first pass
+	untouched bool // no record was edited before the first pass
 }
 
 const editedLookback = 10 * time.Minute
@@ -484,7 +484,7 @@ func TestEditedLists(t *testing.T) {
 		run()
 		require.Empty(t, r.wrong(), "seed %d: %s: the whole pass has all of it", seed, r.traits())
 		if len(overlooked) > 0 {
-			require.True(t, told(), "seed %d: %s: %v were missed, and nobody is told", seed, r.traits(), overlooked)
+			require.True(t, told(), "seed %d: %s: %v were missed, and the run does not report it", seed, r.traits(), overlooked)
 		}
 		if told() {
 			refuted++

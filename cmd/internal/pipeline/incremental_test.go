@@ -397,9 +397,9 @@ func TestIncrementalAuto(t *testing.T) {
 	require.NotEmpty(t, f.Evidence)
 }
 
-// TestIncrementalAutoWaits has a list, newest created first, that nobody has edited
-// yet, and a filter by creation: nothing tells them from an order and a filter by
-// the time of change, so the list is read whole. So it is when records were edited.
+// TestIncrementalAutoWaits has a list with the newest record first and a filter by
+// creation. As long as no record was edited, they look like an order and a filter by the
+// time of change, so the list is read whole. It is still read whole after edits.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool // the order and the filter; else both are by change
@@ -483,7 +483,7 @@ func TestIncrementalOrderIsChecked(t *testing.T) {
 		m.mu.Unlock()
 		rep = r.once()
 		require.Empty(t, r.missing())
-		require.Empty(t, rep.Notices, "it is told once")
+		require.Empty(t, rep.Notices, "the notice comes once")
 		require.NotContains(t, rep.Why, "incremental")
 	}
 }

@@ -108,7 +108,7 @@ type keyError struct {
 func (e *keyError) Error() string {
 	switch {
 	case e.table != nil:
-		return fmt.Sprintf("the rows of the table are told apart by %s", orNone(strings.Join(e.table, ", ")))
+		return fmt.Sprintf("the rows of the table are identified by %s", orNone(strings.Join(e.table, ", ")))
 	case e.record == nil:
 		return fmt.Sprintf("two different records may have one key (%s)", strings.Join(e.key, ", "))
 	}
@@ -227,8 +227,8 @@ func widerKey(s schemas.Stream, record []byte) []string {
 	return nil
 }
 
-// containerColumns are the columns by which a record is told the column, group or
-// map entry that it was found in.
+// containerColumns are the columns that hold the board column, group or map entry in
+// which a record was found.
 func containerColumns(s schemas.Stream, record []byte) []string {
 	var r struct {
 		Context map[string]json.RawMessage `json:"_context"`
@@ -263,8 +263,8 @@ func languageColumns(record []byte) []string {
 	return nil
 }
 
-// tableKey is what the rows of the stream's table are told apart by, in the first
-// destination that has it.
+// tableKey is the key of the rows of the stream's table, in the first destination that
+// has the table.
 func (st *streamRun) tableKey(ctx context.Context) (key []string, there bool) {
 	for _, d := range st.Destinations {
 		tables, err := d.Tables(ctx, st.stream.Table.Name)
@@ -302,7 +302,7 @@ func (st *streamRun) keepKey(ctx context.Context) error {
 	if len(st.known.Dropped)+len(st.known.RefutedKeys) == 0 {
 		return nil
 	}
-	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are told apart by %s, but the records are by %s; drop the table, and the next run loads it anew",
+	return &ChangedError{Stream: st.stream.Name, Reason: fmt.Sprintf("the rows of %s are identified by %s, but the records by %s; drop the table, and the next run loads it anew",
 		st.stream.Table.Name, orNone(strings.Join(key, ", ")), orNone(strings.Join(want, ", ")))}
 }
 
@@ -313,8 +313,8 @@ func haveKey(n int64) string {
 	return fmt.Sprintf("%d records have the key", n)
 }
 
-// noticeKey is what the user is told about a key that is refuted while a table
-// has rows by it.
+// noticeKey reports to the user a key that is refuted while a table has rows with
+// it.
 func (p *pass) noticeKey(c clashes) []Notice {
 	if c.lost == 0 {
 		return nil

@@ -68,7 +68,7 @@ func TestCursorKnowsItsTable(t *testing.T) {
 			require.Equal(t, NoticeTable, rep.Notices[0].About)
 			require.Contains(t, rep.Notices[0].Reason, "items "+c.says)
 			before = m.requests
-			require.Empty(t, r.once().Notices, "it is told once")
+			require.Empty(t, r.once().Notices, "the notice comes once")
 			require.LessOrEqual(t, m.requests-before, 5, "and the next pass is incremental again")
 		})
 	}

@@ -19,9 +19,9 @@ func (f *Facts) lacks() []string {
 		case f.LastTotal < 0:
 			words = append(words, "no total")
 		case f.Filtered > 0:
-			words = append(words, "the filter left out records that cannot be told apart")
+			words = append(words, "the filter left out records, which cannot be counted as distinct")
 		case f.Keyless:
-			words = append(words, "no key to tell the records of the total apart")
+			words = append(words, "no key to identify the records of the total")
 		}
 		words = append(words, ends[f.Rule].words)
 	}

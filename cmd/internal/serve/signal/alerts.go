@@ -269,7 +269,7 @@ func (a *Alerts) delivered(d delivery) {
 	a.unsaved = true
 }
 
-// expire forgets what is no news any more. Nobody is told that a drift is over.
+// expire forgets matters that are over. The end of a drift sends no message.
 func (a *Alerts) expire(now time.Time) {
 	for tp, ts := range a.matter {
 		if tp.Kind != Drift {

@@ -190,7 +190,7 @@ func TestAlertsDriftIsNewsOnce(t *testing.T) {
 		d.Observe(drift)
 		require.Equal(t, []string{"slack: pipeline nightly: drift\n  crm.leads: field phone is empty in 90 % of the rows"}, d.after(time.Hour))
 		d.Observe(completes())
-		require.Empty(t, d.after(48*time.Hour), "nobody is told that a drift is over")
+		require.Empty(t, d.after(48*time.Hour), "the end of a drift sends no message")
 		d.Observe(drift)
 		require.Len(t, d.after(time.Hour), 1, "the same drift after days is news again")
 	})
