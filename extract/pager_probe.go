@@ -7,18 +7,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerProbe finds out from a list's first page how the list goes on: it tries one
-// parameter after the other, and accepts the one that brings other records. That
-// nothing brings any is what shows that the first page is all there is.
+// pagerProbe finds out how a list continues after its first page: it tries one parameter
+// after the other, and accepts the one that brings other records. If none does, the first
+// page is the whole list.
 type pagerProbe struct {
 	renamed bool // an answer had the keys of the first page, and other records
 	l       *listing
 	first   *step
 	second  *step // the page that was found; nil for none
 	paging  schemas.Pagination
-	whole   bool // the list knows none of the parameters, and came whole
+	whole   bool // the list ignores all parameters, and the first page is all of it
 
-	broken position // the second page by a parameter that the server stumbles over; the zero value for none
+	broken position // the second page by a parameter for which the server fails; the zero value for none
 
 	controlled bool // the server was asked with a parameter that it cannot know
 	answers    bool // and did not refuse it
@@ -28,14 +28,14 @@ type pagerProbe struct {
 	words, strange []string // the last refusal, and that of the parameter that it cannot know
 	takes          []string // parameters whose values it refused, and that it knows
 
-	reacted bool // something about the list goes by one of the parameters
-	within  bool // and what it shows by them is in the first answer, which has more
-	refuses bool // the server refused several parameters at once
+	reacted bool // one of the parameters changes the list
+	within  bool // and what the list then shows is a part of the first answer
+	refuses bool // the server refuses several parameters in one request
 
 	inBody        bool   // of a POST: its parameters are in its body
 	refusedInBody string // the last parameter that it has refused there
 
-	asked  map[position]bool // parameters that were tried by themselves
+	asked  map[position]bool // parameters that were tried one by one
 	known  bool              // the last of them brought the first page again
 	tried  []string
 	reread bool
@@ -61,12 +61,11 @@ func (p *pagerProbe) most(silent bool) int {
 	return maxSearch
 }
 
-// maxReread bounds how often a list is read again to see it twice the same.
+// maxReread bounds how often a list is read again until two readings are the same.
 const maxReread = 3
 
-// settle finds out how the list goes on from its first page, or that it does
-// not. Whatever is found holds for the list's other pages, and for those of
-// other parents.
+// settle finds out how the list continues after its first page, or that it does not. The
+// result holds for the list's other pages, and for the lists of other parents.
 func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.habits.whole {
 		st.turn = turn{rule: st.ending()}
@@ -106,14 +105,14 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 	return nil
 }
 
-// learn goes on with what was found out about the list's pages.
+// learn makes p the paging of the list and of the lists that are read after it.
 func (l *listing) learn(p schemas.Pagination) {
 	l.habits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
 	l.pager.zero = l.pager.zero || p.Zero
 }
 
-// ending is the rule by which a list ends that knows no pages.
+// ending is the rule by which a list without pages ends.
 func (st *step) ending() string {
 	if st.rule == RuleTotal {
 		return RuleTotal
@@ -127,7 +126,7 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run tries what the answer hints at, and then everything else.
+// run tries first what the answer suggests, then everything else.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
@@ -146,7 +145,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		return err
 	}
 	if (p.broken != position{}) {
-		return nil // whoever reads it may find a way around the record
+		return nil // the reading of that page may isolate the broken record
 	}
 	if !silent {
 		return p.unexplained("the list says there is more than its first page (" + p.first.signals.describe() + ")")
@@ -154,8 +153,8 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	return p.rest(ctx)
 }
 
-// through tries the groups of candidates in their order, which changes once the
-// server turns out to be one that cannot be asked by several at once.
+// through tries the groups of candidates in their order. The order changes once the
+// server refuses several parameters in one request.
 func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
@@ -177,15 +176,15 @@ func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err e
 	}
 }
 
-// compare tells whether st is another reading of the first page. One with the same
-// keys and other content puts the key in doubt.
+// compare reports how st compares with the first page. The same keys with other content
+// put the key in doubt.
 func (p *pagerProbe) compare(st *step) likeness {
 	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
 	return compare(p.first.batch, st.batch)
 }
 
-// again reads the first page once more, and reports whether it is not what it
-// was: then the later reading takes its place.
+// again reads the first page once more, and reports whether it has changed. The later
+// reading then replaces the first page.
 func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.l.look(ctx, position{})
 	if err != nil {
