@@ -420,3 +420,32 @@ func TestPageThatIsNotFoundOnce(t *testing.T) {
 		require.Len(t, r.records, 10)
 	}
 }
+
+// Records of two pages that share their keys are not two readings of one record: what
+// differs between them is not volatile.
+func TestSharedKeysAreNoReadings(t *testing.T) {
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		page := len(r.FormValue("from_token")) + 1
+		if r.URL.RawQuery != "" && page == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		var out []string
+		for i := 10 * (page - 1); i < min(10*page, 20); i++ {
+			id := i
+			if i >= 17 {
+				id -= 17
+			}
+			out = append(out, fmt.Sprintf(`{"id":%d,"name":"n","city":"c","kind":"k","status":"s","remark":"r%d"}`, id, i))
+		}
+		next := ""
+		if page == 1 {
+			next = "http://" + r.Host + r.URL.Path + "?from_token=x"
+		}
+		fmt.Fprintf(w, `{"data":[%s],"next_link":%q}`, strings.Join(out, ","), next)
+	}, s)
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	require.NoError(t, err)
+	require.Empty(t, c.Volatile)
+}

@@ -35,32 +35,50 @@ func (v *volatility) observe(l *listing, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	here := map[uint64]bool{}
+	records := map[uint64]value{}
+	seen := 0
 	for _, p := range f.places {
 		for _, r := range d.records(p) {
 			key, ok := l.asm.key(d, r)
-			if !ok || len(v.records) == maxRows {
+			if !ok {
 				continue
 			}
-			v.twice, here[key] = v.twice || here[key], true
-			before, again := v.records[key]
-			if again {
-				v.again++
-			} else {
-				before = map[string]uint64{}
-				v.records[key] = before
+			if _, ok := records[key]; ok {
+				v.twice = true
 			}
-			for raw, m := range d.members(r) {
-				name, h := unquote(raw), maphash.Bytes(v.seed, d.raw(m))
-				was, there := before[name]
-				switch {
-				case !again:
-					before[name] = h
-				case there:
-					if v.shared[name]++; was != h {
-						v.differ[name]++
-					}
-				}
+			if records[key] = r; v.records[key] != nil {
+				seen++
+			}
+		}
+	}
+	// On another page, a record with the key of an earlier one may be another record.
+	again := seen*100 >= len(records)*volatileShare
+	for key, r := range records {
+		switch before := v.records[key]; {
+		case before == nil && len(v.records) < maxRows:
+			v.records[key] = v.hashes(d, r)
+		case before != nil && again:
+			v.compare(before, v.hashes(d, r))
+		}
+	}
+}
+
+// hashes are those of a record's members.
+func (v *volatility) hashes(d *doc, r value) map[string]uint64 {
+	h := map[string]uint64{}
+	for raw, m := range d.members(r) {
+		h[unquote(raw)] = maphash.Bytes(v.seed, d.raw(m))
+	}
+	return h
+}
+
+// compare counts the members that two readings of a record share, and those that differ.
+func (v *volatility) compare(before, now map[string]uint64) {
+	v.again++
+	for name, h := range now {
+		if was, there := before[name]; there {
+			if v.shared[name]++; was != h {
+				v.differ[name]++
 			}
 		}
 	}

@@ -57,15 +57,25 @@ func (s Spec) said() bool {
 	})
 }
 
+// Drifts reports whether the list moves under a reader who goes on by opaque tokens that
+// stand for places, and states no total: only a second reading shows it.
+func (s Spec) Drifts() bool {
+	said := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total" })
+	return len(s.Moves) > 0 && s.Paging.Kind == KindToken && s.Paging.Form != "id" && !said
+}
+
 // Silent reports whether the server leaves records out and nothing in its answers
 // shows it: part of a page is missing and everything else is as it was, a total is
 // that of the page of a list whose parameter has an unusual name, the first page is
-// empty as all of its records are hidden, a status that is usual for ranges is the
+// empty as all of its records are hidden, the first page is of no usual length as some
+// are, and whatever the server does not know empties the list, a status that is usual for ranges is the
 // only sign, or a page is refused for good in the way in which servers refuse what lies
 // behind the end. No reader can tell such a list from a whole one.
 func (s Spec) Silent() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	switch {
+	case s.Records.Hidden > 0 && s.Unknown == UnknownFilter:
+		return true
 	case here && (s.Paging.Kind == KindCap || s.Paging.Kind == KindMoment), s.Records.Hidden > 0 && s.Records.Hidden >= s.Size.Default:
 		return true
 	}
