@@ -13,10 +13,10 @@ import (
 // farBeyond is a page number that no list reaches.
 const farBeyond = 1_000_000
 
-// past reports whether a refusal is how the server says that a page is beyond the
-// end of its list, and returns the empty page that it stands for. That is so where
-// all records are read by the list's own account, or where a page far beyond any end
-// is refused in the same way, and the last page still comes as it did.
+// past reports whether the server refuses a page because it is beyond the end of the
+// list, and returns an empty page for it. That is so if as many records were read as the
+// list states, or if the server refuses a page far beyond any end in the same way and
+// still returns the last page unchanged.
 func (l *listing) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
@@ -43,7 +43,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		}
 		again, gone := l.reread(ctx, l.ends.at)
 		if gone != nil {
-			return nil, false // the list itself is refused by now
+			return nil, false // the server now refuses the whole list
 		}
 		same := sum(again.batch.keys) == l.ends.print
 		l.c.release(again.a)
@@ -58,7 +58,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	if all {
 		rule = RuleTotal
 	}
-	// What the last page has said stands: the refusal explains none of it.
+	// The signals of the last page still hold: the refusal explains none of them.
 	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
 }
 
@@ -75,8 +75,8 @@ func (l *listing) refusedAgain(ctx context.Context, at position, status int) boo
 	return ok && also == status
 }
 
-// refusal is the status of an answer that refuses a request for its own sake, or
-// says that there is nothing.
+// refusal is the status of an answer that refuses this very request, or says that there
+// is nothing to return.
 func refusal(err error) (status int, ok bool) {
 	e, is := errors.AsType[*wire.Error](err)
 	if !is {
@@ -86,9 +86,10 @@ func refusal(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// clamps takes note of a second page that is the first one again, of a list whose
-// pages were made so large that one holds all: a page beyond the end, where the
-// number is still minded in pages of the server's own size.
+// clamps recognises a server that returns its last page for every page beyond the end.
+// It applies to a list that is read in pages so large that the first holds everything,
+// and whose second page repeats the first. To be sure, it requests that page once more in
+// the server's own page size: it must then hold other records.
 func (l *listing) clamps(ctx context.Context, st *step) {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
@@ -106,8 +107,8 @@ func (l *listing) clamps(ctx context.Context, st *step) {
 	}
 }
 
-// stands checks a token that leads to its own page: the end, unless the page holds
-// other records each time, as a scroll does whose token is always the same.
+// stands checks a token that leads to its own page. That is the end of the list, unless
+// the page holds other records each time, as a scroll with a constant token does.
 func (l *listing) stands(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
 		return nil
