@@ -60,8 +60,8 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 func (f *finder) filled(v value) bool {
 	words := schemas.Paging()
 	for raw, m := range f.d.members(v) {
-		name := schemas.FoldName(unquote(raw))
-		if m.node >= 0 && !f.d.void(m) && (slices.Contains(words.Lists(), name) || slices.Contains(words.Wrappers(), name)) {
+		name := unquote(raw)
+		if m.node >= 0 && !f.d.void(m) && (words.NamesList(name) || words.NamesPayload(name)) {
 			return true
 		}
 	}

@@ -79,7 +79,7 @@ func (f *finder) emptyPlaces() []string {
 	words := schemas.Paging()
 	for raw, m := range f.d.members(f.d.root()) {
 		name := unquote(raw)
-		list := slices.Contains(words.Lists(), schemas.FoldName(name))
+		list := words.NamesList(name)
 		switch {
 		case words.NotRecords(name) || m.node < 0 && words.Role(name) != "":
 		case m.node >= 0 && !f.d.void(m):
@@ -102,7 +102,7 @@ func (f *finder) ambiguous() string {
 	words := schemas.Paging()
 	for raw, m := range f.d.members(f.d.root()) {
 		name := unquote(raw)
-		if f.d.isList(m) && !f.d.void(m) && f.d.recordList(m) && (slices.Contains(words.Lists(), schemas.FoldName(name)) || slices.Contains(f.names, name)) {
+		if f.d.isList(m) && !f.d.void(m) && f.d.recordList(m) && (words.NamesList(name) || slices.Contains(f.names, name)) {
 			return "/" + escape(name)
 		}
 	}

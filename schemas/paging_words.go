@@ -87,6 +87,16 @@ func (v *Vocabulary) Lists() []string { return v.file.Lists }
 // Wrappers is described with [Vocabulary.Lists].
 func (v *Vocabulary) Wrappers() []string { return v.file.Wrappers }
 
+// NamesList reports whether a member of this name usually holds the records.
+func (v *Vocabulary) NamesList(name string) bool {
+	return slices.Contains(v.file.Lists, FoldName(name))
+}
+
+// NamesPayload reports whether a member of this name usually holds the payload.
+func (v *Vocabulary) NamesPayload(name string) bool {
+	return slices.Contains(v.file.Wrappers, FoldName(name))
+}
+
 // NotRecords reports whether a list of this name, as it is spelled, is beside the
 // records and holds none.
 func (v *Vocabulary) NotRecords(name string) bool {

@@ -28,6 +28,8 @@ func TestVocabularyWords(t *testing.T) {
 		"synchronizes":     {v.Continues, "cursor9", "syncCursor"},
 		"never counts":     {v.NeverCounts, "itemId", "idle"},
 		"is worth":         {v.NeverCounts, "totalAmountDue", "amounting"},
+		"list":             {v.NamesList, "Rows", "customers"},
+		"payload":          {v.NamesPayload, "queryResponse", "customers"},
 		"not records":      {v.NotRecords, "breadcrumbs", "Breadcrumbs"},
 		"a chart":          {v.NotRecords, "chartData", "data"},
 		"list type":        {v.ListType, "CustomerList", "customer"},

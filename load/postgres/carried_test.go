@@ -174,8 +174,8 @@ func TestCarriedGivenUp(t *testing.T) {
 	require.Equal(t, "0", server.Text(passTables))
 }
 
-// Somebody who reads all tables of the schema, a backup say, holds no commit up. What
-// could not be dropped then is dropped later.
+// A backup, which reads all tables of the schema, does not delay commits. A table that
+// could not be dropped in the meantime is dropped later.
 func TestCarriedDuringBackup(t *testing.T) {
 	server := pgtest.Start(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

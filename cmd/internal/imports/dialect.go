@@ -71,5 +71,5 @@ func beside(name string) bool {
 // wraps reports whether lists are usually in a member of this name.
 func wraps(name string) bool {
 	words := schemas.Paging()
-	return slices.Contains(words.Lists(), schemas.FoldName(name)) || slices.Contains(words.Wrappers(), schemas.FoldName(name))
+	return words.NamesList(name) || words.NamesPayload(name)
 }

@@ -26,16 +26,7 @@ type AcceptReport struct {
 // ExitCode is 0 where all rejects are accepted, 75 where some are left and 1
 // where a destination failed.
 func (r AcceptReport) ExitCode() int {
-	code := exitComplete
-	for _, s := range r.Streams {
-		switch {
-		case s.Error != "":
-			return exitFailed
-		case s.Left > 0:
-			code = exitPartial
-		}
-	}
-	return code
+	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
 // AcceptRejects notes for the open rejects of the streams of c that the user accepts

@@ -49,12 +49,18 @@ type RetryReport struct {
 // ExitCode is 0 where no record is rejected any more, 75 where some are and 1
 // where a destination failed.
 func (r RetryReport) ExitCode() int {
+	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
+}
+
+// rejectsExit is the exit code for the outcomes of streams: 1 where of has an error for
+// one, else 75 where it has rejects that are left, else 0.
+func rejectsExit[S any](streams []S, of func(S) (err string, left int64)) int {
 	code := exitComplete
-	for _, s := range r.Streams {
-		switch {
-		case s.Error != "":
+	for _, s := range streams {
+		switch err, left := of(s); {
+		case err != "":
 			return exitFailed
-		case s.Rejected+s.Left > 0:
+		case left > 0:
 			code = exitPartial
 		}
 	}
