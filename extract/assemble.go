@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contextKey is the member in which a record is told where it was found.
+// contextKey is the member of a record that says where the record was found.
 const contextKey = "_context"
 
 // assembler turns the places of a body into one JSON array.

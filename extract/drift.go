@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Drift is what speaks against one reading of a list, though every page of it
-// came well: signs that records moved between its pages while it was read, or
-// that the pages do not fit together. Each is a number of pages or records.
+// Drift counts what speaks against one reading of a list although every page was read:
+// signs that records moved between pages in the meantime, or that the pages do not fit
+// together. Each field is a number of pages or records.
 type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total is not that of the page before
 	Shifted int `json:"shifted,omitempty"` // of the pages at the end, those that held others when they were asked for again
@@ -31,12 +31,11 @@ type drift struct {
 	notice  string // that an interpreter printed before a page; the first
 }
 
-// staleAfter is how far a page's date may lie behind that of the page before:
-// the clocks of a farm of servers differ by less.
+// staleAfter is how much earlier a page's date may be than that of the previous page: the
+// clocks of a group of servers differ by less.
 const staleAfter = time.Minute
 
-// see takes note of a page. Pages that a cursor leads to may hold as many
-// records as they like.
+// see adds a page. Pages by cursor may have any number of records.
 func (d *drift) see(st *step) {
 	if d.total >= 0 && st.total >= 0 && st.total != d.total {
 		d.Moved++
@@ -54,8 +53,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size takes note of how full a page is. One that the list has promised and that
-// holds nothing is like one with holes.
+// size notes how many records a page has. An empty page that the list announced counts as
+// one with missing records.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	if d.fullest = max(d.fullest, n); n == 0 && (st.rule == RuleNoNext || st.rule == RuleLastPage) && d.fullest > 0 {
@@ -69,8 +68,7 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age takes note of an answer's date. One that has lain in a cache says how
-// long, in seconds.
+// age notes an answer's date. An answer from a cache states its age in seconds.
 func (d *drift) age(h http.Header) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -87,7 +85,7 @@ func (d *drift) age(h http.Header) {
 	}
 }
 
-// note is what a person should know of it.
+// note is what a person should know about the drift.
 func (d *drift) note() string {
 	var out string
 	if d.Stale > 0 {

@@ -2,10 +2,10 @@ package extract
 
 import "context"
 
-// confirm asks once more for the end of a list that counts its pages and states
-// no total: its last records, and the empty page behind them where that has
-// ended it. Whatever has changed there by then is a sign that the list moves, or
-// that its server leaves things out.
+// confirm requests the end of a list once more, if the list counts its pages and states
+// no total: the page with its last records, and the empty page after it if that ended the
+// list. A difference shows that the list changes, or that its server leaves out
+// records.
 func (l *listing) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil
@@ -34,14 +34,14 @@ func (l *listing) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// turned takes note of a page that held records: it may be the last.
+// turned notes a page that held records: it may be the last.
 func (l *listing) turned(st *step) {
 	if st.batch.n > 0 {
 		l.ends = ends{st.at, sum(st.batch.keys)}
 	}
 }
 
-// ends is the last page of a list that held records, and which they were.
+// ends is the last page of a list that held records, and a fingerprint of them.
 type ends struct {
 	at    position
 	print uint64

@@ -15,11 +15,10 @@ import (
 // recall is what a pass of an incremental stream knows of the passes before it,
 // and leaves to the next one. The cursor holds it.
 //
-// A list moves while it is read: a record that changes is shown elsewhere, and
-// another may slip past between two pages. So the edge of a pass of several pages
-// is not settled at once: the next pass begins where that pass had begun, and
-// only the one after it begins at its edge. A change has to slip past twice to be
-// missed, and then the next whole pass finds it.
+// A list changes while it is read: a changed record moves to another page, and another
+// record may fall between two pages. So a pass of several pages does not settle its edge:
+// the next pass begins where that pass had begun, and only the one after it begins at the
+// edge. Two passes would have to miss a change, and then the next whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // what the bounds are about: field and parameter
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out what was changed before
@@ -99,8 +98,8 @@ func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
 	}
 }
 
-// left is what the next pass is told, once this one has ended. A pass of several
-// pages settles the edge of the pass before it, since its own may have a gap.
+// left is the recall of the next pass after this one has ended. A pass of several pages
+// settles the edge of the previous pass, since its own may have a gap.
 func (m *mark) left() recall {
 	if m.Behind {
 		return recall{By: m.By}
@@ -208,9 +207,9 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	return older, d.err
 }
 
-// misplace takes note of a record that was changed later than one above it on
-// the same page, by more than the lookback: then the list does not come with the
-// latest change first, and a pass that relies on this goes on to the list's end.
+// misplace notes a record that was changed later than one above it on the same page, by
+// more than the lookback. The list then does not have the latest change first, and a pass
+// that relies on that order reads to the list's end.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
@@ -269,7 +268,7 @@ func (p *pass) endless() string {
 	return "the source takes no end of a range: it was read to the present"
 }
 
-// moment reads a value as the time that it tells.
+// moment reads a value as a time.
 func (d *doc) moment(v value, format string) (time.Time, bool) {
 	if !v.ok() {
 		return time.Time{}, false

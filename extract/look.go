@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// look reads an answer of the list without letting it count as a page. Every
-// position but the first page is a probe: what it adds to the request may be
-// nothing that the server knows.
+// look reads an answer of the list that does not count as a page. Every position but the
+// first page is a probe: the server may not know the parameters that it adds.
 func (l *listing) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
@@ -20,7 +19,7 @@ func (l *listing) look(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, l.ask)
 }
 
-// reread is look at a page that is known to be there.
+// reread is look for a page that is known to exist.
 func (l *listing) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
@@ -87,10 +86,9 @@ func empty(d *doc, f found) bool {
 	return !slices.ContainsFunc(f.places, func(p place) bool { return !d.void(p.value) })
 }
 
-// outsized reports whether the first of several numbered pages is shorter than
-// it was asked to be, for all that it says. A server that cuts pages shorter than
-// it counts them would leave out what lies between them, or take its first page
-// for the last.
+// outsized reports whether the first of several numbered pages is shorter than requested,
+// and the answer does not state its own size. If the server counts pages in the requested
+// size and cuts them shorter, records between the pages would be missing.
 func (l *listing) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
@@ -168,7 +166,7 @@ func serverFault(err error) bool {
 	return ok && e.Class == wire.Transient && e.Status >= 500
 }
 
-// refutedError is an answer 5xx that speaks of what a probe has asked for.
+// refutedError is an answer 5xx that refutes a probe.
 type refutedError struct{ fault *wire.Error }
 
 // Error is what the server said.

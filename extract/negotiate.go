@@ -20,9 +20,9 @@ const maxProbes = 52
 // Negotiate finds out how s answers by probes that could refute each
 // hypothesis, and returns what stands. known is what was held before; the zero
 // value for nothing. It is an error, with the evidence in its text, when no
-// hypothesis survives; the Convention beside it still tells the requests that
-// took. It takes a bounded number of requests. A stream with a parent is not
-// asked anything: its lists are learned with the first parent that is read.
+// hypothesis survives; the Convention returned with it still has the number of
+// requests. The number is bounded. A stream with a parent takes no request: its lists are
+// learned with the first parent that is read.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
@@ -193,7 +193,7 @@ func (n *negotiation) unfound(d *doc, err error) error {
 	return &UnsettledError{Stream: n.s.Name, About: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
-// envelope takes note of where the records stand and how success is told.
+// envelope records where the records are and how the body states success.
 func (n *negotiation) envelope(d *doc) {
 	n.out.Shape = d.outline()
 	how, value := d.success()
@@ -222,7 +222,7 @@ func (n *negotiation) envelope(d *doc) {
 // of its own.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
-// stated is who has said something about the stream.
+// stated is where a statement about the stream comes from.
 func (n *negotiation) stated(about string) Provenance {
 	if p := n.s.Stated[about]; p != "" {
 		return Provenance(p)
@@ -230,7 +230,7 @@ func (n *negotiation) stated(about string) Provenance {
 	return Learned
 }
 
-// key learns what tells the first page's records apart, where nobody says so.
+// key learns the key of the first page's records, unless it is stated.
 func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
@@ -296,7 +296,7 @@ func (n *negotiation) keyFields() []string {
 	return key
 }
 
-// told adds a fact that one look was enough for.
+// told adds a fact that the first page shows.
 func (n *negotiation) told(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
@@ -321,7 +321,7 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-// success says how the body tells that it is one.
+// success says how the body states success.
 func (d *doc) success() (evidence, value string) {
 	if d.isObject(d.root()) {
 		for name, v := range d.members(d.root()) {
@@ -337,7 +337,7 @@ func (d *doc) success() (evidence, value string) {
 	return "the first page says nothing of success: its status does", "status 200"
 }
 
-// errProbes ends a negotiation that finds no end by itself.
+// errProbes ends a negotiation that has made too many probes.
 var errProbes = errors.New("nothing is settled after so many probes")
 
 // spend refuses a probe beyond the listing's budget.

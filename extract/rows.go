@@ -40,7 +40,7 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-// containerKey is the column in which a record is told the name of the map entry
+// containerKey is the column of a record that holds the name of the map entry
 // it was found under.
 const containerKey = contextKey + "__key"
 

@@ -16,9 +16,9 @@ import (
 // is a tuple: the numbers of a month and its year, or two moments, of which the
 // second is null where there is no end.
 //
-// A server may leave out the bound itself, or not. So every window of moments
-// begins a step before the end of the one before, and what comes twice is told by
-// its key: no record stands between two windows.
+// A server may include the bound itself, or not. So every window of times begins a step
+// before the end of the previous one: no record is between two windows, and the key
+// shows which records came twice.
 type windows struct {
 	s     schemas.Stream
 	frame frame
@@ -167,7 +167,7 @@ func (w *windows) end(f *fan) *End {
 	return e
 }
 
-// stepOf is the step in which a format tells the time.
+// stepOf is the smallest step of a time format.
 func stepOf(format string) time.Duration {
 	switch format {
 	case schemas.MomentDate:
@@ -178,9 +178,9 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack is how far before its beginning a range is asked for: a step, as nobody
-// knows on which side of the bound a record of that very moment is left out, and
-// as much as the clocks of two places differ where the source names no zone.
+// slack is how far before its beginning a range is requested: one step, as the server may
+// include the bound or not, and the largest difference of two time zones if the source
+// names none.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew
