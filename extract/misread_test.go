@@ -293,11 +293,15 @@ func TestCountedPagesThatComeAgainWithoutAKey(t *testing.T) {
 // Pages that count from 0 whose page 1 is out of order for a while: the page after it
 // must not be taken for the second one.
 func TestBaseOfPagesWithABrokenPage(t *testing.T) {
-	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, ""} {
+	for _, broken := range []string{`{"code":17,"message":"rebuilt"}`, `[]`, "500", ""} {
 		s := own("x.things")
 		s.Key = []string{"id"}
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "page", 0) * 10
+			if from == 10 && broken == "500" {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
 			if from == 10 && broken != "" {
 				fmt.Fprint(w, broken)
 				return

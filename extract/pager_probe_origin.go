@@ -45,7 +45,7 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
 	switch {
-	case err != nil || p.broken == one:
+	case err != nil:
 		return err
 	case st != nil && like == otherRecords:
 		if p.second != nil {

@@ -164,6 +164,9 @@ func (d *drawer) trouble() {
 		if len(d.Envelope.Path) == 0 && s.Status == 0 {
 			s = Fault{At: "header X-Partial", Value: raw(`true`)}
 		}
+		if s.Status != 0 && d.Paging.Kind == KindRange {
+			s = Fault{At: "header X-Partial", Value: raw(`true`)} // ranges are usual with that status
+		}
 		s.Kind, s.Run = FaultPartial, pick(d, 0, 2)
 		f = s
 	}

@@ -65,12 +65,14 @@ func (s Spec) Drifts() bool {
 }
 
 // Silent reports whether the server leaves records out and nothing in its answers
-// shows it: part of a page is missing and everything else is as it was, a total is
-// that of the page of a list whose parameter has an unusual name, the first page is
-// empty as all of its records are hidden, the first page is of no usual length as some
-// are, and whatever the server does not know empties the list, a status that is usual for ranges is the
-// only sign, or a page is refused for good in the way in which servers refuse what lies
-// behind the end. No reader can tell such a list from a whole one.
+// shows it. No reader can tell such a list from a whole one:
+//
+//   - part of a page is missing, and everything else is as it was;
+//   - a total is that of the page, of a list whose parameter has an unusual name;
+//   - the first page is empty, as all of its records are hidden; or it is of no usual
+//     length, as some are, and whatever the server does not know empties the list;
+//   - a page is refused for good in the way in which servers refuse what lies behind
+//     the end.
 func (s Spec) Silent() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	switch {
@@ -81,6 +83,6 @@ func (s Spec) Silent() bool {
 	}
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		refused := f.Kind == FaultStatus && f.Count == 0 && f.Row > 0 && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound}, f.Status)
-		return refused || f.Kind == FaultHalf || f.Kind == FaultEmptied || f.Kind == FaultPartial && f.Status != 0 && s.Paging.Kind == KindRange
+		return refused || f.Kind == FaultHalf || f.Kind == FaultEmptied
 	})
 }
