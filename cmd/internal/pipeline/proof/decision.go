@@ -47,14 +47,10 @@ type rule struct {
 // rules are all there are; the first that applies decides. The last one is the
 // only one that deletes without asking the source. // Invariant 12
 var rules = []rule{
-	{"rows unknown", func(t *Table) bool { return !t.Swept && !t.Last }, repeat},
+	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
 	{"better verdict", betterVerdict, repeat},
-	{"doubtful, rows missing", func(t *Table) bool { return t.verdict.Doubtful() && t.Swept && t.Missing > 0 }, (*Table).doubtfulRows},
-	{"doubtful", func(t *Table) bool { return t.verdict.Doubtful() }, func(t *Table) Decision { return Decision{Held: t.doubt()} }},
-	{"rows never known", func(t *Table) bool { return !t.Swept }, func(*Table) Decision {
-		return Decision{Held: "cannot tell which rows the pass carried; none was deleted"}
-	}},
+	{"doubtful", func(t *Table) bool { return t.verdict.Doubtful() }, (*Table).doubtful},
 	{"none missing", func(t *Table) bool { return t.Missing == 0 }, func(*Table) Decision { return Decision{} }},
 	{"parents not requested", func(t *Table) bool {
 		return t.Skipped > 0 && (t.verdict != Proven || t.Elsewhere > 0)
@@ -63,15 +59,7 @@ var rules = []rule{
 	{"not proven", func(t *Table) bool { return t.verdict != Proven }, func(t *Table) Decision {
 		return t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
 	}},
-	{"no witness", func(t *Table) bool { return !t.witnessed() && !t.Last }, func(t *Table) Decision {
-		if t.Skipped > 0 {
-			return Decision{Action: Repeat, Parents: OfMissing}
-		}
-		return Decision{Action: Repeat, Parents: Every}
-	}},
-	{"no witness in the end", func(t *Table) bool { return !t.witnessed() }, func(t *Table) Decision {
-		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
-	}},
+	{"no witness", func(t *Table) bool { return !t.witnessed() }, (*Table).unwitnessed},
 	{"rejected records", func(t *Table) bool { return t.Rejected > 0 && !t.Sorted }, func(t *Table) Decision {
 		return t.hold(fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same", t.Missing, t.Rejected))
 	}},
@@ -118,14 +106,41 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// doubtfulRows holds the stream even if the source says that all missing rows
-// are gone: others may be missing from the table.
-func (t *Table) doubtfulRows() Decision {
+// unknownRows reads the list again where nobody knows which rows the pass carried,
+// and holds the stream where that has led to nothing.
+func (t *Table) unknownRows() Decision {
+	switch {
+	case !t.Last:
+		return repeat(t)
+	case t.verdict.Doubtful():
+		return Decision{Held: t.doubt()}
+	}
+	return Decision{Held: "cannot tell which rows the pass carried; none was deleted"}
+}
+
+// doubtful holds the stream even if the source says that all missing rows are gone:
+// others may be missing from the table.
+func (t *Table) doubtful() Decision {
+	if t.Missing == 0 {
+		return Decision{Held: t.doubt()}
+	}
 	d := t.hold(fmt.Sprintf("%s; %d rows are missing from it", Reasons(t.Facts), t.Missing))
 	if d.Action != Ask {
 		d.Held = cmp.Or(d.Held, t.doubt())
 	}
 	return d
+}
+
+// unwitnessed reads the list again for a witness, and keeps the missing rows where
+// there is none.
+func (t *Table) unwitnessed() Decision {
+	switch {
+	case t.Last:
+		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
+	case t.Skipped > 0:
+		return Decision{Action: Repeat, Parents: OfMissing}
+	}
+	return Decision{Action: Repeat, Parents: Every}
 }
 
 // otherParents decides about rows that the requested parents no longer have, and

@@ -46,7 +46,10 @@ var doubts = []Doubt{
 	{"incomplete answer", Unproven, passing, func(f *Facts) bool { return len(f.Incomplete) > 0 }, func(f *Facts) string {
 		return "the source says that its answer is incomplete: " + strings.Join(f.Incomplete, ", ")
 	}},
-	{"unexplained signal", Unproven, lasts, func(f *Facts) bool { return f.openSignal() != "" }, func(f *Facts) string {
+	{"unexplained signal", Unproven, lasts, func(f *Facts) bool { return f.openSignal() != "" || ends[f.Rule].known == "" }, func(f *Facts) string {
+		if f.openSignal() == "" {
+			return "the list ended by a rule that proves nothing: " + strconv.Quote(f.Rule)
+		}
 		return "the answer holds a sign of more records that nothing explains: " + f.openSignal()
 	}},
 	{"usual length", Unproven, lasts, usualLength, func(f *Facts) string {
@@ -64,12 +67,7 @@ var doubts = []Doubt{
 	{"duplicates not compared", Unproven, lasts, func(f *Facts) bool { return f.Uncompared > 0 }, func(f *Facts) string {
 		return Count(f.Uncompared, "") + " came twice, and there were too many keys to compare their content"
 	}},
-	{"differing duplicates", Unproven, passing, func(f *Facts) bool { return f.Differing > 0 }, func(f *Facts) string {
-		return Count(f.Differing, "") + " came twice with other content, and may have changed while they were read"
-	}},
-	{"repeated records", Unproven, passing, func(f *Facts) bool { return f.Repeats() > 0 }, func(f *Facts) string {
-		return Count(f.Repeats(), "") + " came on two pages each"
-	}},
+	{"repeated records", Unproven, passing, func(f *Facts) bool { return f.Differing > 0 || f.Repeats() > 0 }, (*Facts).repeated},
 	{"end changed", Unproven, passing, func(f *Facts) bool { return f.Shifted > 0 }, func(*Facts) string {
 		return "its end had changed when it was requested again"
 	}},
@@ -77,17 +75,8 @@ var doubts = []Doubt{
 		return fmt.Sprintf("the total changed %d times while the list was read", f.Moved)
 	}},
 	{"readings differ", Unproven, passing, readingsDiffer, (*Facts).compared},
-	{"unknown end", Unproven, lasts, func(f *Facts) bool { return ends[f.Rule].known == "" }, func(f *Facts) string {
-		return "the list ended by a rule that proves nothing: " + strconv.Quote(f.Rule)
-	}},
 
-	{"incremental", Consistent, passing, func(f *Facts) bool { return f.Partial }, func(*Facts) string {
-		return "an incremental reading leaves out what has not changed"
-	}},
-	{"windows", Consistent, lasts, (*Facts).OfWindows, func(f *Facts) string {
-		return fmt.Sprintf("%d windows of time were requested, and nothing is known of others", f.Windows)
-	}},
-	{"resumed", Consistent, passing, func(f *Facts) bool { return f.Resumed }, func(*Facts) string { return "begun by an earlier run" }},
+	{"part of the list", Consistent, passing, func(f *Facts) bool { return !f.whole() || f.OfWindows() }, (*Facts).part},
 	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "nothing came, as for a user who may not read it" }},
 	{"round size", Consistent, lasts, (*Facts).Cut, func(f *Facts) string {
 		if f.steady() {
@@ -105,6 +94,33 @@ var doubts = []Doubt{
 		return "an earlier reading found " + Count(f.Earlier, "other ")
 	}},
 	{"cache", Consistent, lasts, func(f *Facts) bool { return f.Stale > 0 }, func(*Facts) string { return "some pages came from a cache" }},
+}
+
+// repeated says which records came twice.
+func (f *Facts) repeated() string {
+	var words []string
+	if f.Differing > 0 {
+		words = append(words, Count(f.Differing, "")+" came twice with other content, and may have changed while they were read")
+	}
+	if f.Repeats() > 0 {
+		words = append(words, Count(f.Repeats(), "")+" came on two pages each")
+	}
+	return strings.Join(words, ", ")
+}
+
+// part says which part of the list the pass did not read itself.
+func (f *Facts) part() string {
+	var words []string
+	if f.Partial {
+		words = append(words, "an incremental reading leaves out what has not changed")
+	}
+	if f.OfWindows() {
+		words = append(words, fmt.Sprintf("%d windows of time were requested, and nothing is known of others", f.Windows))
+	}
+	if f.Resumed {
+		words = append(words, "begun by an earlier run")
+	}
+	return strings.Join(words, ", ")
 }
 
 func wereRejected(n int64) string {
