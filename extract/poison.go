@@ -113,6 +113,9 @@ func (l *listing) isolate(ctx context.Context, at position, cause error) (*step,
 	if !ok {
 		return nil, cause
 	}
+	if l.pages > 0 && !i.sized(ctx) {
+		return nil, cause
+	}
 	l.requests += fault.Attempts
 	defer func() { l.buf = i.st.batch.records }()
 	l.asm.apart, i.apart = true, l.asm.apart
@@ -184,6 +187,24 @@ func (l *listing) isolation(at position, fault *wire.Error) (i *isolation, ok bo
 	i.st = &step{at: at, total: -1}
 	i.st.batch.records = l.buf[:0]
 	return i, true
+}
+
+// sized reports whether the list takes the parameter of the size: its first page comes
+// in the size that is asked for. Else the number of a smaller page leads to another page
+// of the list.
+func (i *isolation) sized(ctx context.Context) bool {
+	p := part{0, i.page.rows / factor(i.page.rows)}
+	a, err := i.ask(ctx, p)
+	if err != nil {
+		return false
+	}
+	defer i.l.c.release(a)
+	f, err := i.l.locate(a.d)
+	if err != nil {
+		return false
+	}
+	var b batch
+	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
 }
 
 // split reads a part that has failed as a whole in smaller ones. A page number

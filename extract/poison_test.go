@@ -221,6 +221,19 @@ func TestPageThatFailsForGoodIsAGap(t *testing.T) {
 	}
 }
 
+// Where a list does not take the size of a page, the number of a smaller page leads to
+// another page of it: here to the last one, which is as short as that.
+func TestSmallerPageIsNoOtherPage(t *testing.T) {
+	s := list("x.things", "id")
+	s.Pagination = schemas.Pagination{Type: "page", Page: "page"}
+	c := serve(t, broken{n: 45, ids: []int{23}, size: "_none", status: 500, body: serverError}.serve, s)
+	c.parallel = 1
+	r, err := read(c.Client, s, "")
+	require.NoError(t, err)
+	require.Equal(t, without(45, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30), r.ids())
+	require.Len(t, r.end.Gaps, 1)
+}
+
 // Where more than a few pages in a row fail, or the whole server does, the list
 // fails: a later run goes on there.
 func TestServerThatFailsIsNoGap(t *testing.T) {
