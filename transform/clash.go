@@ -43,9 +43,10 @@ const (
 // CompareKeys makes m compare records of one key from now on. judge decides about
 // each that has other content than the first record of its key. A page may be read
 // more than once, so judge may be called more than once for a record. CompareKeys
-// must come before the first Append.
-func (m *Mapper) CompareKeys(judge func(Clash) Judgement) {
-	m.clashes = &clashes{judge: judge}
+// must come before the first Append. m remembers as many keys as fit into most slots,
+// a power of two: [MostKeySlots] unless memory is scarcer.
+func (m *Mapper) CompareKeys(judge func(Clash) Judgement, most int) {
+	m.clashes = &clashes{judge: judge, seen: keyTable{most: most}}
 }
 
 // Repeats returns the counts of the comparison so far.
@@ -150,9 +151,10 @@ func (c *column) appendKeyPart(dst []byte, row int) []byte {
 // keyEntry is what is remembered of the first record of a key.
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable maps hashes of keys to entries, in open addressing. It takes at most
-// 16 MiB. Beyond that a new key replaces an old one. // Invariant 6
+// keyTable maps hashes of keys to entries, in open addressing. Beyond its most slots a
+// new key replaces an old one. // Invariant 6
 type keyTable struct {
+	most  int // slots
 	slots []keySlot
 	used  int
 	lossy bool
@@ -164,10 +166,10 @@ type keySlot struct {
 	keyEntry
 }
 
-const (
-	keySlotsFirst = 1 << 8
-	keySlotsMost  = 1 << 20
-)
+const keySlotsFirst = 1 << 8
+
+// MostKeySlots is how many slots the comparison of keys takes at most: 16 MiB.
+const MostKeySlots = 1 << 20
 
 // put returns the entry of hash and true, or stores e and returns false.
 func (t *keyTable) put(hash uint64, e keyEntry) (keyEntry, bool) {
@@ -202,11 +204,11 @@ const keyProbes = 16
 func (t *keyTable) full() bool { return t.used >= len(t.slots)/4*3 }
 
 func (t *keyTable) grow() {
-	if len(t.slots) >= keySlotsMost {
+	if len(t.slots) >= t.most {
 		return
 	}
 	old := t.slots
-	*t = keyTable{slots: make([]keySlot, max(keySlotsFirst, 2*len(old)))}
+	*t = keyTable{most: t.most, slots: make([]keySlot, max(keySlotsFirst, 2*len(old)))}
 	for _, s := range old {
 		if s.hash != 0 {
 			t.put(s.hash, s.keyEntry)

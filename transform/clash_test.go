@@ -15,7 +15,7 @@ func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush
 	t.Helper()
 	m := NewMapper(s, Stamp{Run: "r"}, nil)
 	defer m.Close()
-	m.CompareKeys(judge)
+	m.CompareKeys(judge, MostKeySlots)
 	out := func() {
 		batches, some := m.Flush()
 		rejects = append(rejects, some...)
@@ -89,20 +89,20 @@ func TestRecordsOfOneKeyAreCompared(t *testing.T) {
 
 // Keys are remembered in bounded memory, and what is not is told. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
-	var table keyTable
-	for i := range uint64(keySlotsMost / 2) {
+	table := keyTable{most: MostKeySlots}
+	for i := range uint64(MostKeySlots / 2) {
 		_, known := table.put(i*0x9e3779b97f4a7c15, keyEntry{content: uint32(i)})
 		require.False(t, known)
 	}
 	require.False(t, table.lossy)
-	for i := range uint64(keySlotsMost / 2) {
+	for i := range uint64(MostKeySlots / 2) {
 		e, known := table.put(i*0x9e3779b97f4a7c15, keyEntry{})
 		require.True(t, known)
 		require.Equal(t, uint32(i), e.content)
 	}
-	for i := range uint64(2 * keySlotsMost) {
+	for i := range uint64(2 * MostKeySlots) {
 		table.put(i*0x9e3779b97f4a7c15, keyEntry{content: uint32(i)})
 	}
 	require.True(t, table.lossy)
-	require.Len(t, table.slots, keySlotsMost)
+	require.Len(t, table.slots, MostKeySlots)
 }

@@ -59,7 +59,7 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 // version is a row, and none is lost.
 func (p *pass) watchKey() {
 	if p.keyed() && p.stream.Table.Mode != schemas.Append {
-		p.mapper.CompareKeys(p.judge)
+		p.mapper.CompareKeys(p.judge, p.limits.keySlots)
 	}
 }
 

@@ -27,6 +27,7 @@ type limits struct {
 	groupAge   time.Duration
 	patience   time.Duration // after the first destination's commit, for the others'
 	compared   int64         // rows of a table in memory at a time, of Verify
+	keySlots   int           // for the keys of a pass, to compare the records of one key
 }
 
 var defaultLimits = limits{
@@ -37,6 +38,7 @@ var defaultLimits = limits{
 	groupAge:   30 * time.Second,
 	patience:   5 * time.Minute,
 	compared:   1 << 19,
+	keySlots:   transform.MostKeySlots,
 }
 
 // pass is one reading of a stream, from where its sinks stand to its end.

@@ -180,6 +180,7 @@ func newRun(c Config) (*run, error) {
 	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // room is kept for a whole batch
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.compared = cmp.Or(r.limits.compared, defaultLimits.compared)
+	r.limits.keySlots = cmp.Or(r.limits.keySlots, defaultLimits.keySlots)
 	r.gates = newGates(c.Streams, c.Apart)
 	return r, nil
 }

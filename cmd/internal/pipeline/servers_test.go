@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -36,11 +36,12 @@ type serverBatch struct {
 	t       *testing.T
 	specs   []servers.Spec
 	lists   []*servers.List
-	streams []schemas.Stream
+	streams []schemas.Stream // twins and parents, and behind them one a Spec
 	http    *httptest.Server
 	begun   []servers.Truth         // what the run before this one may have found
 	open    func() load.Destination // as a new process opens it
 	without string                  // the rule of proof that does not apply
+	limits  limits
 }
 
 func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destination) *serverBatch {
@@ -48,23 +49,55 @@ func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destina
 	b := &serverBatch{t: t, specs: specs, open: open}
 	b.begun = make([]servers.Truth, len(specs))
 	mux := http.NewServeMux()
+	var judged []schemas.Stream
 	for i, s := range specs {
-		l, path, name := servers.New(s), fmt.Sprintf("/s/%05d", i), fmt.Sprintf("gen.s%05d", i)
-		mux.Handle(path, l)
-		method := s.Method
-		if method == "" {
-			method = http.MethodGet
+		l := servers.New(s)
+		stream := generated(fmt.Sprintf("gen.s%05d", i), s)
+		mux.Handle(stream.Path, l)
+		switch {
+		case s.Reader.Twin:
+			twin := generated(fmt.Sprintf("gen.t%05d", i), s)
+			mux.Handle(twin.Path, l.Twin())
+			b.streams, stream.Twin = append(b.streams, twin), twin.Name
+		case s.Reader.Details:
+			b.streams = append(b.streams, stream)
+			stream = detailsOf(stream, fmt.Sprintf("gen.d%05d", i))
+			mux.Handle(stream.Path, l.Details())
 		}
-		b.lists = append(b.lists, l)
-		b.streams = append(b.streams, schemas.Stream{
-			Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
-			Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that no server's failures count for another one
-			Method: method, Path: path, Class: schemas.ClassList, Enabled: true,
-			Stated: map[string]string{"path": schemas.StatedConfigured},
-		})
+		b.lists, judged = append(b.lists, l), append(judged, stream)
 	}
+	b.streams = append(b.streams, judged...)
 	b.http = httptest.NewServer(mux)
 	return b
+}
+
+// generated is the stream of a server.
+func generated(name string, s servers.Spec) schemas.Stream {
+	stream := schemas.Stream{
+		Table: schemas.Table{Name: strings.ReplaceAll(name, ".", "_")}, Name: name, Module: "gen",
+		Surface: schemas.Surface(name), Auth: schemas.AuthNone, // so that no server's failures count for another one
+		Method: cmp.Or(s.Method, http.MethodGet), Path: "/" + strings.ReplaceAll(name, ".", "/"), Class: schemas.ClassList, Enabled: true,
+		Stated: map[string]string{"path": schemas.StatedConfigured},
+	}
+	if s.Records.Form == servers.FormOne {
+		stream.Class = schemas.ClassSingleton
+	}
+	if s.Reader.Since != "" {
+		stream.Incremental = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: s.Reader.Since}
+		stream.Stated["incremental"] = schemas.StatedConfigured
+	}
+	return stream
+}
+
+// detailsOf is the stream of the details of a list's records.
+func detailsOf(list schemas.Stream, name string) schemas.Stream {
+	d := list
+	d.Name, d.Parent, d.Class, d.Surface = name, list.Name, schemas.ClassDetail, schemas.Surface(name)
+	d.Path, d.Method = "/"+strings.ReplaceAll(name, ".", "/")+"/{id}", http.MethodGet
+	d.Table = schemas.Table{Name: strings.ReplaceAll(name, ".", "_"), Key: []string{"id"}}
+	d.Params = []schemas.Param{{Name: "id", In: "path", From: "/id"}}
+	d.Reread = 1_000_000 // no parent has its turn
+	return d
 }
 
 // source opens the servers as a new process does.
@@ -120,11 +153,12 @@ func (b *serverBatch) run(run int) []serverOutcome {
 	dest := b.open()
 	rep, err := Run(b.t.Context(), Config{
 		Name: "generated", Source: source, Streams: b.streams, Workers: len(b.streams),
-		Destinations: []Destination{{Name: "warehouse", Destination: dest}}, withoutRule: b.without,
+		Destinations: []Destination{{Name: "warehouse", Destination: dest}}, withoutRule: b.without, limits: b.limits,
+		Options: Options{ConfirmShrink: slices.ContainsFunc(b.specs, func(s servers.Spec) bool { return s.Reader.Confirm })},
 	})
 	require.NoError(b.t, err)
 	outcomes := make([]serverOutcome, len(b.specs))
-	for i, r := range rep.Streams {
+	for i, r := range rep.Streams[len(b.streams)-len(b.specs):] {
 		o := serverOutcome{Run: run, Spec: b.specs[i], Report: r, Requests: b.lists[i].Requests()}
 		live, dead := marks(b.t, dest, r.Table)
 		truth := b.lists[i].Truth()
@@ -209,6 +243,8 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	switch {
 	case len(buried) > 0:
 		return "a living row is marked as deleted, " + string(o.Report.Status) + " " + verdict, detail
+	case len(missing) > 0 && o.Report.Verdict == Proven && !o.Spec.Lies():
+		return "rows are missing, proven", detail
 	case !o.claims():
 		return "", detail
 	case len(missing) > 0 && o.Spec.Silent():
@@ -219,7 +255,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 		return "rows are missing, " + verdict, detail
 	case len(twice) > 0, len(wrong) > 0:
 		return "rows stand twice or are no records, " + verdict, detail
-	case len(gone) > 0 && o.Report.Verdict == Proven:
+	case len(gone) > 0 && (o.Report.Verdict == Proven || o.Spec.Reader.Since == ""): // an incremental reading asks for no deleted ones
 		return "rows that are gone stand, " + verdict, detail
 	}
 	return "", detail
@@ -264,7 +300,7 @@ func TestServers(t *testing.T) {
 		for seed := first; seed < min(first+serversAtOnce, from+n); seed++ {
 			specs = append(specs, servers.Draw(seed))
 		}
-		for _, o := range readServers(t, specs, inMemory(), "") {
+		for _, o := range readServers(t, specs, inMemory()) {
 			alarms.add(o)
 			if o.Cause != "" && !known(o) {
 				t.Error(o)
@@ -293,7 +329,7 @@ func TestServersInDuckDB(t *testing.T) {
 		d, err := duckdb.Open(t.Context(), duckdb.Options{Path: path})
 		require.NoError(t, err)
 		return d
-	}, "") {
+	}) {
 		if o.Cause != "" && !known(o) {
 			t.Error(o)
 		}
@@ -312,9 +348,8 @@ func inMemory() func() load.Destination {
 }
 
 // readServers reads servers twice and gives the outcomes of both runs.
-func readServers(t *testing.T, specs []servers.Spec, open func() load.Destination, without string) []serverOutcome {
+func readServers(t *testing.T, specs []servers.Spec, open func() load.Destination) []serverOutcome {
 	b := newServerBatch(t, specs, open)
-	b.without = without
 	defer b.http.Close()
 	return append(b.run(1), b.run(2)...)
 }
@@ -362,59 +397,3 @@ func (f *falseAlarms) hold(t *testing.T) {
 var knownServers = map[uint64]string{}
 
 func known(o serverOutcome) bool { return knownServers[o.Spec.Seed] != "" }
-
-// TestServersNeedEachRule takes one rule of proof away and reads servers that it
-// protects: then the run says of one at least that it has what it has not, or does
-// not have. With the rule, it says so of none.
-func TestServersNeedEachRule(t *testing.T) {
-	for _, rule := range proof.Rules() {
-		if len(neededBy[rule]) == 0 {
-			require.NotEmpty(t, notShownHere[rule], "no server shows what the rule %q is for", rule)
-			continue
-		}
-		var specs []servers.Spec
-		for _, seed := range neededBy[rule] {
-			specs = append(specs, servers.Draw(seed))
-		}
-		for _, without := range []string{"", rule} {
-			causes := ""
-			for _, o := range readServers(t, specs, inMemory(), without) {
-				causes += o.Cause
-			}
-			require.Equal(t, without == "", causes == "", "rule %q, servers %d, without %q: %s", rule, neededBy[rule], without, causes)
-		}
-	}
-}
-
-// neededBy are servers that a rule protects, by the rule.
-var neededBy = map[string][]uint64{
-	"total not met":      {896, 1086, 1123, 1426},
-	"unreadable records": {363},
-	"incomplete answer":  {402, 448, 858, 948},
-	"usual length":       {198, 231, 316, 371},
-	"overlapping pages":  {471},
-	"uneven pages":       {1628},
-	"doubtful":           {198, 342, 402, 448},
-	"not proven":         {1628},
-	"rejected records":   {1636},
-	"gone":               {4, 17, 19, 22},
-}
-
-// notShownHere are the rules that none of a few thousand servers needs. For all of
-// them the tests of proof show that facts exist which only this rule keeps from a
-// wrong verdict.
-var notShownHere = map[string]string{
-	"twin has more": ofStreams, "windows": ofStreams, "parents not requested": ofStreams, "incremental": ofStreams, "cache": ofStreams,
-	"refuted key": ofEngines, "duplicates not compared": ofEngines, "unknown end": ofEngines, "rows never known": ofEngines, "pages not shown": ofEngines,
-	"unstored records": ofEngines, "resumed": ofEngines, "rest of a resumed pass": ofEngines, "rows unknown": ofEngines,
-	"total changed": ofOthers, "differing duplicates": ofOthers, "repeated records": ofOthers, "end changed": ofOthers, "total moved": ofOthers, "readings differ": ofOthers,
-	"nothing shown": ofOthers, "round size": ofOthers, "earlier reading": ofOthers, "better verdict": ofOthers, "doubtful, rows missing": ofOthers, "none missing": ofOthers,
-	"empty list": ofOthers, "unexplained signal": ofProbes, "no witness": ofOthers, "no witness in the end": ofOthers, "brake": ofOthers,
-}
-
-const (
-	ofStreams = "about parents, windows, twins and incremental reading, which a list given by its path alone does not have"
-	ofEngines = "about destinations, crashes and sizes that these runs do not have"
-	ofProbes  = "the probes stop at such a list before any pass"
-	ofOthers  = "another rule protects each of these servers as well"
-)

@@ -22,8 +22,12 @@ type List struct {
 	before   int // n of the last record that was added at the head
 	clock    int
 	run      int
-	requests int   // of this run
-	struck   []int // how often each fault has
+	requests int               // of this run
+	asked    int               // details, in this run
+	swapped  map[int]int       // records whose detail is that of another
+	struck   []int             // how often each fault has
+	cache    map[string]answer // of the run before, by request
+	fresh    map[string]answer // of this run
 	always   map[string]bool
 	ever     map[string]bool
 	log      []string
@@ -51,10 +55,12 @@ func (l *List) Begin() {
 
 func (l *List) begin() {
 	l.requests, l.always, l.ever = 0, map[string]bool{}, map[string]bool{}
+	l.cache, l.fresh = l.fresh, map[string]answer{}
 	l.log = nil
-	for _, r := range l.shown(l.rows) {
-		l.always[mark(r)] = true
+	for _, m := range l.marks() {
+		l.always[m] = true
 	}
+	l.asked = 0
 	l.observe()
 }
 
@@ -62,10 +68,7 @@ func (l *List) begin() {
 func (l *List) Truth() Truth {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var t Truth
-	for _, r := range l.shown(l.rows) {
-		t.Now = append(t.Now, mark(r))
-	}
+	t := Truth{Now: l.marks()}
 	t.Always, t.Ever = slices.Sorted(maps.Keys(l.always)), slices.Sorted(maps.Keys(l.ever))
 	return t
 }
@@ -82,6 +85,7 @@ type request struct {
 	values map[string]string
 	header http.Header
 	url    string // of the list, without a query
+	query  string
 	path   string
 }
 
@@ -89,7 +93,7 @@ type request struct {
 const maxBody = 1 << 20
 
 func (l *List) read(r *http.Request) request {
-	q := request{values: map[string]string{}, header: r.Header, url: "http://" + r.Host + r.URL.Path, path: r.URL.Path}
+	q := request{values: map[string]string{}, header: r.Header, url: "http://" + r.Host + r.URL.Path, path: r.URL.Path, query: r.URL.RawQuery}
 	inBody := r.Method == http.MethodPost && l.spec.Paging.In != "query"
 	for name, v := range r.URL.Query() {
 		if !inBody {
@@ -129,10 +133,23 @@ func (l *List) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w)
 }
 
+// Twin serves the same records without the faults.
+func (l *List) Twin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t := &List{spec: l.spec, rows: slices.Clone(l.rows), run: l.run}
+		t.spec.Faults, t.spec.Moves = nil, nil
+		a := t.answer(r.Method, t.read(r))
+		a.write(w)
+	})
+}
+
 func (l *List) take(q request, r *http.Request) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.answer(r.Method, q)
+	l.fresh[r.URL.RawQuery] = a
 	l.log = append(l.log, strings.TrimSpace(r.Method+" "+r.URL.RawQuery+" "+r.Header.Get("Range"))+" → "+strconv.Itoa(a.status))
 	return a
 }
@@ -190,7 +207,7 @@ func (l *List) answer(method string, q request) answer {
 	l.spec.Records.sort(l.rows)
 	all := slices.Clone(l.rows)
 	for name := range q.values {
-		if s.Unknown == "" || name == s.Paging.Param || name == s.Size.Param {
+		if s.Unknown == "" || name == s.Paging.Param || name == s.Size.Param || name == s.Reader.Since {
 			continue
 		}
 		if s.Unknown == UnknownRefuse {
@@ -198,6 +215,7 @@ func (l *List) answer(method string, q request) answer {
 		}
 		all = nil
 	}
+	all = l.since(q, l.leaveOut(all))
 	partial, incomplete := l.partial()
 	if s.Records.Hidden > 0 && s.Paging.Kind != KindPage && s.Paging.Kind != KindOffset {
 		all = l.shown(all) // what the place of a record does not count
@@ -226,7 +244,7 @@ func (l *List) partial() (Fault, bool) {
 // strikes reports whether a fault meets this answer, and counts it.
 func (l *List) strikes(i int, p part) bool {
 	f := l.spec.Faults[i]
-	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.struck[i] >= f.Count {
+	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.struck[i] >= f.Count || l.requests < f.From || f.To > 0 && l.requests > f.To {
 		return false
 	}
 	if f.Row > 0 && (f.Row-1 < p.from || f.Row-1 >= p.to) {
@@ -242,7 +260,7 @@ func (l *List) show(q request, p part, partial Fault) answer {
 	path, shown := s.Envelope.Path, l.shown(p.rows)
 	a := answer{status: http.StatusOK, header: http.Header{}}
 	for i, f := range s.Faults {
-		if f.Kind == FaultPartial || !l.strikes(i, p) {
+		if f.Kind == FaultPartial || f.Kind == FaultLeftOut || f.Kind == FaultDetail || !l.strikes(i, p) {
 			continue
 		}
 		switch f.Kind {
@@ -262,6 +280,12 @@ func (l *List) show(q request, p part, partial Fault) answer {
 			shown = shown[:len(shown)/2]
 		case FaultEmptied:
 			shown = nil
+		case FaultCached:
+			if a, ok := l.cache[q.query]; ok {
+				a.header = a.header.Clone()
+				a.header.Set("Age", "3600")
+				return a
+			}
 		case FaultMoved:
 			path = append([]string{"answer"}, path...)
 		}

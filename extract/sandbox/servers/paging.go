@@ -14,6 +14,9 @@ import (
 func (l *List) cut(q request, all []row) (part, *answer) {
 	s := l.spec
 	p := part{all: all}
+	if deep := s.Paging.Deep; deep > 0 {
+		all = all[:min(deep, len(all))]
+	}
 	var refused *answer
 	if p.size, refused = s.Size.of(q); refused != nil {
 		return p, refused
@@ -49,6 +52,9 @@ func (l *List) cut(q request, all []row) (part, *answer) {
 	p.from = min(p.from, len(all))
 	p.to = min(p.from+p.size, len(all))
 	p.page, p.rows, p.end = p.from/p.size, all[p.from:p.to], p.to >= len(p.all)
+	if s.Records.Order == OrderTies && p.page%2 == 1 && len(p.rows) > 0 {
+		p.rows = append([]row{all[p.from-1]}, p.rows[1:]...)
+	}
 	return p, nil
 }
 

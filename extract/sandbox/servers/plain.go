@@ -1,9 +1,6 @@
 package servers
 
-import (
-	"net/http"
-	"slices"
-)
+import "slices"
 
 // Family is the name of the way in which the list goes on: its kind of paging, or
 // link where the answer gives the address of the next page.
@@ -24,9 +21,9 @@ func (s Spec) Family() string {
 func (s Spec) Plain() bool {
 	r := s.Records
 	switch {
-	case len(s.Faults) > 0, len(s.Moves) > 0, s.Paging.Kind == KindCap:
+	case len(s.Faults) > 0, len(s.Moves) > 0, s.Paging.Kind == KindCap, s.Paging.Deep > 0:
 		return false
-	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "":
+	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "", r.Order == OrderTies, s.Edits.Rekey > 0:
 		return false
 	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Family() != "link":
 		return false // what a token is sent as cannot be found out
@@ -62,27 +59,4 @@ func (s Spec) said() bool {
 func (s Spec) Drifts() bool {
 	said := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total" })
 	return len(s.Moves) > 0 && s.Paging.Kind == KindToken && s.Paging.Form != "id" && !said
-}
-
-// Silent reports whether the server leaves records out and nothing in its answers
-// shows it. No reader can tell such a list from a whole one:
-//
-//   - part of a page is missing, and everything else is as it was;
-//   - a total is that of the page, of a list whose parameter has an unusual name;
-//   - the first page is empty, as all of its records are hidden; or it is of no usual
-//     length, as some are, and whatever the server does not know empties the list;
-//   - a page is refused for good in the way in which servers refuse what lies behind
-//     the end.
-func (s Spec) Silent() bool {
-	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
-	switch {
-	case s.Records.Hidden > 0 && s.Unknown == UnknownFilter:
-		return true
-	case here && (s.Paging.Kind == KindCap || s.Paging.Kind == KindMoment), s.Records.Hidden > 0 && s.Records.Hidden >= s.Size.Default:
-		return true
-	}
-	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
-		refused := f.Kind == FaultStatus && f.Count == 0 && f.Row > 0 && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound}, f.Status)
-		return refused || f.Kind == FaultHalf || f.Kind == FaultEmptied
-	})
 }

@@ -15,6 +15,7 @@ type row struct {
 	id      int // of what n it has the id: its own, unless two records share one
 	version int
 	at      int // minutes after epoch of its last change
+	unkeyed bool
 }
 
 // epoch is when the oldest record was created.
@@ -84,7 +85,7 @@ func (s Records) fields(r row) map[string]any {
 		"name":   names[(r.n+1000)*5%len(names)],
 		"amount": float64((r.n+1000)*37%1000) + 0.5, "status": []string{"open", "won", "lost"}[(r.n+999)%3], markField: mark(r),
 	}
-	if s.Odd != "" {
+	if s.Odd != "" && s.Odd != OddID {
 		f["note"] = raw(`"plain"`)
 		if r.n == s.Count/2 {
 			f["note"] = odd(s.Odd)
@@ -111,6 +112,9 @@ func (s Records) record(r row) any {
 	if s.Key != "" {
 		f[s.Key] = s.id(r.id)
 	}
+	if r.unkeyed || s.Odd == OddID && r.n == s.Count/2 {
+		f[s.Key] = nil
+	}
 	if s.Form == FormWrapped {
 		return map[string]any{"customer": f}
 	}
@@ -119,8 +123,11 @@ func (s Records) record(r row) any {
 
 // list is a page of rows as the body shows it.
 func (s Records) list(rows []row, from int) any {
-	if s.Form == FormKeyed || s.Form == FormNumbered {
+	switch {
+	case s.Form == FormKeyed || s.Form == FormNumbered:
 		return s.object(rows)
+	case s.Form == FormOne && len(rows) > 0:
+		return s.record(rows[0])
 	}
 	all := make([]any, 0, len(rows))
 	for i, r := range rows {
@@ -188,6 +195,33 @@ func (l *List) edit(e Edits) {
 		l.change((i*3 + 2) % len(l.rows))
 	}
 	l.insert(e.Insert)
+	l.swap(e.Swap)
+	for i := range min(e.Unkey, len(l.rows)/2) {
+		l.rows[len(l.rows)/2+i].unkeyed = true
+	}
+	for i := range min(e.Rekey, len(l.rows)/2) {
+		l.rows[len(l.rows)-1-i].id = l.rows[i].id
+	}
+}
+
+// leaveOut takes records out of the list, as the faults say.
+func (l *List) leaveOut(all []row) []row {
+	for i, f := range l.spec.Faults {
+		if row := f.Row; f.Kind == FaultLeftOut && row <= len(all) && l.strikes(i, part{from: row - 1, to: row}) {
+			all = slices.Delete(slices.Clone(all), row-1, min(row-1+max(f.Rows, 1), len(all)))
+		}
+	}
+	return all
+}
+
+// since leaves out what was changed before the moment that a request asks for.
+func (l *List) since(q request, all []row) []row {
+	at, err := time.Parse(time.RFC3339, q.values[l.spec.Reader.Since])
+	if l.spec.Reader.Since == "" || err != nil {
+		return all
+	}
+	minutes := int(at.Sub(epoch) / time.Minute)
+	return slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r.at < minutes })
 }
 
 func (l *List) change(at int) {
@@ -244,9 +278,8 @@ func (t Truth) Since(before Truth) Truth {
 
 func (l *List) observe() {
 	now := map[string]bool{}
-	for _, r := range l.shown(l.rows) {
-		now[mark(r)] = true
-		l.ever[mark(r)] = true
+	for _, m := range l.marks() {
+		now[m], l.ever[m] = true, true
 	}
 	for m := range l.always {
 		if !now[m] {

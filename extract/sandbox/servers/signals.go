@@ -36,6 +36,9 @@ func contentRange(_ *List, p part, _ int) any {
 
 // say is the value of a signal. A signal that is absent says nothing.
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
+	if l.run < s.Run || s.Every > 0 && p.page%s.Every != 0 {
+		return nil, false
+	}
 	if s.Says == "constant" {
 		return s.Value, true
 	}

@@ -23,6 +23,15 @@ type Spec struct {
 	Edits    Edits    `json:"edits"`
 	Moves    []Move   `json:"moves,omitempty"`
 	Faults   []Fault  `json:"faults,omitempty"`
+	Reader   Reader   `json:"reader,omitzero"`
+}
+
+// Reader says how the list is read, where that is not by its path alone.
+type Reader struct {
+	Since   string `json:"since,omitempty"`   // incremental: by this parameter, which leaves out what was changed before a moment
+	Twin    bool   `json:"twin,omitempty"`    // another stream shows the same records, without the faults
+	Details bool   `json:"details,omitempty"` // each record has a detail at an address of its own, and those are read
+	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
 }
 
 // What a list does with a parameter that it does not know, other than to ignore it.
@@ -52,6 +61,7 @@ const (
 	OddSurrogate = "surrogate" // the first half of a character
 	OddTab       = "tab"       // a control character that JSON does not allow in a text
 	OddDeep      = "deep"      // 201 arrays in each other
+	OddID        = "id"        // the record's id is null
 )
 
 // Types of ids.
@@ -68,6 +78,7 @@ const (
 	FormAttributes = "attributes" // {"type": …, "id": …, "attributes": {…}}
 	FormKeyed      = "keyed"      // the list is an object: the id, and the record without it
 	FormNumbered   = "numbered"   // the list is an object: the id, and the record with it
+	FormOne        = "one"        // there is no list: the first record stands in its place
 )
 
 // Orders of a list.
@@ -75,6 +86,7 @@ const (
 	OrderOldest = ""       // by id
 	OrderNewest = "newest" // by id, the largest first
 	OrderChange = "change" // the latest change first
+	OrderTies   = "ties"   // by a member that is not unique: each second page begins with the last record of the page before, in the place of its own first
 )
 
 // Envelope says where the records stand.
@@ -93,6 +105,7 @@ type Paging struct {
 	Beyond string `json:"beyond,omitempty"` // what lies behind the end: an empty page unless set
 	Form   string `json:"form,omitempty"`   // of a token: opaque unless set: id, offset
 	Bad    string `json:"bad,omitempty"`    // a token that cannot be read: 400 unless set: first, empty
+	Deep   int    `json:"deep,omitempty"`   // the list goes no deeper than so many records; 0: to its end
 }
 
 // Kinds of paging.
@@ -133,6 +146,9 @@ type Signal struct {
 	End  string `json:"end,omitempty"`  // what stands there on the last page: null unless set: absent, empty, false, zero, self
 	Host string `json:"host,omitempty"` // of a link: the server's own unless set; an inner one that nobody can reach
 
+	Run   int `json:"run,omitempty"`   // from this one on; 0: in all
+	Every int `json:"every,omitempty"` // on the first page and each so many pages after it; 0: on all
+
 	Value json.RawMessage `json:"value,omitempty"` // of Says "constant"
 }
 
@@ -141,6 +157,9 @@ type Edits struct {
 	Delete int `json:"delete,omitempty"`
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
+	Rekey  int `json:"rekey,omitempty"` // records, from the end of the list, that take the ids of the first ones
+	Unkey  int `json:"unkey,omitempty"` // records, from the middle of the list on, whose id is null from then on
+	Swap   int `json:"swap,omitempty"`  // records, from the beginning of the list, that change and exchange their details with the last ones, which do not change
 }
 
 // Move is a change of the list while a run reads it.
@@ -167,6 +186,9 @@ type Fault struct {
 	Row    int    `json:"row,omitempty"`    // strikes answers that would show the record at this place, counted from 1; 0: all answers
 	Count  int    `json:"count,omitempty"`  // how often; 0: for good
 	Status int    `json:"status,omitempty"` // of status: 500 unless set
+	From   int    `json:"from,omitempty"`   // not before this request of the run, counted from 1
+	To     int    `json:"to,omitempty"`     // and not after this one; 0: to the end of the run
+	Rows   int    `json:"rows,omitempty"`   // of left out: records
 
 	At    string          `json:"at,omitempty"`    // of partial: where the answer says that it is incomplete; as in Signal
 	Value json.RawMessage `json:"value,omitempty"` // of partial: what it says there
@@ -174,10 +196,13 @@ type Fault struct {
 
 // Kinds of faults.
 const (
-	FaultStatus  = "status"  // an error status
-	FaultObject  = "object"  // 200 and one object with a message in place of the list
-	FaultHalf    = "half"    // the second half of the page is missing; everything else is as it was
-	FaultPartial = "partial" // each third record is missing, and the answer says that it is incomplete
-	FaultEmptied = "emptied" // 200 and an empty list; everything else is as it was
-	FaultMoved   = "moved"   // the list stands under another member
+	FaultStatus  = "status"   // an error status
+	FaultObject  = "object"   // 200 and one object with a message in place of the list
+	FaultHalf    = "half"     // the second half of the page is missing; everything else is as it was
+	FaultPartial = "partial"  // each third record is missing, and the answer says that it is incomplete
+	FaultEmptied = "emptied"  // 200 and an empty list; everything else is as it was
+	FaultMoved   = "moved"    // the list stands under another member
+	FaultDetail  = "detail"   // status 403 in place of a detail; From and To count the requests for details
+	FaultLeftOut = "left out" // the list is served as if so many records, from Row on, were not in it
+	FaultCached  = "cached"   // the answer is the one that the same request had in the run before, and its header Age says so
 )

@@ -168,16 +168,19 @@ func (f Facts) Alone() Facts {
 	return f
 }
 
-// Without is f where a doubt or a rule of deletion does not apply. Tests show with it
+// Without is f where a witness, a doubt or a rule of deletion does not apply. Tests show with it
 // that a rule is needed.
 func (f Facts) Without(rule string) Facts {
 	f.without = rule
 	return f
 }
 
-// Rules are the names of all doubts and of all rules of deletion.
+// Rules are the names of all witnesses, doubts and rules of deletion.
 func Rules() []string {
 	var names []string
+	for _, w := range witnesses {
+		names = append(names, w.Name)
+	}
 	for _, d := range doubts {
 		names = append(names, d.Name)
 	}

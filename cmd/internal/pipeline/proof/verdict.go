@@ -39,7 +39,7 @@ func Judge(f Facts) Verdict { return judge(&f, witnesses, doubts) }
 func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 	v := Consistent
 	for _, w := range witnesses {
-		if w.holds(f) {
+		if w.applies(f) {
 			v = Proven
 			break
 		}
@@ -58,7 +58,7 @@ func Reasons(f Facts) string {
 	switch v := Judge(f); v {
 	case Proven:
 		for _, w := range witnesses {
-			if w.holds(&f) {
+			if w.applies(&f) {
 				return w.says(&f)
 			}
 		}

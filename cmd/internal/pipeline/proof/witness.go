@@ -9,6 +9,9 @@ type Witness struct {
 	says  func(*Facts) string
 }
 
+// applies reports whether the witness holds, unless f is without it.
+func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds(f) }
+
 // witnesses are all there are. One is enough, where no [Doubt] applies. The
 // first that holds is the one that a report names.
 var witnesses = []Witness{

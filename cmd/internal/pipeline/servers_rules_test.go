@@ -1,0 +1,239 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
+)
+
+// TestServersNeedEachRule takes one rule of proof away and reads a server that it
+// protects. Then a run says that it has what it has not, marks a
+// living row as deleted, refuses a list that is read with the rule, or proves one no more
+// that is proven with it. With the rule, every run says what holds.
+func TestServersNeedEachRule(t *testing.T) {
+	rules := map[string]bool{}
+	for _, n := range neededBy {
+		rules[n.rule] = true
+	}
+	for _, rule := range proof.Rules() {
+		require.True(t, rules[rule], "no server shows what the rule %q is for", rule)
+	}
+	for _, n := range neededBy {
+		with, without := n.read(t, ""), n.read(t, n.rule)
+		fails := ""
+		for i, o := range with {
+			require.Empty(t, o.Cause, "rule %q: %s", n.rule, o)
+			fails += without[i].Cause
+			switch {
+			case o.claims() && !without[i].claims():
+				fails += "a list is refused that is read with the rule"
+			case o.Report.Verdict == Proven && without[i].Report.Verdict == Consistent:
+				fails += "a list is not proven that is proven with the rule"
+			}
+		}
+		require.NotEmpty(t, fails, "without the rule %q nothing fails: %s", n.rule, with)
+	}
+}
+
+// fewKeys is how many keys a pass compares the records of in these runs, and a commit
+// holds one page.
+const fewKeys = 256
+
+// needed is a server that a rule protects.
+type needed struct {
+	rule, about string
+	list        func(*servers.Spec) // makes it of a plain list of 45 records in pages of 10
+	runs        int                 // 2 unless set
+}
+
+// read reads the server where a rule does not apply.
+func (n needed) read(t *testing.T, without string) []serverOutcome {
+	s := servers.Spec{
+		Records:  servers.Records{Count: 45, Key: "id", Times: true, Names: true},
+		Envelope: servers.Envelope{Path: []string{"data"}},
+		Paging:   servers.Paging{Kind: servers.KindPage, Param: "page", Base: 1},
+		Size:     servers.Size{Default: 10},
+	}
+	n.list(&s)
+	b := newServerBatch(t, []servers.Spec{s}, inMemory())
+	defer b.http.Close()
+	b.without, b.limits = without, perPage
+	b.limits.keySlots = fewKeys
+	var all []serverOutcome
+	for run := range max(n.runs, 2) {
+		all = append(all, b.run(run+1)...)
+	}
+	return all
+}
+
+// byPlaces makes a list go on by tokens that stand for places in it, one page after
+// the other.
+func byPlaces(s *servers.Spec) {
+	s.Paging = servers.Paging{Kind: servers.KindToken, Param: "cursor", Form: "offset"}
+	s.Signals = append(s.Signals, servers.Signal{At: "/next_cursor", Says: "next"})
+}
+
+// states makes each page state the total.
+func states(s *servers.Spec) {
+	s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total"})
+}
+
+// deletes and inserts make a record leave the list, or come to its end, before a
+// request of a run.
+func deletes(run, at int) servers.Move {
+	return servers.Move{Run: run, At: at, Kind: servers.MoveDeleteFirst, Count: 1}
+}
+
+func inserts(run, at int) servers.Move {
+	return servers.Move{Run: run, At: at, Kind: servers.MoveInsertLast, Count: 1}
+}
+
+// halved leaves out half of a page.
+func halved(s *servers.Spec) {
+	s.Faults = []servers.Fault{{Kind: servers.FaultHalf, Run: 2, Row: 12}}
+}
+
+var neededBy = []needed{
+	{rule: "object", about: "one object", list: func(s *servers.Spec) {
+		s.Records.Form, s.Records.Count, s.Paging = servers.FormOne, 1, servers.Paging{Kind: servers.KindWhole}
+	}},
+	{rule: "parents", about: "the details of a list", list: func(s *servers.Spec) {
+		states(s)
+		s.Reader.Details = true
+	}},
+	{rule: "second reading", about: "pages without a total", list: func(*servers.Spec) {}},
+	{rule: "total", about: "pages with a total", list: states},
+	{rule: "reread", about: "one page without a total", list: func(s *servers.Spec) {
+		s.Records.Count, s.Paging = 7, servers.Paging{Kind: servers.KindWhole}
+	}},
+
+	{rule: "total changed", about: "a record is skipped as another one is deleted, and few pages state a total", list: func(s *servers.Spec) {
+		byPlaces(s)
+		s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total", Every: 4})
+		s.Moves = []servers.Move{deletes(1, 8)}
+	}},
+	{rule: "total not met", about: "half of a page is missing, and the total does not agree", list: func(s *servers.Spec) {
+		states(s)
+		s.Faults = []servers.Fault{{Kind: servers.FaultHalf, Run: 2, Row: 12}}
+	}},
+	{rule: "unreadable records", about: "a page fails for good", list: func(s *servers.Spec) {
+		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 2, Row: 23}}
+	}},
+	{rule: "unstored records", about: "a record without an id counts for the total", list: func(s *servers.Spec) {
+		states(s)
+		s.Records.Odd = servers.OddID
+	}},
+	{rule: "incomplete answer", about: "a third of the records is missing, and the answers say so", list: func(s *servers.Spec) {
+		s.Faults = []servers.Fault{{Kind: servers.FaultPartial, Run: 2, At: "/partial", Value: json.RawMessage(`true`)}}
+	}},
+	{rule: "unexplained signal", about: "the list has grown beyond the last page that the server shows, and says so", list: func(s *servers.Spec) {
+		s.Edits.Insert, s.Paging.Deep = 5, 47
+		s.Signals = []servers.Signal{{At: "/umfang", Says: "total", Run: 2}}
+	}},
+	{rule: "usual length", about: "the list is cut at 10 records, and nothing says so", list: func(s *servers.Spec) {
+		s.Paging = servers.Paging{Kind: servers.KindCap}
+	}},
+	{rule: "overlapping pages", about: "records without a key move to the next page as others come before them", list: func(s *servers.Spec) {
+		byPlaces(s)
+		s.Records.Key = ""
+		s.Moves = []servers.Move{{Run: 1, At: 9, Kind: servers.MoveInsertFirst, Count: 6}}
+	}},
+	{rule: "twin has more", about: "three records are missing from the list, and the total agrees", list: func(s *servers.Spec) {
+		states(s)
+		s.Reader.Twin = true
+		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Row: 12, Rows: 3}}
+	}},
+	{rule: "refuted key", about: "a record takes the id of another one, and the row of its old id is missing", list: func(s *servers.Spec) { s.Edits.Rekey = 1 }},
+	{rule: "duplicates not compared", about: "the same in a list of more records than are compared", list: func(s *servers.Spec) {
+		s.Paging = servers.Paging{Kind: servers.KindWhole}
+		s.Records.Count, s.Edits.Rekey = 2*fewKeys+101, 1
+	}},
+	{rule: "repeated records", about: "pages break ties in their own way", list: func(s *servers.Spec) { s.Records.Order = servers.OrderTies }},
+	{rule: "end changed", about: "the only new record is skipped as another one is deleted before the last page", list: func(s *servers.Spec) {
+		s.Records.Count, s.Edits.Insert = 40, 1
+		s.Moves = []servers.Move{deletes(2, 5)}
+	}},
+	{rule: "total moved", about: "a record is skipped as another one is deleted, and a new one makes the total good again", list: func(s *servers.Spec) {
+		byPlaces(s)
+		states(s)
+		s.Moves = []servers.Move{deletes(1, 7), inserts(1, 8)}
+	}},
+	{rule: "readings differ", about: "the first reading is incomplete, and the second one lacks a record", list: func(s *servers.Spec) {
+		byPlaces(s)
+		s.Faults = []servers.Fault{
+			{Kind: servers.FaultPartial, Run: 1, From: 8, To: 8, At: "/partial", Value: json.RawMessage(`true`)},
+			{Kind: servers.FaultLeftOut, Run: 1, Row: 25, To: 14},
+		}
+	}},
+	{rule: "part of the list", about: "an incremental reading finds as many changed records as the answer states, and no deleted ones", list: func(s *servers.Spec) {
+		states(s)
+		s.Reader.Since = "changed_since"
+		s.Edits = servers.Edits{Delete: 2, Change: 2, Insert: 1}
+	}},
+	{rule: "nothing shown", about: "the list is empty, as for a user who may not read it", list: func(s *servers.Spec) {
+		s.Faults = []servers.Fault{{Kind: servers.FaultEmptied}}
+	}},
+	{rule: "round size", about: "pages behind the record 30 are refused", list: func(s *servers.Spec) {
+		s.Paging.Deep, s.Paging.Beyond = 30, servers.Beyond404
+	}},
+	{rule: "uneven pages", about: "half of a page is missing, and nothing says so", list: halved},
+	{rule: "pages not shown", about: "the list is cut, and no parameter is known to it", list: func(s *servers.Spec) {
+		s.Paging, s.Size.Default, s.Unknown = servers.Paging{Kind: servers.KindCap}, 12, servers.UnknownRefuse
+	}},
+	{rule: "earlier reading", about: "a record is in the first reading of a run, and in no later one", list: func(s *servers.Spec) {
+		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Row: 12, Run: 2, From: 6}}
+	}},
+	{rule: "cache", about: "all pages but the first are from a cache, so that a record is on none", list: func(s *servers.Spec) {
+		s.Records.Order, s.Edits.Insert = servers.OrderNewest, 1
+		for row := 11; row <= 41; row += 10 {
+			s.Faults = append(s.Faults, servers.Fault{Kind: servers.FaultCached, Run: 2, Row: row})
+		}
+	}},
+
+	{rule: "rows unknown", runs: 3, about: "the second run ends among the details, and the detail of a deleted record is missing", list: func(s *servers.Spec) {
+		states(s)
+		s.Reader.Details, s.Records.Count, s.Size.Default = true, 500, 100
+		s.Edits = servers.Edits{Delete: 1, Change: 300}
+		s.Faults = []servers.Fault{{Kind: servers.FaultDetail, Run: 2, From: 270}}
+	}},
+	{rule: "rest of a resumed pass", about: "the first run ends in the middle, and a record moves to a page that it has read", list: func(s *servers.Spec) {
+		byPlaces(s)
+		s.Edits.Delete = 1
+		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 1, Row: 15, From: 6}}
+	}},
+	{rule: "better verdict", about: "a record is skipped as another one is deleted, and no total tells it", list: func(s *servers.Spec) {
+		s.Moves = []servers.Move{deletes(1, 8)}
+	}},
+	{rule: "doubtful", about: "a third of the records is missing from the first run on, and the answers say so", list: func(s *servers.Spec) {
+		s.Faults = []servers.Fault{{Kind: servers.FaultPartial, At: "/partial", Value: json.RawMessage(`true`)}}
+	}},
+	{rule: "none missing", about: "a plain list", list: func(*servers.Spec) {}},
+	{rule: "parents not requested", about: "a detail moves to a record that has not changed", list: func(s *servers.Spec) {
+		states(s)
+		s.Reader.Details, s.Edits.Swap = true, 1
+	}},
+	{rule: "empty list", about: "all records are gone, and the user confirms it", list: func(s *servers.Spec) {
+		s.Edits.Delete, s.Reader.Confirm = 45, true
+	}},
+	{rule: "not proven", about: "half of a page is missing, and nothing says so", list: halved},
+	{rule: "no witness", about: "a record is skipped as another one is deleted, and a new one keeps the total", list: func(s *servers.Spec) {
+		states(s)
+		s.Moves = []servers.Move{deletes(2, 2), inserts(2, 2)}
+	}},
+	{rule: "rejected records", about: "a record loses its id", list: func(s *servers.Spec) {
+		states(s)
+		s.Edits.Unkey = 1
+	}},
+	{rule: "brake", about: "30 of 45 records are missing from the list, and the total agrees", list: func(s *servers.Spec) {
+		states(s)
+		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Run: 2, Row: 11, Rows: 30}}
+	}},
+	{rule: "gone", about: "a record is deleted", list: func(s *servers.Spec) {
+		states(s)
+		s.Edits.Delete = 1
+	}},
+}

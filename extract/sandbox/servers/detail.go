@@ -1,0 +1,67 @@
+package servers
+
+import (
+	"net/http"
+	"strings"
+)
+
+// detail is the record that a row has at an address of its own.
+func (l *List) detail(r row) row {
+	n := r.n
+	if other, ok := l.swapped[n]; ok {
+		n = other
+	}
+	return row{n: details + n, id: details + n}
+}
+
+// details is the n of the first record's detail.
+const details = 100_000
+
+// Details serves the detail of each record: the id is the last part of the path.
+func (l *List) Details() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := l.takeDetail(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
+		a.write(w)
+	})
+}
+
+func (l *List) takeDetail(id string) answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	for _, f := range l.spec.Faults {
+		if f.Kind == FaultDetail && f.Run == l.run && l.asked >= f.From && (f.To == 0 || l.asked <= f.To) {
+			return refuse(http.StatusForbidden, "this action is unauthorized")
+		}
+	}
+	for _, r := range l.rows {
+		if l.spec.Records.idText(r.id) == id {
+			return answer{status: http.StatusOK, header: http.Header{}, body: map[string]any{"data": l.spec.Records.record(l.detail(r))}}
+		}
+	}
+	return refuse(http.StatusNotFound, "record not found")
+}
+
+// swap changes the first rows, and exchanges their details with those of the last.
+func (l *List) swap(n int) {
+	for i := range min(n, len(l.rows)/2) {
+		l.change(i)
+		one, other := l.rows[i].n, l.rows[len(l.rows)-1-i].n
+		if l.swapped == nil {
+			l.swapped = map[int]int{}
+		}
+		l.swapped[one], l.swapped[other] = other, one
+	}
+}
+
+// marks are those of the records that are read: of the list, or of the details.
+func (l *List) marks() []string {
+	var all []string
+	for _, r := range l.shown(l.rows) {
+		if l.spec.Reader.Details {
+			r = l.detail(r)
+		}
+		all = append(all, mark(r))
+	}
+	return all
+}
