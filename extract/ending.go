@@ -4,8 +4,8 @@ import "context"
 
 // confirm requests the end of a list once more, if the list counts its pages and states
 // no total: the page with its last records, and the empty page after it if that ended the
-// list. A difference shows that the list changes, or that its server leaves out
-// records.
+// list and no other empty page came before it. A difference shows that the list changes,
+// or that its server leaves out records.
 func (l *listing) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil
@@ -18,7 +18,7 @@ func (l *listing) confirm(ctx context.Context, st *step) error {
 		return nil
 	}
 	asked := []ends{end}
-	if st.rule == RuleEmptyPage && st.batch.n == 0 {
+	if st.rule == RuleEmptyPage && st.batch.n == 0 && l.pager.barren <= 1 {
 		asked = append(asked, ends{at: st.at})
 	}
 	for _, e := range asked {

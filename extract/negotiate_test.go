@@ -385,3 +385,28 @@ func TestNegotiateKeyThatRepeatsOnEachPage(t *testing.T) {
 		}
 	}
 }
+
+// A page that has the usual size already is made larger where the server lets it be; one
+// of the largest size is left alone.
+func TestNegotiateEnlargesUsualPages(t *testing.T) {
+	for _, tt := range []struct{ usual, most, want int }{{100, 500, 500}, {500, 1000, 1000}, {100, 100, 0}, {1000, 5000, 0}} {
+		s, sizes := own("x.things"), 0
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("limit") != "" {
+				sizes++
+			}
+			from, size := number(r, "offset", 0), min(number(r, "limit", tt.usual), tt.most)
+			var all []string
+			for i := from; i < min(from+size, 2300); i++ {
+				all = append(all, fmt.Sprintf(`{"id":%d}`, i+1))
+			}
+			fmt.Fprintf(w, `{"data":[%s],"total":2300}`, strings.Join(all, ","))
+		}, s)
+		c, err := f.Negotiate(t.Context(), s, Convention{})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, c.Pagination.Limit, "%+v", c.Facts)
+		if tt.usual == 1000 {
+			require.Zero(t, sizes)
+		}
+	}
+}

@@ -31,6 +31,8 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 		p.Size, p.Limit = n.s.Pagination.Size, rows
 		n.told(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("asked for %d records, and got as many", rows))
 		return nil
+	case rows >= largestPage:
+		return nil // no larger page is worth a request
 	}
 	f := n.open(FactPageSize)
 	names, err := n.sizeNames(ctx, st, f)
@@ -108,6 +110,9 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 // many records came at most.
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
+		if size <= st.batch.n {
+			continue
+		}
 		probe, err := n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
 		if minded(err) && size == usualPage && st.batch.n < smallPage {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
