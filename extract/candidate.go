@@ -172,7 +172,8 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 func (p *pagerProbe) fixed(name string) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(p.l.params, func(b bound) bool {
-		begins := (b.text() == "0" || b.text() == "1") && (words.Parameter(schemas.ParamPage, name) || words.Parameter(schemas.ParamOffset, name))
+		begins := (b.text() == "0" || b.text() == "1") && (words.Parameter(schemas.ParamPage, name) || words.Parameter(schemas.ParamOffset, name)) ||
+			words.FirstToken(b.text()) && words.Parameter(schemas.ParamToken, name)
 		return b.Name == name && !begins
 	})
 }

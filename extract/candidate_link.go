@@ -2,6 +2,7 @@ package extract
 
 import (
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -24,6 +25,9 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 			rest.Set(name, v)
 			if !words.Parameter(schemas.ParamSize, name) || leads(name) {
 				out = append(out, pagerCandidate{typ: "link", at: linkPosition(name, v)})
+				if p.l.s.Method == http.MethodPost && plainIdentifier(name) {
+					out = append(out, pagerCandidate{typ: "link", at: linkPosition(nestedLink+"["+name+"]", v)})
+				}
 			}
 		}
 	}
@@ -33,11 +37,14 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 	return out
 }
 
+// nestedLink is the member of a POST body in which the parameters of a next link may stand.
+const nestedLink = "pagination"
+
 // secretLike reports whether a parameter of a link may be a credential: what a
 // link says of those is never sent. // Invariant 10
 func secretLike(name string) bool {
 	low := strings.ToLower(name)
-	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
+	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") && !strings.Contains(low, "page") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
@@ -74,7 +81,11 @@ func (p *pager) linked(q url.Values) (position, bool) {
 		names = append([]string{p.hint.Page}, names...)
 	}
 	for _, name := range names {
-		if v := q.Get(name); v != "" {
+		v := q.Get(name)
+		if in, member, ok := cutBracket(name); v == "" && ok && in == nestedLink {
+			v = q.Get(member)
+		}
+		if v != "" {
 			return linkPosition(name, v), true
 		}
 	}

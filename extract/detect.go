@@ -2,6 +2,7 @@ package extract
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -18,6 +19,9 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	case depth > maxUnwrap || d.err != nil:
 		return false
 	case d.isList(v):
+		if i, ok := f.beside(v); ok && depth == 0 {
+			return f.at(path+"/"+strconv.Itoa(i)) == present
+		}
 		return f.detectList(v, path)
 	case !d.isObject(v):
 		return false
@@ -28,6 +32,9 @@ func (f *finder) detect(v value, path string, depth int) bool {
 		return f.detectOne(v, path) // what lists it has are its own
 	}
 	words := schemas.Paging()
+	if f.detectByPath(v, path) {
+		return true
+	}
 	if f.detectIn(v, words.Wrappers(), path, depth) || f.detectIn(v, words.Lists(), path, depth) || f.detectNamed(v, path) {
 		return true
 	}
@@ -50,6 +57,47 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 		}
 		if m.node >= 0 && f.detect(m, below, depth+1) {
 			return true
+		}
+	}
+	return false
+}
+
+// beside is the place of the one list in v that has records, where the few other elements
+// of v are no lists: [{"page": 1, "total": 87}, [records]].
+func (f *finder) beside(v value) (place int, ok bool) {
+	n, lists := 0, 0
+	for e := range f.d.elements(v) {
+		if f.d.isList(e) {
+			if lists++; !f.d.recordList(e) {
+				return 0, false
+			}
+			place = n
+		}
+		n++
+	}
+	return place, lists == 1 && n > 1 && n <= maxBesideList
+}
+
+// maxBesideList is how many elements such a list has at most.
+const maxBesideList = 4
+
+// detectByPath takes, of several lists in v, the one that is called like the end of the
+// stream's own path: of /v1/candidates, the candidates.
+func (f *finder) detectByPath(v value, path string) bool {
+	lists := 0
+	for raw, m := range f.d.members(v) {
+		if f.d.isList(m) && f.d.recordList(m) && !schemas.Paging().NotRecords(unquote(raw)) {
+			lists++
+		}
+	}
+	if lists < 2 {
+		return false
+	}
+	for _, name := range f.pathNames {
+		if spelled, m := f.d.folded(v, name); m.ok() && f.d.isList(m) && f.d.recordList(m) {
+			ok := f.at(path+"/"+escape(spelled)) == present
+			f.out.byPath = ok
+			return ok
 		}
 	}
 	return false
@@ -166,6 +214,9 @@ func (f *finder) detectMap(v value, path string) bool {
 	if lists > 0 && objects > 0 || objects > 0 && !f.alike(v, objects) {
 		return false
 	}
+	if lists > 0 && !f.alikeLists(v) {
+		return false
+	}
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
@@ -197,6 +248,22 @@ func resourceNames(stream string) []string {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return len(b) - len(a) })
 	return slices.Compact(names)
+}
+
+// pathNames are the names that the last parts of a path give its records, folded.
+func pathNames(path string) []string {
+	var names []string
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i := len(parts) - 1; i >= max(0, len(parts)-2); i-- {
+		part, _, _ := strings.Cut(parts[i], ".")
+		if part == "" || strings.ContainsAny(part, "{}") || digitsOnly(part) {
+			continue
+		}
+		for _, name := range resourceNames(part) {
+			names = append(names, schemas.FoldName(name))
+		}
+	}
+	return distinctNames(names)
 }
 
 func singular(w string) string {

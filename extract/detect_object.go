@@ -42,6 +42,34 @@ func (f *finder) alike(v value, n int) bool {
 	return ids == n || same
 }
 
+// alikeLists reports whether the first records of all lists in v have at least half of
+// their members in common: the lists are then groups of one kind of records.
+func (f *finder) alikeLists(v value) bool {
+	var first []string
+	for _, list := range f.d.members(v) {
+		for e := range f.d.elements(list) {
+			var names []string
+			for raw := range f.d.members(e) {
+				names = append(names, unquote(raw))
+			}
+			if first == nil {
+				first = names
+			}
+			common := 0
+			for _, name := range names {
+				if slices.Contains(first, name) {
+					common++
+				}
+			}
+			if 2*common < max(len(first), len(names)) {
+				return false
+			}
+			break
+		}
+	}
+	return true
+}
+
 // paged reports whether the object v speaks of pages, as a list does that has an
 // id of its own.
 func (f *finder) paged(v value) bool {

@@ -30,17 +30,19 @@ type flags struct {
 func (d *doc) flags() flags {
 	var f flags
 	var n int
-	var id, said, payload, complaint bool
+	var id, said, payload, complaint, filled, zero bool
 	if !d.isObject(d.root()) {
 		return f
 	}
 	for name, v := range d.members(d.root()) {
 		n++
+		filled = filled || v.node >= 0 && !d.void(v)
 		switch string(name) {
 		case "success", "is_success":
 			f.failed = f.failed || d.isFalse(v)
 		case "status":
-			f.failed = f.failed || d.isFailureStatus(v)
+			zero = string(d.raw(v)) == "0"
+			f.failed = f.failed || !zero && d.isFailureStatus(v)
 		case "error":
 			complaint = !d.void(v) && !d.isFalse(v)
 		case "message":
@@ -52,6 +54,8 @@ func (d *doc) flags() flags {
 			id = true
 		}
 	}
+	// The status 0 is a success where a payload comes with it, and no complaint.
+	f.failed = f.failed || zero && (!filled || said || complaint)
 	envelope := !id || n <= 4
 	f.failed = envelope && (f.failed || complaint)
 	f.bare = said && !id && !payload && n <= 3

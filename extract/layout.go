@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -37,6 +38,7 @@ type found struct {
 	pointer string // where they are, * for each element or value
 	form    form
 	places  []place
+	byPath  bool    // the stream's own path has told them from other lists
 	above   []value // objects on the way there, the root first: paging may be told in them
 }
 
@@ -46,7 +48,9 @@ type finder struct {
 	single bool     // the endpoint may answer with one object
 	owned  bool     // the stream is the user's own: nobody knows its class
 	names  []string // what the records may be called
-	out    found
+
+	pathNames []string // what they may be called by the stream's own path
+	out       found
 }
 
 // find looks for the records of s in d: at the places of the catalogue first,
@@ -55,6 +59,9 @@ type finder struct {
 // body it could have been in, wins only if no other is there.
 func find(d *doc, s schemas.Stream) (found, error) {
 	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
+	if f.owned {
+		f.pathNames = pathNames(s.Path)
+	}
 	var vacuous *found
 	for _, pointer := range s.Records {
 		switch f.at(pointer) {
@@ -96,10 +103,34 @@ func again(d *doc, s schemas.Stream, before found) (found, error) {
 	if f.at(before.pointer) != absent {
 		return f.out, d.err
 	}
+	if f.leftOut(before.pointer) {
+		return found{pointer: before.pointer}, d.err
+	}
 	if d.err != nil {
 		return found{}, d.err
 	}
 	return found{}, fmt.Errorf("shape changed: the records were at %q, now there is %s", before.pointer, d.outline())
+}
+
+// leftOut reports whether the root lacks the member with the records, and holds nothing
+// but what is said about pages: {"count": 87}. Some servers leave out a list that is empty.
+func (f *finder) leftOut(pointer string) bool {
+	root, words, told := f.d.root(), schemas.Paging(), false
+	if !f.d.isObject(root) || strings.Count(pointer, "/") != 1 || strings.HasSuffix(pointer, "*") {
+		return false
+	}
+	for raw, m := range f.d.members(root) {
+		switch words.Role(unquote(raw)) {
+		case schemas.RoleTotal, schemas.RoleCount, schemas.RolePage, schemas.RolePages, schemas.RoleSize, schemas.RoleOffset:
+			told = true
+		default:
+			return false
+		}
+		if m.node >= 0 {
+			return false
+		}
+	}
+	return told
 }
 
 func singleClass(c schemas.Class) bool {
@@ -144,6 +175,8 @@ func (f *finder) follow(v value, tokens []string, in container) presence {
 		return hollow
 	case tokens[0] == "*":
 		return f.each(v, tokens[1:])
+	case f.d.isList(v) && tokens[0] != "" && digitsOnly(tokens[0]):
+		return f.element(v, tokens)
 	case !f.d.isObject(v):
 		return absent
 	}
@@ -151,6 +184,21 @@ func (f *finder) follow(v value, tokens []string, in container) presence {
 		f.out.above = append(f.out.above, v)
 	}
 	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
+}
+
+// element follows the tokens through one element of v: [{"page": 1}, [records]]. The
+// first object beside it may speak of pages.
+func (f *finder) element(v value, tokens []string) presence {
+	i, at := 0, missing
+	for e := range f.d.elements(v) {
+		if strconv.Itoa(i) == tokens[0] {
+			at = e
+		} else if f.d.isObject(e) && len(f.out.above) == 0 {
+			f.out.above = append(f.out.above, e)
+		}
+		i++
+	}
+	return f.follow(at, tokens[1:], container{})
 }
 
 // each follows the tokens from every element or value of v on. Containers

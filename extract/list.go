@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -30,6 +31,7 @@ type listing struct {
 	pager  pager
 
 	volatility *volatility // of a negotiation; nil for a pass
+	others     *otherLists // of a negotiation that chooses between lists; nil for none
 
 	stepwise   bool // it may end at any page
 	pages      int
@@ -50,6 +52,7 @@ type listing struct {
 	buf        []byte          // of assembled records
 
 	said       signals         // what the last page says
+	promised   bool            // a page has said that there are more
 	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
@@ -166,6 +169,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		err = l.stands(ctx, st)
 	}
 	if err == nil {
+		err = l.renamedPage(ctx, st)
+	}
+	if err == nil {
 		err = l.guard(st)
 	}
 	if err != nil {
@@ -216,13 +222,28 @@ func (l *listing) read(st *step) error {
 		for _, u := range s.unread {
 			l.constant[u.pointer+u.value] = true
 		}
+		l.distant(&s, nil)
+	} else {
+		l.distant(&s, l.constant)
 	}
+	if s.more == no && l.promised {
+		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list ends by its own account
+	}
+	l.promised = l.promised || s.more == yes
 	st.signals, st.total, l.said = s, s.total, s
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
 		return malformed(l.s, a.at, l.changed(err))
 	}
 	return nil
+}
+
+// distant takes a text that nothing explains for the token of the next page, where the
+// list may go on by tokens.
+func (l *listing) distant(s *signals, constant map[string]bool) {
+	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
+		s.distant(constant)
+	}
 }
 
 // maxStatements is how many statements of incompleteness, and how many unexplained

@@ -44,7 +44,9 @@ func (l *listing) inspect(ctx context.Context, at position, ask func(context.Con
 	}
 	if err == nil {
 		l.volatility.observe(l, a.d, f)
+		l.others.observe(l, at, a.d, f)
 		st.signals = signalsOf(a, f, st.batch.n)
+		l.distant(&st.signals, l.constant)
 		err = a.d.err
 	}
 	if err != nil {

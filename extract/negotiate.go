@@ -40,6 +40,9 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 		return n.out, nil
 	}
 	err := n.run(ctx)
+	if other, ok := errors.AsType[*otherListError](err); ok {
+		n, err = n.inOtherList(ctx, other)
+	}
 	if repeats, ok := errors.AsType[*keyRepeatsError](err); ok {
 		n, err = n.withoutKey(ctx, repeats)
 	}
@@ -126,6 +129,9 @@ func (n *negotiation) run(ctx context.Context) error {
 	n.l = n.c.newListing(s, params, &habits{})
 	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
+	if n.chooses() {
+		n.l.others = &otherLists{}
+	}
 	st, err := n.first(ctx)
 	if err == nil {
 		err = n.learn(ctx, st)
@@ -148,9 +154,13 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	st := &step{a: a}
 	if n.at, err = n.l.locate(a.d); err != nil {
 		n.out.Requests += a.requests
-		return st, malformed(n.s, a.at, n.unfound(a.d, err))
+		return st, n.longestList(a.d, malformed(n.s, a.at, n.unfound(a.d, err)))
 	}
 	n.rows, n.now = rowsOf(a.d, n.at), a.resp.Sent
+	if n.at.byPath {
+		n.l.others = nil
+	}
+	n.l.others.observe(n.l, position{}, a.d, n.at)
 	n.envelope(a.d)
 	n.key()
 	err = n.l.read(st)

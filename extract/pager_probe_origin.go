@@ -126,6 +126,27 @@ func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted boo
 	return p.shifted(st), nil
 }
 
+// countsPages tries a parameter that is called like an offset, and by which the list has
+// nothing where it says that there is more, with the number 2: it may count pages.
+func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
+	st, like, err := p.ask(ctx, c.at)
+	if err != nil || st == nil {
+		return false, err
+	}
+	if like != otherRecords || slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) }) {
+		p.l.c.release(st.a)
+		return false, nil
+	}
+	before := p.paging
+	p.second = st
+	p.accept(c)
+	if err = p.base(ctx, c); err != nil {
+		p.paging = before
+	}
+	return err == nil, err
+}
+
 // follows tests a parameter that returns nothing after the last record with the id of
 // the first record: all others must come.
 func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {

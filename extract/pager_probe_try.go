@@ -184,6 +184,8 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 			return false, err
 		}
 		return true, nil
+	case like == noRecords && !silent && c.typ == "offset" && c.at.number() > 2 && p.first.signals.offset == 1:
+		return p.countsPages(ctx, c)
 	case like == noRecords && (silent || echoed):
 		if !silent {
 			p.second = st

@@ -30,6 +30,9 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 		if doubt := n.keyRepeats(ctx, h); doubt != nil {
 			return doubt
 		}
+		if doubt := n.otherList(ctx, err); doubt != nil {
+			return doubt
+		}
 	}
 	if err != nil {
 		return err
@@ -80,6 +83,9 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	like := h.compare(probe)
 	n.c.release(probe.a)
 	if doubt := n.keyRepeats(ctx, h); doubt != nil {
+		return doubt
+	}
+	if doubt := n.otherList(ctx, nil); doubt != nil {
 		return doubt
 	}
 	if like == otherRecords && len(n.l.s.Key) > 0 {

@@ -130,6 +130,9 @@ func (l *listing) unexplained(st *step) []string {
 		return out
 	}
 	for _, u := range st.signals.doubts(l.pager.rows) {
+		if u.number >= 0 && st.rule == RuleNoNext && l.pages > 1 && schemas.Paging().Estimates(u.pointer) {
+			continue // the list has ended by its own account
+		}
 		if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
 			out = append(out, u.String())
 		}

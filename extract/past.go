@@ -107,6 +107,39 @@ func (l *listing) clamps(ctx context.Context, st *step) {
 	}
 }
 
+// renamedPage checks a page that has the keys of the first one: it may be the first one
+// again, as beyond the end, or hold other records, whose keys begin anew.
+func (l *listing) renamedPage(ctx context.Context, st *step) error {
+	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
+		return nil
+	}
+	deep := l.asm.deep
+	l.asm.deep = true
+	defer func() { l.asm.deep = deep }()
+	first, err := l.reread(ctx, position{})
+	if err != nil {
+		return err
+	}
+	defer l.c.release(first.a)
+	here, err := l.reread(ctx, st.at)
+	if err != nil {
+		return err
+	}
+	defer l.c.release(here.a)
+	if !renamed(first.batch, here.batch) {
+		return nil
+	}
+	again, err := l.reread(ctx, position{})
+	if err != nil {
+		return err
+	}
+	defer l.c.release(again.a)
+	if sum(first.batch.content) != sum(again.batch.content) {
+		return nil // the records change by being read
+	}
+	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
+}
+
 // stands checks a token that leads to its own page. That is the end of the list, unless
 // the page holds other records each time, as a scroll with a constant token does.
 func (l *listing) stands(ctx context.Context, st *step) error {

@@ -25,7 +25,8 @@ type signals struct {
 	opaque  bool // there is a next link, and it has no parameter
 	tokened bool // there is a member for the next token, which may be null
 	token   string
-	ranged  bool // the token is the value of a Range header
+	tokenAt string // where a token stands that nothing explains; "" for any other
+	ranged  bool   // the token is the value of a Range header
 
 	bound     string // a total that is only a lower bound; "" for none
 	rangeUnit string // of Content-Range or Accept-Ranges, if it counts records
@@ -47,6 +48,7 @@ type unread struct {
 	pointer string
 	value   string
 	number  int64 // -1 for a text
+	name    named // of a text that may be a token of the next page
 }
 
 // String is the signal as a certificate names it: "/meta/rest: 63".
@@ -97,6 +99,22 @@ func (s *signals) settle() {
 	}
 }
 
+// distant takes a text that nothing explains for the token of the next page, where
+// the answer has no other: {"additional": {"next_cursor": "x"}}. Those that are the same
+// on every page are none.
+func (s *signals) distant(constant map[string]bool) {
+	if s.tokened || s.linked || s.more == no {
+		return
+	}
+	i := slices.IndexFunc(s.unread, func(u unread) bool { return u.name.name != "" && !constant[u.pointer+u.value] })
+	if i < 0 {
+		return
+	}
+	u := s.unread[i]
+	s.tokened, s.token, s.tokenName, s.tokenAt = true, u.value, u.name, u.pointer
+	s.unread = slices.Delete(slices.Clone(s.unread), i, i+1)
+}
+
 // doubts are the unread signals that may mean there are more than rows records.
 func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
@@ -107,6 +125,8 @@ func (s *signals) describe() string {
 	switch {
 	case len(s.unread) > 0:
 		return s.unread[0].String()
+	case s.tokenAt != "":
+		return unread{pointer: s.tokenAt, value: s.token}.String()
 	case s.token != "":
 		return fmt.Sprintf("%s: %s", s.tokenName.name, short(s.token))
 	case s.next != nil || s.opaque:

@@ -34,8 +34,8 @@ func (r *signalReader) header(h http.Header) {
 		target, attributes, _ := strings.Cut(link, ">")
 		plain := strings.ToLower(strings.ReplaceAll(attributes, `"`, ""))
 		relations := relationsOf(plain)
-		s.linked = s.linked || slices.ContainsFunc(relations, func(rel string) bool { return rel == "next" || r.words.PageRelation(rel) })
-		if !slices.Contains(relations, "next") {
+		s.linked = s.linked || slices.ContainsFunc(relations, func(rel string) bool { return leadsOn(rel) || r.words.PageRelation(rel) })
+		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
 		if strings.Contains(plain, "results=false") { // the link is always there, and says whether there is a next page
@@ -47,6 +47,9 @@ func (r *signalReader) header(h http.Header) {
 		}
 	}
 }
+
+// leadsOn reports whether a link of this relation leads to the next page.
+func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
 // relationsOf are the relations of a link, by its attributes in lower case without
 // quotes: rel=last next.
@@ -96,7 +99,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 	switch role := r.words.Role(plain); {
 	case role == schemas.RoleMore && said(text) == unsaid:
-		s.unread = append(s.unread, unread{"header " + name, text, -1})
+		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: -1})
 	case role == schemas.RoleMore:
 		s.more = said(text)
 	case role == schemas.RoleLast && said(text) == yes:
@@ -111,9 +114,9 @@ func (r *signalReader) headerField(name, low, text string) {
 	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
 		s.incomplete = append(s.incomplete, "header "+name+": "+text)
 	case role == "" && err != nil && r.words.Continues(plain):
-		s.unread = append(s.unread, unread{"header " + name, text, -1})
+		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: -1})
 	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
-		s.unread = append(s.unread, unread{"header " + name, text, number})
+		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: number})
 	}
 }
 

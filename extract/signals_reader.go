@@ -172,8 +172,8 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleToken:
 		if r.d.kind(v) == '"' || in.next || !in.top {
 			r.nextMember(name, v, at)
-		} else if i, err := r.d.integer(v); err == nil && i > int64(r.n) {
-			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+		} else if i, err := r.d.integer(v); err == nil && i > int64(r.n) && !epochLike(i) {
+			r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
 		r.completeness(role, name, v, pointer)
@@ -211,6 +211,9 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 			s.total = i
 		}
 	case schemas.RolePages:
+		if k := d.kind(v); k == 't' || k == 'f' {
+			r.flag(v, no, yes) // {"lastPage": true}
+		}
 		r.number(v, &s.lastPage)
 	case schemas.RolePage:
 		r.named(v, &s.page, &s.pageName, at)

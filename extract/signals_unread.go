@@ -1,6 +1,12 @@
 package extract
 
-import "github.com/penstock-data/penstock/schemas"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
 
 // doubt keeps a member as unread if it may mean that there are more records. The member
 // has no role, or is in an object where its role is uncertain.
@@ -15,15 +21,19 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		}
 	case schemas.RolePages:
 		if i, err := r.d.integer(v); err == nil && i > 1 && !in.ignored {
-			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+			r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 		return
 	case schemas.RoleToken:
 		if !in.trusted && !in.ignored && r.d.kind(v) == '"' && !r.d.void(v) && !r.words.NoToken(r.d.text(v)) {
-			r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), -1})
+			r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
 		}
 		return
 	default:
+		return
+	}
+	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && goesOn(t) {
+		r.link(t)
 		return
 	}
 	number := int64(-1)
@@ -44,7 +54,30 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	case role != schemas.RoleNext && !r.words.Continues(name), r.d.void(v), raw == "false", raw == "true" && role != schemas.RoleMore:
 		return
 	}
-	r.s.unread = append(r.s.unread, unread{pointer, r.plain(v), number})
+	r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
+}
+
+// tokenAt is the name of a text that may be a token of the next page; the zero value for
+// anything else. A number is none: the place after it may be anywhere.
+func (r *signalReader) tokenAt(name string, v value, in scope) named {
+	t := r.plain(v)
+	switch {
+	case r.d.kind(v) != '"' || t == "" || digitsOnly(t) || isLink(t) || strings.ContainsAny(t, " \t\n"):
+		return named{}
+	case in.top:
+		return named{name: name}
+	}
+	return named{in: in.name, name: name}
+}
+
+// goesOn reports whether a text is a link with a parameter that usually leads on.
+func goesOn(t string) bool {
+	s := noSignals
+	if !isLink(t) {
+		return false
+	}
+	s.query(t)
+	return slices.ContainsFunc(slices.Collect(maps.Keys(s.next)), leads)
 }
 
 // epochLike reports whether a number may be a time after 2001, in seconds or parts of

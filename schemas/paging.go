@@ -79,6 +79,8 @@ type vocabularyFile struct {
 	}
 	PageCounts   []string `yaml:"page_counts"`
 	NoToken      []string `yaml:"no_token"`
+	FirstTokens  []string `yaml:"first_tokens"`
+	Estimates    []string
 	Continuation struct {
 		Parts, Without []string
 		NotFirst       []string `yaml:"not_first"`

@@ -64,6 +64,18 @@ func (v *Vocabulary) NoToken(value string) bool {
 	return slices.Contains(v.file.NoToken, strings.ToLower(value))
 }
 
+// FirstToken reports whether a value of a parameter for tokens only says where a list
+// begins: ?cursor=*.
+func (v *Vocabulary) FirstToken(value string) bool {
+	return slices.Contains(v.file.FirstTokens, strings.ToLower(value))
+}
+
+// Estimates reports whether a number of this name is a guess of how many records there
+// are.
+func (v *Vocabulary) Estimates(name string) bool {
+	return containsAny(FoldName(name), v.file.Estimates)
+}
+
 // Continues reports whether a name without a role speaks of more records.
 func (v *Vocabulary) Continues(name string) bool {
 	word, c := FoldName(name), v.file.Continuation
