@@ -453,3 +453,21 @@ func TestSharedKeysAreNoReadings(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.Volatile)
 }
+
+// A total that counts the page does not make a refused page the end of a list that says
+// that it has more.
+func TestRefusedPageOfAListThatHasMore(t *testing.T) {
+	s := own("x.things")
+	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "cursor", Page: "cursor"}
+	for _, more := range []bool{true, false} {
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("cursor") != "" {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			fmt.Fprintf(w, `{"data":[{"id":1},{"id":2}],"total":2,"has_more":%t,"cursor":"x"}`, more)
+		}, s)
+		_, err := read(f.Client, s, "")
+		require.Equal(t, more, err != nil, "%v", err)
+	}
+}

@@ -22,7 +22,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
-	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0
+	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0 && l.said.more != yes
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
