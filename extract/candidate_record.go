@@ -70,27 +70,53 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 }
 
 // moments are the candidates that send a time of the last record, if the first page is
-// in the order of that time.
+// in the order of that time. Those whose parameter the server knows come first.
 func (p *pagerProbe) moments() [][]pagerCandidate {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
 		return nil
 	}
 	rows := rowsOf(p.first.a.d, f)
-	var all [][]pagerCandidate
-	for _, field := range timeFields(rows) {
-		slope := trend(rows, field)
-		if slope == uneven || len(all) == 4 {
-			continue
+	var known, others [][]pagerCandidate
+	for _, field := range momentFields(rows) {
+		family := schemas.ParamLater
+		if trend(rows, field) == falling {
+			family = schemas.ParamEarlier
 		}
 		value := bound{value: []byte(rows[len(rows)-1][field])}.text()
 		var g []pagerCandidate
-		for _, name := range schemas.Paging().Parameters(schemas.ParamMoment) {
-			if !p.fixed(name) {
-				g = append(g, pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}})
+		for _, name := range schemas.Paging().Parameters(family) {
+			if p.fixed(name) || speaksOfOther(name, field) {
+				continue
+			}
+			c := pagerCandidate{typ: "since_id", field: field, moment: true, at: position{kind: pagerCursor, param: name, at: value}}
+			if slices.Contains(p.takes, name) {
+				known = append(known, []pagerCandidate{c})
+			} else {
+				g = append(g, c)
 			}
 		}
-		all = append(all, g)
+		others = append(others, g)
 	}
-	return all
+	return append(known, others...)
+}
+
+// maxMomentFields bounds the times whose order a list may be in.
+const maxMomentFields = 4
+
+// momentFields are the times in whose order the records come, those of changes last:
+// they are the same as those of creation until a record is changed.
+func momentFields(rows []row) []string {
+	all := slices.DeleteFunc(timeFields(rows), func(field string) bool { return trend(rows, field) == uneven })
+	slices.SortStableFunc(all, func(a, b string) int { return timeTurn(a) - timeTurn(b) })
+	return all[:min(len(all), maxMomentFields)]
+}
+
+// timeTurn is when a time is tried: that of creation first, that of changes last.
+func timeTurn(field string) int { return (timeRank(field) + 2) % 3 }
+
+// speaksOfOther reports whether a parameter is named for times of creation and the
+// field for those of changes, or the other way round.
+func speaksOfOther(param, field string) bool {
+	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

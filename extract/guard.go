@@ -38,6 +38,9 @@ func (l *listing) guard(st *step) error {
 		return nil
 	}
 	l.lastN, l.lastPrint = st.batch.n, sum(st.batch.keys)
+	if st.batch.n > 0 {
+		l.lastKey = st.batch.keys[st.batch.n-1]
+	}
 	if l.pages == 1 {
 		l.firstPrint = l.lastPrint
 	}
@@ -74,6 +77,9 @@ func (l *listing) early(err error) error {
 // before was short, or this one is the last one or the first one again, of a list
 // whose pages have differed.
 func (l *listing) clamped(st *step) bool {
+	if st.at == l.behind && st.at != (position{}) {
+		return true
+	}
 	s := st.signals
 	if s.more == yes || s.token != "" || s.next != nil || s.total >= 0 && s.total != l.pager.rows-int64(st.batch.n) {
 		return false
@@ -84,7 +90,8 @@ func (l *listing) clamped(st *step) bool {
 			return true
 		}
 	}
-	again := l.pages > 2 && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
+	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // of those, beyond has shown it
+	again := l.pages > 2 && !counted && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 

@@ -49,10 +49,14 @@ type listing struct {
 	twins      bool            // a page held two records that are the same in all their members
 	firstKeys  map[uint64]bool // of its records, where they have no key: hashes of their content
 	lastPrint  uint64          // of the page before
+	lastKey    uint64          // of its last record
+	behind     position        // was shown to lie behind the end; the zero value for none
+	misplaced  int64           // number that a later page gave itself, which is the first one again; -1 for none
 	buf        []byte          // of assembled records
 
 	said       signals         // what the last page says
 	promised   bool            // a page has said that there are more
+	saidBefore signals         // and the one before it
 	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
@@ -76,7 +80,7 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
 		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
-		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, said: noSignals,
+		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, said: noSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
 		before: make(map[uint64]bool), now: make(map[uint64]bool),
 		drift: drift{total: -1},
@@ -166,6 +170,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 	}
 	if err == nil {
 		l.clamps(ctx, st)
+		err = l.beyond(ctx, st)
+	}
+	if err == nil {
 		err = l.stands(ctx, st)
 	}
 	if err == nil {
@@ -230,6 +237,7 @@ func (l *listing) read(st *step) error {
 		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list ends by its own account
 	}
 	l.promised = l.promised || s.more == yes
+	l.saidBefore = l.said
 	st.signals, st.total, l.said = s, s.total, s
 	st.turn, err = l.pager.turn(a.at, st.batch.n, l.lastID, s)
 	if err != nil {
@@ -305,6 +313,7 @@ func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.
 // server that clamps it would give one page for another. A number that is the same
 // on every page says nothing: guard sees a page that comes again.
 func (l *listing) echo(st *step, s *signals) error {
+	l.misplaced = -1
 	if st.at.kind == pagerNone {
 		l.echoed = s.page
 	}
@@ -321,7 +330,13 @@ func (l *listing) echo(st *step, s *signals) error {
 		l.clampedTo = s.page // beyond its end the list gives its last page again, and says so
 		return nil
 	}
-	if s.page == l.echoed && sum(st.batch.keys) != l.firstPrint {
+	if s.page == l.echoed {
+		if sum(st.batch.keys) == l.firstPrint {
+			if l.pages < 2 {
+				return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
+			}
+			l.misplaced = s.page // it may lie behind the end
+		}
 		s.page = -1
 		return nil
 	}

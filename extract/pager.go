@@ -202,7 +202,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 		switch {
 		case full:
 			return turn{next: next, rule: RuleTotal, open: true}
-		case s.total > p.rows && p.hint.Type != "none":
+		case s.total > p.rows:
 			return turn{next: next, open: true}
 		}
 		return turn{next: next, rule: RuleEmptyPage, open: true}

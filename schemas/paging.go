@@ -39,15 +39,16 @@ const (
 
 // The families of parameters by which a list goes on.
 const (
-	ParamPage   = "page"   // number of the page
-	ParamOffset = "offset" // place of the page's first record
-	ParamSince  = "since"  // id of the last record
-	ParamMoment = "moment" // time of the last record
-	ParamRecord = "record" // value of another member of the last record
-	ParamChange = "change" // time of the last change: older records are left out; %s is the field
-	ParamToken  = "token"  // token of the answer
-	ParamLink   = "link"   // what usually leads on in the address of the next page
-	ParamSize   = "size"   // records a page holds at most
+	ParamPage    = "page"    // number of the page
+	ParamOffset  = "offset"  // place of the page's first record
+	ParamSince   = "since"   // id of the last record
+	ParamLater   = "later"   // time of the last record, of a list with the oldest first
+	ParamEarlier = "earlier" // the same, with the newest first
+	ParamRecord  = "record"  // value of another member of the last record
+	ParamChange  = "change"  // time of the last change: older records are left out; %s is the field
+	ParamToken   = "token"   // token of the answer
+	ParamLink    = "link"    // what usually leads on in the address of the next page
+	ParamSize    = "size"    // records a page holds at most
 )
 
 // Vocabulary is what the words beside the records of a list mean, and by which

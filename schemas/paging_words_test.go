@@ -51,7 +51,7 @@ func TestVocabularyWords(t *testing.T) {
 	} {
 		require.NotEmpty(t, names, what)
 	}
-	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamMoment, ParamRecord, ParamChange, ParamToken, ParamLink, ParamSize} {
+	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamLater, ParamEarlier, ParamRecord, ParamChange, ParamToken, ParamLink, ParamSize} {
 		require.NotEmpty(t, v.Parameters(family), family)
 	}
 }

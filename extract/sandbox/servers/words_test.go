@@ -15,7 +15,7 @@ import (
 func TestWordsAreTheVocabularys(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
-		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize}, "moment": {schemas.ParamMoment},
+		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize}, "moment": {schemas.ParamLater},
 	} {
 		require.NotEmpty(t, v.Drawn(kind), kind)
 		for _, name := range v.Drawn(kind) {

@@ -1,0 +1,59 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// beyond takes note of a page behind the end in whose place the list shows its first
+// page again, or the last one, with all that this page says of itself. An offset is
+// behind the end where the one before it brings the last record alone; a page number
+// is where the next number brings the same page.
+func (l *listing) beyond(ctx context.Context, st *step) error {
+	print := sum(st.batch.keys)
+	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
+		return nil
+	}
+	if l.pager.settled && !l.saidBefore.goesOn() && l.isBehind(ctx, st, print) {
+		l.behind = st.at
+		return nil
+	}
+	if page := l.misplaced; page >= 0 {
+		return malformed(l.s, st.at, l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, page)))
+	}
+	return nil
+}
+
+// isBehind asks once more whether a page that came before lies behind the end.
+func (l *listing) isBehind(ctx context.Context, st *step, print uint64) bool {
+	at := st.at
+	switch {
+	case at.kind == pagerOffset:
+		at.at = strconv.FormatInt(at.number()-1, 10)
+	case at.kind == pagerPage && l.pages > 1:
+		at.at = strconv.FormatInt(at.number()+1, 10)
+	default:
+		return false
+	}
+	other, err := l.look(ctx, at)
+	if err != nil {
+		return false
+	}
+	defer l.c.release(other.a)
+	if at.kind == pagerOffset {
+		return l.lastOnly(other)
+	}
+	return sum(other.batch.keys) == print
+}
+
+// lastOnly reports whether an answer is the last record of the page before, and says
+// of no more.
+func (l *listing) lastOnly(end *step) bool {
+	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.goesOn()
+}
+
+// goesOn reports whether a page says that there are more records.
+func (s *signals) goesOn() bool {
+	return s.more == yes || s.token != "" || s.next != nil || s.remaining > 0
+}

@@ -1,0 +1,88 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
+)
+
+// negotiated is what a list has shown that a Spec describes, given by its path alone.
+func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
+	t.Helper()
+	spec.Records.Key, spec.Envelope.Path = "id", []string{"data"}
+	s := own("x.things")
+	f := serve(t, servers.New(spec).ServeHTTP, s)
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	if err != nil {
+		return reading{}, err
+	}
+	return read(f.Client, c.Apply(s), "")
+}
+
+// Behind its end a list shows its first page again, with all that the first page says
+// of itself: its number, and that there is more.
+func TestFirstPageBehindTheEnd(t *testing.T) {
+	tests := map[string]struct {
+		paging  servers.Paging
+		size    servers.Size
+		signals []servers.Signal
+	}{
+		"offsets, all records on a large page": {
+			servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, servers.Size{Param: "maxResults", Default: 10, Max: 100}, nil,
+		},
+		"offsets, and what remains": {
+			servers.Paging{Kind: servers.KindOffset, Param: "start"}, servers.Size{Param: "limit", Default: 10, Max: 30}, []servers.Signal{{At: "/remaining", Says: "remaining"}},
+		},
+		"pages that say their number": {
+			servers.Paging{Kind: servers.KindPage, Param: "page", Base: 1}, servers.Size{Default: 10}, []servers.Signal{{At: "/page", Says: "page"}},
+		},
+		"pages from 0 that say the next number": {
+			servers.Paging{Kind: servers.KindPage, Param: "page"}, servers.Size{Default: 10},
+			[]servers.Signal{{At: "/page", Says: "page"}, {At: "/next", Says: "next", As: "number", End: "absent"}},
+		},
+	}
+	for name, tt := range tests {
+		for _, beyond := range []string{servers.BeyondFirst, servers.BeyondEmpty} {
+			t.Run(name+" "+beyond, func(t *testing.T) {
+				tt.paging.Beyond = beyond
+				r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 41}, Paging: tt.paging, Size: tt.size, Signals: tt.signals})
+				require.NoError(t, err)
+				require.Len(t, r.records, 41)
+			})
+		}
+	}
+}
+
+// A list that shows its first page again in the middle is an error.
+func TestFirstPageInTheMiddle(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"offsets": func(w http.ResponseWriter, r *http.Request) {
+			from := number(r, "offset", 0)
+			if from == 20 {
+				from = 0
+			}
+			fmt.Fprintf(w, `{"data":%s}`, rows(from, from+10, 45))
+		},
+		"pages": func(w http.ResponseWriter, r *http.Request) {
+			p := number(r, "page", 1)
+			if p == 3 {
+				p = 1
+			}
+			fmt.Fprintf(w, `{"page":%d,"data":%s}`, p, rows((p-1)*10, p*10, 45))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, h, s)
+			c, err := f.Negotiate(t.Context(), s, Convention{})
+			require.NoError(t, err)
+			_, err = read(f.Client, c.Apply(s), "")
+			require.Error(t, err)
+			require.Regexp(t, "the page repeats an earlier one|asked for page 3, got page 1", err.Error())
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package extract
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
+)
+
+// A list that goes on after the time of its last record, or before it, is read where a
+// total would show that records with one time were parted. Without one, nothing does.
+func TestListsByTime(t *testing.T) {
+	total, more := servers.Signal{At: "/total", Says: "total"}, servers.Signal{At: "/has_more", Says: "more"}
+	for _, order := range []string{servers.OrderOldest, servers.OrderNewest} {
+		names := []string{"since", "after", "created_after", "start_time", "from"}
+		if order == servers.OrderNewest {
+			names = []string{"before", "until", "created_before", "end_time"}
+		}
+		for _, unknown := range []string{"", servers.UnknownFilter, servers.UnknownRefuse} {
+			for _, name := range names {
+				for _, signal := range []servers.Signal{total, more} {
+					t.Run(name+" "+unknown+signal.At, func(t *testing.T) {
+						r, err := negotiated(t, servers.Spec{
+							Records: servers.Records{Count: 45, Times: true, Order: order}, Size: servers.Size{Default: 10},
+							Paging: servers.Paging{Kind: servers.KindMoment, Param: name}, Signals: []servers.Signal{signal}, Unknown: unknown,
+						})
+						if signal.At == more.At {
+							require.ErrorContains(t, err, "more than its first page")
+							return
+						}
+						require.NoError(t, err)
+						require.Len(t, r.records, 45)
+					})
+				}
+			}
+		}
+	}
+}
