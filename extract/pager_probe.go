@@ -130,7 +130,11 @@ func (p *pagerProbe) release() {
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
-		if done, err := p.sweep(ctx); done || err != nil {
+		done, err := p.sweep(ctx)
+		if done && err == nil && round(p.first.batch.n) {
+			return p.shrunk(ctx)
+		}
+		if done || err != nil {
 			return err
 		}
 		if err := p.trim(ctx); err != nil {
@@ -150,7 +154,19 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	if !silent {
 		return p.unexplained("the list says there is more than its first page (" + p.first.signals.describe() + ")")
 	}
-	return p.rest(ctx)
+	if err := p.rest(ctx); err != nil || !p.whole || !p.l.unproved {
+		return err
+	}
+	return p.shrunk(ctx)
+}
+
+// shrunk makes a list that came whole one with pages, where smaller pages show them.
+func (p *pagerProbe) shrunk(ctx context.Context) error {
+	found, err := p.shrink(ctx)
+	if found {
+		p.whole, p.l.unproved = false, false
+	}
+	return err
 }
 
 // through tries the groups of candidates in their order. The order changes once the

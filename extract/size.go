@@ -52,15 +52,21 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sizeNames are the parameters that may set the size. All are sent in one
-// request, in as many groups as there are sizes smaller than the first page, each
-// with a size of its own: the number of records that come tells the group, and
-// another request the parameter.
+// sizeNames are the parameters that may set the size: the one that does, if that can
+// be found out.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
 	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return name == n.out.Pagination.Page || slices.ContainsFunc(n.l.params, func(b bound) bool { return b.Name == name })
 	})
+	return n.l.sizedBy(ctx, st, names, f)
+}
+
+// sizedBy finds out which of some parameters sets the size. All are sent in one
+// request, in as many groups as there are sizes smaller than the first page, each
+// with a size of its own: the number of records that come tells the group, and
+// another request the parameter.
+func (l *listing) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
 		return few, nil
@@ -78,7 +84,7 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 		for i, name := range names {
 			extra.add(name, strconv.Itoa(in(i)+1))
 		}
-		probe, err := n.l.look(ctx, position{extra: extra.encode()})
+		probe, err := l.look(ctx, position{extra: extra.encode()})
 		if minded(err) {
 			f.Refuted = append(f.Refuted, "all sizes at once: "+excerpt(err.Error()))
 			return few, nil
@@ -87,7 +93,7 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 			return nil, err
 		}
 		k, inside := probe.batch.n, compare(st.batch, probe.batch) != otherRecords
-		n.l.c.release(probe.a)
+		l.c.release(probe.a)
 		if k < 1 || k > groups || k >= st.batch.n || !inside {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s, with sizes from 1 to %d: %d records", extra.names(), groups, k))
 			return nil, nil

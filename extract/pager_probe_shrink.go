@@ -1,0 +1,102 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// leastToShrink is how many records a single page must hold for smaller pages to show
+// something.
+const leastToShrink = 4
+
+// shrink asks for a list that came on one page in smaller pages: then it has several,
+// and shows how it goes on. A list whose single page says of no more is whole where its
+// smaller pages say so of theirs. found reports that the way was found and that it
+// leads to no other records than those of the single page.
+func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
+	n := p.first.batch.n
+	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
+		return false, nil
+	}
+	before, lastID := p.l.s.Pagination, p.l.lastID
+	defer func() { p.l.s.Pagination, p.l.lastID = before, lastID }()
+	small := n / 2
+	name, err := p.sizeName(ctx, small)
+	if name == "" || err != nil {
+		return false, err
+	}
+	p.l.s.Pagination.Size, p.l.s.Pagination.Limit = name, small
+	st, err := p.l.look(ctx, position{})
+	if err != nil {
+		return false, err
+	}
+	defer p.l.c.release(st.a)
+	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
+		return false, nil
+	}
+	if !round(n) && !st.signals.goesOn() {
+		return false, nil // a search would cost more than a list of that size is in doubt
+	}
+	p.l.lastID = p.l.idOf(st.a.d, st.batch.last)
+	return p.pagesOf(ctx, st, before)
+}
+
+// pagesOf looks for the page after a small first one. Its records must be of the single
+// page.
+func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
+	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
+	defer sub.release()
+	found, err = sub.through(ctx, false)
+	p.tried = append(p.tried, sub.tried...)
+	if err != nil || !found || sub.second == nil {
+		return false, err
+	}
+	like := compare(p.first.batch, sub.second.batch)
+	if like != fewerRecords && like != mostlySame {
+		return false, nil
+	}
+	p.say(fmt.Sprintf("pages of %d records", st.batch.n), describe(sub.paging)+" leads on, to no other records")
+	sub.paging.Size, sub.paging.Limit = before.Size, before.Limit
+	p.paging = sub.paging
+	return true, nil
+}
+
+// sizeName is the parameter that sets the size of a page; "" where none of the usual
+// ones does.
+func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
+	names := p.sizeNames()
+	if !p.refuses {
+		var err error
+		if names, err = p.l.sizedBy(ctx, p.first, names, new(Fact)); err != nil || len(names) == 1 {
+			return first(names), err
+		}
+	}
+	for _, name := range names[:min(len(names), maxSingleSizes)] {
+		st, like, err := p.ask(ctx, position{extra: query{name: strconv.Itoa(small)}.encode()})
+		if err != nil {
+			return "", err
+		}
+		if st == nil {
+			continue
+		}
+		n := st.batch.n
+		p.l.c.release(st.a)
+		if n == small && like == fewerRecords {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// maxSingleSizes is how many parameters for the size of a page are tried by themselves.
+const maxSingleSizes = 6
+
+func first(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}

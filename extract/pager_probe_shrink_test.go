@@ -1,0 +1,40 @@
+package extract
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/extract/sandbox/servers"
+)
+
+// A list whose only page is as long as pages are by habit is asked for in smaller
+// pages: they show how it goes on, and so that it ends where it says nothing. One that
+// is cut shows nothing, whatever the size.
+func TestOnlyPageInSmallerPages(t *testing.T) {
+	link := servers.Signal{At: "header Link", Says: "next header"}
+	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}
+	total := servers.Signal{At: "/total", Says: "total"}
+	size := servers.Size{Param: "pageSize", Default: 10, Max: 50}
+	tests := map[string]struct {
+		paging  servers.Paging
+		size    servers.Size
+		signals []servers.Signal
+		open    bool // it stays open whether there are more
+	}{
+		"a link":               {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, size, []servers.Signal{link}, false},
+		"a cursor":             {servers.Paging{Kind: servers.KindToken, Param: "starting_after"}, size, []servers.Signal{cursor}, false},
+		"an offset, a total":   {servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, size, []servers.Signal{total}, false},
+		"a link, and no size":  {servers.Paging{Kind: servers.KindToken, Param: "ctx"}, servers.Size{Default: 10}, []servers.Signal{link}, true},
+		"nothing leads on":     {servers.Paging{Kind: servers.KindCap}, size, nil, true},
+		"nothing, and no size": {servers.Paging{Kind: servers.KindCap}, servers.Size{Default: 10}, nil, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: 10}, Paging: tt.paging, Size: tt.size, Signals: tt.signals})
+			require.NoError(t, err)
+			require.Len(t, r.records, 10)
+			require.Equal(t, tt.open, r.end.Rule == RuleOnePage && r.end.Round, r.end.Rule)
+		})
+	}
+}
