@@ -291,7 +291,7 @@ func (l *listing) idOf(d *doc, record value) string {
 	if !id.ok() || id.node >= 0 {
 		id = d.get(record, "id")
 	}
-	if !id.ok() || id.node >= 0 {
+	if !id.ok() || id.node >= 0 || string(d.raw(id)) == "null" {
 		return ""
 	}
 	return bound{value: d.raw(id)}.text()

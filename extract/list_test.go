@@ -293,3 +293,19 @@ func TestPagesEmpty(t *testing.T) {
 		}
 	}
 }
+
+// A list that goes on after the id of the last record cannot go on after a record
+// whose id is null: what comes for the id "null" is not the rest of it.
+func TestNullIsNoIDToGoOnAfter(t *testing.T) {
+	s := list("x.things", "id")
+	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("starting_after") != "" {
+			fmt.Fprint(w, `{"data":[],"has_more":false}`)
+			return
+		}
+		fmt.Fprint(w, `{"data":[{"id":1},{"id":2},{"id":null}],"has_more":true}`)
+	}, s)
+	_, err := read(c.Client, s, "")
+	require.Error(t, err)
+}
