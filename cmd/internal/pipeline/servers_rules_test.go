@@ -147,6 +147,9 @@ var neededBy = []needed{
 		s.Reader.Twin = true
 		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Row: 12, Rows: 3}}
 	}},
+	{rule: "doubtful parents", about: "the details of a list that is cut at 10 records", list: func(s *servers.Spec) {
+		s.Paging, s.Reader.Details = servers.Paging{Kind: servers.KindCap}, true
+	}},
 	{rule: "refuted key", about: "a record takes the id of another one, and the row of its old id is missing", list: func(s *servers.Spec) { s.Edits.Rekey = 1 }},
 	{rule: "duplicates not compared", about: "the same in a list of more records than are compared", list: func(s *servers.Spec) {
 		s.Paging = servers.Paging{Kind: servers.KindWhole}

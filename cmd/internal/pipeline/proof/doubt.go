@@ -61,6 +61,9 @@ var doubts = []Doubt{
 	{"twin has more", Unproven, passing, func(f *Facts) bool { return f.Twin != nil && f.Twin.There > 0 }, func(f *Facts) string {
 		return fmt.Sprintf("%s has %s that this list lacks", f.Twin.Of, Count(f.Twin.There, "", f.Twin.Examples...))
 	}},
+	{"doubtful parents", Unproven, passing, func(f *Facts) bool { return f.OfParents() && f.Parent != "" && f.Parent.Doubtful() }, func(f *Facts) string {
+		return fmt.Sprintf("the list of parents is only %s", f.Parent)
+	}},
 	{"refuted key", Unproven, lasts, func(f *Facts) bool { return f.Clashes > 0 }, func(f *Facts) string {
 		return fmt.Sprintf("the key does not tell all records apart: %s, as another record has the key (%s)", wereRejected(f.Clashes), f.Clash)
 	}},

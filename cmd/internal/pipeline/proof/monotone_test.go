@@ -69,6 +69,7 @@ var worsen = map[string]func(*Table){
 	"earlier reading has more":    func(t *Table) { t.Earlier = 1 },
 	"pages came from a cache":     func(t *Table) { t.Stale = 1 },
 	"parents are less sure":       func(t *Table) { t.Parent = Consistent },
+	"parents are in doubt":        func(t *Table) { t.Parent = Unproven },
 	"parents are unknown":         func(t *Table) { t.Parent = "" },
 	"list of a parent was cut":    func(t *Table) { t.ShortLists = 1 },
 	"parents are all gone":        func(t *Table) { t.Gone = t.Parents },

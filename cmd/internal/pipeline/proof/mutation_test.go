@@ -44,6 +44,7 @@ var verdictProperties = []verdictProperty{
 	{"records on two pages are a doubt", func(f *Facts, v Verdict) bool {
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
 	}},
+	{"children of a list in doubt are in doubt", func(f *Facts, v Verdict) bool { return !f.OfParents() || f.Parent != Unproven || v.Doubtful() }},
 	{"a key that two records have is a doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
 	{"duplicates with other content are a doubt", func(f *Facts, v Verdict) bool { return f.Differing == 0 || v.Doubtful() }},
 	{"duplicates that nobody has compared are a doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
