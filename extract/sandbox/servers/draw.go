@@ -20,6 +20,13 @@ type drawer struct {
 
 // Draw makes the Spec of a seed. The same seed always gives the same Spec.
 func Draw(seed uint64) Spec {
+	d := draw(seed)
+	d.rarely()
+	return d.Spec
+}
+
+// draw makes the Spec of a seed without what few lists have.
+func draw(seed uint64) *drawer {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x5e17)), Spec: Spec{Seed: seed}}
 	d.envelope()
 	d.size()
@@ -27,7 +34,7 @@ func Draw(seed uint64) Spec {
 	d.paging()
 	d.noise()
 	d.trouble()
-	return d.Spec
+	return d
 }
 
 // chance is true once in n times.

@@ -81,7 +81,7 @@ func (r *reader) read() {
 // before the second run and after it.
 func TestListsAreReadable(t *testing.T) {
 	for seed := range uint64(3000) {
-		s := Draw(seed)
+		s := draw(seed).Spec
 		if s.Moves, s.Faults = nil, nil; s.Paging.Kind == KindCap {
 			continue
 		}
@@ -104,7 +104,7 @@ func TestListsAreReadable(t *testing.T) {
 // The signal of the next page leads through the whole list, in whatever form.
 func TestSignalsLeadOn(t *testing.T) {
 	for seed := range uint64(3000) {
-		s := Draw(seed)
+		s := draw(seed).Spec
 		i := slices.IndexFunc(s.Signals, func(g Signal) bool { return strings.HasPrefix(g.Says, "next") })
 		if s.Moves, s.Faults = nil, nil; i < 0 || s.Signals[i].End == "self" {
 			continue
