@@ -33,7 +33,18 @@ func (p *pagerProbe) identity() (field, value string) {
 	if err != nil {
 		return "", ""
 	}
-	rows := rowsOf(p.first.a.d, f)
+	if field, value = identityOf(rowsOf(p.first.a.d, f)); field != "" {
+		return field, value
+	}
+	wrapper, rows := wrappedRows(p.first.a.d, f)
+	if field, value = identityOf(rows); field != "" {
+		field = wrapper + "/" + field
+	}
+	return field, value
+}
+
+// identityOf is such a member of some records.
+func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
 		if (strings.HasSuffix(low, "id") || strings.HasSuffix(low, "key") || strings.HasSuffix(low, "sid")) && !strings.HasPrefix(name, contextKey) && distinct(rows, name) == "" {

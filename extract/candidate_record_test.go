@@ -37,3 +37,24 @@ func TestListsByTime(t *testing.T) {
 		}
 	}
 }
+
+// Records that are wrapped in an object each go on after the id that is in there. A
+// parameter that no list uses is not found.
+func TestWrappedRecordsByID(t *testing.T) {
+	for _, param := range []string{"after_id", "no_usual_name"} {
+		for _, unknown := range []string{"", servers.UnknownFilter} {
+			t.Run(param+" "+unknown, func(t *testing.T) {
+				r, err := negotiated(t, servers.Spec{
+					Records: servers.Records{Count: 45, Form: servers.FormWrapped}, Size: servers.Size{Default: 10}, Unknown: unknown,
+					Paging: servers.Paging{Kind: servers.KindKeyset, Param: param}, Signals: []servers.Signal{{At: "/has_more", Says: "more"}},
+				})
+				if param == "no_usual_name" {
+					require.ErrorContains(t, err, "more than its first page")
+					return
+				}
+				require.NoError(t, err)
+				require.Len(t, r.records, 45)
+			})
+		}
+	}
+}

@@ -284,7 +284,7 @@ func (l *listing) idOf(d *doc, record value) string {
 	var id value
 	switch field := l.s.Pagination.Field; {
 	case field != "":
-		id = d.get(record, field)
+		id = d.memberAt(record, field)
 	case len(l.asm.stream.Key) == 1:
 		id = l.asm.member(d, record, 0)
 	}

@@ -1,6 +1,9 @@
 package extract
 
-import "iter"
+import (
+	"iter"
+	"strings"
+)
 
 // row is what of a record can tell it from others or be ordered: its top-level
 // scalars, as JSON.
@@ -38,6 +41,44 @@ func rowsOf(d *doc, f found) []row {
 		}
 	}
 	return all
+}
+
+// wrappedRows are the records of an answer in which each is the only member of an
+// object, {"customer": {…}}, and the name of that member; none for other answers.
+func wrappedRows(d *doc, f found) (wrapper string, all []row) {
+	for _, p := range f.places {
+		for _, r := range d.records(p) {
+			names := 0
+			for name, v := range d.members(r) {
+				n := unquote(name)
+				if names++; names > 1 || !d.isObject(v) || wrapper != "" && wrapper != n || len(all) == maxRows {
+					return "", nil
+				}
+				wrapper = n
+				inner := make(row)
+				for name, v := range d.members(v) {
+					if v.node < 0 && v.end-v.start <= maxValue {
+						inner[unquote(name)] = string(d.raw(v))
+					}
+				}
+				all = append(all, inner)
+			}
+		}
+	}
+	return wrapper, all
+}
+
+// memberAt is a member of a record, or, as "customer/id", of the object in which the
+// record is wrapped.
+func (d *doc) memberAt(record value, name string) value {
+	if v := d.get(record, name); v.ok() {
+		return v
+	}
+	wrapper, inner, ok := strings.Cut(name, "/")
+	if !ok || !d.isObject(d.get(record, wrapper)) {
+		return missing
+	}
+	return d.get(d.get(record, wrapper), inner)
 }
 
 // containerKey is the column of a record that holds the name of the map entry
