@@ -98,7 +98,7 @@ func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBat
 		return fmt.Errorf("query: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.conn.Close()) }()
-	if err := question(s, sql); err != nil {
+	if sql, err = s.question(ctx, sql); err != nil {
 		return fmt.Errorf("query: %w", err)
 	}
 	if err := s.stream(ctx, sql, each); err != nil {

@@ -34,11 +34,13 @@ type window struct {
 }
 
 // mode says what the file is open for. Many processes can look into one file,
-// as long as none writes it.
+// as long as none writes it. A file that is asked is opened to read only; one that is
+// looked into as for writing where that is possible, as commits often follow.
 type mode int
 
 const (
 	shut mode = iota
+	asking
 	looking
 	writing
 )
@@ -162,8 +164,12 @@ func (d *DB) attach(ctx context.Context, m mode) error {
 		return errInUse
 	}
 	log := d.logSize()
-	err := d.attachAs(ctx, writing)
-	if err == nil {
+	first := writing
+	if m == asking {
+		first = looking
+	}
+	err := d.attachAs(ctx, first)
+	if err == nil && first == writing {
 		d.window.replayed += log
 	}
 	if err != nil && m == looking && d.attachAs(ctx, looking) == nil {

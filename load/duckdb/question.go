@@ -1,0 +1,114 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// explains is how a statement begins that asks for a plan: EXPLAIN, ANALYZE or not, with
+// or without options. Comments may stand between the words.
+var explains = regexp.MustCompile(`(?is)^` + blank + `EXPLAIN\b(?:` + blank + `(ANALYZE)\b)?(?:` + blank + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
+
+const option = `\s*(?:ANALYZE|FORMAT\s+\w+)\s*`
+
+const blank = `(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*`
+
+// tableFunctions are those that a question may call. All others read files or memory,
+// change settings or write: some end the process.
+var tableFunctions = strings.Fields(`
+	duckdb_approx_database_count duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_extensions duckdb_functions duckdb_indexes
+	duckdb_keywords duckdb_memory duckdb_optimizers duckdb_schemas duckdb_sequences duckdb_settings duckdb_table_sample duckdb_tables duckdb_types duckdb_variables
+	duckdb_views generate_series histogram histogram_values icu_calendar_names json_each json_tree pg_timezone_names pragma_collations pragma_database_size
+	pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info pragma_user_agent pragma_version query_table range repeat repeat_row
+	summary unnest`)
+
+// forbidden are the scalar functions that a question may not call: they read files or
+// write to the engine's log.
+var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
+
+// question is a statement as it is run. The engine parses it: one SELECT, or EXPLAIN of
+// one, that calls nothing with an effect. All others are [ErrNotReadOnly].
+func (s *session) question(ctx context.Context, sql string) (string, error) {
+	prefix := ""
+	if m := explains.FindStringSubmatch(sql); m != nil {
+		prefix = strings.Join(slices.DeleteFunc([]string{"EXPLAIN", strings.ToUpper(m[1]), m[2]}, func(word string) bool { return word == "" }), " ") + " "
+		sql = m[3]
+	}
+	var tree map[string]any
+	err := s.query(ctx, "SELECT json_serialize_sql("+literal(sql)+")", func(v []driver.Value) error {
+		tree, _ = v[0].(map[string]any)
+		return nil
+	})
+	switch statements, _ := tree["statements"].([]any); {
+	case err != nil:
+		return "", err
+	case tree["error_type"] == "not implemented":
+		return "", fmt.Errorf("%w: one SELECT, or EXPLAIN of one (for PRAGMA table_info('t') write FROM pragma_table_info('t'))", ErrNotReadOnly)
+	case tree["error"] == true:
+		return "", s.wrong(prefix + sql)
+	case len(statements) != 1:
+		return "", fmt.Errorf("%w: %d statements, want one", ErrNotReadOnly, len(statements))
+	}
+	macros, err := s.macros(ctx)
+	if err != nil {
+		return "", err
+	}
+	if name := effect(tree, slices.Concat(tableFunctions, macros)); name != "" {
+		return "", fmt.Errorf("%w: it calls %s", ErrNotReadOnly, name)
+	}
+	return prefix + sql, nil
+}
+
+// wrong is the engine's error about a statement that it cannot parse.
+func (s *session) wrong(sql string) error {
+	stmt, err := s.conn.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ErrNotReadOnly, stmt.Close())
+}
+
+// macros are the names of the table macros that people have made in the file.
+func (s *session) macros(ctx context.Context) (names []string, err error) {
+	err = s.query(ctx, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal", func(v []driver.Value) error {
+		name, _ := v[0].(string)
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+// effect is the first function in a statement's tree that is none of these table
+// functions, or is forbidden; "" for none.
+func effect(node any, tableFunctions []string) string {
+	switch n := node.(type) {
+	case []any:
+		for _, e := range n {
+			if name := effect(e, tableFunctions); name != "" {
+				return name
+			}
+		}
+	case map[string]any:
+		if call, ok := n["function"].(map[string]any); ok && n["type"] == "TABLE_FUNCTION" {
+			if name := fmt.Sprint(call["function_name"]); !slices.Contains(tableFunctions, strings.ToLower(name)) {
+				return name
+			}
+		}
+		if name, ok := n["function_name"].(string); ok && slices.Contains(forbidden, strings.ToLower(name)) {
+			return name
+		}
+		for _, e := range n {
+			if name := effect(e, tableFunctions); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
