@@ -51,6 +51,7 @@ type End struct {
 	LastTotal  int64     // total on the last page, -1 for none
 	Reread     bool      // the records were read a second time and were the same
 	Round      bool      // a round number of records, all pages full, as a hidden cap would leave it
+	Refused    bool      // the page behind a full one is refused: the end, or as deep as the source goes
 	Counted    bool      // pages were asked for by number or offset: a record that goes moves all behind it
 	Drift      Drift     // signs that the list moved while it was read
 	Gaps       []Gap     // what of the list the server could not give

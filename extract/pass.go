@@ -107,7 +107,7 @@ func (p *pass) page(l *listing, st *step) Page {
 		out.End = &End{
 			Rule: st.rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
-			Reread: st.reread, Round: l.round(st), Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
+			Reread: st.reread, Round: l.round(st), Refused: l.capped && st.signals.total < 0, Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
 			Note:        notes(notes(p.note, st.note), l.drift.note()),
 			Unexplained: l.unexplained(st), Incomplete: l.incomplete, Guessed: l.guessed(), Unshown: l.pages == 1 && l.unproved && st.signals.total < 0,
 		}

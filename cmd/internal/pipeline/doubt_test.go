@@ -295,3 +295,49 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)
 	require.Empty(t, rep.Streams[0].Notices, "the filter is as it was")
 }
+
+// A source that comes to refuse pages behind a full one shows the same rows in each
+// reading: the others are kept until a person confirms. Where an empty page or one that is
+// not full ends the list, they are gone.
+func TestRowsBehindRefusedPagesAreKept(t *testing.T) {
+	for name, tt := range map[string]struct {
+		last   int // records in the second run
+		refuse bool
+		live   int
+		held   bool
+	}{
+		"the end is an empty page":                {50, false, 50, false},
+		"the end is refused behind a short page":  {54, true, 54, false},
+		"the end is refused behind a full page":   {50, true, 60, true},
+		"nothing is missing, the end is refused":  {60, true, 60, false},
+		"nothing is missing, the end is an empty": {60, false, 60, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last, refuse := 60, false
+			r := newReader(t)
+			r.begin(t, func(w http.ResponseWriter, q *http.Request) {
+				p, err := strconv.Atoi(q.URL.Query().Get("page"))
+				if err != nil || p < 1 {
+					p = 1
+				}
+				if refuse && p*10-9 > last {
+					w.WriteHeader(http.StatusNotFound)
+					fmt.Fprint(w, `{"message":"Not found."}`)
+					return
+				}
+				fmt.Fprintf(w, `{"data":%s}`, things(p*10-9, min(p*10, last)))
+			})
+			rep, _ := r.once(t, Options{})
+			require.Equal(t, StatusComplete, rep.Status, rep.Err)
+			last, refuse = tt.last, tt.refuse
+			rep, all := r.once(t, Options{})
+			require.Equal(t, tt.live, r.live(), rep.Err)
+			if tt.held {
+				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full one")
+				require.Equal(t, 75, all.ExitCode())
+				_, _ = r.once(t, Options{ConfirmShrink: true})
+				require.Equal(t, tt.last, r.live())
+			}
+		})
+	}
+}

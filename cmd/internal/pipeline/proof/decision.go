@@ -135,6 +135,10 @@ func (t *Table) doubtful() Decision {
 // there is none.
 func (t *Table) unwitnessed() Decision {
 	switch {
+	case t.Refused && !t.Confirm && !t.accounted():
+		d := t.hold(fmt.Sprintf("%d rows are missing, and the source refuses the page after the last full one, which may not be the end", t.Missed))
+		d.Confirm = d.Held != ""
+		return d
 	case t.Last:
 		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
 	case t.Skipped > 0:

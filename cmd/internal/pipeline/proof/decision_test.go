@@ -39,6 +39,7 @@ func TestDecide(t *testing.T) {
 	old := func(t *Table) { t.Old = true }
 	stated := func(n Total) func(*Table) { return func(t *Table) { t.FirstTotal, t.LastTotal = n, n } }
 	round := func(t *Table) { t.Round = true }
+	refused := func(t *Table) { t.Refused, t.Counted = true, true }
 	subset := func(t *Table) { t.Subset = true }
 	keyless := func(inserted int64) func(*Table) {
 		return func(t *Table) { t.Keyless, t.Inserted = true, inserted }
@@ -74,6 +75,9 @@ func TestDecide(t *testing.T) {
 		{"missing from pages, as many as in a doubtful reading", rows(10, 1, 11, pages, last, before(1), doubtful), Keep, true},
 		{"missing without a total", rows(10, 1, 11, silent), Repeat, false},
 		{"missing without a total, read twice alike", rows(10, 1, 11, silent, same, last), Remove, false},
+		{"missing from pages behind which all are refused, read twice alike", rows(10, 1, 11, silent, pages, same, last, refused), Keep, true},
+		{"missing from pages behind which all are refused, confirmed", rows(10, 1, 11, silent, pages, same, last, refused, confirm), Remove, false},
+		{"nothing missing from pages behind which all are refused", rows(10, 0, 10, silent, pages, same, last, refused), Keep, false},
 		{"missing from a round page: another reading proves nothing", rows(10, 1, 11, silent, round), Keep, true},
 		{"missing from a list that shows a part", rows(10, 1, 11, subset), Keep, false},
 		{"nothing left of a list that shows a part", rows(0, 3, 3, subset), Keep, false},

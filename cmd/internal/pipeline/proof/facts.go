@@ -17,6 +17,7 @@ type Facts struct {
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: the same, on the last page
 	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice, and they were the same
 	Round      bool   `json:"round"`                 // the extractor: a round number of records, and no page was short, as a hidden limit leaves it
+	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one, which is the end, or as deep as it goes
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so that a deleted record moves all behind it
 	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user gives the list by its path alone, so that nothing but probes says how it goes on
 	Unshown    bool   `json:"unshown,omitempty"`     // the extractor: no page but the first ever held a record

@@ -61,11 +61,16 @@ func (t *Table) braked() bool {
 // the source states says so for a list of one page. On several pages, a record
 // that is deleted from a page that was read moves the next one up to it, and one
 // that is created meanwhile makes the total good again: there, and below parents, a
-// second reading must have missed as much. Where each parent has one record, its
+// second reading must have missed as much. A source that refuses the page after a full
+// one shows the same rows in each reading, whether they are all or not. Where each parent has one record, its
 // endpoint is the witness.
 func (t *Table) witnessed() bool {
 	switch {
-	case readTwice(&t.Facts), t.accounted():
+	case t.accounted():
+		return true
+	case t.Refused && !t.Confirm: // it refuses the same in each reading
+		return false
+	case readTwice(&t.Facts):
 		return true
 	case t.Pages <= 1 && !t.OfParents() && (statedTotal(&t.Facts) || sentTwice(&t.Facts)):
 		return true
