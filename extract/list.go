@@ -57,6 +57,9 @@ type listing struct {
 	said       signals         // what the last page says
 	promised   bool            // a page has said that there are more
 	saidBefore signals         // and the one before it
+	shorter    []shortPage     // the pages behind the last full one
+	firstN     int             // records of the first page; 0 where some of them could not be read
+	askedAgain int             // short pages that were requested again
 	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
 	unproved   bool            // no parameter brings others, but not all of them could be tried
 	incomplete []string        // what pages have said of their own completeness; the first few
@@ -103,6 +106,7 @@ type step struct {
 	signals signals
 	reread  bool
 	note    string
+	bare    bool  // there is no list in the answer: null, or no member for it
 	gaps    []Gap // of this page
 	file    *File // that its record is about
 
@@ -181,6 +185,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 	if err == nil {
 		err = l.guard(st)
 	}
+	if err == nil {
+		err = l.askAgain(ctx, st)
+	}
 	if err != nil {
 		l.c.release(st.a)
 		return nil, err
@@ -197,6 +204,7 @@ func (l *listing) read(st *step) error {
 	if err != nil {
 		return malformed(l.s, a.at, err)
 	}
+	st.bare = len(f.places) == 0
 	st.batch.records = l.buf[:0]
 	if err := l.asm.assemble(a.d, f, &st.batch); err != nil {
 		return malformed(l.s, a.at, err)

@@ -121,12 +121,15 @@ func (l *listing) renamedPage(ctx context.Context, st *step) error {
 		return err
 	}
 	defer l.c.release(first.a)
-	here, err := l.reread(ctx, st.at)
-	if err != nil {
-		return err
+	var here batch
+	f, err := l.locate(st.a.d)
+	if err == nil {
+		err = l.asm.assemble(st.a.d, f, &here)
 	}
-	defer l.c.release(here.a)
-	if !renamed(first.batch, here.batch) {
+	if err != nil {
+		return malformed(l.s, st.at, err)
+	}
+	if !renamed(first.batch, here) {
 		return nil
 	}
 	again, err := l.reread(ctx, position{})

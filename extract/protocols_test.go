@@ -229,3 +229,43 @@ func TestKeyThatBeginsAnewLater(t *testing.T) {
 	_, r := learn(t, f, s)
 	require.Equal(t, wanted(60), r.ids())
 }
+
+// A page that holds fewer records than others, though it is not the last, is requested
+// again: it may have been cut by a fault.
+func TestShortPageInTheMiddle(t *testing.T) {
+	asked := map[int]int{}
+	for name, tt := range map[string]struct {
+		third      func() string
+		incomplete string
+	}{
+		"records that one may not see": {func() string { return rows(20, 26, 60) }, ""},
+		"nothing that one may see":     {func() string { return "[]" }, ""},
+		"empty once":                   {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, and 10 when"},
+		"short once":                   {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, and 10 when"},
+		"null":                         {func() string { return "null" }, "page 3 has no list of records"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := own("x.things")
+			f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				p := number(r, "page", 1)
+				asked[p]++
+				page := rows((p-1)*10, p*10, 60)
+				if p == 3 {
+					page = tt.third()
+				}
+				fmt.Fprintf(w, `{"data":%s}`, page)
+			}, s)
+			c, err := f.Negotiate(t.Context(), s, Convention{})
+			require.NoError(t, err)
+			clear(asked)
+			r, err := read(f.Client, c.Apply(s), "")
+			require.NoError(t, err)
+			if tt.incomplete == "" {
+				require.Empty(t, r.end.Incomplete)
+				return
+			}
+			require.Len(t, r.end.Incomplete, 1)
+			require.Contains(t, r.end.Incomplete[0], tt.incomplete)
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+)
+
+// maxAskedAgain bounds how many pages of one pass are requested again because they held
+// fewer records than others. // Invariant 15
+const maxAskedAgain = 3
+
+// shortPage is a counted page that held fewer records than the others so far.
+type shortPage struct {
+	ends
+	n    int
+	bare bool // there was no list in it: null, or no member for it
+}
+
+// askAgain requests the short pages before st again once st holds records: they are not
+// the end of the list then. Some servers leave out what one may not see, and such pages
+// come again as they were. A page that has more by then was cut by a fault that has passed,
+// and one without a list by a fault that stays.
+func (l *listing) askAgain(ctx context.Context, st *step) error {
+	if l.pages == 1 && len(st.gaps) == 0 {
+		l.firstN = st.batch.n
+	}
+	if l.budget > 0 || len(st.gaps) > 0 || st.at.kind != pagerPage && st.at.kind != pagerOffset && st.at.kind != pagerNone {
+		return nil
+	}
+	n := st.batch.n
+	if l.pages == 2 && n > l.firstN && l.firstN > 0 {
+		l.shorter = append(l.shorter, shortPage{ends: ends{print: l.firstPrint}, n: l.firstN})
+	}
+	if n > 0 {
+		for _, p := range l.shorter[:min(len(l.shorter), maxAskedAgain-l.askedAgain)] {
+			if err := l.compareShort(ctx, p); err != nil {
+				return err
+			}
+		}
+		l.shorter = nil
+	}
+	if st.rule == "" && l.pages > 1 && int64(n) < l.pager.step && len(l.shorter) < maxAskedAgain {
+		l.shorter = append(l.shorter, shortPage{ends: ends{st.at, sum(st.batch.keys)}, n: n, bare: st.bare})
+	}
+	return nil
+}
+
+func (l *listing) compareShort(ctx context.Context, p shortPage) error {
+	l.askedAgain++
+	again, err := l.reread(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	defer l.c.release(again.a)
+	switch {
+	case sum(again.batch.keys) != p.print:
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, and %d when it was requested again", p.at, p.n, again.batch.n)})
+	case p.bare:
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s has no list of records, and a page behind it has", p.at)})
+	}
+	return nil
+}
