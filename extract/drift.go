@@ -26,6 +26,7 @@ type drift struct {
 	total   int64 // of the page before; -1 for none
 	fullest int   // records on the fullest page so far
 	short   int   // pages with fewer, with none behind them so far
+	blank   int   // of these, empty ones
 	counted bool  // a page was asked for by number or offset
 	newest  time.Time
 	notice  string // that an interpreter printed before a page; the first
@@ -61,10 +62,13 @@ func (d *drift) size(st *step) {
 		d.Uneven++
 	}
 	if n > 0 {
-		d.Uneven, d.short = d.Uneven+d.short, 0
+		d.Uneven, d.short, d.blank = d.Uneven+d.short, 0, 0
 	}
 	if (n < d.fullest || n == 0) && st.rule == "" {
 		d.short++
+		if n == 0 {
+			d.blank++
+		}
 	}
 }
 

@@ -156,7 +156,7 @@ func (l *listing) round(st *step) bool {
 		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
 			return st.signals.total < 0 // some servers go no deeper than a page of their choice
 		}
-		full := l.drift.short == 0 && l.drift.fullest > 0
+		full := l.drift.short == l.drift.blank && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))
 	}
 	return false

@@ -180,8 +180,8 @@ var neededBy = []needed{
 	{rule: "nothing shown", about: "the list is empty, as for a user who may not read it", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultEmptied}}
 	}},
-	{rule: "round size", about: "pages behind the record 30 are refused", list: func(s *servers.Spec) {
-		s.Paging.Deep, s.Paging.Beyond = 30, servers.Beyond404
+	{rule: "round size", about: "pages behind the record 30 are empty", list: func(s *servers.Spec) {
+		s.Paging.Deep = 30
 	}},
 	{rule: "uneven pages", about: "half of a page is missing, and nothing says so", list: halved},
 	{rule: "pages not shown", about: "the list is cut, and no parameter is known to it", list: func(s *servers.Spec) {
