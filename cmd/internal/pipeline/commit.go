@@ -243,7 +243,9 @@ func (k *sink) settle(p *pass, e *ending) {
 	}
 	other := k.before != nil && !k.before.facts.Resumed && (f.Resumed || f.Partial || k.before.digest != e.digest)
 	k.anew = k.wary.set() || e.read.Doubtful() || d.Action == proof.Repeat // a reading in doubt settles nothing for an incremental one
-	k.ended = &claim{verdict: e.read, doubtful: other || e.table.Subset, held: d.Held != ""}
+	parents := *f
+	parents.Unstored = e.open.nameless()
+	k.ended = &claim{verdict: proof.Judge(parents), doubtful: other || e.table.Subset, held: d.Held != ""}
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {

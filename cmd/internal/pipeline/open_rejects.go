@@ -212,6 +212,20 @@ func (o *openRejects) lost() int64 {
 	return n
 }
 
+// nameless is how many of the lost records have no key: their children are not read.
+func (o *openRejects) nameless() int64 {
+	if o == nil {
+		return 0
+	}
+	n := o.more
+	for _, r := range o.all {
+		if r.lost() && r.key == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // resolveRejects writes that rejects of the stream are none any more.
 func (k *sink) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
 	if len(resolved) == 0 {

@@ -39,6 +39,20 @@ func TestServersNeedEachRule(t *testing.T) {
 	}
 }
 
+// The details of a list are not proven where a record of it has no id, so that nobody
+// knows whose details are missing.
+func TestDetailsOfRecordsWithoutID(t *testing.T) {
+	n := needed{list: func(s *servers.Spec) {
+		s.Records.Count, s.Records.Nulls, s.Reader.Details, s.Size.Default = 81, 2, true, 20
+		s.Paging = servers.Paging{Kind: servers.KindOffset, Param: "offset"}
+		states(s)
+	}}
+	for _, o := range n.read(t, "") {
+		require.Empty(t, o.Cause, "%s", o)
+		require.NotEqual(t, Proven, o.Report.Verdict)
+	}
+}
+
 // fewKeys is how many keys a pass compares the records of in these runs, and a commit
 // holds one page.
 const fewKeys = 256
