@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	boardfacts "github.com/penstock-data/penstock/cmd/internal/serve/facts"
 	"github.com/penstock-data/penstock/load"
@@ -23,28 +24,42 @@ type dashboard struct {
 	facts *boardfacts.Facts
 	conf  atomic.Pointer[config.Config] // as it is now
 	hooks *hooks
+	guard *access.Guard // of every route that takes a token
+
+	closed bool // it began with tokens
 }
 
-// openDashboard makes the dashboard of a configuration. Its token stays as it is
-// until the daemon ends.
-func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks) (*dashboard, error) {
-	d := &dashboard{a: a, hooks: h}
-	d.conf.Store(c)
+// openDashboard makes the dashboard of a configuration.
+func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks, observe func(serve.AccessRefused)) (*dashboard, error) {
+	d := &dashboard{a: a, hooks: h, guard: access.New(access.Options{Log: a.log, Observe: observe}), closed: len(c.Serve.Tokens) > 0}
+	d.configure(c)
 	feed := &board.Feed{}
 	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.facts, Control: d.facts, Feed: feed, Token: c.Serve.Token, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
+		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
 	})
 	return d, err
 }
 
-// configure goes by another configuration from now on.
-func (d *dashboard) configure(c *config.Config) { d.conf.Store(c) }
+// configure goes by another configuration from now on. Tokens change at once, but
+// a daemon that began with tokens has some until it ends.
+func (d *dashboard) configure(c *config.Config) {
+	d.conf.Store(c)
+	if len(c.Serve.Tokens) == 0 && d.closed {
+		return // other machines may reach the address that it listens on
+	}
+	var tokens []access.Token
+	for _, t := range c.Serve.Tokens {
+		tokens = append(tokens, access.Token{Name: t.Name, Secret: t.Secret, Role: access.Role(t.Role)})
+	}
+	d.guard.Define(tokens)
+}
 
 // mount puts the dashboard into the daemon.
 func (d *dashboard) mount(to *serve.Daemon) {
 	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
+	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
 // run keeps the facts up to date until ctx ends.

@@ -32,8 +32,8 @@ func (a *app) serveCmd() *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again: runs under way end as they began, and with
-an error the configuration before is still used; what takes a restart (listen, auth,
-otlp, openlineage, state) it says. SIGINT and SIGTERM end it within
+an error the configuration before is still used; what takes a restart (listen, otlp,
+openlineage, state) it says. SIGINT and SIGTERM end it within
 ten seconds; a run that was under way is resumed at the next start.
 
 With state: postgres://… any number of them may run, on several hosts. Each slot is
@@ -68,7 +68,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	defer unhang()
 	d := serve.New(serve.Config{
 		Observers:  p.observers(),
-		Listener:   receive.Listener(l, connectionsEach(descriptors())),
+		Listener:   receive.Listener(l, connections(descriptors()), a.log),
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
 		Journal:    p.journal,
@@ -91,18 +91,23 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	return stoppedBy(ctx)
 }
 
-// mostConnections are those that one address may have: a proxy in front of many
-// senders, and readers of the dashboard.
-const mostConnections = 1024
+// Connections that the daemon has at most: of one address, which may be a proxy in
+// front of many senders and of readers of the dashboard, and of all.
+const (
+	connectionsEach = 1024
+	connectionsAll  = 4096
+)
 
-// connectionsEach is how many of them there are where the process may have so many
-// descriptors, 0 for any number: never more than half, so that one address leaves
-// some to the files of runs, and to the senders of webhooks.
-func connectionsEach(descriptors int) int {
-	if descriptors == 0 {
-		return mostConnections
+// connections are the bounds where the process may have so many descriptors, 0 for
+// any number. One address has half of them at most and all have three quarters, so
+// that runs can open files and other senders of webhooks are heard.
+func connections(descriptors int) receive.Connections {
+	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
+	if descriptors > 0 {
+		c.PerAddress = max(1, min(c.PerAddress, descriptors/2))
+		c.Total = max(1, min(c.Total, descriptors*3/4))
 	}
-	return max(1, min(mostConnections, descriptors/2))
+	return c
 }
 
 // stoppedBy is the outcome of a verb that goes on until it is stopped.

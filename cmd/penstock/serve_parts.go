@@ -42,7 +42,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.signals, err = a.openSignals(ctx, c, all); err != nil {
 		return p, nil, err
 	}
-	p.dash, err = a.openDashboard(c, p.journal, p.hooks)
+	p.dash, err = a.openDashboard(c, p.journal, p.hooks, func(n serve.AccessRefused) { p.daemon.Observe(n) })
 	return p, all, err
 }
 
@@ -113,7 +113,7 @@ func changedAtStart(was, is config.Config) (keys []string) {
 		same bool
 	}{
 		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
-		{"serve.auth", was.Serve.Token == is.Serve.Token},
+		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // other tokens are used at once
 		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
 		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
 		{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},

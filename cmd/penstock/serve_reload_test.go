@@ -53,10 +53,13 @@ state: %s
 	}
 	again(`serve: {listen: "127.0.0.1:9", hosts: [penstock.example.org], auth: {token: a-token-of-32-bytes-0123456789ab}}`)
 	require.Equal(t, http.StatusOK, d.asked(t, "/", "penstock.example.org"))
-	require.Eventually(t, func() bool { return strings.Count(d.text(), "takes a restart") == 2 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(d.text(), "takes a restart") == 1 }, time.Minute, 10*time.Millisecond)
+	code, _ := d.get(t, "/api/v1/status")
+	require.Equal(t, http.StatusUnauthorized, code, "the token is wanted at once")
+	again(`serve: {listen: "127.0.0.1:9", hosts: [penstock.example.org]}`)
 	_, text := d.get(t, "/api/v1/status")
 	require.Contains(t, text, "serve.listen has changed in the configuration: that takes a restart.")
-	require.Contains(t, text, "serve.auth has changed")
+	require.NotContains(t, text, "serve.auth has changed")
 
 	again(`serve: {listen: "127.0.0.1:0"}`)
 	require.Equal(t, http.StatusForbidden, d.asked(t, "/", "penstock.example.org"))
@@ -74,11 +77,11 @@ func (d *daemon) text() string {
 }
 
 func TestChangedAtStart(t *testing.T) {
-	was := config.Config{Serve: config.Serve{Listen: "127.0.0.1:8080", OTLP: &config.Collector{URL: "http://a"}}, State: config.State{Dir: "s"}}
+	was := config.Config{Serve: config.Serve{Listen: "127.0.0.1:8080", Tokens: []config.ServeToken{{Name: "owner"}}, OTLP: &config.Collector{URL: "http://a"}}, State: config.State{Dir: "s"}}
 	same := was
 	same.Serve.OTLP = &config.Collector{URL: "http://a"}
 	same.Serve.OTLP.At.Line, same.Serve.At.Line, same.State.At.Line = 6, 7, 8
 	require.Empty(t, changedAtStart(was, same), "another place in the file is no change")
-	is := config.Config{Serve: config.Serve{Listen: ":80", Token: "t", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
+	is := config.Config{Serve: config.Serve{Listen: ":80", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
 	require.Equal(t, []string{"serve.listen", "serve.auth", "serve.otlp", "serve.openlineage", "state"}, changedAtStart(was, is))
 }

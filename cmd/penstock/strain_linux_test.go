@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
 // hooked is a daemon's process that takes webhooks, started by a line of bash in
@@ -159,9 +161,9 @@ func TestFewDescriptors(t *testing.T) {
 	require.Equal(t, 143, code, d.out)
 }
 
-func TestConnectionsEach(t *testing.T) {
-	for limit, want := range map[int]int{0: 1024, 1: 1, 64: 32, 1024: 512, 1 << 20: 1024} {
-		require.Equal(t, want, connectionsEach(limit), limit)
+func TestConnections(t *testing.T) {
+	for limit, want := range map[int]receive.Connections{0: {PerAddress: 1024, Total: 4096}, 1: {PerAddress: 1, Total: 1}, 64: {PerAddress: 32, Total: 48}, 1024: {PerAddress: 512, Total: 768}, 1 << 20: {PerAddress: 1024, Total: 4096}} {
+		require.Equal(t, want, connections(limit), limit)
 	}
 }
 

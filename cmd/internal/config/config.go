@@ -63,12 +63,22 @@ type State struct {
 type Serve struct {
 	At     Pos
 	Listen string
-	Hosts  []string    // names that browsers know it by, besides those of this machine
-	Token  wire.Secret // of the dashboard
+	Hosts  []string     // names that browsers know it by, besides those of this machine
+	Tokens []ServeToken // that open the dashboard, its API and the metrics; none: whoever is on this machine
 
 	OTLP        *Collector // where traces go; nil: as the environment says, or nowhere
 	OpenLineage *Collector // where run events go; nil: nowhere
 }
+
+// ServeToken opens the dashboard and its API, or only the metrics.
+type ServeToken struct {
+	Name   string // for the log; unique
+	Secret wire.Secret
+	Role   string // one of ServeRoles
+}
+
+// ServeRoles are what the holder of a token may do; each includes those before it.
+func ServeRoles() []string { return []string{"metrics", "read", "operate"} }
 
 // Parse reads a whole configuration. Its error is [Faults], unless the program
 // itself is broken.

@@ -163,7 +163,7 @@ func TestParseContractExample(t *testing.T) {
 	require.Len(t, p.Mask, 2)
 	require.Equal(t, Mask{At: Pos{25, 29}, Stream: "hr.employees", Column: "account_number", Mask: schemas.Mask{Action: "drop"}}, p.Mask[1])
 	require.Equal(t, ".penstock", c.State.Dir)
-	require.Equal(t, "dash_hush_0123456789", c.Serve.Token.Reveal())
+	require.Equal(t, []ServeToken{{Name: "owner", Secret: "dash_hush_0123456789", Role: "operate"}}, c.Serve.Tokens)
 
 	chosen, err := c.Select(p, nil)
 	require.NoError(t, err)

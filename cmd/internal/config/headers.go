@@ -11,9 +11,6 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// dashboardAuth is what faults call the credential of the dashboard.
-const dashboardAuth = "serve auth"
-
 // secretName is what headers are called that hold a secret, however it is written.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 

@@ -113,10 +113,8 @@ func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 		allowed[k] = func(n ast.Node) { set++; all[k](n) }
 	}
 	var header, scheme *scalar
-	if what != dashboardAuth { // which no request is made with
-		allowed["header"] = func(n ast.Node) { header = r.authHeader(n, what+" header") }
-		allowed["scheme"] = func(n ast.Node) { scheme = r.authScheme(n, what+" scheme") }
-	}
+	allowed["header"] = func(n ast.Node) { header = r.authHeader(n, what+" header") }
+	allowed["scheme"] = func(n ast.Node) { scheme = r.authScheme(n, what+" scheme") }
 	ok := r.mapping(n, what, allowed)
 	if ok && set != 1 {
 		r.fault(a.At, "%s holds %d credentials; want one of %s", what, set, oneOf(kinds))

@@ -15,7 +15,7 @@ type Observer interface {
 }
 
 // Notice is something that happened: RunStarted, RunProgress, RunEnded,
-// SlotSkipped, RunLate, WebhookSeen, DeltasApplied or Reloaded.
+// SlotSkipped, RunLate, WebhookSeen, DeltasApplied, Reloaded or AccessRefused.
 type Notice interface{ notice() }
 
 // RunStarted says that a run has begun.
@@ -92,6 +92,15 @@ type Reloaded struct {
 	Pending []string // keys that only the next start goes by
 }
 
+// AccessRefused says that somebody sent a token that opened nothing.
+type AccessRefused struct {
+	From    string // the address, and what a proxy says of it
+	Why     string
+	Limited bool // too many wrong tokens came: this one was not evaluated
+	At      time.Time
+}
+
+func (AccessRefused) notice() {}
 func (RunStarted) notice()    {}
 func (RunProgress) notice()   {}
 func (RunEnded) notice()      {}

@@ -236,7 +236,8 @@ func (b *Board) problem(w http.ResponseWriter, r *http.Request, status int, deta
 		writeJSON(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail})
 		return
 	}
-	b.render(w, status, "problem", page{Title: http.StatusText(status), Fault: detail, Open: b.Token == "" || b.sessions.has(r)})
+	_, signed := b.signedIn(r)
+	b.render(w, status, "problem", page{Title: http.StatusText(status), Fault: detail, Open: signed || b.Access.Open()})
 }
 
 // fail answers with the error that a question or an action ended in.

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 // Config is what a Board shows, and to whom.
@@ -25,9 +25,9 @@ type Config struct {
 	Control Control
 	Feed    *Feed // of what changes; nil: nothing is told
 
-	Token   wire.Secret  // that opens the board; "" leaves it open
-	Version string       // of penstock
-	Log     *slog.Logger // told of sign-ins and of what visitors have done; nil: nobody is
+	Access  *access.Guard // decides who sees what; nil: whoever is on this machine sees and does everything
+	Version string        // of penstock
+	Log     *slog.Logger  // told of sign-ins and of what visitors have done; nil: nobody is
 
 	Clock func() time.Time // the time of day that the facts go by; nil: this machine's
 }
@@ -42,16 +42,15 @@ type Board struct {
 	openapi  []byte
 	feed     *Feed
 	sessions *sessions
-	tries    tries
 
 	followers atomic.Int64
 	closing   sync.Once
 	closed    chan struct{}
 }
 
-// New makes a board. With a token its pages want a sign-in, and its API the token
-// as a bearer or a signed-in visitor; without one they are open to whoever can
-// reach them, which is for loopback alone. Either way it takes forms only from its
+// New makes a board. With tokens its pages want a sign-in, and its API a token
+// as a bearer or a signed-in visitor; without tokens they are open to whoever can
+// reach them without a proxy, which is for loopback alone. Either way it takes forms only from its
 // own pages. That a request was made to a name of ours, its server sees to.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
@@ -66,6 +65,9 @@ func New(c Config) (*Board, error) {
 	}
 	if b.Log == nil {
 		b.Log = slog.New(slog.DiscardHandler)
+	}
+	if b.Access == nil {
+		b.Access = access.New(access.Options{})
 	}
 	var err error
 	if b.pages, err = parsePages(c.Clock); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -205,9 +206,19 @@ type served struct {
 
 func boardOf(t *testing.T, f *told, token string) *served {
 	t.Helper()
+	guard := access.New(access.Options{})
+	if token != "" {
+		guard.Define([]access.Token{{Name: "owner", Secret: wire.Secret(token), Role: access.Operate}})
+	}
+	return guardedBoard(t, f, guard)
+}
+
+// guardedBoard serves a board behind a guard.
+func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
+	t.Helper()
 	s := &served{facts: f, feed: &board.Feed{}}
 	var err error
-	s.board, err = board.New(board.Config{Facts: f, Control: control{f}, Feed: s.feed, Token: wire.Secret(token), Version: "1.2.3"})
+	s.board, err = board.New(board.Config{Facts: f, Control: control{f}, Feed: s.feed, Access: guard, Version: "1.2.3"})
 	require.NoError(t, err)
 	s.Server = httptest.NewServer(s.board)
 	t.Cleanup(func() { s.board.Close(); s.Server.Close() })

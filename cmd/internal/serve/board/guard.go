@@ -1,11 +1,13 @@
 package board
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 // policy lets a page have its own style, script and pictures and talk to its own
@@ -27,39 +29,54 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// seen lets those through who may see the board; others are asked to sign in.
+// seen passes on requests of those who may see the board, and requests to change
+// something of those who may. Others are asked to sign in.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); {
-		case b.Token == "":
-		case bearer:
-			b.bearer(w, r, text, next)
-			return
-		case !b.sessions.has(r):
+		who, program, err := b.visitor(r)
+		switch {
+		case errors.Is(err, access.ErrMissing), errors.Is(err, access.ErrWrong):
 			b.stranger(w, r)
 			return
-		}
-		if changes(r) && !b.vouched(r) {
+		case err != nil:
+			b.problem(w, r, access.Status(w.Header(), err), err.Error())
+			return
+		case !changes(r):
+		case !program && !b.vouched(r):
 			b.problem(w, r, http.StatusForbidden, "this page is out of date; load it again, then try once more")
 			return
+		case !who.Role.Includes(access.Operate):
+			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" may look, not change: its role is read")
+			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))
 	})
 }
 
-// bearer lets a program through that has the token. It needs no mark: no other
-// site can have a browser send that header.
-func (b *Board) bearer(w http.ResponseWriter, r *http.Request, token string, next http.Handler) {
-	right := b.opens(token)
-	switch {
-	case b.tries.held(r.RemoteAddr, right):
-		w.Header().Set("Retry-After", "60")
-		b.problem(w, r, http.StatusTooManyRequests, "too many wrong tokens from this address; wait a minute")
-	case !right:
-		b.stranger(w, r)
-	default:
-		next.ServeHTTP(w, r)
+// visitor is who made a request. A program that shows its token needs no mark: no
+// other site can have a browser send that header.
+func (b *Board) visitor(r *http.Request) (who access.Identity, program bool, err error) {
+	if b.Access.Open() {
+		who, err = b.Access.Local(r)
+		return who, false, err
 	}
+	if _, ok := access.Bearer(r); ok {
+		who, err = b.Access.Program(r, access.Read)
+		return who, true, err
+	}
+	if who, ok := b.signedIn(r); ok {
+		return who, false, nil
+	}
+	return who, false, access.ErrMissing
+}
+
+// visitorKey is the key of the visitor in a request's context.
+type visitorKey struct{}
+
+// visitorOf is who made a request that seen has passed on.
+func visitorOf(r *http.Request) access.Identity {
+	who, _ := r.Context().Value(visitorKey{}).(access.Identity)
+	return who
 }
 
 // changes reports whether a request asks for more than to look.
@@ -76,26 +93,18 @@ func (b *Board) vouched(r *http.Request) bool {
 	// seen to that. A program does not; it is let in on an open board. A form
 	// cannot be sent as JSON.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
-	return b.Token == "" && program && isAPI(r)
+	return b.Access.Open() && program && isAPI(r)
 }
 
 func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/events"
 }
 
-// opens reports whether text is the token, in a time that does not tell how much
-// of it is right.
-func (b *Board) opens(text string) bool {
-	is, want := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(b.Token.Reveal()))
-	return subtle.ConstantTimeCompare(is[:], want[:]) == 1
-}
-
 // stranger answers who is not signed in.
 func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isAPI(r):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="penstock"`)
-		b.problem(w, r, http.StatusUnauthorized, "send the dashboard's token: Authorization: Bearer …")
+		b.problem(w, r, access.Status(w.Header(), access.ErrMissing), "send the dashboard's token: Authorization: Bearer …")
 	case !changes(r) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		// A link on another site: the browser has left the session's cookie out,
 		// and sends it with the next request, which this page makes.

@@ -4,11 +4,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 const token = "tok_correct-horse-battery"
@@ -80,10 +86,12 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", cookies).StatusCode, "the session has ended")
 }
 
-// TestSignInIsHeldBack: whoever guesses gets ten answers, then none for a while. The
-// owner, who may come by the same proxy, is let in all the same.
+// TestSignInIsHeldBack: whoever guesses gets ten answers, then none for a while, by
+// the form and by the API together, and not for the right token either. Whoever has
+// signed in before goes on.
 func TestSignInIsHeldBack(t *testing.T) {
 	s := boardOf(t, telling(1, plain), token)
+	session := s.signIn(t)
 	_, mark, cookies := s.page(t, "/signin", "")
 	wrong := 0
 	for i := range 12 {
@@ -96,9 +104,124 @@ func TestSignInIsHeldBack(t *testing.T) {
 	}
 	require.Equal(t, 10, wrong)
 	require.Equal(t, 429, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+token+"x").StatusCode)
-	require.Equal(t, 303, s.do(t, "POST", "/signin", "mark="+mark+"&token="+token, "Cookie", cookies, "Content-Type", form).StatusCode)
-	require.Equal(t, 200, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+token).StatusCode)
-	require.Equal(t, 429, s.do(t, "POST", "/signin", "mark="+mark+"&token=guess", "Cookie", cookies, "Content-Type", form).StatusCode, "that does not forgive the others")
+	require.Equal(t, 429, s.do(t, "POST", "/signin", "mark="+mark+"&token="+token, "Cookie", cookies, "Content-Type", form).StatusCode)
+	held := s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+token)
+	require.Equal(t, 429, held.StatusCode)
+	require.NotEmpty(t, held.Header.Get("Retry-After"))
+	_, mark, _ = s.page(t, "/pipelines", session)
+	require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
+}
+
+// TestGuessesFromManyAddresses: 10,000 wrong tokens from 100 addresses, by every
+// route that takes one. Fewer than 100 are evaluated in a minute, and the session
+// of the owner works all the while.
+func TestGuessesFromManyAddresses(t *testing.T) {
+	var evaluated, all atomic.Int64
+	at := time.Now()
+	var now atomic.Int64 // since at
+	guard := access.New(access.Options{
+		Now: func() time.Time { return at.Add(time.Duration(now.Load())) },
+		Observe: func(n serve.AccessRefused) {
+			all.Add(1)
+			if !n.Limited {
+				evaluated.Add(1)
+			}
+		},
+	})
+	guard.Define([]access.Token{{Name: "owner", Secret: token, Role: access.Operate}})
+	s := guardedBoard(t, telling(1, plain), guard)
+	session := s.signIn(t)
+	_, mark, cookies := s.page(t, "/signin", "")
+	metrics := guard.Require(access.Metrics, http.NotFoundHandler())
+	for i := range 10_000 {
+		now.Add(int64(time.Minute / 10_000))
+		r := httptest.NewRequest("GET", "/api/v1/status", nil)
+		h := http.Handler(s.board)
+		switch i % 3 {
+		case 0:
+			r = httptest.NewRequest("POST", "/signin", strings.NewReader("mark="+mark+"&token=guess"))
+			r.Header.Set("Content-Type", form)
+			r.Header.Set("Cookie", cookies)
+		case 1:
+			h = metrics
+			fallthrough
+		default:
+			r.Header.Set("Authorization", "Bearer guess")
+		}
+		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:4711", i%100)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Contains(t, []int{401, 429}, w.Code)
+		if i%500 == 0 {
+			require.Equal(t, 200, s.do(t, "GET", "/pipelines", "", "Cookie", session).StatusCode)
+		}
+	}
+	require.EqualValues(t, 10_000, all.Load())
+	require.Less(t, evaluated.Load(), int64(100))
+	t.Logf("%d of 10,000 wrong tokens were evaluated", evaluated.Load())
+}
+
+// TestRoles: a token with the role read shows every page without a button that
+// changes something, and changes nothing; one for metrics shows nothing. Once a
+// token is gone its sessions end.
+func TestRoles(t *testing.T) {
+	const reader, scraper = "reader-token-0123456789", "scraper-token-0123456789"
+	guard := access.New(access.Options{})
+	tokens := []access.Token{{Name: "owner", Secret: token, Role: access.Operate}, {Name: "ann", Secret: reader, Role: access.Read}, {Name: "prometheus", Secret: scraper, Role: access.Metrics}}
+	guard.Define(tokens)
+	s := guardedBoard(t, telling(1, plain), guard)
+	sign := func(with string) (int, string) {
+		_, mark, cookies := s.page(t, "/signin", "")
+		resp := s.do(t, "POST", "/signin", "mark="+mark+"&token="+with, "Cookie", cookies, "Content-Type", form)
+		return resp.StatusCode, cookiesOf(resp, "")
+	}
+	code, _ := sign(scraper)
+	require.Equal(t, 403, code)
+	require.Equal(t, 403, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+scraper).StatusCode)
+	code, session := sign(reader)
+	require.Equal(t, 303, code)
+	for _, path := range pages(s.facts) {
+		body, _, _ := s.page(t, path, session)
+		require.NotRegexp(t, `action="[^"]*/(run|pause|resume|retry)"`, body, path)
+	}
+	body, mark, _ := s.page(t, "/pipelines", session)
+	require.Contains(t, body, "Sign out")
+	for _, path := range []string{"/pipelines/nightly/run", "/pipelines/nightly/pause"} {
+		require.Equal(t, 403, s.do(t, "POST", path, "mark="+mark, "Cookie", session, "Content-Type", form).StatusCode)
+		require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Authorization", "Bearer "+reader).StatusCode)
+	}
+	require.Empty(t, s.facts.noted())
+	require.Equal(t, 200, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+reader).StatusCode)
+	require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Authorization", "Bearer "+token).StatusCode)
+
+	guard.Define(tokens[:1])
+	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", session).StatusCode, "the token is gone")
+}
+
+// TestBehindProxy: behind TLS the cookies are bound to this host and to TLS; a
+// board without a token serves nothing that a proxy passes on.
+func TestBehindProxy(t *testing.T) {
+	s := boardOf(t, telling(1, plain), token)
+	const proto, secure = "X-Forwarded-Proto", "https"
+	resp := s.do(t, "GET", "/signin", "", proto, secure)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	mark := string(markOf.FindSubmatch(text)[1])
+	resp = s.do(t, "POST", "/signin", "mark="+mark+"&token="+token, "Cookie", cookiesOf(resp, ""), "Content-Type", form, proto, secure)
+	require.Equal(t, 303, resp.StatusCode)
+	for _, c := range resp.Cookies() {
+		require.True(t, c.Secure && strings.HasPrefix(c.Name, "__Host-") && c.Path == "/" && c.Domain == "", c.Name)
+	}
+	session := cookiesOf(resp, "")
+	require.Equal(t, 200, s.do(t, "GET", "/runs", "", "Cookie", session, proto, secure).StatusCode)
+	planted := strings.ReplaceAll(session, "__Host-", "")
+	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", planted, proto, secure).StatusCode, "a cookie that another host could have set")
+
+	open := boardOf(t, telling(1, plain), "")
+	for _, path := range append(pages(open.facts), "/api/v1/status", "/events") {
+		require.Equal(t, 403, open.do(t, "GET", path, "", "X-Forwarded-For", "192.0.2.1").StatusCode, path)
+	}
+	require.Equal(t, 200, open.do(t, "GET", "/", "").StatusCode)
 }
 
 // TestOnlyOwnPages: what changes something is done for our own forms and for

@@ -25,6 +25,7 @@ type page struct {
 	Title, Nav string
 	Here       string // its own path
 	Mark       string // of its forms
+	Actions    string // the mark of forms that start or pause something; "" for visitors who may only look
 	Said       string // of the action that led here
 	Fault      string
 	Version    string

@@ -5,11 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"net"
+	"errors"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 // How long a sign-in holds, and how many do at once.
@@ -35,14 +36,17 @@ type sessions struct {
 	all map[[32]byte]session // by the hash of the cookie's value
 }
 
-type session struct{ began, seen time.Time }
+type session struct {
+	began, seen time.Time
+	who         access.Identity
+}
 
 func newSessions(now func() time.Time) *sessions {
 	return &sessions{now: now, key: []byte(rand.Text()), all: map[[32]byte]session{}}
 }
 
 // begin signs a visitor in.
-func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, who access.Identity) {
 	id := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +63,7 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
 	if len(s.all) >= maxSessions {
 		delete(s.all, oldest)
 	}
-	s.all[sha256.Sum256([]byte(id))] = session{now, now}
+	s.all[sha256.Sum256([]byte(id))] = session{now, now, who}
 	http.SetCookie(w, cookie(r, sessionCookie, id, http.SameSiteStrictMode))
 }
 
@@ -67,11 +71,11 @@ func (v session) over(now time.Time) bool {
 	return now.Sub(v.seen) > idleFor || now.Sub(v.began) > signedInFor
 }
 
-// has reports whether a request comes from a visitor who has signed in.
-func (s *sessions) has(r *http.Request) bool {
-	c, err := r.Cookie(sessionCookie)
+// of returns the visitor who has signed in and sent a request.
+func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
+	c, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
-		return false
+		return who, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,16 +83,25 @@ func (s *sessions) has(r *http.Request) bool {
 	v, ok := s.all[k]
 	if !ok || v.over(s.now()) {
 		delete(s.all, k)
-		return false
+		return who, false
 	}
 	v.seen = s.now()
 	s.all[k] = v
-	return true
+	return v.who, true
+}
+
+// signedIn returns the visitor who has signed in, with the role that their token
+// has by now. The session of a token that is gone is none.
+func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
+	if who, ok = b.sessions.of(r); ok {
+		who, ok = b.Access.Holds(who)
+	}
+	return who, ok
 }
 
 // end signs a visitor out.
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
-	c, err := r.Cookie(sessionCookie)
+	c, err := r.Cookie(cookieName(r, sessionCookie))
 	if err != nil {
 		return
 	}
@@ -100,9 +113,17 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
+// cookieName is the name of a cookie as browsers bind it: behind TLS the prefix has
+// them refuse one that another host or a page without TLS has set.
+func cookieName(r *http.Request, name string) string {
+	if access.Encrypted(r) {
+		return "__Host-" + name
+	}
+	return name
+}
+
 func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cookie {
-	secure := r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
-	return &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: secure, SameSite: site}
+	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
 // mark is what the forms of a page carry that is made for r: no other site can
@@ -130,7 +151,7 @@ func (b *Board) marked(r *http.Request) bool {
 // cookie.
 func holder(r *http.Request) string {
 	for _, name := range []string{sessionCookie, formCookie} {
-		if c, err := r.Cookie(name); err == nil && len(c.Value) >= 26 {
+		if c, err := r.Cookie(cookieName(r, name)); err == nil && len(c.Value) >= 26 {
 			return name + c.Value
 		}
 	}
@@ -143,74 +164,10 @@ func (s *sessions) sign(id string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Wrong tokens that are borne with: some at once from one address, then one every
-// few seconds.
-const (
-	triesAtOnce = 10
-	tryEvery    = 6 * time.Second
-	maxTriers   = 1024
-)
-
-// tries counts wrong tokens by where they come from. The zero value is ready.
-type tries struct {
-	mu   sync.Mutex
-	from map[netip.Prefix]trier
-}
-
-// trier is how many wrong tokens weighed on an address at a moment. They lose
-// their weight one by one.
-type trier struct {
-	wrong float64
-	at    time.Time
-}
-
-func (t trier) now() float64 {
-	return max(0, t.wrong-time.Since(t.at).Seconds()/tryEvery.Seconds())
-}
-
-// held takes note of a wrong token from the address of a request, and reports
-// whether there were too many for it to be looked into. A right one is never held:
-// behind a proxy all visitors have one address, and whoever tries doors there would
-// keep the owner out. What bounds guessing is the token's length, which the
-// configuration sees to.
-func (t *tries) held(address string, right bool) bool {
-	if right {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := prefixOf(address)
-	wrong := t.from[p].now()
-	if wrong > triesAtOnce-1 {
-		return true
-	}
-	if t.from == nil || len(t.from) >= maxTriers {
-		t.from = map[netip.Prefix]trier{} // whoever has so many addresses is not held back by more
-	}
-	t.from[p] = trier{wrong + 1, time.Now()}
-	return false
-}
-
-// prefixOf is what one visitor may have of addresses: of IPv6 a whole network.
-func prefixOf(address string) netip.Prefix {
-	host, _, _ := net.SplitHostPort(address)
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip = ip.Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() {
-		bits = 64
-	}
-	p, _ := ip.Prefix(bits)
-	return p
-}
-
-// signInPage asks for the token.
+// signInPage asks for a token.
 func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	next := local(r.URL.Query().Get("next"))
-	if b.Token == "" || b.sessions.has(r) {
+	if _, ok := b.signedIn(r); ok || b.Access.Open() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -220,7 +177,7 @@ func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 // signIn takes the token from the form.
 func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	next := local(r.PostFormValue("next"))
-	if b.Token == "" {
+	if b.Access.Open() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -228,19 +185,21 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 		b.again(w, r, http.StatusForbidden, "The page was out of date. Please try again.")
 		return
 	}
-	right := b.opens(r.PostFormValue("token"))
+	who, err := b.Access.Check(r, r.PostFormValue("token"))
 	switch {
-	case b.tries.held(r.RemoteAddr, right):
-		w.Header().Set("Retry-After", "60")
-		b.again(w, r, http.StatusTooManyRequests, "Too many wrong tokens. Wait a minute, then try again.")
+	case errors.Is(err, access.ErrLimited):
+		b.again(w, r, access.Status(w.Header(), err), "Too many wrong tokens. Wait a minute, then try again. "+
+			"If somebody else keeps trying, sign in on the machine of the daemon, or through an SSH tunnel to it.")
 		return
-	case !right:
-		b.Log.Warn("a wrong token was tried at the dashboard", "from", r.RemoteAddr)
-		b.again(w, r, http.StatusUnauthorized, "That is not the token.")
+	case err != nil:
+		b.again(w, r, http.StatusUnauthorized, "This token is not valid.")
+		return
+	case !who.Role.Includes(access.Read):
+		b.again(w, r, http.StatusForbidden, "This token reads metrics only.")
 		return
 	}
-	b.sessions.begin(w, r)
-	b.Log.Info("signed in to the dashboard", "from", r.RemoteAddr)
+	b.sessions.begin(w, r, who)
+	b.Log.Info("signed in to the dashboard", "token", who.Name, "from", access.From(r))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 // view is a page and what it shows.
@@ -42,8 +44,11 @@ func (b *Board) show(v view) http.Handler {
 			b.fail(w, r, err)
 			return
 		}
-		p := page{Title: v.title, Nav: v.nav, Live: v.live, Data: data, Said: said(r), Open: true, Signed: b.Token != "",
+		p := page{Title: v.title, Nav: v.nav, Live: v.live, Data: data, Said: said(r), Open: true, Signed: !b.Access.Open(),
 			Here: here(r), Mark: b.mark(w, r), Version: b.Version}
+		if visitorOf(r).Role.Includes(access.Operate) {
+			p.Actions = p.Mark
+		}
 		if t, ok := data.(interface{ title() string }); ok {
 			p.Title = t.title()
 		}

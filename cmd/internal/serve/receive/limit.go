@@ -1,9 +1,11 @@
 package receive
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 )
 
 // defaultBudget is how much of bodies may be in memory at once.
@@ -76,22 +78,30 @@ func (h *holding) release() {
 	h.n = 0
 }
 
-// Listener bounds the connections that come to a listener: those of one address
-// beyond perAddress are closed as they come. Clients that send nothing, or a
-// byte a second, would else take all descriptors that there are.
-func Listener(l net.Listener, perAddress int) net.Listener {
-	return &listener{Listener: l, most: perAddress, by: map[netip.Addr]int{}}
+// Connections bound those that a listener accepts; more are closed as they come.
+// Clients that send nothing, or a byte a second, would else take all descriptors
+// that there are, and with many addresses they would do so below a bound of each.
+type Connections struct {
+	PerAddress, Total int
+}
+
+// Listener bounds the connections that come to a listener.
+func Listener(l net.Listener, most Connections, log *slog.Logger) net.Listener {
+	return &listener{Listener: l, most: most, by: map[netip.Addr]int{}, log: log}
 }
 
 type listener struct {
 	net.Listener
-	most int
+	most Connections
+	log  *slog.Logger
 
-	mu sync.Mutex
-	by map[netip.Addr]int
+	mu    sync.Mutex
+	by    map[netip.Addr]int
+	total int
+	told  time.Time // when the log said last that there are too many
 }
 
-// Accept waits for the next connection of an address that may have one more.
+// Accept waits for the next connection that may be had.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -109,16 +119,22 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) enter(by netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.by[by] >= l.most {
+	if l.by[by] >= l.most.PerAddress || l.total >= l.most.Total {
+		if now := time.Now(); now.Sub(l.told) >= time.Minute {
+			l.told = now
+			l.log.Warn("connection closed: too many are open", "from", by, "of_this_address", l.by[by], "of_all", l.total)
+		}
 		return false
 	}
 	l.by[by]++
+	l.total++
 	return true
 }
 
 func (l *listener) leave(by netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.total--
 	if l.by[by]--; l.by[by] == 0 {
 		delete(l.by, by)
 	}

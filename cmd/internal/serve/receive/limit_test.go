@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -196,7 +197,7 @@ func TestAddress(t *testing.T) {
 func TestListener(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := Listener(inner, 3)
+	l := Listener(inner, Connections{PerAddress: 3, Total: 100}, slog.New(slog.DiscardHandler))
 	s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	done := make(chan error)
 	go func() { done <- s.Serve(l) }()
@@ -230,6 +231,38 @@ func TestListener(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
 }
+
+// TestListenerTotal: many addresses, each below its bound, have no more connections
+// than all may have; a connection that ends makes room.
+func TestListenerTotal(t *testing.T) {
+	var log strings.Builder
+	in := make(pipes, 30)
+	l := Listener(in, Connections{PerAddress: 3, Total: 20}, slog.New(slog.NewTextHandler(&log, nil)))
+	for i := range 30 {
+		in <- &addressed{at: fmt.Sprintf("203.0.113.%d:1", i)}
+	}
+	close(in)
+	var open []net.Conn
+	for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+		open = append(open, c)
+	}
+	require.Len(t, open, 20)
+	require.Equal(t, 1, strings.Count(log.String(), "too many are open"), log.String())
+	require.NoError(t, open[7].Close())
+	require.True(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.1")), "one has ended")
+	require.False(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.2")))
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	at string
+}
+
+func (a *addressed) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.at))
+}
+func (a *addressed) Close() error { return nil }
 
 func FuzzDelivery(f *testing.F) {
 	f.Add("application/json", "identity", "t=1,v1=00", []byte(`{"type":"x"}`))

@@ -21,10 +21,11 @@ const (
 	Drift        Kind = "drift"        // a source is not as it was
 	Signature    Kind = "signature"    // deliveries are refused: their signature does not fit
 	Contradicted Kind = "contradicted" // a list's own total says that rows are missing
+	Access       Kind = "access"       // somebody tries wrong tokens at the dashboard
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted} }
+func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access} }
 
 // topic is what is told as one: everything of one kind that is the matter with
 // one pipeline, or with one source.
@@ -32,6 +33,9 @@ type topic struct {
 	Subject string `json:"subject"` // "pipeline nightly", "source main"
 	Kind    Kind   `json:"kind"`
 }
+
+// ofDashboard is what is the matter with the daemon's own routes.
+var ofDashboard = topic{"dashboard", Access}
 
 func ofPipeline(name string, k Kind) topic { return topic{"pipeline " + name, k} }
 func ofSource(name string, k Kind) topic   { return topic{"source " + name, k} }

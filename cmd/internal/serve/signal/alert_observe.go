@@ -40,6 +40,22 @@ func (a *Alerts) Observe(n serve.Notice) {
 		}
 	case serve.WebhookSeen:
 		a.webhook(n)
+	case serve.AccessRefused:
+		a.access(n)
+	}
+}
+
+// access counts wrong tokens at the daemon's own routes. A few are somebody who
+// mistypes; many in a short time are somebody who guesses.
+func (a *Alerts) access(n serve.AccessRefused) {
+	r, now := a.wrongTokens, time.Now()
+	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {
+		r = &refusals{since: now}
+		a.wrongTokens = r
+	}
+	r.last = now
+	if r.total++; r.total == refusedMany {
+		a.raise(ofDashboard, itemRun, "many wrong tokens were tried at the dashboard, the last from "+n.From+"; the log and the page Audit list them")
 	}
 }
 

@@ -41,6 +41,9 @@ func (a *Alerts) load(ctx context.Context) error {
 		if len(m.Troubles) > 0 {
 			a.matter[m.topic] = m.Troubles
 		}
+		if m.topic == ofDashboard && len(m.Troubles) > 0 {
+			a.wrongTokens = &refusals{total: refusedMany, last: time.Now()}
+		}
 		if source, ok := strings.CutPrefix(m.Subject, "source "); ok && m.Kind == Signature {
 			a.refusals[source] = &refusals{total: refusedMany, last: time.Now(), reasons: map[string]int{}}
 		}

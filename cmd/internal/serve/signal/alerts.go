@@ -38,6 +38,8 @@ type Alerts struct {
 	targets  map[string]*target
 	refusals map[string]*refusals // by source
 	unsaved  bool
+
+	wrongTokens *refusals // at the daemon's own routes; nil: none of late
 }
 
 // AlertOptions say how alerts are sent.
@@ -291,6 +293,10 @@ func (a *Alerts) expire(now time.Time) {
 			delete(a.refusals, source)
 			a.clear(ofSource(source, Signature), "")
 		}
+	}
+	if r := a.wrongTokens; r != nil && r.over(now) {
+		a.wrongTokens = nil
+		a.clear(ofDashboard, itemRun)
 	}
 }
 

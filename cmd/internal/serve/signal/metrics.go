@@ -1,8 +1,6 @@
 package signal
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -11,8 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // Metrics counts what the daemon does, for Prometheus. Its labels are bounded:
@@ -30,7 +26,7 @@ type Metrics struct {
 	requests, throttled                *prometheus.CounterVec
 	certificates, notices, slots       *prometheus.CounterVec
 	deliveries, events, alerts         *prometheus.CounterVec
-	lateRuns, reloads                  *prometheus.CounterVec
+	lateRuns, reloads, refused         *prometheus.CounterVec
 	running, runSuccess, streamSuccess *prometheus.GaugeVec
 	streamDuration, behind, oldest     *prometheus.GaugeVec
 	runDuration, slotDelay             *prometheus.HistogramVec
@@ -125,6 +121,7 @@ func (m *Metrics) makeEvents() {
 	m.behind = m.gauge("events_waiting", "Verified events that are not applied yet.", "pipeline")
 	m.oldest = m.gauge("event_oldest_waiting_timestamp_seconds", "When the oldest event that waits was delivered; 0 where none does.", "pipeline")
 	m.appliedLag = m.histogram("event_applied_lag_seconds", "From the delivery of an event until its effect was committed.", lagBuckets, "pipeline")
+	m.refused = m.counter("access_refused_total", "Tokens that opened nothing: wrong ones, and those that were not evaluated because too many wrong ones came.", "outcome")
 	m.alerts = m.counter("alerts_total", "Alerts by what became of them.", "kind", "outcome")
 }
 
@@ -135,23 +132,6 @@ func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 		ErrorHandling:       promhttp.ContinueOnError,
 		Timeout:             10 * time.Second,
 		MaxRequestsInFlight: 4,
-	})
-}
-
-// Authorized lets requests pass that bear the token; all, where there is none.
-func Authorized(token wire.Secret, h http.Handler) http.Handler {
-	if token == "" {
-		return h
-	}
-	want := sha256.Sum256([]byte("Bearer " + token.Reveal()))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the token of serve's auth is wanted", http.StatusUnauthorized)
-			return
-		}
-		h.ServeHTTP(w, r)
 	})
 }
 

@@ -39,7 +39,17 @@ func (m *Metrics) Observe(n serve.Notice) {
 		m.deltasApplied(n)
 	case serve.Reloaded:
 		m.reloads.WithLabelValues(outcome(n.Err)).Inc()
+	case serve.AccessRefused:
+		m.refused.WithLabelValues(evaluated(n.Limited)).Inc()
 	}
+}
+
+// evaluated is the outcome of a refused token.
+func evaluated(limited bool) string {
+	if limited {
+		return "not evaluated"
+	}
+	return "wrong"
 }
 
 func outcome(err error) string {

@@ -42,6 +42,9 @@ func (r Routing) of(tp topic) (Route, bool) {
 		}
 		return r.Route, known
 	}
+	if tp.Subject == ofDashboard.Subject {
+		return r.Route, true
+	}
 	name, _ := strings.CutPrefix(tp.Subject, "source ")
 	return r.Route, slices.Contains(r.Sources, name)
 }
