@@ -87,6 +87,9 @@ func (f *Folder) ReadSources(ctx context.Context) (Sources, error) {
 
 // Lease implements [Store]: see [Acquire].
 func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error) {
+	if err := inspectMade(f.Dir); err != nil {
+		return nil, err
+	}
 	l, err := Acquire(ctx, filepath.Join(f.Dir, LeaseName(pipeline, source)+".lock"), wait)
 	if err != nil {
 		return nil, err
@@ -134,6 +137,9 @@ func (n folderNotes) path(name string) (string, error) {
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {
+		return nil, fmt.Errorf("read note: %w", err)
+	}
+	if err := inspectMade(n.dir); err != nil {
 		return nil, fmt.Errorf("read note: %w", err)
 	}
 	if _, err := inspect(path); err != nil {

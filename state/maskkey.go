@@ -62,6 +62,9 @@ func MaskKeyIn(s *Slot) (key string, made bool, err error) {
 }
 
 func readKey(path string) (string, error) {
+	if err := inspectMade(filepath.Dir(path)); err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("read key: %w", err)

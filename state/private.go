@@ -50,8 +50,8 @@ func inspect(path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// inspectFolder returns [ErrExposed], wrapped, if everyone may put files into the
-// state folder dir.
+// inspectFolder returns [ErrExposed], wrapped, if the state folder dir belongs to
+// another user, or if others may write to it: they could replace any file in it.
 func inspectFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -59,10 +59,26 @@ func inspectFolder(dir string) error {
 		return fmt.Errorf("open state: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("open state: %s is no folder", dir)
-	case shared(info, 0o002) && info.Mode()&fs.ModeSticky == 0:
+	}
+	if owner, other := foreign(info); other {
+		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; name a folder below it, which is made on first use, or chown it",
+			dir, ErrExposed, owner, os.Geteuid())
+	}
+	switch {
+	case shared(info, 0o002):
 		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
+	case shared(info, 0o020):
+		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
 	}
 	return nil
+}
+
+// inspectMade is [inspectFolder] for a folder that may be missing: it will be made safe.
+func inspectMade(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return inspectFolder(dir)
 }
 
 // shared reports whether anyone else has one of these rights. Where rights are

@@ -105,7 +105,7 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	if err := inspectSQLite(path); err != nil {
+	if err := errors.Join(inspectFolder(filepath.Dir(path)), inspectSQLite(path)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	// As a writer that never writes: the account of the journal is written by

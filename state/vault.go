@@ -151,10 +151,7 @@ func (f *fileSafe) file(name string, what Entry) string {
 // Check implements [Safe]. Folders that are not there yet are safe: they will be
 // made so.
 func (f *fileSafe) Check() error {
-	if _, err := os.Stat(f.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := inspectFolder(f.dir); err != nil {
+	if err := inspectMade(f.dir); err != nil {
 		return err
 	}
 	info, err := os.Lstat(f.folder())

@@ -87,7 +87,15 @@ func keepSomething(t *testing.T, dir string) {
 // What others could have read or put there is refused, and stays as it is.
 func TestVaultExposed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, file string){
-		"a state folder open to all":  func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
+		"a state folder open to all": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
+		"a state folder for a group": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o770)) },
+		"a sticky state folder":      func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky)) },
+		"another's state folder": func(t *testing.T, dir, _ string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a folder away")
+			}
+			require.NoError(t, os.Chown(dir, 65534, -1))
+		},
 		"a tokens folder open to all": func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(filepath.Dir(file), 0o755)) },
 		"a file open to others":       func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(file, 0o640)) },
 		"a symbolic link as the file": func(t *testing.T, dir, file string) { link(t, file, filepath.Join(dir, "victim")) },

@@ -1,0 +1,67 @@
+//go:build unix
+
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFolderExposed holds that no part of a state folder is used where others may write to
+// it or where it belongs to another user, and that all of them work in one's own.
+func TestFolderExposed(t *testing.T) {
+	spoils := map[string]func(dir string) error{
+		"for a group": func(dir string) error { return os.Chmod(dir, 0o770) },
+		"for all":     func(dir string) error { return os.Chmod(dir, 0o777) },
+		"sticky":      func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },
+		"another's":   func(dir string) error { return os.Chown(dir, 65534, -1) },
+	}
+	uses := map[string]func(t *testing.T, f *Folder) error{
+		"lease": func(t *testing.T, f *Folder) error {
+			l, err := f.Lease(t.Context(), "p", "", 0)
+			if err == nil {
+				err = l.Release()
+			}
+			return err
+		},
+		"note":    func(t *testing.T, f *Folder) error { _, err := f.Notes().Note(t.Context(), "n"); return err },
+		"journal": func(t *testing.T, f *Folder) error { return closed(f.OpenJournal(t.Context())) },
+		"units":   func(t *testing.T, f *Folder) error { return closed(f.OpenUnits(t.Context())) },
+		"sources": func(t *testing.T, f *Folder) error { return closed(f.OpenSources(t.Context())) },
+		"inbox":   func(t *testing.T, f *Folder) error { return closed(f.OpenInbox(t.Context(), InboxOptions{})) },
+		"key": func(_ *testing.T, f *Folder) error {
+			_, _, err := MaskKey(filepath.Join(f.Dir, "mask.key"))
+			return err
+		},
+		"vault": func(_ *testing.T, f *Folder) error { _, err := f.Vault().Slot("s").Secret(); return err },
+	}
+	for use, do := range uses {
+		t.Run(use+" control", func(t *testing.T) {
+			require.NoError(t, do(t, &Folder{Dir: filepath.Join(t.TempDir(), "state")}))
+			mine := filepath.Join(t.TempDir(), "readable") // others may look into it, and find files of mode 0600
+			require.NoError(t, os.Mkdir(mine, 0o755))
+			require.NoError(t, do(t, &Folder{Dir: mine}))
+		})
+		for name, spoil := range spoils {
+			t.Run(use+" "+name, func(t *testing.T) {
+				if name == "another's" && os.Geteuid() != 0 {
+					t.Skip("only root can give a folder away")
+				}
+				f := &Folder{Dir: filepath.Join(t.TempDir(), "state")}
+				require.NoError(t, os.Mkdir(f.Dir, 0o700))
+				require.NoError(t, spoil(f.Dir))
+				require.ErrorIs(t, do(t, f), ErrExposed)
+			})
+		}
+	}
+}
+
+func closed[C interface{ Close() error }](c C, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
