@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,13 +29,13 @@ func (d *DB) create(ctx context.Context) error {
 			return err
 		}
 	}
-	return appear(ctx, fresh, d.o.Path)
+	return appear(ctx, fresh, d.o.Path, d.o.Mode)
 }
 
 // appear copies a file to a place where there is none. Should another process
 // be quicker, its file stays.
-func appear(ctx context.Context, from, path string) (err error) {
-	to, err := makeBeside(path)
+func appear(ctx context.Context, from, path string, mode fs.FileMode) (err error) {
+	to, err := makeBeside(path, newMode(mode))
 	if err != nil {
 		return err
 	}
@@ -62,9 +63,9 @@ func appear(ctx context.Context, from, path string) (err error) {
 	return syncDir(filepath.Dir(path))
 }
 
-// makeBeside makes a file in the folder of path, under a name from which it can
-// be told when a process that was killed has left it: those are removed.
-func makeBeside(path string) (*os.File, error) {
+// makeBeside makes a file in the folder of path, under a name by which the file of a
+// killed process can be recognized: such files are removed.
+func makeBeside(path string, m fileMode) (*os.File, error) {
 	dir, prefix := filepath.Dir(path), fmt.Sprintf(".%s.penstock-", filepath.Base(path))
 	entries, _ := os.ReadDir(dir) // where that fails, making a file does as well
 	for _, e := range entries {
@@ -72,5 +73,12 @@ func makeBeside(path string) (*os.File, error) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-	return os.CreateTemp(dir, prefix+"*")
+	f, err := os.OpenFile(filepath.Join(dir, prefix+rand.Text()), os.O_RDWR|os.O_CREATE|os.O_EXCL, m.mode)
+	if err == nil && m.exact {
+		err = f.Chmod(m.mode)
+	}
+	if err != nil && f != nil {
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, err
 }

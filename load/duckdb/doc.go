@@ -17,6 +17,7 @@ package duckdb
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -24,7 +25,8 @@ import (
 // Options says which file a [DB] writes, and how much of the machine it may use.
 // Everything but Path may be left out.
 type Options struct {
-	Path        string
+	Path        string        // a symbolic link stands for the file that it leads to
+	Mode        fs.FileMode   // of the file, its log and published copies; 0: as the umask says, never writable by others
 	MemoryLimit string        // of the engine, as DuckDB writes sizes; "160MB"
 	Threads     int           // of the engine; 0: all cores but one, which is left to reading
 	TempDir     string        // where a private directory for spilling is made; the system's

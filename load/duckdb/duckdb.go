@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -55,7 +54,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
 		return nil, errors.New("open duckdb: no path")
 	}
-	path, err := filepath.Abs(o.Path)
+	path, err := followed(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Path, err)
 	}

@@ -84,7 +84,7 @@ func (d *DB) published(path string) (same bool, err error) {
 // replace copies the file, which nobody writes meanwhile, and puts the copy in
 // its place once it is durable.
 func (d *DB) replace(ctx context.Context, path string) (err error) {
-	to, err := makeBeside(path)
+	to, err := makeBeside(path, d.copyMode(path))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (d *DB) replace(ctx context.Context, path string) (err error) {
 // copyPart is how much is copied between two looks at whether to go on.
 const copyPart = 256 << 20
 
-// copyFile copies a file with its time and permissions. The kernel does it, and
+// copyFile copies a file with its time. The kernel does it, and
 // shares the blocks where the file system can.
 func copyFile(ctx context.Context, to *os.File, path string) error {
 	from, err := os.Open(path)
@@ -132,9 +132,6 @@ func copyFile(ctx context.Context, to *os.File, path string) error {
 		if n, err = to.ReadFrom(io.LimitReader(from, copyPart)); err != nil {
 			return err
 		}
-	}
-	if err := to.Chmod(info.Mode().Perm()); err != nil {
-		return err
 	}
 	return os.Chtimes(to.Name(), time.Time{}, info.ModTime())
 }

@@ -200,6 +200,9 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 	if err == nil {
 		d.window.open = m
 	}
+	if err == nil && m == writing {
+		d.permit()
+	}
 	return err
 }
 
@@ -230,6 +233,9 @@ func (d *DB) detach() {
 		if err := w.engine.write.exec(context.Background(), "DETACH db"); err != nil {
 			w.engine.broken = true
 		}
+	}
+	if w.open == writing {
+		d.permit() // of a log that this window has made
 	}
 	if w.engine.broken {
 		d.discard()

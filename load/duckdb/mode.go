@@ -1,0 +1,79 @@
+//go:build cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// fileMode is what a new file is made with: exactly this mode, or what the umask leaves
+// of it.
+type fileMode struct {
+	mode  fs.FileMode
+	exact bool
+}
+
+// newMode is the mode of a new file: mode where one is configured. Else others may read
+// the file if the umask lets them, and may never write to it.
+func newMode(mode fs.FileMode) fileMode {
+	if mode != 0 {
+		return fileMode{mode, true}
+	}
+	return fileMode{0o644, false}
+}
+
+// copyMode is the mode of a published copy. A copy that is there may have been given a
+// mode by hand: it is kept, without the right of others to write.
+func (d *DB) copyMode(path string) fileMode {
+	if info, err := os.Stat(path); err == nil && d.o.Mode == 0 {
+		return fileMode{info.Mode().Perm() &^ 0o022, true}
+	}
+	return newMode(d.o.Mode)
+}
+
+// permit gives the configured mode to the file and its log, which the engine makes as the
+// umask says. Only their owner can do so.
+func (d *DB) permit() {
+	if d.o.Mode == 0 {
+		return
+	}
+	for _, path := range []string{d.o.Path, d.o.Path + ".wal"} {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() == d.o.Mode {
+			continue
+		}
+		if err := os.Chmod(path, d.o.Mode); err != nil {
+			d.o.Log.Warn("set the mode of the database", "error", err)
+		}
+	}
+}
+
+// maxLinks is how many symbolic links may lead from one to the next.
+const maxLinks = 40
+
+// followed returns the absolute path of a file. Where path is a symbolic link, that is
+// the file which it leads to, there or not: the engine is confined to the files of one
+// name and writes its log beside the file itself.
+func followed(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	for range maxLinks {
+		if err != nil {
+			return "", err
+		}
+		var target string
+		if target, err = os.Readlink(path); err != nil {
+			return path, nil // no link, or nothing there
+		}
+		if !filepath.IsAbs(target) {
+			var dir string
+			dir, err = filepath.EvalSymlinks(filepath.Dir(path)) // .. is relative to the folder itself
+			target = filepath.Join(dir, target)
+		}
+		path = target
+	}
+	return "", errors.Join(err, fmt.Errorf("%s: more than %d symbolic links", path, maxLinks))
+}

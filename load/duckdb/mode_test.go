@@ -1,0 +1,103 @@
+//go:build unix && cgo && duckdb_arrow
+
+package duckdb
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// TestFileModes holds which rights the database, its log and its copy give: readable as
+// the umask says, never writable by others without a mode that says so.
+func TestFileModes(t *testing.T) {
+	for _, c := range []struct {
+		umask      int
+		mode, want fs.FileMode
+		copied     fs.FileMode // of the copy that is there before; 0: none is
+		wantCopy   fs.FileMode
+	}{
+		{umask: 0o000, want: 0o644, wantCopy: 0o644},
+		{umask: 0o002, want: 0o644, wantCopy: 0o644},
+		{umask: 0o022, want: 0o644, wantCopy: 0o644},
+		{umask: 0o027, want: 0o640, wantCopy: 0o640},
+		{umask: 0o077, want: 0o600, wantCopy: 0o600},
+		{umask: 0o077, want: 0o600, copied: 0o640, wantCopy: 0o640},
+		{umask: 0o022, want: 0o644, copied: 0o666, wantCopy: 0o644},
+		{umask: 0o077, mode: 0o664, want: 0o664, wantCopy: 0o664},
+		{umask: 0o000, mode: 0o600, want: 0o600, wantCopy: 0o600},
+	} {
+		t.Run(fmt.Sprintf("%03o %03o %03o", c.umask, c.mode, c.copied), func(t *testing.T) {
+			dir := t.TempDir()
+			old := syscall.Umask(c.umask)
+			defer syscall.Umask(old)
+			path, reader := filepath.Join(dir, "w.duckdb"), filepath.Join(dir, "copy.duckdb")
+			if c.copied != 0 {
+				require.NoError(t, os.WriteFile(reader, nil, c.copied))
+				require.NoError(t, os.Chmod(reader, c.copied))
+			}
+			d := openTest(t, path, Options{Mode: c.mode})
+			from := state.Cursor("")
+			for _, run := range []string{"run000000001", "run000000002"} {
+				require.NoError(t, put(t.Context(), t, d, run, from, state.Cursor(run), leadRows(run, run, 3)))
+				from = state.Cursor(run)
+			}
+			d.detachIdle()
+			requireMode(t, path, c.want)
+			if info, err := os.Stat(path + ".wal"); c.mode != 0 && err == nil {
+				require.Equal(t, c.mode, info.Mode().Perm())
+			}
+			require.NoError(t, d.Publish(t.Context(), reader))
+			requireMode(t, reader, c.wantCopy)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+func requireMode(t *testing.T, path string, want fs.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, want, info.Mode().Perm(), path)
+}
+
+// TestSymbolicLink holds that a link to the database is one every time: before there is a
+// file, after it, through a second link, and with a relative target.
+func TestSymbolicLink(t *testing.T) {
+	dir := t.TempDir()
+	for _, sub := range []string{"real", "deep/down"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
+	}
+	path := filepath.Join(dir, "real", "w.duckdb")
+	for link, target := range map[string]string{"first.duckdb": "real/w.duckdb", "second.duckdb": "first.duckdb", "abs.duckdb": path, "deep/down/up.duckdb": "../../real/w.duckdb"} {
+		require.NoError(t, os.Symlink(target, filepath.Join(dir, link)))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(dir, "deep", "down"), filepath.Join(dir, "folder")))
+	from := state.Cursor("")
+	for i, name := range []string{"first.duckdb", "first.duckdb", "second.duckdb", "abs.duckdb", "folder/up.duckdb", "real/w.duckdb"} {
+		d := openTest(t, filepath.Join(dir, name), Options{})
+		run := fmt.Sprintf("run%09d", i+1)
+		require.NoError(t, put(t.Context(), t, d, run, from, state.Cursor(run), leadRows(run, run, 3)), name)
+		from = state.Cursor(run)
+		require.NoError(t, d.Close())
+	}
+	d := openTest(t, path, Options{})
+	require.Len(t, rowsOf(t, d, "crm_leads"), 3)
+	for _, link := range []string{"first.duckdb", "second.duckdb"} {
+		info, err := os.Lstat(filepath.Join(dir, link))
+		require.NoError(t, err)
+		require.NotZero(t, info.Mode()&fs.ModeSymlink, "a link stays one")
+	}
+
+	loop := filepath.Join(dir, "loop.duckdb")
+	require.NoError(t, os.Symlink("loop.duckdb", loop))
+	_, err := Open(t.Context(), Options{Path: loop, TempDir: t.TempDir()})
+	require.ErrorContains(t, err, "symbolic links")
+}
