@@ -159,6 +159,9 @@ func (s *dirShelf) head(context.Context) (*manifest, error) {
 
 // generation is the manifest of the current generation, as it was made.
 func (s *dirShelf) generation() (*manifest, error) {
+	if err := unlinked(s.directory.path, s.root); err != nil {
+		return nil, err
+	}
 	for {
 		link := filepath.Join(s.root, current)
 		target, err := os.Readlink(link)
@@ -196,6 +199,9 @@ func (s *dirShelf) generation() (*manifest, error) {
 
 // read reads the manifest of a generation.
 func (s *dirShelf) read(gen string) (*manifest, error) {
+	if err := unlinked(s.directory.path, filepath.Join(gen, manifestName)); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(filepath.Join(gen, manifestName))
 	if err != nil {
 		return nil, err
@@ -207,6 +213,13 @@ func (s *dirShelf) read(gen string) (*manifest, error) {
 	if err := m.prepare(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", gen, err)
 	}
+	for _, t := range m.Tables {
+		for _, f := range m.files(t) {
+			if name := filepath.Join(t.Folder, f.Name); !filepath.IsLocal(name) || !filepath.IsLocal(t.Folder) {
+				return nil, fmt.Errorf("read %s: it names the file %q, which is outside of it", gen, name)
+			}
+		}
+	}
 	m.locate(s, gen)
 	return m, nil
 }
@@ -215,8 +228,14 @@ func (s *dirShelf) read(gen string) (*manifest, error) {
 // folder, until it gives the lock back or dies; one that was stopped keeps the
 // others out. // Invariant 13
 func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
-	if err := s.disk.makeAll(s.root); err != nil {
-		return nil, err
+	for _, step := range []func() error{
+		func() error { return unlinked(s.directory.path, s.root) }, // before anything is made behind a link
+		func() error { return s.disk.makeAll(s.root) },
+		func() error { return unlinked(s.directory.path, filepath.Join(s.root, lockName)) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := state.Acquire(ctx, filepath.Join(s.root, lockName), max(0, s.waitLock))
 	if err != nil {
@@ -306,6 +325,9 @@ func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
 
 // dirty reports whether there is something to tidy up.
 func (s *dirShelf) dirty(m *manifest) (bool, error) {
+	if err := unlinked(s.directory.path, filepath.Join(s.root, lockName)); err != nil {
+		return false, err
+	}
 	entries, err := os.ReadDir(s.root)
 	for _, e := range entries {
 		if leftover(e.Name(), m) {
@@ -322,6 +344,9 @@ func (s *dirShelf) live(_ context.Context, m *manifest, t *table) (map[string]in
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
+		}
+		if e.Type()&fs.ModeSymlink != 0 {
+			return &linkInside{path}
 		}
 		info, err := e.Info()
 		if err != nil {
@@ -341,4 +366,13 @@ func (s *dirShelf) live(_ context.Context, m *manifest, t *table) (map[string]in
 }
 
 // open implements [shelf].
-func (s *dirShelf) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
+func (s *dirShelf) open(_ context.Context, f *file) (input, error) {
+	if err := unlinked(s.directory.path, f.path()); err != nil {
+		return nil, err
+	}
+	name, err := filepath.Rel(s.directory.path, f.path())
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenInRoot(s.directory.path, name) // a link that comes meanwhile leads nowhere outside
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,8 @@ import (
 // disk is how files become durable and generations current. Tests put faults
 // into it.
 type disk struct {
+	mode fs.FileMode // of files, exactly; 0: as the umask says
+
 	sync    func(*os.File) error                // nil: (*os.File).Sync
 	link    func(oldname, newname string) error // nil: os.Link
 	symlink func(oldname, newname string) error // nil: os.Symlink
@@ -56,10 +59,47 @@ func (d *disk) makeAll(path string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := d.makeFolder(path); err != nil {
 		return err
 	}
 	return d.flushDir(parent)
+}
+
+// makeFolders makes a folder and those above it that are missing.
+func (d *disk) makeFolders(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := d.makeFolders(parent); err != nil {
+			return err
+		}
+	}
+	return d.makeFolder(path)
+}
+
+// makeFolder makes one folder. Who may read its files may enter it.
+func (d *disk) makeFolder(path string) error {
+	err := os.Mkdir(path, 0o755)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err == nil && d.mode != 0 {
+		err = os.Chmod(path, d.mode|(d.mode&0o444)>>2)
+	}
+	return err
+}
+
+// makeFile makes a file that was not there.
+func (d *disk) makeFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil || d.mode == 0 {
+		return f, err
+	}
+	if err := f.Chmod(d.mode); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return f, nil
 }
 
 // place puts a file of an older generation into a new one: by a hard link, or
@@ -101,7 +141,7 @@ func (d *disk) copy(from, to string) error {
 		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	dst, err := d.makeFile(to)
 	if err != nil {
 		return err
 	}
@@ -114,7 +154,7 @@ func (d *disk) copy(from, to string) error {
 
 // write makes a small file, durably.
 func (d *disk) write(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := d.makeFile(path)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ package parquet
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -36,6 +37,10 @@ type Options struct {
 	// engines, in whose place generations are. There are then no links and no
 	// patterns.
 	Catalog func(context.Context, Files) (Catalog, error)
+
+	// Mode of files in Path, and of its folders, which others may enter who may read or
+	// write the files; 0: as the umask says, never writable by others.
+	Mode fs.FileMode
 
 	TempDir string // where the keys of large tables are noted during a pass; the system's
 	Writers int    // files (or columns of one) that are encoded at once; 0: one a core

@@ -74,8 +74,7 @@ func (d *dirDraft) assemble(_ context.Context, m *manifest) error {
 
 // keep takes a file over as it is.
 func (d *dirDraft) keep(m *manifest, from, to string) error {
-	err := os.MkdirAll(filepath.Dir(to), 0o755)
-	if err != nil {
+	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
 		return err
 	}
 	copied, err := d.disk.place(from, to)
@@ -146,10 +145,10 @@ type diskFile struct {
 // create begins the file name in the folder dir.
 func (d *disk) create(dir, name string) (*diskFile, error) {
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := d.makeFolders(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := d.makeFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ var _ load.Destination = (*Lake)(nil)
 // the first transaction of a stream does so.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
-	l := &Lake{o: o, disk: &disk{}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
+	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
 	var err error
 	if o.Catalog != nil {
 		l.storage, err = newTabled(ctx, o, l.disk, l.step)

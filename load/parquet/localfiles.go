@@ -50,7 +50,7 @@ func (l *localFiles) write(key string, fill func(*os.File) error) error {
 	if err := l.disk.makeAll(dir); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := l.disk.makeFile(path)
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,11 @@ func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	for _, m := range all {
 		for _, t := range m.Tables {
 			for _, f := range m.files(t) {
+				if s, ok := m.shelf.(*dirShelf); ok {
+					if err := unlinked(s.directory.path, f.path()); err != nil {
+						return nil, fmt.Errorf("list files: %w", err)
+					}
+				}
 				out[t.Name] = append(out[t.Name], f.path())
 			}
 		}

@@ -50,10 +50,25 @@ func (d folder) write(f extract.File) error {
 		now := time.Now()
 		return os.Chtimes(path, now, now) // no orphan, for whoever looks for them
 	}
+	if err := d.unlinked(f.Path); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	return writeDurably(path, f.Body)
+}
+
+// unlinked refuses a path on which a symbolic link would lead elsewhere. The folder itself
+// may be one.
+func (d folder) unlinked(path string) error {
+	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
+		info, err := os.Lstat(filepath.Join(string(d), dir))
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link and is not followed; `files:` of the destination names another folder", filepath.Join(string(d), dir))
+		}
+	}
+	return nil
 }
 
 // settle makes the names of files last, those that were there before as well: who

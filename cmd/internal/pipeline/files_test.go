@@ -154,3 +154,17 @@ func TestFolderKeepsInside(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
+
+// TestFilesLink holds that a symbolic link among the kept files is not followed, and that
+// the folder itself may be one.
+func TestFilesLink(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink(dir, filepath.Join(elsewhere, "files")))
+	d := folder(filepath.Join(elsewhere, "files"))
+	file := extract.File{Path: "x_paper/ab/abcd.pdf", Body: []byte("%PDF-")}
+	require.NoError(t, d.keep([]extract.File{file}))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "x_paper")))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "x_paper")))
+	require.ErrorContains(t, d.keep([]extract.File{file}), "is a symbolic link and is not followed")
+	require.NoFileExists(t, filepath.Join(elsewhere, "ab", "abcd.pdf"))
+}
