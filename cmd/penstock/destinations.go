@@ -38,6 +38,7 @@ type place struct {
 	folder func(d config.Destination) string
 	// asker answers SQL for a destination that is no load.Querier itself.
 	asker func(context.Context, *reader) (querier, error)
+	modes bool // it makes files, which take a mode
 	// publish gives readers what a run has loaded.
 	publish func(context.Context, config.Destination, load.Destination) error
 }
@@ -87,6 +88,9 @@ func placeOf(c *config.Config, d config.Destination) (place, error) {
 	}
 	if d.Publish != "" && all[i].publish == nil {
 		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish is for DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
+	}
+	if d.Mode != 0 && !all[i].modes {
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode is for the files of duckdb: and parquet:; %s: takes none", d.Name, d.Scheme))
 	}
 	return all[i], nil
 }

@@ -46,7 +46,7 @@ func TestWriteTo(t *testing.T) {
 	name := filepath.Join(dir, "out.csv")
 	require.NoError(t, os.WriteFile(name, []byte("before"), 0o600))
 	failed := os.ErrInvalid
-	require.ErrorIs(t, writeTo(nil, name, func(w io.Writer) error {
+	require.ErrorIs(t, (&app{}).writeTo(name, func(w io.Writer) error {
 		_, err := w.Write([]byte("half"))
 		require.NoError(t, err)
 		return failed

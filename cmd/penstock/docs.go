@@ -70,7 +70,7 @@ func (a *app) docs(ctx context.Context, d *reader, file string, write func(io.Wr
 	if err != nil {
 		return err
 	}
-	return writeTo(a.out, file, func(w io.Writer) error { return write(w, dict) })
+	return a.writeTo(file, func(w io.Writer) error { return write(w, dict) })
 }
 
 func writeMarkdown(w io.Writer, d dictionary) error {

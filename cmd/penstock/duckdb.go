@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -29,6 +30,7 @@ func duckdbPlace() place {
 			path, _ := filePath(d)
 			return filepath.Abs(path)
 		},
+		modes: true,
 		folder: func(d config.Destination) string {
 			path, _ := filePath(d)
 			return path + ".files"
@@ -46,7 +48,7 @@ func openDuckDB(ctx context.Context, a *app, d config.Destination) (load.Destina
 		return nil, usage("", "a DuckDB file takes no schema in this release")
 	}
 	path, query := filePath(d)
-	o := duckdb.Options{Path: path, Log: a.log, Step: a.step}
+	o := duckdb.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
 	if err := options(query, map[string]func(string) error{
 		"memory_limit":    textOption(&o.MemoryLimit),
 		"storage_version": textOption(&o.StorageVersion),
@@ -108,6 +110,10 @@ func checkDuckDB(_ context.Context, _ *app, d config.Destination) error {
 	path, _ := filePath(d)
 	if err := checkFolder(filepath.Dir(path), "make the folder and let penstock write to it; the file's log stands beside it"); err != nil {
 		return err
+	}
+	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && d.Mode == 0 && info.Mode().Perm()&0o002 != 0 {
+		return hinted(fmt.Errorf("everyone may write to %s (mode %04o)", path, info.Mode().Perm()),
+			fmt.Sprintf("chmod o-w it, or say that it is meant so: mode: %04o of the destination", info.Mode().Perm()))
 	}
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 		return f.Close()

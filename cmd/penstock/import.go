@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -260,28 +258,4 @@ func badDescription(err error) error {
 		return &failure{err: err, hint: e.Hint, code: exitUsage}
 	}
 	return err
-}
-
-// replaceFile writes a file anew in one step, with the mode it has: it may hold
-// secrets.
-func replaceFile(name string, data []byte) error {
-	mode := fs.FileMode(0o644)
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real
-	}
-	if info, err := os.Stat(name); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, pathCause(err))
-	}
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -143,7 +143,7 @@ func (a *app) farewell(ctx context.Context, p *asker, s setup) error {
 
 // writeConfig writes the whole file or nothing, and no other than its own.
 func writeConfig(path string, text []byte, force bool) error {
-	if !force {
+	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			return usage("--force replaces it", "%s is there already", path)
@@ -154,16 +154,7 @@ func writeConfig(path string, text []byte, force bool) error {
 		_, err = f.Write(text)
 		return errors.Join(err, f.Close())
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(path), ".pipelines-*")
-	if err != nil {
-		return usage("", "write configuration: %w", err)
-	}
-	defer os.Remove(fresh.Name()) // which has gone by then, if all went well
-	_, err = fresh.Write(text)
-	if err := errors.Join(err, fresh.Chmod(0o644), fresh.Close()); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-	if err := os.Rename(fresh.Name(), path); err != nil {
+	if err := replaceFile(path, text); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil

@@ -53,6 +53,7 @@ func parquetPlace() place {
 			}
 			return filepath.Join(path, stream, "current", table, "**", "*.parquet")
 		},
+		modes: true,
 		folder: func(d config.Destination) string {
 			path, _ := filePath(d)
 			if inBucket(path) {
@@ -143,10 +144,13 @@ func openParquet(ctx context.Context, a *app, d config.Destination) (load.Destin
 		return nil, usage("", "a folder of Parquet files takes no schema")
 	}
 	path, query := filePath(d)
-	o := parquet.Options{Path: path, Log: a.log, Step: a.step}
+	o := parquet.Options{Path: path, Mode: d.Mode, Log: a.log, Step: a.step}
 	readers := map[string]func(string) error{"wait_lock": waitOption(&o.WaitLock)}
 	lakeOptions(&o, readers)
 	if inBucket(path) {
+		if d.Mode != 0 {
+			return nil, usage("", "mode is for files on this machine; objects of a bucket have none")
+		}
 		if err := bucketOptions(&o, d, readers); err != nil {
 			return nil, err
 		}

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -46,7 +44,7 @@ formula gets a ' before it, unless --exact.`,
 					return err
 				}
 				return d.ask(cmd.Context(), func(q load.Querier) error {
-					return writeTo(a.out, f.file, func(w io.Writer) error {
+					return a.writeTo(f.file, func(w io.Writer) error {
 						return ask(cmd.Context(), q, args[0], &printer{w: w, form: form, exact: f.exact})
 					})
 				})
@@ -99,23 +97,4 @@ func ask(ctx context.Context, q load.Querier, sql string, p *printer) error {
 		return err
 	}
 	return p.close()
-}
-
-// writeTo lets write fill the file named, or stdout where name is "". What was
-// under that name stays until the new content is whole.
-func writeTo(stdout io.Writer, name string, write func(io.Writer) error) error {
-	if name == "" {
-		return write(stdout)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return hinted(fmt.Errorf("write %s: %w", name, pathCause(err)), "make the folder and let penstock write to it")
-	}
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
-	}
-	return nil
 }

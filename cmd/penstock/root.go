@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -27,7 +28,8 @@ type app struct {
 	json       bool
 
 	out, err io.Writer
-	screen   *screen // err, with progress below the messages
+	umask    fs.FileMode // of the process when it was started
+	screen   *screen     // err, with progress below the messages
 	log      *slog.Logger
 	started  bool            // the command line was understood
 	ends     context.Context // of the process; see lasting
@@ -51,7 +53,7 @@ const defaultConfig = "pipelines.yaml"
 
 // execute runs one command line and gives the process's exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return (&app{out: stdout, err: stderr}).execute(ctx, args)
+	return (&app{out: stdout, err: stderr, umask: narrowUmask()}).execute(ctx, args)
 }
 
 func (a *app) execute(ctx context.Context, args []string) int {

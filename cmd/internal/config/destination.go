@@ -1,8 +1,10 @@
 package config
 
 import (
+	"io/fs"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -19,8 +21,9 @@ type Destination struct {
 	URL     wire.Secret
 	Shown   string // the URL without user, password and query
 	Schema  string
-	Publish string // where readers get a copy
-	Files   string // folder of the files that rows are about; "" for the scheme's own
+	Publish string      // where readers get a copy
+	Mode    fs.FileMode // of files that it makes; 0: as the umask says, never writable by others
+	Files   string      // folder of the files that rows are about; "" for the scheme's own
 
 	AccessKey, SecretKey wire.Secret // of an object store; "": what its own tools would find
 }
@@ -45,6 +48,7 @@ func (r *reader) destinations(n ast.Node) []Destination {
 			"schema":  word(&d.Schema, "schema"),
 			"publish": word(&d.Publish, "publish"),
 			"files":   word(&d.Files, "files"),
+			"mode":    func(n ast.Node) { d.Mode = r.fileMode(n, what+" mode") },
 
 			"access_key": func(n ast.Node) { d.AccessKey = r.secret(n, what+" access_key") },
 			"secret_key": func(n ast.Node) { d.SecretKey = r.secret(n, what+" secret_key") },
@@ -54,6 +58,20 @@ func (r *reader) destinations(n ast.Node) []Destination {
 		}
 		return d
 	})
+}
+
+// fileMode reads the mode of files in octal digits. Their owner can read and write them.
+func (r *reader) fileMode(n ast.Node, what string) fs.FileMode {
+	s, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	mode, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(s.raw, "0"), "o"), 8, 32)
+	if err != nil || mode&^0o666 != 0 || mode&0o600 != 0o600 {
+		r.fault(s.at, "%s %q: want the octal mode of a file that its owner reads and writes, such as 0640 or 0664", what, s.raw)
+		return 0
+	}
+	return fs.FileMode(mode)
 }
 
 // destinationURL reads scheme:rest. Which schemes there are is the caller's
