@@ -7,6 +7,10 @@ import (
 
 // Viewer is implemented by destinations that can hold views.
 type Viewer interface {
+	// Schema is the schema that the query of a view names tables with; "" where
+	// they need none.
+	Schema() string
+
 	// View makes a view of one SELECT over the destination's tables, or makes
 	// it anew, and records that as [ActionView]. It returns [ErrTaken]
 	// (wrapped), and touches nothing, where something of that name is there

@@ -141,34 +141,35 @@ func (v View) Lacks(tables map[string]Table) []string {
 }
 
 // Query is the view's SELECT over tables, of each only the rows that stand and
-// the columns that it needs. Where sources share the tables, it is one for each
+// the columns that it needs. It names each table with the schema in, unless that is "".
+// Where sources share the tables, it is one for each
 // of them, which the first column names: equal ids of two are two records.
-func (v View) Query(tables map[string]Table) string {
+func (v View) Query(in string, tables map[string]Table) string {
 	owner := ""
 	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
 		owner = at[1]
 	}
 	query := viewTable.ReplaceAllStringFunc(v.SQL, func(place string) string {
 		name := place[1 : len(place)-1]
-		return standing(tables[name], v.Needs[name], owner != "")
+		return standing(in, tables[name], v.Needs[name], owner != "")
 	})
 	if owner == "" {
 		return query
 	}
-	return "SELECT * FROM (SELECT DISTINCT " + quote(ColSource) + " FROM " + quote(tables[owner].Name) + ") penstock_of CROSS JOIN LATERAL (" + query + ") penstock_one"
+	return "SELECT * FROM (SELECT DISTINCT " + quote(ColSource) + " FROM " + quoteIn(in, tables[owner].Name) + ") penstock_of CROSS JOIN LATERAL (" + query + ") penstock_one"
 }
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
 // standing selects the rows of a table which the source last had: of a table
 // that sources share, the one at hand.
-func standing(t Table, needs map[string]Kind, shared bool) string {
+func standing(in string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {
 		columns = append(columns, quote(name))
 	}
 	slices.Sort(columns)
-	list, from, alive := strings.Join(columns, ", "), quote(t.Name), quote(ColDeletedAt)+" IS NULL"
+	list, from, alive := strings.Join(columns, ", "), quoteIn(in, t.Name), quote(ColDeletedAt)+" IS NULL"
 	ours, owner := "", ""
 	if shared {
 		ours, owner = " AND "+quote(ColSource)+" = penstock_of."+quote(ColSource), quote(ColSource)+", "
@@ -186,6 +187,13 @@ func standing(t Table, needs map[string]Kind, shared bool) string {
 		alive = "penstock_newest = 1"
 	}
 	return "(SELECT " + list + " FROM " + from + " WHERE " + alive + ours + ")"
+}
+
+func quoteIn(schema, table string) string {
+	if schema == "" {
+		return quote(table)
+	}
+	return quote(schema) + "." + quote(table)
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

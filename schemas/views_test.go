@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -61,7 +62,7 @@ func TestViewQuery(t *testing.T) {
 		Append: `SELECT a FROM (SELECT "a", "b" FROM (SELECT "a", "b", row_number() OVER (PARTITION BY "id" ` +
 			`ORDER BY "_penstock_run" DESC, "_penstock_synced_at" DESC) AS penstock_newest FROM "t") v WHERE penstock_newest = 1) x`,
 	} {
-		require.Equal(t, want, v.Query(map[string]Table{"t": {Name: "t", Key: []string{"id"}, Mode: mode}}), mode)
+		require.Equal(t, want, v.Query("", map[string]Table{"t": {Name: "t", Key: []string{"id"}, Mode: mode}}), mode)
 	}
 }
 
@@ -75,6 +76,8 @@ func TestViewQueryShared(t *testing.T) {
 	} {
 		want := `SELECT * FROM (SELECT DISTINCT "_penstock_source" FROM "t") penstock_of CROSS JOIN LATERAL (SELECT a FROM (SELECT "a" FROM ` +
 			rows + ` AND "_penstock_source" = penstock_of."_penstock_source") x) penstock_one`
-		require.Equal(t, want, v.Query(map[string]Table{"t": {Name: "t", Key: []string{"id"}, Columns: columns, Mode: mode}}), mode)
+		require.Equal(t, want, v.Query("", map[string]Table{"t": {Name: "t", Key: []string{"id"}, Columns: columns, Mode: mode}}), mode)
+		want = strings.ReplaceAll(want, `"t"`, `"a""b"."t"`)
+		require.Equal(t, want, v.Query(`a"b`, map[string]Table{"t": {Name: "t", Key: []string{"id"}, Columns: columns, Mode: mode}}), mode)
 	}
 }

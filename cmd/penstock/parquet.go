@@ -121,7 +121,7 @@ func lakeViews(ctx context.Context, r *reader) (map[string]string, error) {
 	}
 	for _, v := range kit {
 		if len(v.Lacks(tables)) == 0 {
-			views[v.Name] = v.Query(tables)
+			views[v.Name] = v.Query("", tables)
 		}
 	}
 	return views, nil

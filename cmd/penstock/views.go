@@ -59,12 +59,15 @@ func (a *app) views(ctx context.Context, d *reader, apply bool) error {
 	if apply && !able {
 		return usage("`penstock query` has them all the same", "destination %s (%s) holds no views", d.name, d.of.Scheme)
 	}
-	taken := 0
+	taken, schema := 0, ""
+	if able {
+		schema = viewer.Schema()
+	}
 	for _, v := range kit {
 		line := viewLine{Name: v.Name, Title: v.Title, State: "possible", Lacks: v.Lacks(tables)}
 		if len(line.Lacks) > 0 {
 			line.State = "lacking"
-		} else if line.SQL = v.Query(tables); apply {
+		} else if line.SQL = v.Query(schema, tables); apply {
 			if line.State, err = makeView(ctx, viewer, line); err != nil {
 				return err
 			}

@@ -12,6 +12,9 @@ import (
 
 var _ load.Viewer = (*DB)(nil)
 
+// Schema implements [load.Viewer].
+func (d *DB) Schema() string { return "" }
+
 // View implements [load.Viewer].
 func (d *DB) View(ctx context.Context, name, query string) error {
 	x := &tx{db: d}

@@ -28,8 +28,11 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 		return nil
 	}
 	columns := inOrder(o, load.Names(t.Columns))
-	err := m.s.run(m.ctx, "CREATE OR REPLACE VIEW "+m.db.place(name)+" AS SELECT "+idents(columns)+" FROM "+m.db.place(t.Name)+
-		" WHERE "+ident(ended)+" IS NULL; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that stand"))
+	create, err := m.createView(name, "SELECT "+idents(columns)+" FROM "+m.db.place(t.Name)+" WHERE "+ident(ended)+" IS NULL")
+	if err != nil {
+		return err
+	}
+	err = m.s.run(m.ctx, create+"; COMMENT ON VIEW "+m.db.place(name)+" IS "+literal("the rows of "+t.Name+" that stand"))
 	if err != nil || o != nil {
 		return err
 	}

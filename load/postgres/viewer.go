@@ -3,15 +3,19 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
 )
 
-// View implements [load.Viewer]. The query finds the tables of the schema
-// without naming it. Whoever has rights on the view keeps them. One whose columns
-// have changed must go and come back, and with somebody else's view upon it
-// cannot.
+// Schema implements [load.Viewer].
+func (d *DB) Schema() string { return d.o.Schema }
+
+// View implements [load.Viewer]. The query names tables with their schema: all other
+// names in it are the server's own, so that nothing others have made gets into the view.
+// Whoever has rights on the view keeps them. One whose columns have changed must go and
+// come back, and with somebody else's view upon it cannot.
 func (d *DB) View(ctx context.Context, name, query string) error {
 	err := d.change(ctx, func(m *merge) (bool, error) {
 		c, err := d.readCatalog(ctx, m.s, []string{name})
@@ -34,11 +38,14 @@ func (d *DB) View(ctx context.Context, name, query string) error {
 
 // view makes a view, in the place of one of ours.
 func (m *merge) view(name, query string) error {
-	if err := m.s.run(m.ctx, "SET LOCAL search_path = "+ident(m.db.o.Schema)+", pg_catalog; SAVEPOINT penstock_view"); err != nil {
+	create, err := m.createView(name, query)
+	if err != nil {
 		return err
 	}
-	create := "CREATE OR REPLACE VIEW " + m.db.place(name) + " AS " + query
-	err := m.s.run(m.ctx, create)
+	if err := m.s.run(m.ctx, "SAVEPOINT penstock_view"); err != nil {
+		return err
+	}
+	err = m.s.run(m.ctx, create)
 	if code(err) != codeOtherColumns {
 		return err
 	}
@@ -54,4 +61,24 @@ func (m *merge) view(name, query string) error {
 		return err
 	}
 	return m.s.run(m.ctx, "DROP VIEW "+m.db.place(name)+"; "+create+"; "+strings.Join(grants, "; "))
+}
+
+// invokerVersion is the first server whose views can read with the rights of who asks,
+// as server_version_num.
+const invokerVersion = 150000
+
+// createView is the statement that makes a view. A new one reads tables with the rights
+// of who asks, where the server can do that. One that is there keeps its options: whom it
+// lets see what it shows goes on seeing it.
+func (m *merge) createView(name, query string) (string, error) {
+	options, err := m.s.strings(m.ctx, "SELECT coalesce((SELECT "+optionsSQL("c")+" FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass("+literal(m.db.place(name))+")), "+
+		"CASE WHEN pg_catalog.to_regclass("+literal(m.db.place(name))+") IS NULL AND pg_catalog.current_setting('server_version_num')::int >= "+strconv.Itoa(invokerVersion)+" THEN 'security_invoker = true' ELSE '' END)")
+	if err != nil {
+		return "", err
+	}
+	with := ""
+	if options[0] != "" {
+		with = " WITH (" + options[0] + ")"
+	}
+	return "CREATE OR REPLACE VIEW " + m.db.place(name) + with + " AS " + query, nil
 }

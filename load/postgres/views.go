@@ -95,8 +95,7 @@ func (m *merge) readView(oid string) (view, error) {
 	v := view{oid: oid}
 	query := `SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname), pg_catalog.pg_get_viewdef(c.oid),
 		pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)),
-		(SELECT pg_catalog.string_agg(pg_catalog.split_part(o, '=', 1) || ' = ' || pg_catalog.quote_literal(pg_catalog.substr(o, pg_catalog.strpos(o, '=') + 1)), ', ') FROM pg_catalog.unnest(c.reloptions) AS o)
-		, c.relacl IS NOT NULL FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ` + oid
+		` + optionsSQL("c") + `, c.relacl IS NOT NULL FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ` + oid
 	err := m.s.query(m.ctx, query, func(values [][]byte) error {
 		v.name, v.definition, v.owner, v.options = string(values[0]), string(values[1]), string(values[2]), string(values[3])
 		v.granted = string(values[4]) == "t"
@@ -116,6 +115,11 @@ func (m *merge) readView(oid string) (view, error) {
 	}
 	v.print, err = m.fingerprint(oid)
 	return v, err
+}
+
+// optionsSQL selects the options of the view c as CREATE VIEW takes them.
+func optionsSQL(c string) string {
+	return `(SELECT pg_catalog.string_agg(pg_catalog.split_part(o, '=', 1) || ' = ' || pg_catalog.quote_literal(pg_catalog.substr(o, pg_catalog.strpos(o, '=') + 1)), ', ') FROM pg_catalog.unnest(` + c + `.reloptions) AS o)`
 }
 
 // grantsSQL writes the statements that grant on a view what is granted on it.
