@@ -309,7 +309,15 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		}
 		return failed(ctx, part, err, hint)
 	}
-	return finding{Part: part, OK: true, Detail: d.Shown}
+	found := finding{Part: part, OK: true, Detail: d.Shown}
+	if p.warn != nil {
+		warnings, err := p.warn(ctx, a, d)
+		if err != nil {
+			return failed(ctx, part, err, "")
+		}
+		found.Hint = strings.Join(warnings, "; ")
+	}
+	return found
 }
 
 // surfaceRemedy is what a person can do about a surface that does not answer

@@ -21,8 +21,9 @@ type place struct {
 	scheme  string
 	missing string // why this build has none; "" where it has
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
-	check   func(context.Context, *app, config.Destination) error // the rights that opening does not show
-	room    room                                                  // that loads into it are given
+	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not show
+	warn    func(context.Context, *app, config.Destination) ([]string, error) // rights that are larger than a run needs
+	room    room                                                              // that loads into it are given
 
 	// onHost reports whether it is a path, which means something else on each host.
 	onHost func(config.Destination) bool

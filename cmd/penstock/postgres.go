@@ -17,7 +17,7 @@ import (
 // database, under one of the two schemes of its URLs.
 func postgresPlace(scheme string) place {
 	return place{
-		scheme: scheme, open: openPostgres, check: checkPostgres,
+		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
 		// Rows stream through, and a commit costs little: two groups are under way at
 		// a time, so that the server never waits for the next.
 		room: room{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
@@ -38,7 +38,7 @@ func openPostgres(ctx context.Context, a *app, d config.Destination) (load.Desti
 }
 
 func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, Silence: a.life / 2}
+	o := postgres.Options{Schema: d.Schema, Log: a.log, Step: a.step, Silence: a.life / 2, Warned: &a.warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {
@@ -62,7 +62,7 @@ func dialPostgres(ctx context.Context, a *app, d config.Destination) (*postgres.
 	}
 	db, err := postgres.Open(ctx, o)
 	switch {
-	case errors.Is(err, postgres.ErrPooled), errors.As(err, new(*failure)), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, postgres.ErrPooled), errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
 		return nil, hinted(err, "look at the destination's url: host, port, database, user, password and sslmode; and whether the server runs")
@@ -98,6 +98,19 @@ func checkPostgres(ctx context.Context, a *app, d config.Destination) error {
 		err = hinted(err, "let somebody who may run the statements above, or name another role in the destination's url")
 	}
 	return errors.Join(err, db.Close())
+}
+
+// warnPostgres says which rights of the role, and of others, are larger than a run needs.
+func warnPostgres(ctx context.Context, a *app, d config.Destination) ([]string, error) {
+	db, err := dialPostgres(ctx, a, d)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := db.Warnings(ctx)
+	if len(warnings) > 0 {
+		warnings = append(warnings, "for `penstock query`, `ui` and `mcp` use a configuration whose url names a role that may only read: GRANT USAGE and SELECT, and nothing else")
+	}
+	return warnings, errors.Join(err, db.Close())
 }
 
 // sqlName is an identifier as SQL reads it, whatever is in it.

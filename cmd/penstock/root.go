@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ type app struct {
 	governors  wire.Governors     // of the accounts that sources are read with
 	byteBudget int64              // of a run, if not the usual one
 	life       time.Duration      // of leases and units without a sign of it, if not the usual one
+	warned     sync.Map           // warnings about rights in databases, of which each is logged once
 	heap       atomic.Int64       // what a run of this process wants at most, see spread
 	as         host               // that this process is on, if not the one it finds
 	step       func(string) error // told each step of a commit, so that tests can end the process there

@@ -29,7 +29,7 @@ type object struct {
 	types    map[string]string // by column
 	required []string          // columns that want a value and have no default
 	unique   []string          // keys that are unique among all rows, as [load.KeyName] writes them
-	rules    bool              // somebody decides which rows we see
+	suspect  bool              // others may have attached something to it, or own it
 }
 
 // readCatalog looks up the tables of the given names and their children.
@@ -95,7 +95,7 @@ func (d *DB) relations(names []string) string {
 
 func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[string]*object, error) {
 	all, relations := map[string]*object{}, map[string]relation{}
-	query := `SELECT c.relname, c.relkind, c.relrowsecurity, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+	query := `SELECT c.relname, c.relkind, ` + suspect + `, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
 		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', c.oid, a.attnum
 		FROM pg_catalog.pg_class c
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -103,7 +103,7 @@ func (d *DB) readObjects(ctx context.Context, s *session, names []string) (map[s
 	err := s.query(ctx, query, func(v [][]byte) error {
 		o := all[string(v[0])]
 		if o == nil {
-			o = &object{kind: string(v[1]), rules: string(v[2]) == "t", types: map[string]string{}}
+			o = &object{kind: string(v[1]), suspect: string(v[2]) == "t", types: map[string]string{}}
 			all[string(v[0])], relations[string(v[6])] = o, relation{o, map[string]string{}}
 		}
 		if v[3] == nil {

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
@@ -77,26 +79,17 @@ func (d *DB) lacking(ctx context.Context, s *session) (Lacking, error) {
 			out = append(out, c.say)
 		}
 	}
-	tables, err := d.lackingTables(ctx, s, role)
+	tables, err := d.lackingTables(ctx, s)
 	return append(out, tables...), err
 }
 
-// lackingTables looks at the tables that penstock has made: it must own them to
-// alter them, and see all of their rows.
-func (d *DB) lackingTables(ctx context.Context, s *session, role string) (out Lacking, err error) {
-	query := `SELECT c.relname, pg_catalog.pg_has_role(c.relowner, 'USAGE'), c.relrowsecurity AND pg_catalog.row_security_active(c.oid)
-		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ` + literal(d.o.Schema) + ` AND c.relkind = 'r'
-		AND NOT pg_catalog.starts_with(c.relname::text, ` + literal(carriedPrefix) + `) AND (pg_catalog.starts_with(c.relname::text, ` + literal(load.Prefix) + `) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = ` + literal(schemas.ColHash) + `))
-		ORDER BY c.relname`
-	err = s.query(ctx, query, func(v [][]byte) error {
-		table := d.place(string(v[0]))
-		if string(v[1]) != "t" {
-			out = append(out, fmt.Sprintf("table %s belongs to another role: ALTER TABLE %s OWNER TO %s", table, table, role))
-		}
-		if string(v[2]) == "t" {
-			out = append(out, fmt.Sprintf("row-level security hides rows of table %s: ALTER TABLE %s NO FORCE ROW LEVEL SECURITY, or give role %s BYPASSRLS", table, table, role))
-		}
-		return nil
-	})
+// lackingTables looks at the tables that penstock has made: it must own them, see all
+// of their rows, and write to nothing that others have attached to them.
+func (d *DB) lackingTables(ctx context.Context, s *session) (out Lacking, err error) {
+	found, err := d.foreign(ctx, s, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
+		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[name]...)
+	}
 	return out, err
 }

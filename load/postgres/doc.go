@@ -17,6 +17,7 @@ package postgres
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -45,6 +46,10 @@ type Options struct {
 	// error makes the step fail. Tests use it to break commits at every step.
 	Step func(name string) error
 
+	// Warned holds the warnings about rights that were logged. Destinations that share it,
+	// the schemas of many sources say, log each warning once.
+	Warned *sync.Map
+
 	Log *slog.Logger // for what a person should know though it was dealt with; nil: nowhere
 }
 
@@ -57,6 +62,10 @@ const (
 // ErrNotReadOnly is returned by Query for a statement that is more than a
 // question.
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN can be asked")
+
+// ErrUnsafe is returned where a table of penstock's own is another's, or where others
+// have attached to it what would act with the rights of penstock's role.
+var ErrUnsafe = errors.New("penstock's own tables are not safe to use")
 
 // ErrPooled is returned by [Open] where a pooler hands each transaction to
 // another session. That is not supported.

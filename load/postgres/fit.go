@@ -28,6 +28,9 @@ func (m *merge) fit(pending []*load.Staged, swept string) error {
 	if c, err = m.alone(c, pending, swept, names); err != nil {
 		return err
 	}
+	if err := m.guard(c, names); err != nil {
+		return err
+	}
 	m.tables, m.dropped = map[string]*target{}, map[string]bool{}
 	for _, t := range load.Present(c.made, c.live) {
 		m.tables[t.Name] = c.target(t)

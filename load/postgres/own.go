@@ -33,10 +33,16 @@ func (d *DB) prepare(ctx context.Context, source string) error {
 	if err := d.sharing(ctx, s, source); err != nil {
 		return err
 	}
+	if err := d.guardOwn(ctx, s); err != nil {
+		return err
+	}
 	if err := d.makeOwn(ctx, s, source); err != nil {
 		return fmt.Errorf("make penstock's own tables in schema %s: %w", d.o.Schema, err)
 	}
 	if err := d.stalePasses(ctx, s); err != nil {
+		return err
+	}
+	if err := d.warn(ctx, s); err != nil {
 		return err
 	}
 	if err := s.run(ctx, "COMMIT"); err != nil {

@@ -76,6 +76,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Silence == 0 {
 		o.Silence = defaultSilence
 	}
+	if o.Warned == nil {
+		o.Warned = &sync.Map{}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -88,7 +91,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
 	d := &DB{o: o, pool: pool, ready: map[bool]bool{}, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, passes: map[state.Key]*pass{}, stale: map[string]bool{}, active: map[*session]bool{}, written: map[string]int64{}, analyzed: map[string]int64{}}
-	if err := d.direct(ctx); err != nil {
+	err = d.direct(ctx)
+	if err == nil {
+		err = d.look(ctx, func(s *session) error { return d.inPlace(ctx, s) })
+	}
+	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres at %s:%d: %w", config.ConnConfig.Host, config.ConnConfig.Port, err)
 	}
@@ -111,6 +118,7 @@ func configure(url string) (*pgxpool.Config, error) {
 	if _, set := c.RuntimeParams["application_name"]; !set {
 		c.RuntimeParams["application_name"] = "penstock"
 	}
+	c.OnNotice = notice
 	// A statement is ended on the server when its context is, not only left
 	// alone: it would go on holding its locks.
 	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {

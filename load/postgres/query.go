@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -39,20 +38,20 @@ func (d *DB) stream(ctx context.Context, each func(arrow.RecordBatch) error, f f
 	return err
 }
 
-// question is how a statement begins that only asks.
-var question = regexp.MustCompile(`(?is)^(\s|--[^\n]*(\n|$)|/\*.*?\*/|\()*(SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN)\b`)
-
 // Query implements [load.Querier]. The statement runs in a transaction that can
 // only read, and finds tables of the destination's schema without naming it.
 func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
-	if !question.MatchString(sql) {
-		return fmt.Errorf("query: %w", ErrNotReadOnly)
+	q, err := parseQuestion(sql)
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
 	}
-	err := d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
-		if err := s.run(ctx, "SET LOCAL search_path = "+ident(d.o.Schema)+", pg_catalog"); err != nil {
+	err = d.stream(ctx, each, func(s *session, each func(arrow.RecordBatch) error) error {
+		defer s.forgetQuestion()
+		stmt, name, err := s.ask(ctx, q)
+		if err != nil {
 			return err
 		}
-		return s.ask(ctx, sql, each)
+		return s.answer(ctx, stmt, name, each)
 	})
 	if err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -60,13 +59,8 @@ func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch)
 	return nil
 }
 
-// ask runs one statement, whose columns it learns by having it prepared; the
-// server takes no more than one that way.
-func (s *session) ask(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
-	stmt, err := s.pg.Prepare(ctx, "", sql, nil)
-	if err != nil {
-		return cause(ctx, err)
-	}
+// answer runs a statement that was prepared by name.
+func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, each func(arrow.RecordBatch) error) error {
 	if len(stmt.ParamOIDs) > 0 {
 		return errors.New("a statement with parameters cannot be asked")
 	}
@@ -77,7 +71,7 @@ func (s *session) ask(ctx context.Context, sql string, each func(arrow.RecordBat
 	defer answer.release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	rows := s.pg.ExecPrepared(ctx, "", nil, nil, answer.formats)
+	rows := s.pg.ExecPrepared(ctx, name, nil, nil, answer.formats)
 	for rows.NextRow() {
 		if answer.take(rows.Values()); answer.err != nil {
 			cancel() // nobody wants the rest

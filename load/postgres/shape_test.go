@@ -166,7 +166,7 @@ func TestRights(t *testing.T) {
 	require.NoError(t, d.Check(t.Context()))
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann")...)
 	server.Exec(`ALTER TABLE "My Schema".people OWNER TO penstock`)
-	lacks(`ALTER TABLE "My Schema"."people" OWNER TO penny`)
+	lacks(`ALTER TABLE "My Schema".people OWNER TO penny`)
 	server.Exec(`ALTER TABLE "My Schema".people OWNER TO penny; ALTER TABLE "My Schema".people ENABLE ROW LEVEL SECURITY; ALTER TABLE "My Schema".people FORCE ROW LEVEL SECURITY`)
 	lacks(`row-level security`)
 	_, err := attemptLoad(t, d, 2, "c2", people(2, schemas.Int64, "bob")...)

@@ -1,0 +1,257 @@
+//go:build unix
+
+package postgres
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// attacked is a server with a schema s in which penstock, a superuser, has a table
+// crm_leads, and mallory may create what she likes.
+func attacked(t *testing.T) (*pgtest.Server, *DB) {
+	server := pgtest.Start(t)
+	server.Exec("CREATE ROLE mallory LOGIN PASSWORD 'm'; CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE TABLE public.stolen (who name)")
+	t.Cleanup(func() { server.Exec("DROP OWNED BY mallory, loader CASCADE; DROP ROLE mallory, loader") })
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	loadRows(t, d, 1, leadRows(1, "Ann", "Bob"))
+	server.Exec("GRANT CREATE, USAGE ON SCHEMA s TO mallory; GRANT SELECT ON ALL TABLES IN SCHEMA s TO mallory")
+	return server, d
+}
+
+func leadRows(run int, names ...string) part {
+	p := part{table: rootTable("crm_leads", field("name", schemas.Text))}
+	for i, name := range names {
+		p.rows = append(p.rows, row(run, i, name, loadtest.Row{"id": fmt.Sprint(i), "name": name}))
+	}
+	return p
+}
+
+// as runs statements as mallory.
+func as(server *pgtest.Server, sql string) {
+	server.Exec("SET SESSION AUTHORIZATION mallory; " + sql)
+}
+
+func nothing(arrow.RecordBatch) error { return nil }
+
+// A question runs no function of a role that could not act as penstock's role, whatever
+// stands between: a name of the server's, an operator, a cast, a view, a check.
+func TestQueryRunsNothingOfOthers(t *testing.T) {
+	server, d := attacked(t)
+	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'mallory ran as %', current_user; END $$; "
+	as(server, `CREATE FUNCTION s.lower(varchar) RETURNS text`+body+`
+		CREATE FUNCTION s.same(text, varchar) RETURNS boolean`+body+`CREATE OPERATOR s.= (LEFTARG = text, RIGHTARG = varchar, FUNCTION = s.same);
+		CREATE FUNCTION s.positive(int) RETURNS boolean`+body+`CREATE DOMAIN s.positive AS int CHECK (s.positive(VALUE));
+		CREATE FUNCTION s.evil() RETURNS int`+body+`CREATE FUNCTION s.evil(s.crm_leads) RETURNS int`+body+`
+		CREATE VIEW s.report AS SELECT id, s.evil() AS n FROM s.crm_leads;
+		CREATE VIEW s.quiet AS SELECT count(*) AS n FROM s.crm_leads;
+		CREATE AGGREGATE s.total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0');
+		CREATE TABLE s.theirs (id int, CHECK (id <> s.evil())); CREATE TABLE s.plain (id int)`)
+	for sql, name := range map[string]string{
+		"SELECT lower(name::varchar) FROM crm_leads":                       "s.lower(character varying)",
+		"SELECT id FROM crm_leads WHERE name = 'Ann'::varchar":             "s.same(text, character varying)",
+		"SELECT id FROM crm_leads ORDER BY name OPERATOR(s.=) 'a'":         "s.same",
+		"SELECT 1::s.positive":                                             "s.positive(integer)",
+		"SELECT (l).evil FROM crm_leads l":                                 "s.evil(s.crm_leads)",
+		"SELECT n FROM report":                                             "s.evil()",
+		"TABLE report":                                                     "s.evil()",
+		"WITH x AS (SELECT * FROM report) SELECT 1 WHERE EXISTS (TABLE x)": "s.evil()",
+		"SELECT total(id::int) FROM crm_leads":                             "s.total(integer)",
+		"SELECT id FROM theirs":                                            "s.evil()",
+		"EXPLAIN SELECT lower(name::varchar) FROM crm_leads":               "s.lower(character varying)",
+		"EXPLAIN (ANALYZE, FORMAT JSON) SELECT n FROM report":              "s.evil()",
+		"SELECT 1 FROM crm_leads GROUP BY ROLLUP (s.evil())":               "s.evil()",
+		"SELECT id FROM crm_leads LIMIT s.evil()":                          "s.evil()",
+	} {
+		err := d.Query(t.Context(), sql, nothing)
+		require.ErrorIs(t, err, ErrNotReadOnly, sql)
+		require.ErrorContains(t, err, name, sql)
+		require.ErrorContains(t, err, "of role mallory", sql)
+	}
+	for _, sql := range []string{
+		"SELECT lower(name) FROM crm_leads WHERE name = 'Ann'", "SELECT n FROM quiet", "SELECT id FROM plain", "SELECT count(*), sum(id), max(name) FROM crm_leads_current GROUP BY id ORDER BY 1",
+		"EXPLAIN (ANALYZE, COSTS off) SELECT count(*) FROM crm_leads", "EXPLAIN ANALYZE VERBOSE /* why */ (SELECT 1)", "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 9) SELECT sum(i) FROM n",
+	} {
+		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
+	}
+
+	// However long the statement, wherever its tree has line breaks.
+	for n := range 80 {
+		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
+		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
+	}
+
+	// What the owner is trusted with may be called.
+	server.Exec("CREATE FUNCTION s.twice(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1 * 2'; CREATE VIEW s.doubled AS SELECT s.twice(id) AS n FROM s.crm_leads")
+	require.NoError(t, d.Query(t.Context(), "SELECT twice(id) FROM crm_leads UNION ALL SELECT n FROM doubled", nothing))
+	server.Exec("DROP TABLE s.theirs; ALTER FUNCTION s.evil() OWNER TO penstock; CREATE OR REPLACE FUNCTION s.evil() RETURNS int LANGUAGE sql AS 'SELECT 7'")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "as the message says")
+}
+
+// A question calls none of the server's functions that act beyond the transaction.
+func TestQueryActsOnNothing(t *testing.T) {
+	server, d := attacked(t)
+	file := filepath.Join(t.TempDir(), "out")
+	server.Exec("CREATE SEQUENCE s.numbers; SELECT lo_from_bytea(4711, 'data'); CREATE VIEW s.killer AS SELECT pg_terminate_backend(0) AS done")
+	for _, sql := range []string{
+		"SELECT lo_export(4711, '" + file + "')", "SELECT pg_read_file('PG_VERSION')", `SELECT "pg_read_file"/**/('PG_VERSION')`, `SELECT U&"pg\005fread_file"('PG_VERSION')`,
+		"SELECT pg_catalog.pg_terminate_backend(0)", "SELECT pg_advisory_lock(1)", "SELECT pg_notify('a', 'b')", "SELECT set_config('search_path', 's', false)", "SELECT pg_reload_conf()",
+		"SELECT query_to_xml('SELECT pg_read_file(''PG_VERSION'')', true, true, '')", "SELECT table_to_xml('s.killer', true, true, '')", "SELECT * FROM ts_stat('SELECT pg_read_file(''PG_VERSION'')::tsvector')",
+		"SELECT * FROM pg_ls_dir('.')", "SELECT done FROM killer", "SELECT setval('s.numbers', 1)", "EXPLAIN ANALYZE SELECT pg_read_file('PG_VERSION')", "VALUES (pg_read_file('PG_VERSION'))",
+		"SELECT pg_stat_file('PG_VERSION')", "SELECT pg_drop_replication_slot('x')", "SELECT lo_import('/etc/passwd')", "SELECT pg_stat_reset()",
+		"/* /* */ SHOW */ SELECT pg_read_file('PG_VERSION')", "SHOW/**/server_version", "EXPLAIN ANALYZE CREATE TABLE s.x AS SELECT 1", "EXPLAIN EXECUTE penstock_query", "SELECT 1 INTO s.x",
+		"EXPLAIN (ANALYZE) /* */ DELETE FROM crm_leads", "WITH d AS (DELETE FROM crm_leads RETURNING 1) TABLE d", "EXPLAIN (ANALYZE, GENERIC_PLAN) SELECT 1",
+	} {
+		require.ErrorIs(t, d.Query(t.Context(), sql, nothing), ErrNotReadOnly, sql)
+	}
+	require.NoFileExists(t, file)
+	require.Equal(t, "2", server.Text("SELECT count(*) FROM s.crm_leads"))
+	for _, sql := range []string{
+		"SELECT random(), gen_random_uuid(), now(), clock_timestamp(), pg_sleep(0)", "SELECT pg_size_pretty(pg_total_relation_size('s.crm_leads'))", "SELECT count(*) FROM pg_locks",
+		"SELECT count(*) FROM pg_stat_activity", "SELECT count(*) FROM information_schema.columns", "SELECT current_setting('server_version'), version(), pg_is_in_recovery()", "SHOW ALL", "SHOW TIME ZONE;",
+		"SELECT 'pg_read_file(''x'')' AS text -- lo_export(", "SELECT * FROM crm_leads TABLESAMPLE bernoulli (50)", "SELECT row_to_json(l), jsonb_agg(l) OVER (ORDER BY id RANGE 1 PRECEDING) FROM crm_leads l",
+		"SELECT * FROM pg_settings", "SELECT a.id AS x, b.id AS x FROM crm_leads a JOIN crm_leads b USING (id)", "SELECT xmlelement(name a), regexp_replace('a', 'b', 'c')",
+	} {
+		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
+	}
+	require.Error(t, d.Query(t.Context(), "SELECT 1/0 FROM crm_leads", nothing))
+	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "on the same connection")
+
+	// A role that may not call them gets the server's answer.
+	server.Exec("GRANT USAGE ON SCHEMA s TO loader")
+	limited := open(t, Options{URL: server.As("loader", "l"), Schema: "s"})
+	require.ErrorContains(t, limited.Query(t.Context(), "SELECT pg_read_file('PG_VERSION')", nothing), "permission denied for function pg_read_file")
+	require.NoError(t, limited.Query(t.Context(), "SELECT 1", nothing))
+}
+
+// Views are made of the server's functions, and read tables with the rights of who asks.
+func TestViewsBakeNothingIn(t *testing.T) {
+	server, d := attacked(t)
+	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN NULL; END $$; "
+	as(server, "CREATE FUNCTION s.lower(text) RETURNS text"+body+"CREATE FUNCTION s.same(text, text) RETURNS boolean"+body+"CREATE OPERATOR s.= (LEFTARG = text, RIGHTARG = text, FUNCTION = s.same)"+
+		"; CREATE FUNCTION s.lower(varchar) RETURNS text"+body)
+	v := schemas.View{SQL: "SELECT lower(l.name::varchar) AS name FROM {crm_leads} l WHERE l.name = 'Ann'", Needs: map[string]map[string]schemas.Kind{"crm_leads": {"name": schemas.KindText}}}
+	tables, err := d.Tables(t.Context(), "crm_leads")
+	require.NoError(t, err)
+	require.NoError(t, d.View(t.Context(), "anns", v.Query(d.Schema(), map[string]schemas.Table{"crm_leads": tables[0]})))
+	require.Equal(t, "ann", server.Text("SET search_path = s, pg_catalog; SELECT name FROM anns"))
+	require.Equal(t, "f", server.Text("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"))
+	require.Equal(t, "0", server.Text("SELECT count(*) FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND r.ev_class IN ('s.anns'::regclass, 's.crm_leads_current'::regclass)"))
+	if server.Text("SELECT current_setting('server_version_num')::int >= 150000") != "t" {
+		t.Skip("views that ask as their reader need Postgres 15")
+	}
+	for _, view := range []string{"anns", "crm_leads_current"} {
+		require.Equal(t, "{security_invoker=true}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's."+view+"'::regclass"), view)
+	}
+
+	// What a reader could see through a view stays so where somebody has said it should.
+	server.Exec("ALTER VIEW s.crm_leads_current SET (security_invoker = false)")
+	p := leadRows(2, "Ann", "Bob")
+	p.table = rootTable("crm_leads", field("name", schemas.Text), field("city", schemas.Text))
+	loadRows(t, d, 2, p)
+	require.Equal(t, "1", server.Text("SELECT count(*) FROM pg_attribute WHERE attrelid = 's.crm_leads_current'::regclass AND attname = 'city'"))
+	require.Equal(t, "{security_invoker=false}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's.crm_leads_current'::regclass"))
+}
+
+// Tables that are another's, or to which another has attached something, are not written
+// to: what is attached would act with the rights of penstock's role.
+func TestTablesOfOthers(t *testing.T) {
+	server, d := attacked(t)
+	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
+	for _, c := range []struct{ name, attack, mend, says string }{
+		{"trigger on a table of its own", "CREATE TRIGGER x AFTER UPDATE ON s._penstock_state FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s._penstock_state", "trigger x on table s._penstock_state calls steal of role mallory"},
+		{"trigger on a table", "CREATE TRIGGER x BEFORE INSERT OR UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s.crm_leads", "trigger x on table s.crm_leads calls steal of role mallory"},
+		{"default", "ALTER TABLE s.crm_leads ADD COLUMN mine int; ALTER TABLE s.crm_leads ALTER COLUMN mine SET DEFAULT s.sneak(); ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock; ALTER TABLE s.crm_leads DROP COLUMN mine", "default value for column mine of table s.crm_leads calls sneak"},
+		{"rule", "CREATE RULE x AS ON UPDATE TO s._penstock_state DO ALSO INSERT INTO public.stolen VALUES (current_user)", "DROP RULE x ON s._penstock_state", "DROP RULE x ON s._penstock_state"},
+		{"owner of a table of its own", "ALTER TABLE s._penstock_rejects OWNER TO mallory", "ALTER TABLE s._penstock_rejects OWNER TO penstock", "ALTER TABLE s._penstock_rejects OWNER TO penstock"},
+		{"owner of a table", "ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock", "ALTER TABLE s.crm_leads OWNER TO penstock"},
+	} {
+		server.Exec(c.attack)
+		fresh, err := Open(t.Context(), Options{URL: server.URL(), Schema: "s"})
+		require.NoError(t, err, c.name)
+		_, err = attemptLoad(t, fresh, 5, "stolen", leadRows(5, "Ann", "Eve"))
+		require.ErrorContains(t, err, c.says, c.name)
+		require.ErrorContains(t, fresh.Check(t.Context()), c.says, c.name)
+		require.NoError(t, fresh.Close())
+		require.Equal(t, "0", server.Text("SELECT count(*) FROM public.stolen"), c.name)
+		server.Exec(c.mend)
+	}
+	loadRows(t, d, 6, leadRows(6, "Ann", "Eve"))
+	require.NoError(t, d.Check(t.Context()))
+
+	// A table that was there first.
+	as(server, "CREATE TABLE s.crm_deals (id bigint PRIMARY KEY, _penstock_synced_at timestamptz, _penstock_run text, _penstock_hash text, _penstock_deleted_at timestamptz, _penstock_via text); CREATE TRIGGER x BEFORE INSERT ON s.crm_deals FOR EACH ROW EXECUTE FUNCTION s.steal()")
+	_, err := attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
+	require.ErrorIs(t, err, load.ErrForeignChange)
+	require.ErrorContains(t, err, "belongs to role mallory")
+	require.Equal(t, "0", server.Text("SELECT count(*) FROM public.stolen"))
+
+	// And a view in the place of a table that each run reads.
+	server.Exec("CREATE SCHEMA v; GRANT CREATE ON SCHEMA v TO mallory")
+	as(server, "CREATE VIEW v._penstock_state AS SELECT s.sneak()::text AS cursor")
+	_, err = Open(t.Context(), Options{URL: server.URL(), Schema: "v"})
+	require.ErrorIs(t, err, ErrUnsafe)
+	require.ErrorContains(t, err, "a view stands in the place of penstock's table")
+}
+
+// What the owner of the database attaches to tables stays, and goes on working.
+func TestAttachmentsOfTheOwner(t *testing.T) {
+	server, d := attacked(t)
+	server.Exec(`CREATE TABLE public.audit (who name); GRANT INSERT ON public.audit TO PUBLIC;
+		CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.audit VALUES (current_user); RETURN NEW; END $$;
+		CREATE FUNCTION public.seven() RETURNS int LANGUAGE sql AS 'SELECT 7';
+		CREATE TRIGGER note AFTER UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION public.note();
+		ALTER TABLE s.crm_leads ADD COLUMN mine int DEFAULT public.seven(), ADD CHECK (id >= 0);
+		CREATE INDEX ON s.crm_leads (lower(name)); CREATE VIEW s.mine AS SELECT name FROM s.crm_leads; GRANT SELECT ON s.crm_leads TO PUBLIC;
+		ALTER TABLE s.crm_leads ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON s.crm_leads FOR SELECT USING (id < 5);
+		CREATE TABLE public.notes (lead bigint REFERENCES s.crm_leads ON DELETE CASCADE)`)
+	// Of mallory's, what acts with her own rights.
+	as(server, "CREATE FUNCTION s.hers() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE VIEW s.hers AS SELECT name, s.hers() AS n FROM s.crm_leads")
+	loadRows(t, d, 2, leadRows(2, "Ann", "Bea"))
+	require.NoError(t, d.Check(t.Context()))
+	server.Exec("UPDATE s.crm_leads SET name = 'Zoe', _penstock_hash = '' WHERE id = 0")
+	loadRows(t, d, 3, leadRows(3, "Ann", "Bea"))
+	require.NotEqual(t, "0", server.Text("SELECT count(*) FROM public.audit WHERE who = 'penstock'"))
+
+	// A role of its own, which owns what it has made, and one that owns it through another.
+	server.Exec("GRANT CREATE ON DATABASE postgres TO loader; CREATE ROLE owners; GRANT owners TO loader")
+	defer server.Exec("DROP SCHEMA mine CASCADE; REVOKE CREATE ON DATABASE postgres FROM loader; DROP ROLE owners")
+	loader := open(t, Options{URL: server.As("loader", "l"), Schema: "mine"})
+	loadRows(t, loader, 1, leadRows(1, "Ann"))
+	require.NoError(t, loader.Check(t.Context()))
+	server.Exec("GRANT CREATE, USAGE ON SCHEMA mine TO owners; ALTER TABLE mine.crm_leads OWNER TO owners; ALTER TABLE mine._penstock_runs OWNER TO owners")
+	loadRows(t, open(t, Options{URL: server.As("loader", "l"), Schema: "mine"}), 2, leadRows(2, "Ann", "Bob"))
+}
+
+// Rights that are larger than a load needs are warned of.
+func TestWarnings(t *testing.T) {
+	server, d := attacked(t)
+	warnings, err := d.Warnings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[0], "role penstock is a superuser")
+	require.Contains(t, warnings[1], `role mallory may create tables and functions in schema "s": REVOKE CREATE ON SCHEMA "s" FROM mallory`)
+	server.Exec("REVOKE CREATE ON SCHEMA s FROM mallory; GRANT CREATE ON SCHEMA s TO PUBLIC; CREATE SCHEMA mine AUTHORIZATION loader")
+	defer server.Exec("DROP SCHEMA mine CASCADE")
+	warnings, err = d.Warnings(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, warnings[1], "everybody may create")
+	warnings, err = open(t, Options{URL: server.As("loader", "l"), Schema: "mine"}).Warnings(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	server.Exec("GRANT pg_read_server_files TO loader")
+	warnings, err = open(t, Options{URL: server.As("loader", "l"), Schema: "mine"}).Warnings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "pg_read_server_files")
+}

@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// asks is how a statement begins that only asks. The server's parser decides later.
+var asks = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
+
+// shows is a whole statement that prints a setting. It calls nothing.
+var shows = regexp.MustCompile(`(?i)^\s*SHOW(?:\s+[\w".]+)+\s*;?\s*$`)
+
+// explains is how a statement begins that asks for a plan.
+var explains = regexp.MustCompile(`(?is)^` + blanks + `EXPLAIN\b((?:` + blanks + `(?:ANALYZE|VERBOSE)\b)*)(?:` + blanks + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
+
+const (
+	comment = `--[^\n]*(?:\n|$)|/\*.*?\*/`
+	blanks  = `(?:\s|` + comment + `)*`
+	option  = `\s*(?:ANALYZE|VERBOSE|COSTS|SETTINGS|BUFFERS|SERIALIZE|WAL|TIMING|SUMMARY|MEMORY|FORMAT)(?:\s+\w+)?\s*`
+)
+
+// question is a statement in two parts.
+type question struct {
+	explain string // EXPLAIN and its options; "" for none
+	sql     string // what is asked, or explained
+	shows   bool   // it prints a setting
+}
+
+func parseQuestion(sql string) (question, error) {
+	if shows.MatchString(sql) {
+		return question{sql: sql, shows: true}, nil
+	}
+	q := question{sql: sql}
+	if m := explains.FindStringSubmatch(sql); m != nil {
+		q.explain, q.sql = strings.Join([]string{"EXPLAIN", comments.ReplaceAllString(m[1], " "), m[2], ""}, " "), m[3]
+	}
+	if !asks.MatchString(q.sql) {
+		return q, ErrNotReadOnly
+	}
+	return q, nil
+}
+
+var comments = regexp.MustCompile(`(?s)` + comment)
+
+// asked is the name that a question is prepared by.
+const asked = "penstock_query"
+
+// ask runs a question. The server parses it, and what it calls is looked at before it
+// runs; it is run as it was parsed, so that no name in it can mean another thing by then.
+// In the destination's schema others may have functions and operators whose names are
+// those of the server's own, and they would act with the rights of penstock's role.
+func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescription, name string, err error) {
+	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
+	if err := s.run(ctx, names); err != nil {
+		return nil, "", err
+	}
+	if q.shows {
+		stmt, err := s.pg.Prepare(ctx, "", q.sql, nil)
+		return stmt, "", cause(ctx, err)
+	}
+	stmt, tree, err := s.prepareShown(ctx, asked, q.sql)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.run(ctx, "SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
+		return nil, "", err
+	}
+	if err := s.harmless(ctx, tree); err != nil {
+		return nil, "", err
+	}
+	if err := s.run(ctx, names); err != nil || q.explain == "" {
+		return stmt, asked, err
+	}
+	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+asked, nil)
+	return stmt, "", cause(ctx, err)
+}
+
+// noticed is where the notices of a connection go while a tree is expected.
+const noticed = "penstock.tree"
+
+// notice keeps the parse tree that the server sends, which breaks lines at spaces.
+func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
+	if tree, ok := pg.CustomData()[noticed].(*strings.Builder); ok && strings.HasPrefix(n.Message, "rewritten parse tree") {
+		tree.WriteString(strings.ReplaceAll(n.Detail, "\n", " "))
+	}
+}
+
+// prepareShown prepares a SELECT and returns its parse tree, in which views stand as what
+// they select. The server writes the tree to its log, too: it hands it out no other way
+// that works in a read-only transaction and on a replica.
+func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
+	const show = "SET LOCAL debug_pretty_print = off; SET LOCAL client_min_messages = log; SET LOCAL debug_print_rewritten = on"
+	if err := s.run(ctx, show); err != nil {
+		return nil, "", err
+	}
+	tree := &strings.Builder{}
+	s.pg.CustomData()[noticed] = tree
+	stmt, err := s.pg.Prepare(ctx, name, sql, nil)
+	delete(s.pg.CustomData(), noticed)
+	if err != nil {
+		return nil, "", cause(ctx, err)
+	}
+	if err := s.run(ctx, "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning"); err != nil {
+		return nil, "", err
+	}
+	switch text := tree.String(); {
+	case text == "":
+		return nil, "", errors.New("the server does not hand out the parse tree of the statement, by which penstock sees what it calls: run it with psql")
+	case !strings.HasPrefix(strings.TrimLeft(text, "( \n"), "{QUERY :commandType 1 ") || strings.Contains(text, ":hasModifyingCTE true"):
+		return nil, "", ErrNotReadOnly
+	default:
+		return stmt, text, nil
+	}
+}
+
+// forgetQuestion has the server forget the question, or else ends the connection.
+func (s *session) forgetQuestion() {
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackGrace)
+	defer cancel()
+	if s.pg.IsClosed() {
+		return
+	}
+	if err := s.pg.Deallocate(ctx, asked); err != nil {
+		_ = s.pg.Close(ctx)
+	}
+}
+
+// references are what a parse tree refers to, as numbers in the server's catalog.
+type references struct{ functions, operators, types, relations []string }
+
+// reference is a number in a parse tree, or a list of them, with the name of its field.
+// Texts in a tree have a backslash before each space, so that none looks like one.
+var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|resulttype|relid) (?:\(o ([\d ]+)\)|(\d+))`)
+
+// add takes the references of a tree.
+func (r *references) add(tree string) {
+	for _, m := range reference.FindAllStringSubmatch(tree, -1) {
+		numbers := strings.Fields(m[2] + m[3])
+		switch m[1] {
+		case "opno", "opnos", "eqop", "sortop":
+			r.operators = append(r.operators, numbers...)
+		case "resulttype":
+			r.types = append(r.types, numbers...)
+		case "relid":
+			r.relations = append(r.relations, numbers...)
+		default:
+			r.functions = append(r.functions, numbers...)
+		}
+	}
+}
+
+// oids writes numbers of the catalog for = ANY.
+func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
+
+// constraintsSQL selects the expressions that the server computes with a query's types
+// and as it plans a query of tables of others.
+func (r *references) constraintsSQL() string {
+	return `WITH t AS (SELECT oid FROM pg_class WHERE oid = ANY (` + oids(r.relations) + `) AND NOT ` + trusted("relowner") + `)
+		SELECT conbin::text FROM pg_constraint WHERE conbin IS NOT NULL AND (contypid = ANY (` + oids(r.types) + `) OR conrelid IN (SELECT oid FROM t))
+		UNION ALL SELECT concat(indexprs::text, ' ', indpred::text) FROM pg_index WHERE indrelid IN (SELECT oid FROM t)
+		UNION ALL SELECT coalesce(to_jsonb(e)->>'stxexprs', '') FROM pg_statistic_ext e WHERE stxrelid IN (SELECT oid FROM t)`
+}
+
+// harmless refuses a tree that calls a function of a role that could not act as
+// penstock's role, or one of the server's that acts beyond the transaction.
+func (s *session) harmless(ctx context.Context, tree string) error {
+	var r references
+	r.add(tree)
+	trees, err := s.strings(ctx, r.constraintsSQL())
+	if err != nil {
+		return fmt.Errorf("look at what the statement calls: %w", err)
+	}
+	for _, t := range trees {
+		r.add(t)
+	}
+	var refused error
+	err = s.query(ctx, r.harmfulSQL(), func(v [][]byte) error {
+		name, owner, role := string(v[0]), string(v[1]), string(v[2])
+		if string(v[3]) == "t" {
+			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
+		} else {
+			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
+				ErrNotReadOnly, name, owner, role)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look at what the statement calls: %w", err)
+	}
+	return refused
+}
+
+// harmfulSQL selects the first function of r that a question may not call. Functions that
+// the server's own views call only show what they show.
+func (r *references) harmfulSQL() string {
+	return `SELECT quote_ident(n.nspname) || '.' || quote_ident(p.proname) || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+		quote_ident(pg_get_userbyid(p.proowner)), quote_ident(current_user), ` + trusted("p.proowner") + `
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		WHERE (p.oid = ANY (` + oids(r.functions) + `) OR p.oid IN (SELECT oprcode::oid FROM pg_operator WHERE oid = ANY (` + oids(r.operators) + `)))
+		AND has_function_privilege(p.oid, 'EXECUTE') AND CASE WHEN NOT ` + trusted("p.proowner") + ` THEN true
+		WHEN p.oid >= 16384 AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') THEN false
+		WHEN p.proname ~ ` + literal(dynamic) + ` THEN true
+		WHEN p.provolatile <> 'v' OR p.proname ~ ` + literal(volatileOnly) + ` THEN false
+		ELSE NOT EXISTS (SELECT FROM pg_rewrite v WHERE v.ev_class < 16384 AND v.ev_type = '1' AND strpos(v.ev_action::text, ':funcid ' || p.oid || ' ') > 0) END
+		ORDER BY 4, 1 LIMIT 1`
+}
+
+// dynamic are names of functions that run what their arguments say, though they count as
+// stable: their statements are not in the tree.
+const dynamic = `^(crosstab[0-9n]*|connectby|xpath_table|(table|schema|database)_to_xml(schema|_and_xmlschema)?)$`
+
+// volatileOnly are names of functions that give another answer each time and change
+// nothing beyond the transaction.
+const volatileOnly = `^(random(_normal)?|setseed|gen_random_(uuid|bytes)|gen_salt|uuid_generate_v[0-9a-z]+|uuidv[47]|pgp_(sym|pub)_encrypt(_bytea)?|` +
+	`clock_timestamp|timeofday|statement_timestamp|pg_sleep(_for|_until)?|pg_(database|indexes|relation|table|tablespace|total_relation)_size|` +
+	`nextval|currval|lastval|current_query|currtid2?|txid_(current|status|current_if_assigned|current_snapshot)|pg_(xact_status|current_xact_id|xact_commit_timestamp(_origin)?|last_committed_xact)|` +
+	`pg_is_(in_recovery|wal_replay_paused)|pg_get_wal_replay_pause_state|pg_(current|last)_[a-z_]*(lsn|timestamp)|pg_control_[a-z]+|pg_jit_available|pg_(safe_snapshot_)?blocking_pids|` +
+	`pg_partition_(ancestors|tree)|pg_notification_queue_usage|pg_(database_)?collation_actual_version|pg_stat_have_stats|pg_stat_get_[a-z_]+|` +
+	`pg_stat_statements(_info)?|pgstat(tuple|tuple_approx|index|ginindex|hashindex)|pg_relpages|pg_buffercache_(pages|summary|usage_counts)|pg_freespace|pg_visibility(_map|_map_summary)?|` +
+	`bernoulli|system|system_rows|system_time)$`
