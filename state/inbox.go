@@ -20,6 +20,8 @@ type Event struct {
 	Scheme   string            // the label of what verified it; "" for a capture, which nothing has verified
 	Header   map[string]string // those of its header fields that matter
 	Body     []byte            // raw, as signed
+	From     string            // of a capture: whom it came from, as far as bounds tell senders apart
+	Likely   bool              // of a capture: it has the header that signatures are expected in
 	Conflict bool              // another delivery had the same id and another body: a hint, never data
 }
 

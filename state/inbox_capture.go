@@ -7,18 +7,11 @@ import (
 	"time"
 )
 
-// Captures are bounded, since nothing has verified them.
-const (
-	captureLimit = 100
-	captureBytes = 32 << 20
-	captureAge   = 24 * time.Hour
-)
-
 // Capture keeps a delivery that nothing has verified, so that its signature can
 // be learned from. It is no event, and is never applied. Of each source 100 are
-// kept, of 32 MiB together, for 24 hours; it returns [ErrInboxFull], wrapped, for
-// more than that: what was acknowledged is not pushed out by what comes later.
-// When it returns without an error the capture survives a power cut.
+// kept, of 32 MiB together, for 24 hours; where there is no room for one, others
+// give way: see [CaptureRoom]. When it returns without an error the capture survives
+// a power cut.
 func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
@@ -27,19 +20,20 @@ func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err = b.change(ctx, func(tx inboxTx, _ *account) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE received <= ?", time.Now().Add(-captureAge).UnixMicro()); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE received <= ?", time.Now().Add(-CaptureAge).UnixMicro()); err != nil {
 			return err
 		}
-		var n, size int
-		err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(length(header) + length(body)), 0) FROM captures WHERE source = ?", []byte(e.Source)).Scan(&n, &size)
+		all, err := capturesOf(ctx, tx, e.Source)
 		if err != nil {
 			return err
 		}
-		if n >= captureLimit || size+len(header)+len(e.Body) > captureBytes {
-			return fmt.Errorf("%w: %d deliveries of %d bytes wait to be learned from", ErrInboxFull, n, size)
+		for _, gone := range CaptureRoom(all, Captured{From: e.From, Likely: e.Likely, Size: len(header) + len(e.Body)}) {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM captures WHERE capture = ?", gone); err != nil {
+				return err
+			}
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO captures (source, received, header, body) VALUES (?, ?, ?, ?)",
-			[]byte(e.Source), e.Received.UnixMicro(), header, blob(e.Body))
+		_, err = tx.ExecContext(ctx, "INSERT INTO captures (source, received, header, body, sender, likely) VALUES (?, ?, ?, ?, ?, ?)",
+			[]byte(e.Source), e.Received.UnixMicro(), header, blob(e.Body), e.From, e.Likely)
 		return err
 	})
 	if err != nil {
@@ -48,15 +42,29 @@ func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	return nil
 }
 
+// capturesOf are the captures of a source, the oldest first.
+func capturesOf(ctx context.Context, tx inboxTx, source string) (all []Captured, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = ? ORDER BY capture", []byte(source))
+	if err != nil {
+		return nil, err
+	}
+	return all, eachOf(rows, func(scan func(...any) error) error {
+		var c Captured
+		err := scan(&c.Capture, &c.From, &c.Likely, &c.Size)
+		all = append(all, c)
+		return err
+	})
+}
+
 // Captured is how many deliveries of a source are kept to learn from, and how many
 // there may be.
 func (b *InboxFile) Captured(ctx context.Context, source string) (n, most int, err error) {
 	err = b.file.read.QueryRowContext(ctx, "SELECT count(*) FROM captures WHERE source = ? AND received > ?",
-		[]byte(source), time.Now().Add(-captureAge).UnixMicro()).Scan(&n)
+		[]byte(source), time.Now().Add(-CaptureAge).UnixMicro()).Scan(&n)
 	if err != nil {
-		return 0, captureLimit, fmt.Errorf("count captures: %w", err)
+		return 0, CaptureLimit, fmt.Errorf("count captures: %w", err)
 	}
-	return n, captureLimit, nil
+	return n, CaptureLimit, nil
 }
 
 // Captures returns the deliveries of a source that were captured in the last 24
@@ -73,7 +81,7 @@ func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Eve
 		captures = append(captures, e)
 		return json.Unmarshal(header, &captures[len(captures)-1].Header)
 	}, "SELECT capture, received, header, body FROM captures WHERE source = ? AND received > ? ORDER BY capture",
-		[]byte(source), time.Now().Add(-captureAge).UnixMicro())
+		[]byte(source), time.Now().Add(-CaptureAge).UnixMicro())
 	if err != nil {
 		return nil, fmt.Errorf("read captures: %w", err)
 	}

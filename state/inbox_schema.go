@@ -56,4 +56,7 @@ CREATE TABLE captures (
 	header   BLOB NOT NULL,
 	body     BLOB NOT NULL
 ) STRICT;
+`, `
+ALTER TABLE captures ADD COLUMN sender TEXT NOT NULL DEFAULT '';
+ALTER TABLE captures ADD COLUMN likely INTEGER NOT NULL DEFAULT 0;
 `}

@@ -52,7 +52,7 @@ var line = map[string][]string{
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
 	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
-	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/signature", "state"},
+	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
 	"cmd/internal/serve/signal":   {"cmd/internal/serve", "cmd/internal/pipeline", "extract/wire", "state"},
 }
 

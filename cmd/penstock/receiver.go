@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -30,12 +32,16 @@ type receiver struct {
 	mu   sync.Mutex
 	conf *config.Config
 	pins map[string][]byte // of sources whose scheme is learned, as last read
+
+	headers atomic.Pointer[map[string]string] // that signatures are expected in, by source
 }
 
 // newReceiver returns one whose sources are those of c, and whose learned schemes
 // are in notes.
 func newReceiver(ctx context.Context, c *config.Config, notes state.Notes, o receive.Options) (*receiver, error) {
-	r := &receiver{Handler: receive.New(o), log: o.Log, notes: notes}
+	r := &receiver{log: o.Log, notes: notes}
+	o.Signed = r.signed
+	r.Handler = receive.New(o)
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -61,8 +67,21 @@ func (r *receiver) redefine(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	r.conf, r.pins = c, pins
+	headers := map[string]string{}
+	for _, s := range c.Sources {
+		if s.Webhooks != nil {
+			headers[s.Name] = s.Webhooks.Header
+		}
+	}
+	r.headers.Store(&headers)
 	r.Define(sources)
 	return nil
+}
+
+// signed reports whether a delivery has the header that signatures of its source
+// are expected in.
+func (r *receiver) signed(source string, h http.Header) bool {
+	return h.Get((*r.headers.Load())[source]) != ""
 }
 
 // watch takes over what is learned while deliveries come in, and makes events of

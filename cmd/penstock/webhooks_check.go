@@ -33,9 +33,13 @@ func (a *app) checkWebhooks(ctx context.Context, c *config.Config, source string
 	case live == 0:
 		return []finding{failed(ctx, part, usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
 	case len(w.Schemes) > 0:
-		return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys)}}
+		return []finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
 	case pins[source] != nil:
-		return []finding{{Part: part, OK: true, Detail: "scheme learned; " + keys}}
+		scheme, err := config.ParsePin(pinPlace(c, source), pins[source], w.Header)
+		if err != nil {
+			return []finding{failed(ctx, part, err, "")}
+		}
+		return []finding{{Part: part, OK: true, Detail: "scheme learned; " + keys + "; " + scheme.Replays()}}
 	}
 	n, err := a.countCaptures(ctx, c, source)
 	if err != nil {

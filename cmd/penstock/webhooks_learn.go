@@ -89,6 +89,7 @@ type lesson struct {
 	Tried    int    `json:"tried"`    // schemes
 	Secret   string `json:"secret"`   // label of the one that signs
 	Timed    bool   `json:"timed"`    // a time is signed
+	Replays  string `json:"replays"`  // what protects against deliveries that are sent again
 	Late     int    `json:"late"`     // deliveries older than the window
 	Scheme   string `json:"scheme"`   // as YAML
 	Pinned   string `json:"pinned"`   // the file
@@ -123,7 +124,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err != nil {
 		return err
 	}
-	return a.tellLesson(lesson{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Late,
+	return a.tellLesson(lesson{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
@@ -208,12 +209,7 @@ func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 	if f.Aside > 0 {
 		fmt.Fprintf(&b, "# %s without that header will be dropped\n", plural(f.Aside, "webhook"))
 	}
-	if !f.Timed() {
-		b.WriteString("# no time is signed: a repetition is known by the event's id alone\n")
-	}
-	if f.Scheme.EventID == signature.None {
-		b.WriteString("# no id was found: a repetition is not known for one\n")
-	}
+	fmt.Fprintf(&b, "# %s\n", f.Scheme.Replays())
 	if f.Late > 0 {
 		fmt.Fprintf(&b, "# %s came later than the window allows and will be dropped; a scheme with a wider past in the configuration keeps them\n", plural(f.Late, "webhook"))
 	}

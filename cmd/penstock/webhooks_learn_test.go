@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 	"github.com/penstock-data/penstock/state"
 )
@@ -240,7 +241,7 @@ func TestCheckWebhooks(t *testing.T) {
 		require.NoError(t, err)
 		r, err := newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
-		d := &dashboard{hooks: &hooks{receiver: r}}
+		d := &dashboard{hooks: &hooks{receiver: r}, guard: access.New(access.Options{})}
 		d.configure(conf)
 		require.Len(t, d.receivers(), 1)
 		return d.receivers()[0].Scheme
@@ -253,13 +254,13 @@ func TestCheckWebhooks(t *testing.T) {
 	require.Equal(t, "learn", shown())
 	code, _, stderr := c.learn("--yes")
 	require.Equal(t, exitDone, code, stderr)
-	require.Equal(t, "scheme learned; secret 1", told().Detail)
+	require.Regexp(t, "^scheme learned; secret 1; a delivery that is sent again is known by its id", told().Detail)
 	require.NotEqual(t, "learn", shown(), "the dashboard knows it as well")
 
 	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new}, {secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
-	require.Equal(t, "scheme hex in Service-Signature; secret new, old expired", told().Detail)
+	require.Equal(t, "scheme hex in Service-Signature; secret new, old expired; a delivery that is sent again is known by its id (json:/id) for 90 days; no time is signed", told().Detail)
 	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new, not_after: 2026-12-01T00:00:00Z}]}")
-	require.Equal(t, "scheme hex in Service-Signature; secret new until 2026-12-01 00:00:00 UTC", told().Detail)
+	require.Contains(t, told().Detail, "scheme hex in Service-Signature; secret new until 2026-12-01 00:00:00 UTC; ")
 	c.write("{scheme: hex, secrets: [{secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
 	got := told()
 	require.False(t, got.OK)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -135,13 +134,6 @@ func (b *inbox) appendAgain(ctx context.Context, tx pgx.Tx, ordinal int64) (next
 	return next, err
 }
 
-// Captures are bounded, since nothing has verified them.
-const (
-	captureLimit = 100
-	captureBytes = 32 << 20
-	captureAge   = 24 * time.Hour
-)
-
 // Capture implements [state.Intake]: see [state.InboxFile.Capture].
 func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 	header, err := json.Marshal(e.Header)
@@ -152,18 +144,19 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil { // one at a time: they are counted
 			return err
 		}
-		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", b.s.Now().Add(-captureAge)); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE received <= $1", b.s.Now().Add(-state.CaptureAge)); err != nil {
 			return err
 		}
-		var n, size int
-		err := tx.QueryRow(ctx, "SELECT count(*), coalesce(sum(length(header) + length(body)), 0) FROM captures WHERE source = $1", []byte(e.Source)).Scan(&n, &size)
+		all, err := capturesOf(ctx, tx, e.Source)
 		if err != nil {
 			return err
 		}
-		if n >= captureLimit || size+len(header)+len(e.Body) > captureBytes {
-			return fmt.Errorf("%w: %d deliveries of %d bytes wait to be learned from", state.ErrInboxFull, n, size)
+		gone := state.CaptureRoom(all, state.Captured{From: e.From, Likely: e.Likely, Size: len(header) + len(e.Body)})
+		if _, err := tx.Exec(ctx, "DELETE FROM captures WHERE capture = ANY($1)", gone); err != nil {
+			return err
 		}
-		_, err = tx.Exec(ctx, "INSERT INTO captures (source, received, header, body) VALUES ($1, $2, $3, $4)", []byte(e.Source), e.Received, header, blob(e.Body))
+		_, err = tx.Exec(ctx, "INSERT INTO captures (source, received, header, body, sender, likely) VALUES ($1, $2, $3, $4, $5, $6)",
+			[]byte(e.Source), e.Received, header, blob(e.Body), e.From, e.Likely)
 		return err
 	})
 	if err != nil {
@@ -172,11 +165,20 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 	return nil
 }
 
+// capturesOf are the captures of a source, the oldest first.
+func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured, error) {
+	rows, err := tx.Query(ctx, "SELECT capture, sender, likely, length(header) + length(body) FROM captures WHERE source = $1 ORDER BY capture", []byte(source))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[state.Captured])
+}
+
 // Captures implements [state.Intake].
 func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event, err error) {
 	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
-			[]byte(source), b.s.Now().Add(-captureAge))
+			[]byte(source), b.s.Now().Add(-state.CaptureAge))
 		if err != nil {
 			return err
 		}

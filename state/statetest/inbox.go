@@ -221,13 +221,15 @@ func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, b := t.Context(), inboxOf(t, opened(t, open), state.InboxOptions{})
 	e := event(1)
 	for n := range 100 {
-		e.Received, e.Body = time.Now(), fmt.Appendf(nil, "%d", n)
+		e.Received, e.Body, e.From, e.Likely = time.Now(), fmt.Appendf(nil, "%d", n), fmt.Sprint(n/10), n != 5
 		require.NoError(t, b.Capture(ctx, e))
 	}
-	require.ErrorIs(t, b.Capture(ctx, e), state.ErrInboxFull)
-	require.ErrorIs(t, b.Capture(ctx, state.Event{Source: "other", Received: time.Now(), Body: make([]byte, 32<<20)}), state.ErrInboxFull, "too many bytes")
+	e.Body, e.From = []byte("100"), "another"
+	require.NoError(t, b.Capture(ctx, e), "one without a signature gives way")
 	all, err := b.Captures(ctx, "main")
 	require.NoError(t, err)
+	require.False(t, slices.ContainsFunc(all, func(e state.Event) bool { return string(e.Body) == "5" }))
+	require.Equal(t, "100", string(all[99].Body))
 	require.Len(t, all, 100)
 	require.Equal(t, "0", string(all[0].Body))
 	require.Equal(t, e.Header, all[0].Header)

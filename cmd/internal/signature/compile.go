@@ -38,6 +38,7 @@ type compiled struct {
 	keys    []usable
 
 	signsTS, signsID bool // on their own, not only within the body
+	identified       bool // the id is signed, on its own or within the body
 }
 
 // usable is a key with its label.
@@ -72,7 +73,7 @@ func compile(s Scheme, keys []Key) (*compiled, error) {
 func (s Scheme) build(keys []usable) *compiled {
 	return &compiled{
 		Scheme: s, keys: keys, header: canonical(s.Header), ts: newSource(s.Timestamp.From), id: newSource(s.EventID),
-		content: segments(s.Content), signsTS: uses(s.Content, TS), signsID: uses(s.Content, ID),
+		content: segments(s.Content), signsTS: uses(s.Content, TS), signsID: uses(s.Content, ID), identified: s.signsEventID(),
 	}
 }
 

@@ -50,8 +50,7 @@ type Finding struct {
 	Late    int      // samples that were older than the window when they came
 }
 
-// Timed reports whether a time is signed. If not, a repetition is known by the
-// event's id alone.
+// Timed reports whether a time is signed.
 func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
 // Learn looks for the scheme of a sender. It goes through a finite set of
@@ -257,12 +256,12 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 }
 
 // eventID is where a scheme's deliveries have their id: what is signed as one,
-// or else the first place that holds another id for every other body.
+// or else the first place in the body, which is signed, that holds another id for every other body.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID
 	}
-	for _, f := range append([]From{FromJSON("/id"), FromJSON("/event_id")}, l.idHeaders()...) {
+	for _, f := range []From{FromJSON("/id"), FromJSON("/event_id")} {
 		if l.tells(f) {
 			return f
 		}

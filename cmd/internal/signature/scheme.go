@@ -14,7 +14,7 @@ type Scheme struct {
 	Header      string // that carries the signature, in any case
 	Parse       Parse
 	Timestamp   Timestamp
-	EventID     From        // used to tell duplicates, once the signature is verified; "": there is none
+	EventID     From        // used to tell duplicates where it is signed; "": there is none
 	Content     []Token     // what is signed, put together in this order
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // of the signature; "": Hex

@@ -27,7 +27,7 @@ type Delivery struct {
 type Verdict struct {
 	Scheme      string    // that matched, by its name
 	SecretLabel string    // of the key that matched
-	EventID     string    // "" where the scheme names none or the delivery has none
+	EventID     string    // what tells the delivery apart: its signed id, or else its body and signed time; "" where neither is signed
 	Time        time.Time // that was signed; zero where the scheme signs none
 }
 

@@ -24,7 +24,10 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	if reason != "" {
 		return Verdict{}, reason
 	}
-	verdict := Verdict{Scheme: c.Name, SecretLabel: key.Label, EventID: r.id}
+	verdict := Verdict{Scheme: c.Name, SecretLabel: key.Label}
+	if c.identified {
+		verdict.EventID = r.id
+	}
 	if c.ts.pointer != nil && !c.signsTS {
 		r.ts = lookUp(d.Body, c.ts.pointer)
 	}
@@ -39,8 +42,13 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	}
 	// What was signed is judged, and nothing before: a refusal tells a forger
 	// nothing.
-	verdict.Time, reason = c.Timestamp.judge(now, r.ts)
-	return verdict, reason
+	if verdict.Time, reason = c.Timestamp.judge(now, r.ts); reason != "" {
+		return Verdict{}, reason
+	}
+	if verdict.EventID == "" {
+		verdict.EventID = bodyIdentity(d.Body, verdict.Time)
+	}
+	return verdict, ""
 }
 
 // forget lets go of the delivery, which the pool must not keep alive.

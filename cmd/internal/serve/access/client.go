@@ -101,6 +101,18 @@ func clientOf(r *http.Request) client {
 	return c
 }
 
+// Client names the requester as bounds tell requesters apart.
+func Client(r *http.Request) string {
+	switch c := clientOf(r); {
+	case c == local:
+		return "local"
+	case c.behind.IsValid():
+		return c.behind.String()
+	default:
+		return c.peer.String()
+	}
+}
+
 // prefixOf is what one client may have of addresses: of IPv6 a whole network.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")

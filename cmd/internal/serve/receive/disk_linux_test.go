@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,7 +111,7 @@ func TestDiskFullOfEvents(t *testing.T) {
 	full := 0
 	for n := 0; full < 5; n++ {
 		require.Less(t, n, 1000)
-		switch a := r.deliver(t, large); a.status {
+		switch a := r.deliver(t, fmt.Sprint(n, large)); a.status {
 		case 200:
 		case 503:
 			full++

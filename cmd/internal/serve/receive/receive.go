@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 	"github.com/penstock-data/penstock/state"
 )
@@ -44,9 +45,10 @@ type Verifier interface {
 // Options are what a handler is made of. All but Inbox may be left out.
 type Options struct {
 	Inbox    Inbox
-	Observe  func(serve.WebhookSeen) // told of every verdict; must not block
-	Received func(source string)     // told when an event is in the inbox, which may be new; must not block
-	Hinted   func(source string)     // told of a delivery that was captured, or whose signature was refused; must not block
+	Observe  func(serve.WebhookSeen)                      // told of every verdict; must not block
+	Received func(source string)                          // told when an event is in the inbox, which may be new; must not block
+	Hinted   func(source string)                          // told of a delivery that was captured, or whose signature was refused; must not block
+	Signed   func(source string, header http.Header) bool // whether a delivery has the header that signatures are expected in; nil: each has
 	Log      *slog.Logger
 	Budget   int64 // bytes of bodies in memory; 0 is 64 MiB
 
@@ -79,6 +81,9 @@ func New(o Options) *Handler {
 	}
 	if o.Hinted == nil {
 		o.Hinted = func(string) {}
+	}
+	if o.Signed == nil {
+		o.Signed = func(string, http.Header) bool { return true }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -216,8 +221,10 @@ func (h *Handler) store(r *http.Request, e state.Event) answer {
 func (h *Handler) capture(r *http.Request, name string, now time.Time, d signature.Delivery) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), appendTime)
 	defer cancel()
-	if err := h.Inbox.Capture(ctx, state.Event{Source: name, Received: now, Header: captureHeader(d), Body: d.Body}); err != nil {
-		h.Hinted(name) // the room for them is full
+	if err := h.Inbox.Capture(ctx, state.Event{
+		Source: name, Received: now, Header: captureHeader(d), Body: d.Body, From: access.Client(r), Likely: h.Signed(name, r.Header),
+	}); err != nil {
+		h.Hinted(name)
 		return unkept(err)
 	}
 	h.Hinted(name)
