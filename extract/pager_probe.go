@@ -17,6 +17,7 @@ type pagerProbe struct {
 	second  *step // the page that was found; nil for none
 	paging  schemas.Pagination
 	whole   bool // the list ignores all parameters, and the first page is all of it
+	shrank  bool // smaller pages have shown how the list goes on, up to the end of the first page
 
 	broken position // the second page by a parameter for which the server fails; the zero value for none
 
@@ -92,7 +93,7 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread
 	case p.second == nil:
 		l.learn(p.paging)
-		st.turn = turn{rule: st.rule}
+		st.turn = l.afterProbes(st, p.shrank)
 	default:
 		l.habits.loud = st.rule == ""
 		l.learn(p.paging)
@@ -103,6 +104,19 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		p.second = nil // it is the queue's now
 	}
 	return nil
+}
+
+// afterProbes is the turn after a page behind which the probes have found nothing. Smaller
+// pages show how a list goes on that counts them, and not that nothing is behind the
+// single page: it is requested.
+func (l *listing) afterProbes(st *step, shrank bool) turn {
+	switch l.pager.hint.Type {
+	case "page", "offset", "since_id", "range":
+		if next, ok := l.pager.onward(st.at, st.batch.n, l.lastID, st.signals); shrank && ok && st.rule != RuleTotal {
+			return turn{next: next}
+		}
+	}
+	return turn{rule: st.rule}
 }
 
 // learn makes p the paging of the list and of the lists that are read after it.
@@ -164,7 +178,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 func (p *pagerProbe) shrunk(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
-		p.whole, p.l.unproved = false, false
+		p.whole, p.l.unproved, p.shrank = false, false, true
 	}
 	return err
 }

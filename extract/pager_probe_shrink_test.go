@@ -38,3 +38,20 @@ func TestOnlyPageInSmallerPages(t *testing.T) {
 		})
 	}
 }
+
+// What lies behind the only page is requested: smaller pages show only how.
+func TestBehindTheOnlyPage(t *testing.T) {
+	for name, paging := range map[string]servers.Paging{
+		"keyset": {Kind: servers.KindKeyset, Param: "after_id", Bad: "empty"},
+		"page":   {Kind: servers.KindPage, Param: "page", Base: 1, Beyond: servers.BeyondFirst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, count := range []int{25, 29} {
+				r, err := negotiated(t, servers.Spec{Records: servers.Records{Count: count, Key: "id"}, Paging: paging, Size: servers.Size{Param: "per_page", Default: 25, Max: 50}, Unknown: servers.UnknownFilter})
+				if err == nil {
+					require.Len(t, r.records, count)
+				}
+			}
+		})
+	}
+}

@@ -38,7 +38,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		}
 	}
 	if !all {
-		if int64(l.lastN) >= l.pager.step && !l.refusedAgain(ctx, at, refused) {
+		if l.full() && !l.refusedAgain(ctx, at, refused) {
 			return nil, false // the page before was full, and this one was refused once only
 		}
 		again, gone := l.reread(ctx, l.ends.at)
@@ -52,14 +52,27 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		}
 	}
 	l.requests += requestsOf(err)
+	l.capped = !all && l.full()
 	l.pages++
-	l.capped = !all && int64(l.lastN) >= l.pager.step
 	rule := RuleEmptyPage
 	if all {
 		rule = RuleTotal
 	}
 	// The signals of the last page still hold: the refusal explains none of them.
 	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
+}
+
+// full reports whether the last page was as long as pages of this list are, by the pages
+// before it, by the size that was requested, or, of a single page, by habit.
+func (l *listing) full() bool {
+	switch n, p := l.lastN, l.s.Pagination; {
+	case l.pages > 1:
+		return int64(n) >= l.pager.step
+	case p.Size != "":
+		return n >= p.Limit
+	default:
+		return round(n)
+	}
 }
 
 // refusedAgain requests a page and reports whether it is refused with a status.

@@ -276,6 +276,9 @@ func (k *sink) settle(p *pass, e *ending) {
 	if d.Held != "" {
 		k.report.Status = StatusHeld
 		k.report.Err = fmt.Errorf("%s: %w", k.key.Stream, &HeldError{Reason: d.Held, Confirm: d.Confirm, Doubts: proof.Doubts(*f)})
+		if e.givesUp() && k.report.Verdict == Proven {
+			k.report.Verdict, k.report.Why = Unproven, "nothing of the pass was kept: "+d.Held // the table is what it was
+		}
 	}
 }
 
