@@ -26,6 +26,7 @@ type Listing struct {
 	Timeout time.Duration
 
 	Name   string   // the field that names the source
+	Hosts  []string // patterns of hosts that its sources may be at; nil: any that the template allows
 	Secret []string // fields that are never shown, wherever they stand
 }
 
@@ -116,6 +117,7 @@ func (r *reader) listing(n ast.Node, c *Config) *Listing {
 		"of":      func(n ast.Node) { r.listingOf(l, n, what+" of", c) },
 		"timeout": func(n ast.Node) { l.Timeout = r.listingTimeout(n, what+" timeout") },
 		"name":    word(&l.Name, "name"),
+		"hosts":   func(n ast.Node) { l.Hosts = r.listingHosts(n, what+" hosts") },
 		"secret": func(n ast.Node) {
 			for _, s := range r.texts(n, what+" secret") {
 				l.Secret = append(l.Secret, s.value)
@@ -215,9 +217,9 @@ func (r *reader) fromRow(l *Listing, row Row, template ast.Node) Source {
 		}
 	}
 	told, visited := len(r.faults), r.visited
-	r.row, r.rowName = row.Fields, row.Fields[l.Name]
+	r.row, r.rowOf, r.rowName = &row, l, row.Fields[l.Name]
 	s := r.source(entry{key: r.rowName, at: posOf(template), value: template})
-	r.row, r.rowName = nil, ""
+	r.row, r.rowOf, r.rowName = nil, nil, ""
 	r.visited = visited // the template is one, however many are made of it
 	if len(r.faults) > told {
 		s.Faults = slices.Clone(r.faults[told:])
@@ -256,7 +258,9 @@ func (r *reader) fill(raw string, at Pos) (string, bool) {
 		}
 		put(r.expand(own.String(), at))
 		own.Reset()
-		put(r.field(word[1:len(word)-1], at))
+		field := word[1 : len(word)-1]
+		value, ok := r.field(field, at)
+		put(value, ok && (r.url == "" || r.fitsURL(field, value, b.String(), raw[from:])))
 	}
 	put(r.expand(own.String()+raw[from:], at))
 	return b.String(), all
@@ -267,7 +271,7 @@ func (r *reader) field(name string, at Pos) (string, bool) {
 	if name == "name" {
 		return r.rowName, true
 	}
-	value, ok := r.row[name]
+	value, ok := r.row.Fields[name]
 	if !ok {
 		r.fault(at, "the row of source %s has no field {%s}", r.rowName, name)
 	}

@@ -50,13 +50,16 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 
 // address reads an absolute URL that secrets travel to, with its path.
 func (r *reader) address(n ast.Node, what string) string {
-	s, ok := r.text(n, what)
+	s, ok := r.urlText(n, what)
 	if !ok {
 		return ""
 	}
 	u, bad := origin(s.value)
 	if bad != "" {
 		r.fault(s.at, "%s %s", what, bad)
+		return ""
+	}
+	if !r.hostFits(u, what) {
 		return ""
 	}
 	return u.String()

@@ -35,8 +35,10 @@ type reader struct {
 	secrets []wire.Secret
 	seen    func(ast.Node, sighting) // told how values are read; nil but for Describe
 
-	row     map[string]string // of the listing, while a source is made of it
-	rowName string            // and what the source is called
+	row     *Row     // of a listing, while a source is made of it
+	rowOf   *Listing // that
+	rowName string   // and what the source is called
+	url     string   // the address that is being read; "" for other texts
 }
 
 // entry is one key of a mapping with its value.

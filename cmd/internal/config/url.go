@@ -15,7 +15,7 @@ import (
 // baseURL reads the address of a surface: scheme, host, port and, where the
 // platform lives below one, a path. Credentials go only there. // Invariant 10
 func (r *reader) baseURL(n ast.Node, what string) string {
-	s, ok := r.text(n, what)
+	s, ok := r.urlText(n, what)
 	if !ok {
 		return ""
 	}
@@ -31,6 +31,9 @@ func (r *reader) baseURL(n ast.Node, what string) string {
 	}
 	if bad != "" {
 		r.fault(s.at, "%s %s", what, bad)
+		return ""
+	}
+	if !r.hostFits(u, what) {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host + u.EscapedPath()

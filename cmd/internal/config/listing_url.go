@@ -1,0 +1,108 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Credentials go to the address that a template makes of a row, and the row may come from
+// somebody else than the template. So the template says which host that is, and a row adds
+// a part between two dots at most. // Invariant 10
+var (
+	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
+	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // where hosts: limits what they lead to
+)
+
+// urlText reads a text that is an address.
+func (r *reader) urlText(n ast.Node, what string) (scalar, bool) {
+	r.url = what
+	defer func() { r.url = "" }()
+	return r.text(n, what)
+}
+
+// fitsURL reports whether the value of a field may stand in an address, between the text
+// before it and the template's text after it. Its faults hold no value, which may be
+// secret. // Invariant 5
+func (r *reader) fitsURL(field, value, before, after string) bool {
+	_, rest, hasScheme := strings.Cut(before, "://")
+	hosts := r.rowOf.Hosts != nil
+	switch {
+	case before == "" && strings.HasPrefix(after, "://"):
+		if s := strings.ToLower(value); s == "https" || s == "http" {
+			return true
+		}
+		return r.unfit("the field {%s} is the scheme of an address; want https", field)
+	case before == "" && (after == "" || after[0] == '/'):
+		return true // the row has the whole address, which is judged as one
+	case hasScheme && strings.ContainsAny(rest, `/?#\`):
+		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
+			return true
+		}
+		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..", field)
+	case label.MatchString(value) || hosts && labels.MatchString(value):
+		return true
+	case hosts:
+		return r.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path wants a / before the field", field)
+	}
+	return r.unfit("the field {%s} is in the host of an address: want one part of a host, of letters, digits and -; "+
+		"`hosts:` under from allows several parts, a path wants a / before the field", field)
+}
+
+// dotted reports whether a part of a path leads to where it is, or up.
+func dotted(path string) bool {
+	plain, err := url.PathUnescape(path)
+	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
+}
+
+// unfit adds a fault of the row at hand, and reports false.
+func (r *reader) unfit(format string, args ...any) bool {
+	r.rowFault(*r.row, "source %s: %s: "+format, append([]any{r.rowName, r.url}, args...)...)
+	return false
+}
+
+// hostFits reports whether the address that a template and a row make leads to a host that
+// the list may name. An address that stands in the file is its owner's.
+func (r *reader) hostFits(u *url.URL, what string) bool {
+	if r.row == nil {
+		return true
+	}
+	r.url = what
+	defer func() { r.url = "" }()
+	host := u.Hostname()
+	switch {
+	case strings.Contains("."+host, ".."):
+		return r.unfit("its host has an empty part")
+	case r.rowOf.Hosts != nil && !slices.ContainsFunc(r.rowOf.Hosts, func(p string) bool { return hostMatches(p, host) }):
+		return r.unfit("its host is none of `hosts:` under from")
+	}
+	return true
+}
+
+// hostMatches reports whether a pattern stands for the host: *.example.com for every host
+// below example.com, and else for itself.
+func hostMatches(pattern, host string) bool {
+	if below, ok := strings.CutPrefix(pattern, "*"); ok {
+		return len(host) > len(below) && strings.HasSuffix(host, below)
+	}
+	return host == pattern
+}
+
+var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
+
+// listingHosts reads which hosts the sources of a list may be at.
+func (r *reader) listingHosts(n ast.Node, what string) []string {
+	hosts := []string{}
+	for _, s := range r.texts(n, what) {
+		pattern := strings.ToLower(s.value)
+		if !hostPattern.MatchString(pattern) {
+			r.fault(s.at, "%s %q: want the name of a host, or *.example.com for all below it, without scheme, port and path", what, s.raw)
+			continue
+		}
+		hosts = append(hosts, pattern)
+	}
+	return hosts
+}
