@@ -65,3 +65,24 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	}
 	return c.Close()
 }
+
+// TestOnlyOurs holds what may name a program to run: a file or folder of this user or of
+// root that nobody else can write.
+func TestOnlyOurs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipelines.yaml")
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	for mode, safe := range map[os.FileMode]bool{0o644: true, 0o600: true, 0o444: true, 0o664: false, 0o646: false, 0o666: false} {
+		require.NoError(t, os.Chmod(path, mode))
+		if err := OnlyOurs(path); safe {
+			require.NoError(t, err, "%o", mode)
+		} else {
+			require.ErrorIs(t, err, ErrExposed, "%o", mode)
+		}
+	}
+	require.NoError(t, OnlyOurs("/"), "root's")
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chmod(path, 0o600))
+		require.NoError(t, os.Chown(path, 65534, -1))
+		require.ErrorIs(t, OnlyOurs(path), ErrExposed)
+	}
+}

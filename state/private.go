@@ -73,6 +73,25 @@ func inspectFolder(dir string) error {
 	return nil
 }
 
+// OnlyOurs returns [ErrExposed], wrapped, where the file or folder at path belongs to
+// another user than this process's and root, or where others may write to it. A read-only
+// file system is written to by nobody.
+func OnlyOurs(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	owner, other := foreign(info)
+	switch {
+	case fixed(path):
+	case other && owner != 0:
+		return fmt.Errorf("%s is %w: it belongs to user %d, and this process runs as user %d; chown it", path, ErrExposed, owner, os.Geteuid())
+	case shared(info, 0o022):
+		return fmt.Errorf("%s is %w: others may write to it (mode %04o); chmod go-w it", path, ErrExposed, info.Mode().Perm())
+	}
+	return nil
+}
+
 // inspectMade is [inspectFolder] for a folder that may be missing: it will be made safe.
 func inspectMade(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

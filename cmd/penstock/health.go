@@ -16,7 +16,7 @@ const healthTime = 4 * time.Second
 
 // health asks the daemon of this configuration whether it lives.
 func (a *app) health(ctx context.Context) error {
-	c, err := a.load()
+	c, err := a.loadPlaces()
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,9 @@ func (a *app) listed(l config.Listing) ([]config.Row, error) {
 	case l.File != "":
 		return listedIn(l.File)
 	case l.Command != nil:
+		if err := a.mayRun(l.Command[0]); err != nil {
+			return nil, err
+		}
 		return listedBy(ctx, l.Command)
 	}
 	return a.asked(ctx, l)

@@ -23,8 +23,22 @@ import (
 // it is too large, and no more.
 const maxConfig = 1<<20 + 1
 
-// load reads the configuration.
-func (a *app) load() (*config.Config, error) {
+// load reads the configuration for a verb that reads sources: commands that list them are
+// run.
+func (a *app) load() (*config.Config, error) { return a.loadWith(a.listed) }
+
+// loadPlaces reads the configuration for a verb that needs no source. Commands that list
+// sources are not run, and their sources are not in it.
+func (a *app) loadPlaces() (*config.Config, error) {
+	return a.loadWith(func(l config.Listing) ([]config.Row, error) {
+		if l.Command != nil {
+			return nil, config.ErrUnread
+		}
+		return a.listed(l)
+	})
+}
+
+func (a *app) loadWith(rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	data, err := readUpTo(a.config, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -33,11 +47,11 @@ func (a *app) load() (*config.Config, error) {
 	case err != nil:
 		return nil, usage("", "read configuration: %w", err)
 	}
-	return a.parse(data, os.LookupEnv)
+	return a.parse(data, os.LookupEnv, rows)
 }
 
 // parse reads a configuration with these variables.
-func (a *app) parse(data []byte, env func(string) (string, bool)) (*config.Config, error) {
+func (a *app) parse(data []byte, env func(string) (string, bool), rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
 		return nil, fmt.Errorf("load catalogue: %w", err)
@@ -50,7 +64,7 @@ func (a *app) parse(data []byte, env func(string) (string, bool)) (*config.Confi
 		File:      a.config,
 		Env:       env,
 		Read:      readSecret,
-		Rows:      a.listed,
+		Rows:      rows,
 		Catalogue: cat.Streams(),
 		Schemes:   schemes,
 	})

@@ -26,7 +26,10 @@ type reader struct {
 
 // asked is what the command line says of where to look: a destination, "" for the
 // only one, perhaps as NAME@SOURCE; and a source, "" for all.
-type asked struct{ to, source string }
+type asked struct {
+	to, source string
+	sources    bool // the verb needs sources beside the destination
+}
 
 func addDestinationFlag(cmd *cobra.Command, q *asked) {
 	cmd.Flags().StringVar(&q.to, "to", "", "`name` of the destination, where the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
@@ -46,7 +49,7 @@ func (q asked) find(c *config.Config) (d config.Destination, source string, err 
 	if err != nil {
 		return d, "", err
 	}
-	if _, known := c.Source(source); (at || source != "") && !known {
+	if (at || source != "") && !c.MayRead(source) {
 		return d, "", usage("`penstock sources list` shows them", "no source %q in %s", source, c.File)
 	}
 	switch {
@@ -61,7 +64,11 @@ func (q asked) find(c *config.Config) (d config.Destination, source string, err 
 // named is the configuration, and of it the destination that is asked for, or the
 // place in it of the source.
 func (a *app) named(q asked) (c *config.Config, d config.Destination, source string, err error) {
-	if c, err = a.load(); err != nil {
+	load := a.loadPlaces
+	if q.sources {
+		load = a.load
+	}
+	if c, err = load(); err != nil {
 		return c, d, "", err
 	}
 	d, source, err = q.find(c)

@@ -71,7 +71,7 @@ func (a *app) ofRun(run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
 	}
-	return a.load()
+	return a.loadPlaces()
 }
 
 // unlessZero is t as a cell; the zero time has none.

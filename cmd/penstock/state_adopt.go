@@ -31,6 +31,7 @@ another workspace, use state reset instead: its records then replace the rows.`,
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.to.sources = true // their addresses are compared
 			return a.read(cmd.Context(), f.to, func(d *reader) error { return a.adopt(cmd.Context(), d, f) })
 		},
 	}

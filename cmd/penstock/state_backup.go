@@ -66,7 +66,7 @@ A token that was renewed since has ended: penstock login signs in again.`,
 
 // stateDir is the state folder of the configuration.
 func (a *app) stateDir() (string, error) {
-	c, err := a.load()
+	c, err := a.loadPlaces()
 	if err != nil {
 		return "", err
 	}

@@ -33,6 +33,7 @@ nothing is changed.`,
   penstock state import .penstock/backups/cursors-warehouse-20261121T020000.000000Z.jsonl --stream crm.leads`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.to.sources = true
 			return a.read(cmd.Context(), f.to, func(d *reader) error {
 				moves, err := readMoves(args[0], d, f.streams)
 				if err != nil {

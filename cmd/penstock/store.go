@@ -113,7 +113,7 @@ type migrated struct {
 }
 
 func (a *app) migrate(ctx context.Context) error {
-	c, err := a.load()
+	c, err := a.loadPlaces()
 	if err != nil {
 		return err
 	}

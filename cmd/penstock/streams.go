@@ -36,7 +36,7 @@ the streams it adds.`,
 // catalogue is the built-in one, or that of the configuration.
 func (a *app) catalogue(configured bool) ([]config.Stream, error) {
 	if configured {
-		c, err := a.load()
+		c, err := a.loadPlaces()
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ type shownEvent struct {
 }
 
 func (a *app) listWebhooks(ctx context.Context, k kept) error {
-	c, err := a.load()
+	c, err := a.loadPlaces()
 	if err != nil {
 		return err
 	}

@@ -141,6 +141,13 @@ func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
+// MayRead reports whether there is a source of this name, or there may be: the list that
+// would tell was not read.
+func (c *Config) MayRead(source string) bool {
+	_, known := c.Source(source)
+	return known || c.Listing != nil && c.Listing.Unread && isName(source)
+}
+
 // Destination is the destination named name.
 func (c *Config) Destination(name string) (Destination, bool) {
 	return find(c.Destinations, func(d Destination) bool { return d.Name == name })

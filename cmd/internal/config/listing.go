@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type Listing struct {
 	Timeout time.Duration
 
 	Name   string   // the field that names the source
+	Unread bool     // the command was not run: nobody asked for sources
 	Hosts  []string // patterns of hosts that its sources may be at; nil: any that the template allows
 	Secret []string // fields that are never shown, wherever they stand
 }
@@ -36,6 +38,10 @@ type Row struct {
 	Line   int
 	Fields map[string]string
 }
+
+// ErrUnread is what [Input.Rows] returns for a list that is not read now: the configuration
+// has no fault, and is without the sources of the list.
+var ErrUnread = errors.New("the list of sources is not read")
 
 // DefaultListingTimeout is how long a query or a command may take.
 const DefaultListingTimeout = 30 * time.Second
@@ -172,6 +178,10 @@ func (r *reader) listed(l *Listing, template ast.Node, before []Source) []Source
 		return nil // whoever reads the file has nowhere to look
 	}
 	rows, err := r.Rows(*l)
+	if errors.Is(err, ErrUnread) {
+		l.Unread = true
+		return nil
+	}
 	if err != nil {
 		r.fault(l.At, "sources from: %v", err)
 		return nil

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// mayRun returns why a command of the configuration must not run. Whoever can write the
+// configuration, or replace it in its folder, would run programs as this user. So would
+// who can write the program, where the configuration names it by a path.
+func (a *app) mayRun(program string) error {
+	paths := []string{a.config, filepath.Dir(a.config)}
+	if real, err := filepath.EvalSymlinks(a.config); err == nil {
+		paths = append(paths, filepath.Dir(real))
+	}
+	if strings.ContainsRune(program, filepath.Separator) {
+		paths = append(paths, program)
+	}
+	for _, path := range paths {
+		if err := state.OnlyOurs(path); errors.Is(err, state.ErrExposed) {
+			return fmt.Errorf("command %s is not run, as whoever can change the configuration could run programs as you: %w", program, err)
+		} else if err != nil {
+			return fmt.Errorf("command %s: %w", program, err)
+		}
+	}
+	return nil
+}
