@@ -197,7 +197,7 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
 	e.table = proof.Table{
 		Facts: f, Swept: out.Known, Missing: out.Missing, Missed: out.Missing, Alive: out.Alive, Inserted: k.inserted,
 		Rejected: k.counts.Rejected, Askable: p.inquest != nil && len(out.Keys) > 0,
-		AtOnce: !p.parts(), Old: p.resumes && p.Now().Sub(p.since()) > longPass, AppendTo: p.stream.Table.Mode == schemas.Append,
+		AtOnce: !p.parts(), AppendTo: p.stream.Table.Mode == schemas.Append,
 		Subset: p.stream.Window || f.Partial || f.OfWindows() || p.aside(),
 		Wanted: k.wanted, Last: k.lastPass(p, &f), Confirm: p.Options.ConfirmShrink,
 	}

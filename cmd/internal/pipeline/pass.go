@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -72,16 +71,6 @@ type pass struct {
 
 	open sync.WaitGroup // groups that were sent and are not committed yet
 	kept int64          // share in the budget of what an open transaction was given
-}
-
-// longPass is for how long the records that a pass has read at first are taken for
-// what they still are, where another process goes on with it.
-const longPass = 12 * time.Hour
-
-// since is when the pass began, in whatever process.
-func (p *pass) since() time.Time {
-	run, _, _ := strings.Cut(p.id, "#")
-	return runTime(run)
 }
 
 // tally is what the source's side of a pass counts.

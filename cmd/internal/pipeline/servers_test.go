@@ -38,7 +38,6 @@ type serverBatch struct {
 	lists   []*servers.List
 	streams []schemas.Stream // twins and parents, and behind them one a Spec
 	http    *httptest.Server
-	begun   []servers.Truth         // what the run before this one may have found
 	open    func() load.Destination // as a new process opens it
 	without string                  // the rule of proof that does not apply
 	limits  limits
@@ -47,7 +46,6 @@ type serverBatch struct {
 func newServerBatch(t *testing.T, specs []servers.Spec, open func() load.Destination) *serverBatch {
 	t.Helper()
 	b := &serverBatch{t: t, specs: specs, open: open}
-	b.begun = make([]servers.Truth, len(specs))
 	mux := http.NewServeMux()
 	var judged []schemas.Stream
 	for i, s := range specs {
@@ -131,12 +129,6 @@ type serverOutcome struct {
 	Requests []string
 }
 
-// resumed reports whether the pass began in the run before: it may have found what
-// that run could find.
-func (o serverOutcome) resumed() bool {
-	return o.Run > 1 && strings.Contains(o.Report.Why, "begun by an earlier run")
-}
-
 // claims reports whether the run says that the table is whole.
 func (o serverOutcome) claims() bool {
 	return worse(StatusComplete, o.Report.Status) == StatusComplete
@@ -161,12 +153,7 @@ func (b *serverBatch) run(run int) []serverOutcome {
 	for i, r := range rep.Streams[len(b.streams)-len(b.specs):] {
 		o := serverOutcome{Run: run, Spec: b.specs[i], Report: r, Requests: b.lists[i].Requests()}
 		live, dead := marks(b.t, dest, r.Table)
-		truth := b.lists[i].Truth()
-		if o.resumed() {
-			truth = truth.Since(b.begun[i])
-		}
-		o.Cause, o.Detail = o.judge(truth, live, dead)
-		b.begun[i] = truth
+		o.Cause, o.Detail = o.judge(b.lists[i].Truth(), live, dead)
 		outcomes[i] = o
 	}
 	require.NoError(b.t, dest.Close())

@@ -268,14 +268,6 @@ type Truth struct {
 	Ever   []string `json:"ever"`   // of all that it has held since
 }
 
-// Since is what a pass may find that began in the run before, whose truth that is, and
-// ended in this one.
-func (t Truth) Since(before Truth) Truth {
-	t.Always = slices.DeleteFunc(slices.Clone(t.Always), func(m string) bool { return !slices.Contains(before.Always, m) })
-	t.Ever = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Ever, before.Ever))))
-	return t
-}
-
 func (l *List) observe() {
 	now := map[string]bool{}
 	for _, m := range l.marks() {

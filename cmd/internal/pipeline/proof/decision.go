@@ -94,7 +94,7 @@ func repeat(*Table) Decision { return Decision{Action: Repeat} }
 // restOfList holds for the rest of a pass that an earlier process began: records
 // may have moved to pages that were read before.
 func restOfList(t *Table) bool {
-	return t.Resumed && !t.Last && !t.OfParents() && !t.met() && !t.Partial && !t.OfWindows()
+	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
 // betterVerdict holds where a second reading can lead to a better verdict, and

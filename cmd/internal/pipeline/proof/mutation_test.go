@@ -132,7 +132,7 @@ var decisionProperties = []decisionProperty{
 	{"rejected records are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Rejected == 0 || t.Sorted || d.Action != Remove }},
 	{"rows of other parents stay", func(t *Table, _ Verdict, d Decision) bool { return t.Elsewhere == 0 || d.Action != Remove }},
 	{"the rest of a list is followed by a whole reading", func(t *Table, _ Verdict, d Decision) bool {
-		return !t.Resumed || t.Last || t.OfParents() || t.OfWindows() || t.Partial || t.met() || d.Action == Repeat
+		return !t.Resumed || t.Last || t.OfParents() || t.OfWindows() || t.Partial || d.Action == Repeat
 	}},
 	{"children get the proof that a second reading can give", func(t *Table, v Verdict, d Decision) bool {
 		return !t.Wanted || t.Last || v == Proven || !Repeatable(t.Facts) || d.Action == Repeat

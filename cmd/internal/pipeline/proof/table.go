@@ -24,7 +24,6 @@ type Table struct {
 	NotFound int64 // the source: of those, the records that it says are gone
 
 	AtOnce   bool // the pipeline: the pass is one transaction
-	Old      bool // the pipeline: the pass has begun long ago, and much may have changed on its first pages
 	AppendTo bool // the configuration: mode append, where no row is ever missing
 	Subset   bool // the configuration: the list shows some of its records by design
 	Wanted   bool // the pipeline: streams below this one need its proof
@@ -92,13 +91,6 @@ func (f Facts) Confirms() bool {
 		f.Skipped = 0
 	}
 	return Judge(f) == Proven
-}
-
-// met reports whether a resumed pass has led, before long, to as many rows as the
-// source states, at first and at the end, and to no others.
-func (t *Table) met() bool {
-	total := t.LastTotal
-	return !t.Old && total >= 0 && total == t.FirstTotal && int64(total) == t.Alive && t.Missing == 0
 }
 
 // Repeatable reports whether another reading can lead to a better verdict.
