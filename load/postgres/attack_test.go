@@ -101,7 +101,7 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 // A question calls none of the server's functions that act beyond the transaction.
 func TestQueryActsOnNothing(t *testing.T) {
 	server, d := attacked(t)
-	file := filepath.Join(t.TempDir(), "out")
+	file := filepath.Join(serverFolder(t), "out")
 	server.Exec("CREATE SEQUENCE s.numbers; SELECT lo_from_bytea(4711, 'data'); CREATE VIEW s.killer AS SELECT pg_terminate_backend(0) AS done")
 	for _, sql := range []string{
 		"SELECT lo_export(4711, '" + file + "')", "SELECT pg_read_file('PG_VERSION')", `SELECT "pg_read_file"/**/('PG_VERSION')`, `SELECT U&"pg\005fread_file"('PG_VERSION')`,

@@ -33,6 +33,9 @@ type question struct {
 }
 
 func parseQuestion(sql string) (question, error) {
+	if !storable([]byte(sql)) { // the server would end the connection
+		return question{}, errors.New("the statement has a zero byte, or bytes that are no UTF-8")
+	}
 	if shows.MatchString(sql) {
 		return question{sql: sql, shows: true}, nil
 	}

@@ -225,6 +225,14 @@ func (s *Server) own() {
 	}
 }
 
+// For is the same server for a part of the test, the target of a fuzz test for instance,
+// that ends before the server does.
+func (s *Server) For(t testing.TB) *Server {
+	part := *s
+	part.t = t
+	return &part
+}
+
 // Exec runs statements as the role that may do everything.
 func (s *Server) Exec(sql string) {
 	s.t.Helper()
