@@ -91,9 +91,18 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// What the owner is trusted with may be called.
-	server.Exec("CREATE FUNCTION s.twice(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1 * 2'; CREATE VIEW s.doubled AS SELECT s.twice(id) AS n FROM s.crm_leads")
-	require.NoError(t, d.Query(t.Context(), "SELECT twice(id) FROM crm_leads UNION ALL SELECT n FROM doubled", nothing))
+	// What the owner is trusted with may be called, unless what others have there would be
+	// taken for the server's in it.
+	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
+	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
+		err := d.Query(t.Context(), sql, nothing)
+		require.ErrorIs(t, err, ErrNotReadOnly, sql)
+		require.ErrorContains(t, err, "ALTER FUNCTION s.short(character varying) SET search_path", sql)
+	}
+	server.Exec("ALTER FUNCTION s.short SET search_path = pg_catalog")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "as the message says")
+	server.Exec("ALTER FUNCTION s.short RESET search_path; DROP FUNCTION s.lower; DROP OPERATOR s.= (text, varchar)")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "or so")
 	server.Exec("DROP TABLE s.theirs; ALTER FUNCTION s.evil() OWNER TO penstock; CREATE OR REPLACE FUNCTION s.evil() RETURNS int LANGUAGE sql AS 'SELECT 7'")
 	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "as the message says")
 }

@@ -183,13 +183,17 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 		r.add(t)
 	}
 	var refused error
-	err = s.query(ctx, r.harmfulSQL(), func(v [][]byte) error {
-		name, owner, role := string(v[0]), string(v[1]), string(v[2])
-		if string(v[3]) == "t" {
-			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
-		} else {
+	err = s.query(ctx, r.harmfulSQL(s.db.o.Schema), func(v [][]byte) error {
+		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
+		switch {
+		case string(v[3]) != "t":
 			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
 				ErrNotReadOnly, name, owner, role)
+		case shadow != "":
+			refused = fmt.Errorf("%w: it calls %s, in which names may mean %s of another role; give the function names of its own (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop what has the server's name",
+				ErrNotReadOnly, name, shadow)
+		default:
+			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
 		}
 		return nil
 	})
@@ -200,17 +204,26 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 }
 
 // harmfulSQL selects the first function of r that a question may not call. Functions that
-// the server's own views call only show what they show.
-func (r *references) harmfulSQL() string {
-	return `SELECT quote_ident(n.nspname) || '.' || quote_ident(p.proname) || '(' || pg_get_function_identity_arguments(p.oid) || ')',
-		quote_ident(pg_get_userbyid(p.proowner)), quote_ident(current_user), ` + trusted("p.proowner") + `
-		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-		WHERE (p.oid = ANY (` + oids(r.functions) + `) OR p.oid IN (SELECT oprcode::oid FROM pg_operator WHERE oid = ANY (` + oids(r.operators) + `)))
-		AND has_function_privilege(p.oid, 'EXECUTE') AND CASE WHEN NOT ` + trusted("p.proowner") + ` THEN true
-		WHEN p.oid >= 16384 AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') THEN false
-		WHEN p.proname ~ ` + literal(dynamic) + ` THEN true
-		WHEN p.provolatile <> 'v' OR p.proname ~ ` + literal(volatileOnly) + ` THEN false
-		ELSE NOT EXISTS (SELECT FROM pg_rewrite v WHERE v.ev_class < 16384 AND v.ev_type = '1' AND strpos(v.ev_action::text, ':funcid ' || p.oid || ' ') > 0) END
+// the server's own views call only show what they show. One that is trusted, and finds
+// names by the session's search_path, would take a function or operator of others for the
+// server's where one in the schema has its name: that is the last column.
+func (r *references) harmfulSQL(schema string) string {
+	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
+			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
+			p.oid >= 16384 AND p.probin IS NULL AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE starts_with(c, 'search_path=')) AS searches
+			FROM pg_proc p WHERE (p.oid = ANY (` + oids(r.functions) + `) OR p.oid IN (SELECT oprcode::oid FROM pg_operator WHERE oid = ANY (` + oids(r.operators) + `))) AND has_function_privilege(p.oid, 'EXECUTE')),
+		shadow AS (SELECT oid::regprocedure::text AS name FROM pg_proc p WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = ` + literal(schema) + `) AND NOT ` + trusted("proowner") + `
+				AND EXISTS (SELECT FROM pg_proc WHERE proname = p.proname AND pronamespace = 'pg_catalog'::regnamespace)
+			UNION ALL SELECT oid::regoperator::text FROM pg_operator o WHERE oprnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ` + literal(schema) + `) AND NOT ` + trusted("oprowner") + `
+				AND EXISTS (SELECT FROM pg_operator WHERE oprname = o.oprname AND oprnamespace = 'pg_catalog'::regnamespace)),
+		r AS (SELECT f.*, CASE WHEN f.trusted AND f.searches THEN (SELECT min(name) FROM shadow) END AS shadow FROM f)
+		SELECT quote_ident(n.nspname) || '.' || quote_ident(r.proname) || '(' || pg_get_function_identity_arguments(r.oid) || ')', quote_ident(pg_get_userbyid(r.proowner)), quote_ident(current_user), r.trusted, r.shadow
+		FROM r JOIN pg_namespace n ON n.oid = r.pronamespace
+		WHERE CASE WHEN NOT r.trusted OR r.shadow IS NOT NULL THEN true
+		WHEN r.oid >= 16384 AND NOT r.extension THEN false
+		WHEN r.proname ~ ` + literal(dynamic) + ` THEN true
+		WHEN r.provolatile <> 'v' OR r.proname ~ ` + literal(volatileOnly) + ` THEN false
+		ELSE NOT EXISTS (SELECT FROM pg_rewrite v WHERE v.ev_class < 16384 AND v.ev_type = '1' AND strpos(v.ev_action::text, ':funcid ' || r.oid || ' ') > 0) END
 		ORDER BY 4, 1 LIMIT 1`
 }
 
