@@ -321,7 +321,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 		ts = troubles{}
 		a.matter[tp] = ts
 	}
-	at, why := time.Now(), clip(a.redact(why), mostWhy)
+	at, why := time.Now(), clip(neutral(a.redact(why)), mostWhy)
 	if was, ok := ts[item]; ok && tp.Kind != Drift {
 		if withoutDigits(was.Why) == withoutDigits(why) {
 			return // a failure that repeats costs no write

@@ -384,7 +384,7 @@ func TestAlertsRoutes(t *testing.T) {
 }
 
 func TestAlertsSignature(t *testing.T) {
-	const every = "slack: source main: signature\n  every delivery is refused: signature; the secret or the scheme has changed: set it, or run `penstock webhooks learn main`"
+	const every = "slack: source main: signature\n  every delivery is refused: signature; the secret or the scheme has changed: set it, or run 'penstock webhooks learn main'"
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "alerts.json")
 		d := newDesk(t, path, nightlyRouting)
