@@ -101,7 +101,19 @@ CREATE INDEX units_by_run ON units (pipeline, run);
 ALTER TABLE units ADD COLUMN broken INTEGER NOT NULL DEFAULT 0;
 `, `
 DROP TABLE units;
-`} // which have a file of their own: see [UnitsFile]
+`, `
+CREATE TABLE audit (
+	id      INTEGER PRIMARY KEY AUTOINCREMENT,
+	at      INTEGER NOT NULL,
+	who     TEXT NOT NULL,
+	what    TEXT NOT NULL,
+	object  TEXT NOT NULL,
+	address TEXT NOT NULL,
+	outcome TEXT NOT NULL,
+	refused INTEGER NOT NULL
+);
+CREATE INDEX audit_refused ON audit (refused, id);
+`} // units have a file of their own: see [UnitsFile]
 
 // lastGasp is how long a process that was killed may still have its files: until
 // its memory is given back. Whoever starts the daemon again waits that long.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -171,4 +172,25 @@ func TestJournalIsBounded(t *testing.T) {
 	slots, err := j.Slots(t.Context(), "p", 10)
 	require.NoError(t, err)
 	require.Less(t, len(slots[0].Why), 5<<10)
+}
+
+// TestAuditIsBounded: attempts of strangers push out others of their kind, and
+// nothing that was done.
+func TestAuditIsBounded(t *testing.T) {
+	ctx := t.Context()
+	j, err := OpenJournal(ctx, t.TempDir())
+	require.NoError(t, err)
+	defer j.Close()
+	require.NoError(t, j.KeepAudit(ctx, AuditRecord{Who: "ann", What: "pause", Outcome: "done"}))
+	require.NoError(t, j.change(ctx, "fill", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused)
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i, '', 'sign in', '', '', 'wrong token', 1 FROM n`, KeptAuditRefused+500)
+		return err
+	}))
+	require.NoError(t, j.KeepAudit(ctx, AuditRecord{What: "sign in", Outcome: "wrong token", Refused: true}))
+	all, total, err := j.Audit(ctx, KeptAuditRefused, 10)
+	require.NoError(t, err)
+	require.Equal(t, KeptAuditRefused+1, total)
+	require.Len(t, all, 1)
+	require.Equal(t, "ann", all[0].Who)
 }

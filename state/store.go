@@ -107,6 +107,7 @@ type Journal interface {
 	Schedule
 	SlotBook
 	RunBook
+	AuditBook
 	Close() error
 }
 
@@ -138,6 +139,12 @@ type RunBook interface {
 	BreakRuns(ctx context.Context, why string) error
 	Runs(ctx context.Context, pipeline, before string, limit int) ([]RunRecord, error)
 	Run(ctx context.Context, run string) (RunRecord, bool, error)
+}
+
+// AuditBook has what people did at daemons, the last of it: see [AuditRecord].
+type AuditBook interface {
+	KeepAudit(ctx context.Context, r AuditRecord) error
+	Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error)
 }
 
 // Notes are small texts by name, such as what was alerted and the schemes that

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -26,18 +27,28 @@ type dashboard struct {
 	hooks *hooks
 	guard *access.Guard // of every route that takes a token
 
-	closed bool // it began with tokens
+	closed bool                     // it began with tokens
+	wrong  chan serve.AccessRefused // tokens, on their way to the audit log
 }
 
 // openDashboard makes the dashboard of a configuration.
 func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks, observe func(serve.AccessRefused)) (*dashboard, error) {
-	d := &dashboard{a: a, hooks: h, guard: access.New(access.Options{Log: a.log, Observe: observe}), closed: len(c.Serve.Tokens) > 0}
+	d := &dashboard{a: a, hooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
+	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
+		observe(n)
+		if !n.Limited { // the limit bounds how many there are
+			select {
+			case d.wrong <- n:
+			default: // the log has it
+			}
+		}
+	}})
 	d.configure(c)
 	feed := &board.Feed{}
 	d.facts = boardfacts.New(boardfacts.Config{Places: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: a.stateOf(c)}, Journal: j, Inbox: h.inbox, Log: a.log, Clock: a.stateOf(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
+		Facts: d.facts, Control: d.facts, Feed: feed, Access: d.guard, Record: d.facts.Record, Version: versionNow().Version, Log: a.log, Clock: a.stateOf(c).Now,
 	})
 	return d, err
 }
@@ -67,8 +78,27 @@ func (d *dashboard) run(ctx context.Context, of *serve.Daemon) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { d.facts.Work(ctx, of) })
+	all.Go(func() { d.recordWrong(ctx) })
 	return func() { cancel(); d.board.Close(); all.Wait() }
 }
+
+// recordWrong keeps wrong tokens in the audit log until ctx ends.
+func (d *dashboard) recordWrong(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case n := <-d.wrong:
+			err := d.facts.Record(ctx, board.Audit{At: d.clock(), What: "token for " + n.Path, From: n.From, Outcome: n.Why, Refused: true})
+			if err != nil && ctx.Err() == nil {
+				d.a.log.Error("write audit log", "error", err)
+			}
+		}
+	}
+}
+
+// clock is the time of day that the audit log bears: the state's.
+func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
 // mostApart is how many sources may have places of their own in a destination that
 // are all looked into; of more, those are that a visitor asks for.

@@ -24,7 +24,7 @@ var migrations embed.FS
 
 // latest is the version of the schema that this program makes: the number of the
 // last migration.
-const latest = 5
+const latest = 6
 
 // Migrate brings the schema to this version, and makes it where there is none. It
 // returns the versions before and after. Of several processes that do so at once

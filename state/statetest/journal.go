@@ -209,3 +209,21 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.False(t, ok)
 }
+
+// journalAudit has strangers try without end: what the owner did stays.
+func journalAudit(t *testing.T, _ Rig, open func() state.Store) {
+	ctx, j := t.Context(), journalOf(t, opened(t, open))
+	did := state.AuditRecord{At: day(1), Who: "ann", What: "pause", Object: "pipeline nightly", From: "192.0.2.1", Outcome: "done"}
+	require.NoError(t, j.KeepAudit(ctx, did))
+	for range state.KeptAuditRefused/100 + 5 {
+		require.NoError(t, j.KeepAudit(ctx, state.AuditRecord{At: day(2), What: "sign\x00 in", From: "203.0.113.9", Outcome: "wrong token", Refused: true}))
+	}
+	all, total, err := j.Audit(ctx, 0, 2)
+	require.NoError(t, err)
+	require.Equal(t, state.KeptAuditRefused/100+6, total)
+	require.Len(t, all, 2)
+	require.True(t, all[0].Refused)
+	last, _, err := j.Audit(ctx, total-1, 10)
+	require.NoError(t, err)
+	require.Equal(t, []state.AuditRecord{did}, last)
+}

@@ -35,6 +35,7 @@ func Run(t *testing.T, r Rig) {
 		"journal gives slots of the gone to others": journalOrphans,
 		"journal pauses":                            journalPause,
 		"journal keeps runs":                        journalRuns,
+		"journal keeps an audit log":                journalAudit,
 		"units are claimed by source":               unitsClaim,
 		"units are claimed once among many":         unitsClaimRace,
 		"units are taken over":                      unitsTakenOver,

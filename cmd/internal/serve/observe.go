@@ -95,6 +95,7 @@ type Reloaded struct {
 // AccessRefused says that somebody sent a token that opened nothing.
 type AccessRefused struct {
 	From    string // the address, and what a proxy says of it
+	Path    string // what was asked for
 	Why     string
 	Limited bool // too many wrong tokens came: this one was not evaluated
 	At      time.Time

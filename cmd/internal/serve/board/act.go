@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
 // action is what a visitor may have done, by a form or by the API.
@@ -43,8 +45,9 @@ func actions() []action {
 // do has a done.
 func (b *Board) do(a action, r *http.Request) error {
 	err := a.do(r.Context(), b.Control, r)
+	b.audit(r, visitorOf(r), a.name, objectOf(r), err)
 	if err == nil {
-		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "source", r.PathValue("source"), "from", r.RemoteAddr)
+		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "source", r.PathValue("source"), "token", visitorOf(r).Name, "from", access.From(r))
 	}
 	return err
 }

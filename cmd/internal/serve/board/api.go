@@ -79,6 +79,9 @@ func endpoints() []endpoint {
 		{get, "/api/v1/schema", "Every change made to a table, the newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Schema)
 		}},
+		{get, "/api/v1/audit", "Who did what at the dashboard and its API, and who tried to, the newest first.", with(), items[Audit]{}, func(b *Board, r *http.Request) (any, error) {
+			return listed(r, b.Facts.Audit)
+		}},
 		{get, "/api/v1/webhooks", "How the deliveries of each source fare.", with(), items[Webhook]{}, func(b *Board, r *http.Request) (any, error) {
 			all, err := b.webhooks(r.Context())
 			return part(r, all), err

@@ -8,6 +8,7 @@
 package board
 
 import (
+	"context"
 	"errors"
 	"html/template"
 	"log/slog"
@@ -25,9 +26,10 @@ type Config struct {
 	Control Control
 	Feed    *Feed // of what changes; nil: nothing is told
 
-	Access  *access.Guard // decides who sees what; nil: whoever is on this machine sees and does everything
-	Version string        // of penstock
-	Log     *slog.Logger  // told of sign-ins and of what visitors have done; nil: nobody is
+	Access  *access.Guard                      // decides who sees what; nil: whoever is on this machine sees and does everything
+	Record  func(context.Context, Audit) error // keeps what visitors do; nil: nobody does
+	Version string                             // of penstock
+	Log     *slog.Logger                       // told of sign-ins and of what visitors have done; nil: nobody is
 
 	Clock func() time.Time // the time of day that the facts go by; nil: this machine's
 }

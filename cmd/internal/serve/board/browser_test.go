@@ -218,7 +218,7 @@ func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 	t.Helper()
 	s := &served{facts: f, feed: &board.Feed{}}
 	var err error
-	s.board, err = board.New(board.Config{Facts: f, Control: control{f}, Feed: s.feed, Access: guard, Version: "1.2.3"})
+	s.board, err = board.New(board.Config{Facts: f, Control: control{f}, Feed: s.feed, Access: guard, Record: f.record, Version: "1.2.3"})
 	require.NoError(t, err)
 	s.Server = httptest.NewServer(s.board)
 	t.Cleanup(func() { s.board.Close(); s.Server.Close() })
@@ -229,5 +229,5 @@ func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)
-	return []string{"/", "/pipelines", "/pipelines/" + p, "/sources", "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate"}
+	return []string{"/", "/pipelines", "/pipelines/" + p, "/sources", "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate", "/audit"}
 }

@@ -38,6 +38,7 @@ type History interface {
 	Run(ctx context.Context, id, source string) (RunDetail, error) // over one source, or all (""); or ErrUnknown
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
+	Audit(context.Context, Query) (List[Audit], error)
 }
 
 // Control is what a visitor may have the daemon do. Each returns once that is

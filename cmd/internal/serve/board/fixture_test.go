@@ -24,10 +24,12 @@ type told struct {
 	runs      []board.RunDetail
 	rejects   []board.Reject
 	changes   []board.Change
+	audit     []board.Audit
 
-	mu    sync.Mutex
-	asked []string
-	err   error // of controls
+	mu       sync.Mutex
+	asked    []string
+	recorded []board.Audit
+	err      error // of controls
 }
 
 func (f *told) Now(context.Context) (board.Now, error) {
@@ -77,6 +79,17 @@ func (f *told) Rejects(_ context.Context, q board.Query) (board.List[board.Rejec
 
 func (f *told) Schema(_ context.Context, q board.Query) (board.List[board.Change], error) {
 	return cut(f.changes, q), nil
+}
+
+func (f *told) Audit(_ context.Context, q board.Query) (board.List[board.Audit], error) {
+	return cut(f.audit, q), nil
+}
+
+func (f *told) record(_ context.Context, a board.Audit) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recorded = append(f.recorded, a)
+	return f.err
 }
 
 func cut[T any](all []T, q board.Query) board.List[T] {
@@ -161,6 +174,7 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	began := at.Add(-time.Duration(i) * time.Hour)
 	s := board.Stream{Pipeline: name, Name: stream, Table: say("crm_leads"), Destination: say("warehouse"), Status: status, Verdict: verdict,
 		Why: say("total 1,210 = distinct keys"), Synced: began, Rows: 1209, Run: run, Counts: counts}
+	f.audit = append(f.audit, board.Audit{At: at, Who: say("ann"), What: say("pause"), Object: say("pipeline nightly"), From: say("192.0.2.1"), Outcome: say("done"), Refused: i%2 == 1})
 	source := ""
 	if i%2 == 1 { // its pipeline reads several
 		source = say(fmt.Sprintf("acme_%d", i))

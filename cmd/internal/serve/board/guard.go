@@ -46,6 +46,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 			b.problem(w, r, http.StatusForbidden, "this page is out of date; load it again, then try once more")
 			return
 		case !who.Role.Includes(access.Operate):
+			b.audit(r, who, r.Method+" "+r.URL.Path, "", access.ErrRole)
 			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" may look, not change: its role is read")
 			return
 		}

@@ -198,6 +198,37 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", session).StatusCode, "the token is gone")
 }
 
+// TestAudit: who did what, from where, and what came of it.
+func TestAudit(t *testing.T) {
+	const reader = "reader-token-0123456789"
+	guard := access.New(access.Options{})
+	guard.Define([]access.Token{{Name: "owner", Secret: token, Role: access.Operate}, {Name: "ann", Secret: reader, Role: access.Read}})
+	s := guardedBoard(t, telling(1, plain), guard)
+	session := s.signIn(t)
+	_, mark, _ := s.page(t, "/pipelines", session)
+	s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form)
+	s.do(t, "POST", "/api/v1/sources/acme/pause", "", "Authorization", "Bearer "+token)
+	s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Authorization", "Bearer "+reader)
+	s.do(t, "POST", "/signout", "mark="+mark, "Cookie", session, "Content-Type", form)
+	s.facts.err = errBusy
+	s.do(t, "POST", "/api/v1/pipelines/nightly/streams/crm.leads/retry", "", "Authorization", "Bearer "+token, "X-Forwarded-For", "192.0.2.7")
+
+	var all []string
+	for _, a := range s.facts.recorded {
+		require.WithinDuration(t, time.Now(), a.At, time.Minute)
+		all = append(all, fmt.Sprintf("%s | %s %s | %s | %s %v", a.Who, a.What, a.Object, a.From, a.Outcome, a.Refused))
+	}
+	require.Equal(t, []string{
+		"owner | sign in  | 127.0.0.1 | done false",
+		"owner | run pipeline nightly | 127.0.0.1 | done false",
+		"owner | pause-source source acme | 127.0.0.1 | done false",
+		"ann | POST /api/v1/pipelines/nightly/pause  | 127.0.0.1 | the role of this token does not allow it true",
+		"owner | sign out  | 127.0.0.1 | done false",
+		"owner | retry pipeline nightly, stream crm.leads | 127.0.0.1 for 192.0.2.7 | " + errBusy.Error() + " false",
+	}, all)
+	require.NotContains(t, strings.Join(all, ""), token)
+}
+
 // TestBehindProxy: behind TLS the cookies are bound to this host and to TLS; a
 // board without a token serves nothing that a proxy passes on.
 func TestBehindProxy(t *testing.T) {

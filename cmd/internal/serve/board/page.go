@@ -114,7 +114,7 @@ type navItem struct{ Path, Name string }
 func navItems() []navItem {
 	return []navItem{
 		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
-		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"},
+		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"}, {"/audit", "Audit"},
 	}
 }
 

@@ -195,10 +195,12 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 		b.again(w, r, http.StatusUnauthorized, "This token is not valid.")
 		return
 	case !who.Role.Includes(access.Read):
+		b.audit(r, who, "sign in", "", access.ErrRole)
 		b.again(w, r, http.StatusForbidden, "This token reads metrics only.")
 		return
 	}
 	b.sessions.begin(w, r, who)
+	b.audit(r, who, "sign in", "", nil)
 	b.Log.Info("signed in to the dashboard", "token", who.Name, "from", access.From(r))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
@@ -213,6 +215,9 @@ func (b *Board) signOut(w http.ResponseWriter, r *http.Request) {
 	if !b.marked(r) {
 		b.problem(w, r, http.StatusForbidden, "this page is out of date; load it again, then try once more")
 		return
+	}
+	if who, ok := b.signedIn(r); ok {
+		b.audit(r, who, "sign out", "", nil)
 	}
 	b.sessions.end(w, r)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)

@@ -31,6 +31,7 @@ func views() []view {
 		{"/runs/{run}", "run", "Run", "/runs", true, (*Board).runPage},
 		{"/rejects", "rejects", "Rejects", "/rejects", false, listPage(func(b *Board) asking[Reject] { return b.Facts.Rejects })},
 		{"/schema", "schema", "Schema", "/schema", false, listPage(func(b *Board) asking[Change] { return b.Facts.Schema })},
+		{"/audit", "audit", "Audit", "/audit", false, listPage(func(b *Board) asking[Audit] { return b.Facts.Audit })},
 		{"/webhooks", "webhooks", "Webhooks", "/webhooks", true, func(b *Board, r *http.Request) (any, error) { return b.webhooks(r.Context()) }},
 		{"/rate", "rate", "Rate", "/rate", true, func(b *Board, r *http.Request) (any, error) { return b.Facts.Rate(r.Context()) }},
 	}

@@ -1,0 +1,68 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/serve/access"
+)
+
+// Audit is what somebody did, or tried to do, at the dashboard or its API.
+type Audit struct {
+	At      time.Time `json:"at"`
+	Who     string    `json:"who" jsonschema:"description=The name of the token; empty for a wrong one\\, local where none is set."`
+	What    string    `json:"what"`
+	Object  string    `json:"object,omitempty" jsonschema:"description=What it was done to."`
+	From    string    `json:"from" jsonschema:"description=The address\\, and what a proxy says of it."`
+	Outcome string    `json:"outcome" jsonschema:"description=done\\, or why not."`
+	Refused bool      `json:"refused,omitempty" jsonschema:"description=It was not allowed."`
+}
+
+// Tone is how grave a record is.
+func (a Audit) Tone() string {
+	switch {
+	case a.Refused:
+		return toneWarn
+	case a.Outcome != auditDone:
+		return toneBad
+	}
+	return toneOK
+}
+
+const auditDone = "done"
+
+// auditTime is how long a record may take to be written.
+const auditTime = 5 * time.Second
+
+// audit records what a visitor did. It is written although the visitor has left.
+func (b *Board) audit(r *http.Request, who access.Identity, what, object string, err error) {
+	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
+	if err != nil {
+		a.Outcome = err.Error()
+		a.Refused = errors.Is(err, access.ErrRole)
+	}
+	if b.Record == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), auditTime)
+	defer cancel()
+	if err := b.Record(ctx, a); err != nil {
+		b.Log.Error("write audit log", "who", a.Who, "what", a.What, "object", a.Object, "from", a.From, "outcome", a.Outcome, "error", err)
+	}
+}
+
+// objectOf is what a request is about, by its path.
+func objectOf(r *http.Request) string {
+	var object string
+	for _, kind := range []string{"pipeline", "source", "stream"} {
+		if name := r.PathValue(kind); name != "" {
+			if object != "" {
+				object += ", "
+			}
+			object += kind + " " + name
+		}
+	}
+	return object
+}

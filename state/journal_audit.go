@@ -1,0 +1,66 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// AuditRecord says what somebody did, or tried to do, at a daemon.
+type AuditRecord struct {
+	At      time.Time
+	Who     string // the name of the token; "" for a wrong one
+	What    string // sign in, run, pause, …
+	Object  string // what it was done to; "" where that says itself
+	From    string // the address
+	Outcome string // done, or why not
+	Refused bool   // the daemon did not allow it
+}
+
+// What a journal keeps of the audit log. Refused attempts are kept apart: those of
+// strangers do not push out what the owner did. // Invariant 6
+const (
+	KeptAudit        = 10_000
+	KeptAuditRefused = 2_000
+)
+
+// KeepAudit adds a record, and forgets the oldest of its kind that are too many.
+func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
+	return j.change(ctx, "audit", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			micros(r.At), bounded(r.Who), bounded(r.What), bounded(r.Object), bounded(r.From), bounded(r.Outcome), r.Refused)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM audit WHERE refused = ?1 AND id <=
+				(SELECT id FROM audit WHERE refused = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, r.Refused, AuditKept(r.Refused))
+		}
+		return err
+	})
+}
+
+// AuditKept is how many records of a kind are kept.
+func AuditKept(refused bool) int {
+	if refused {
+		return KeptAuditRefused
+	}
+	return KeptAudit
+}
+
+// Audit returns records, the newest first, from offset on, and how many there are.
+func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error) {
+	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("read journal: %w", err)
+	}
+	err = each(ctx, j.file.read, func(scan func(...any) error) error {
+		var r AuditRecord
+		var at int64
+		err := scan(&at, &r.Who, &r.What, &r.Object, &r.From, &r.Outcome, &r.Refused)
+		r.At = timeOf(at)
+		all = append(all, r)
+		return err
+	}, `SELECT at, who, what, object, address, outcome, refused FROM audit ORDER BY id DESC LIMIT ? OFFSET ?`, limit, offset)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read journal: %w", err)
+	}
+	return all, total, nil
+}
