@@ -1,13 +1,29 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/penstock-data/penstock/state"
 )
+
+// secretTime is how long a secret manager may take.
+const secretTime = 30 * time.Second
+
+// printed is what the command of a ${cmd:…} prints: a secret manager's answer.
+func (a *app) printed(argv []string) (string, error) {
+	if err := a.mayRun(argv[0]); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(a.lasting(), secretTime)
+	defer cancel()
+	out, err := runProgram(ctx, argv, maxSecret)
+	return string(out), err
+}
 
 // mayRun returns why a command of the configuration must not run. Whoever can write the
 // configuration, or replace it in its folder, would run programs as this user. So would

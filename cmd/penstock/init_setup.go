@@ -153,7 +153,7 @@ func (a *app) judge(s setup) (*config.Config, error) {
 			return "postgres://localhost/penstock", true
 		}
 		return "not set yet", true
-	}, a.listed)
+	}, false, a.listed)
 }
 
 // shellWord is text as one word of a shell.

@@ -141,32 +141,39 @@ func asTexts(fields map[string]any) map[string]string {
 }
 
 // listedBy runs a command, which no shell reads, and takes the JSON objects that
-// it prints. It is given no input, and what it says on stderr is its own. With it
-// ends what it has begun. // Invariant 15
+// it prints.
 func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
+	out, err := runProgram(ctx, argv, mostBytes)
+	if err != nil {
+		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	}
+	if len(bytes.TrimSpace(out)) == 0 {
+		return nil, fmt.Errorf("command %s: it printed nothing; want JSON objects, or [] for none", argv[0])
+	}
+	rows, err := jsonRows(out)
+	if err != nil {
+		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+	}
+	return rows, nil
+}
+
+// runProgram is what a command prints, which no shell reads. It is given no input, and what it
+// says on stderr is its own. With it ends what it has begun. // Invariant 15
+func runProgram(ctx context.Context, argv []string, most int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	out := &bounded{most: mostBytes}
+	out := &bounded{most: most}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, os.Stderr, commandGrace
 	together(cmd)
 	err := cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return nil, fmt.Errorf("command %s: %w", argv[0], context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("command %s: it took longer than its timeout", argv[0])
+		return nil, errors.New("it took longer than its timeout")
 	case out.over:
-		return nil, fmt.Errorf("command %s: it printed more than %d bytes", argv[0], mostBytes)
-	case err != nil:
-		return nil, fmt.Errorf("command %s: %w", argv[0], err)
+		return nil, fmt.Errorf("it printed more than %d bytes", most)
 	}
-	if len(bytes.TrimSpace(out.Bytes())) == 0 {
-		return nil, fmt.Errorf("command %s: it printed nothing; want JSON objects, or [] for none", argv[0])
-	}
-	rows, err := jsonRows(out.Bytes())
-	if err != nil {
-		return nil, fmt.Errorf("command %s: %w", argv[0], err)
-	}
-	return rows, nil
+	return out.Bytes(), err
 }
 
 // commandGrace is how long a command that was killed may keep its output open.

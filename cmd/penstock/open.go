@@ -25,12 +25,12 @@ const maxConfig = 1<<20 + 1
 
 // load reads the configuration for a verb that reads sources: commands that list them are
 // run.
-func (a *app) load() (*config.Config, error) { return a.loadWith(a.listed) }
+func (a *app) load() (*config.Config, error) { return a.loadWith(false, a.listed) }
 
 // loadPlaces reads the configuration for a verb that needs no source. Commands that list
 // sources are not run, and their sources are not in it.
 func (a *app) loadPlaces() (*config.Config, error) {
-	return a.loadWith(func(l config.Listing) ([]config.Row, error) {
+	return a.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
 			return nil, config.ErrUnread
 		}
@@ -38,7 +38,7 @@ func (a *app) loadPlaces() (*config.Config, error) {
 	})
 }
 
-func (a *app) loadWith(rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
+func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	data, err := readUpTo(a.config, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -47,11 +47,16 @@ func (a *app) loadWith(rows func(config.Listing) ([]config.Row, error)) (*config
 	case err != nil:
 		return nil, usage("", "read configuration: %w", err)
 	}
-	return a.parse(data, os.LookupEnv, rows)
+	env := newDotenv(a.config)
+	c, err := a.parse(data, env.lookup, places, rows)
+	if unread := env.trouble(); err != nil && unread != nil {
+		return nil, usage("", "%w\n%w", err, unread)
+	}
+	return c, err
 }
 
 // parse reads a configuration with these variables.
-func (a *app) parse(data []byte, env func(string) (string, bool), rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
+func (a *app) parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
 		return nil, fmt.Errorf("load catalogue: %w", err)
@@ -64,6 +69,8 @@ func (a *app) parse(data []byte, env func(string) (string, bool), rows func(conf
 		File:      a.config,
 		Env:       env,
 		Read:      readSecret,
+		Run:       a.printed,
+		Places:    onlyPlaces,
 		Rows:      rows,
 		Catalogue: cat.Streams(),
 		Schemes:   schemes,

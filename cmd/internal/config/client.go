@@ -132,9 +132,9 @@ func (as *accounts) of(a Auth, at *Surface, base string) (*account, error) {
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
-		return wire.Bearer(a.APIKey), a.APIKey, nil
+		return wire.Rotating(a.APIKey, a.again), a.APIKey, nil
 	case a.Token != "":
-		return wire.Bearer(a.Token), a.Token, nil
+		return wire.Rotating(a.Token, a.again), a.Token, nil
 	case a.Login != nil:
 		// One user has one token, whatever the source is called.
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email))

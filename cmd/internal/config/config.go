@@ -17,12 +17,14 @@ import (
 
 // Input is what Parse needs besides the file's bytes.
 type Input struct {
-	File      string                            // name of the file, for messages
-	Env       func(name string) (string, bool)  // os.LookupEnv, or a test's
-	Read      func(path string) (string, error) // content of a ${file:…}
-	Rows      func(Listing) ([]Row, error)      // what a listing lists; nil: no source is made of it
-	Catalogue []schemas.Stream                  // every endpoint, writes too
-	Schemes   []string                          // of the destinations' URLs
+	File      string                              // name of the file, for messages
+	Env       func(name string) (string, bool)    // os.LookupEnv, or a test's
+	Read      func(path string) (string, error)   // content of a ${file:…}
+	Run       func(argv []string) (string, error) // what the command of a ${cmd:…} prints
+	Places    bool                                // only destinations and state are wanted: commands for other secrets are not run
+	Rows      func(Listing) ([]Row, error)        // what a listing lists; nil: no source is made of it
+	Catalogue []schemas.Stream                    // every endpoint, writes too
+	Schemes   []string                            // of the destinations' URLs
 }
 
 // Config is a configuration without a fault. Whoever holds it does not change
@@ -107,11 +109,11 @@ func (r *reader) root(c *Config, root ast.Node) {
 	complete := r.mapping(root, "the configuration", fields{
 		"version":      func(n ast.Node) { c.Version = r.number(n, "version", 1, 1) },
 		"sources":      keep("sources"),
-		"destinations": func(n ast.Node) { c.Destinations = r.destinations(n) },
+		"destinations": func(n ast.Node) { r.place = true; c.Destinations = r.destinations(n); r.place = false },
 		"pipelines":    keep("pipelines"),
 		"streams":      keep("streams"),
 		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
-		"state":        func(n ast.Node) { c.State = r.state(n) },
+		"state":        func(n ast.Node) { r.place = true; c.State = r.state(n); r.place = false },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
 	if n := later["sources"]; n != nil {

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// expand fills in ${NAME} from the environment and ${file:PATH} from a file,
-// whose trailing line breaks are not part of it. `$${` is a literal `${`. Text
+// expand fills in ${NAME}, or ${env:NAME}, from the environment, ${file:PATH} from a file and
+// ${cmd:PROGRAM ARGUMENTS} from what a program prints; trailing line breaks are not part of it. `$${` is a literal `${`. Text
 // that was filled in is not looked at again.
 func (r *reader) expand(raw string, at Pos) (string, bool) {
 	var b strings.Builder
@@ -48,8 +48,12 @@ func (r *reader) reference(name string, at Pos) (string, bool) {
 		}
 		return v, true
 	}
+	if command, cmd := strings.CutPrefix(name, "cmd:"); cmd {
+		return r.printed(command, at)
+	}
+	name = strings.TrimSpace(strings.TrimPrefix(name, "env:"))
 	if !isEnvName(name) {
-		r.fault(at, "${%s} is no variable's name; want ${NAME} or ${file:PATH}", name)
+		r.fault(at, "${%s} is no variable's name; want ${NAME}, ${file:PATH} or ${cmd:PROGRAM ARGUMENTS}", name)
 		return "", false
 	}
 	v, set := r.Env(name)
@@ -70,4 +74,62 @@ func isEnvName(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// printed is what a command prints. A program runs for secrets only: an address or a rate
+// never needs one, and a verb that reads no source runs none for its credentials.
+func (r *reader) printed(command string, at Pos) (string, bool) {
+	argv, ok := words(command)
+	switch {
+	case !ok || len(argv) == 0:
+		r.fault(at, "${cmd:%s}: want a program and its arguments, with both quotes around an argument that has spaces", command)
+		return "", false
+	case r.sourceOf && !r.asSecret:
+		r.fault(at, "${cmd:…} is for credentials; here, want ${NAME} or ${file:PATH}")
+		return "", false
+	case r.Run == nil, r.Places && r.asSecret && !r.place:
+		return unread, true
+	}
+	v, err := r.Run(argv)
+	if err != nil {
+		r.fault(at, "${cmd:%s}: %v", command, err)
+		return "", false
+	}
+	if v = strings.TrimRight(v, "\r\n"); v == "" {
+		r.fault(at, "${cmd:%s}: it printed nothing", command)
+		return "", false
+	}
+	return v, true
+}
+
+// unread stands for a credential that nobody needs now.
+const unread = "not read"
+
+// words splits a command into its words, as a shell does that knows spaces and quotes only.
+func words(command string) (all []string, ok bool) {
+	var word strings.Builder
+	begun, quote := false, rune(0)
+	for _, c := range command {
+		switch {
+		case c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			quote, begun = c, true
+		case c == ' ' || c == '\t':
+			if begun {
+				all = append(all, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if begun {
+		all = append(all, word.String())
+	}
+	return all, quote == 0
 }

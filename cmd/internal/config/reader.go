@@ -35,10 +35,14 @@ type reader struct {
 	secrets []wire.Secret
 	seen    func(ast.Node, sighting) // told how values are read; nil but for Describe
 
-	row     *Row     // of a listing, while a source is made of it
-	rowOf   *Listing // that
-	rowName string   // and what the source is called
-	url     string   // the address that is being read; "" for other texts
+	row      *Row     // of a listing, while a source is made of it
+	rowOf    *Listing // that
+	rowName  string   // and what the source is called
+	sourceOf bool     // a source is being read,
+	asSecret bool     // a credential,
+	place    bool     // a destination or the state
+	looked   bool     // something was looked up; see again
+	url      string   // the address that is being read; "" for other texts
 }
 
 // entry is one key of a mapping with its value.

@@ -44,6 +44,8 @@ type Auth struct {
 	OAuth  *OAuth
 
 	Header, Scheme string // as in [wire.Options]
+
+	again func() (wire.Secret, error) // reads APIKey or Token once more; nil where it stands in the file
 }
 
 // Login signs in with an account of the application surface.
@@ -103,8 +105,8 @@ func (r *reader) auth(n ast.Node, what string, kinds ...string) Auth {
 	a := Auth{At: posOf(n)}
 	set := 0
 	all := fields{
-		"api_key": func(n ast.Node) { a.APIKey = r.secret(n, what+" api_key") },
-		"token":   func(n ast.Node) { a.Token = r.secret(n, what+" token") },
+		"api_key": func(n ast.Node) { a.APIKey, a.again = r.secret(n, what+" api_key"), r.again(n, what+" api_key") },
+		"token":   func(n ast.Node) { a.Token, a.again = r.secret(n, what+" token"), r.again(n, what+" token") },
 		"login":   func(n ast.Node) { a.Login = r.login(n, what+" login") },
 		"oauth":   func(n ast.Node) { a.OAuth = r.oauth(n, what+" oauth") },
 	}
@@ -142,7 +144,9 @@ func (r *reader) login(n ast.Node, what string) *Login {
 // secret reads a credential. One that a header cannot carry is a fault here
 // rather than a puzzle later; the message does not repeat it.
 func (r *reader) secret(n ast.Node, what string) wire.Secret {
+	r.asSecret = true
 	s, ok := r.text(n, what)
+	r.asSecret = false
 	if !ok {
 		return ""
 	}
@@ -151,8 +155,34 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 		return ""
 	}
 	known := wire.Secret(strings.TrimSpace(s.value))
+	if known == unread {
+		return known // no secret
+	}
 	r.secrets = append(r.secrets, known)
 	return known
+}
+
+// again returns what reads a credential once more, nil for one that stands in the file
+// itself: where a server refuses it, the secret manager, the file or .env may have another
+// by now. It is safe for concurrent use if the look-ups of [Input] are.
+func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
+	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
+	plain := from
+	plain.Env = func(string) (string, bool) { plain.looked = true; return "x", true }
+	plain.Read = func(string) (string, error) { plain.looked = true; return "x", nil }
+	plain.Run = func([]string) (string, error) { plain.looked = true; return "x", nil }
+	plain.Places = false
+	if plain.secret(n, what); !plain.looked {
+		return nil
+	}
+	return func() (wire.Secret, error) {
+		fresh := from
+		s := fresh.secret(n, what)
+		if len(fresh.faults) > 0 {
+			return "", fresh.faults
+		}
+		return s, nil
+	}
 }
 
 // rate reads 100/s, 60/m or 1000/h.

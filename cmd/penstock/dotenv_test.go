@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseDotenv(t *testing.T) {
+	got, err := parseDotenv("# keys\r\n\nA=1\nexport B = two words # why\nC='$x \"#'\nD=\"a\\nb\\\"c\\\\\" # d\nE=\nF=a#b\nG=${A}\n")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": `$x "#`, "D": "a\nb\"c\\", "E": "", "F": "a#b", "G": "${A}"}, got)
+	for text, want := range map[string]string{"A": "line 1: want NAME=VALUE", "A=1\nB='x": "line 2: a quote", `A="x"y`: "text behind", "A B=1": "want NAME=VALUE"} {
+		_, err := parseDotenv(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// TestDotenv holds that the environment comes first, that a changed file is read again, and
+// that one which others may read is not read at all.
+func TestDotenv(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, ".env")
+	d := newDotenv(filepath.Join(dir, "pipelines.yaml"))
+	_, ok := d.lookup("PENSTOCK_TEST_A")
+	require.False(t, ok)
+	require.NoError(t, d.trouble(), "no file is no fault")
+	require.NoError(t, os.WriteFile(path, []byte("PENSTOCK_TEST_A=file\nPENSTOCK_TEST_B=file\n"), 0o600))
+	t.Setenv("PENSTOCK_TEST_B", "environment")
+	for name, want := range map[string]string{"PENSTOCK_TEST_A": "file", "PENSTOCK_TEST_B": "environment"} {
+		v, ok := d.lookup(name)
+		require.True(t, ok)
+		require.Equal(t, want, v)
+	}
+	require.NoError(t, os.WriteFile(path, []byte("PENSTOCK_TEST_A=rotated\n"), 0o600))
+	v, _ := d.lookup("PENSTOCK_TEST_A")
+	require.Equal(t, "rotated", v)
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, ok = d.lookup("PENSTOCK_TEST_A")
+	require.False(t, ok)
+	require.ErrorContains(t, d.trouble(), "others may read it (mode 0640); chmod 600 it")
+}

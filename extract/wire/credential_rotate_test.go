@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRotating holds that a refused token is read again, once for all who were refused, and
+// not more often than every half a minute where it has not changed.
+func TestRotating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept, fault, reads := Secret("old"), error(nil), 0
+		c := Rotating("old", func() (Secret, error) { reads++; return kept, fault })
+		renew := func(spent Secret) (Secret, error) { return c.Renew(t.Context(), Session{}, spent) }
+
+		_, err := renew("old")
+		require.Equal(t, ErrSpent, err)
+		_, err = renew("old")
+		require.Equal(t, ErrSpent, err)
+		require.Equal(t, 1, reads, "it was read a moment ago")
+
+		kept = "new"
+		time.Sleep(rereadEvery)
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				token, err := renew("old")
+				require.NoError(t, err)
+				require.Equal(t, Secret("new"), token)
+			})
+		}
+		wait.Wait()
+		require.Equal(t, 2, reads)
+		token, err := c.Token(t.Context(), Session{})
+		require.NoError(t, err)
+		require.Equal(t, Secret("new"), token)
+		require.Equal(t, []Secret{"old", "new"}, c.Secrets())
+
+		time.Sleep(rereadEvery)
+		fault = errors.New("vault is sealed")
+		_, err = renew("new")
+		require.ErrorIs(t, err, ErrSpent)
+		require.ErrorContains(t, err, "vault is sealed")
+		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token of the file is always the same")
+	})
+}
