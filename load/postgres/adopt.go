@@ -72,6 +72,9 @@ func (m *merge) accept(table string) ([]load.Change, error) {
 	if !known || o == nil {
 		return nil, nil
 	}
+	if err := m.guard(c, []string{table}); err != nil {
+		return nil, err
+	}
 	changes, err := c.accepted(t, o)
 	if err != nil {
 		return nil, err

@@ -198,9 +198,18 @@ func TestTablesOfOthers(t *testing.T) {
 	loadRows(t, d, 6, leadRows(6, "Ann", "Eve"))
 	require.NoError(t, d.Check(t.Context()))
 
+	// Nor by who accepts a change, which writes to all rows.
+	server.Exec("CREATE TRIGGER x BEFORE UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal(); DROP VIEW s.crm_leads_current; ALTER TABLE s.crm_leads DROP COLUMN name")
+	_, err := d.Accept(t.Context(), "crm_leads")
+	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls steal of role mallory")
+	server.Exec("DROP TRIGGER x ON s.crm_leads")
+	changes, err := d.Accept(t.Context(), "crm_leads")
+	require.NoError(t, err)
+	require.NotEmpty(t, changes)
+
 	// A table that was there first.
 	as(server, "CREATE TABLE s.crm_deals (id bigint PRIMARY KEY, _penstock_synced_at timestamptz, _penstock_run text, _penstock_hash text, _penstock_deleted_at timestamptz, _penstock_via text); CREATE TRIGGER x BEFORE INSERT ON s.crm_deals FOR EACH ROW EXECUTE FUNCTION s.steal()")
-	_, err := attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
+	_, err = attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
 	require.ErrorIs(t, err, load.ErrForeignChange)
 	require.ErrorContains(t, err, "belongs to role mallory")
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM public.stolen"))
