@@ -4,7 +4,11 @@
 // data and rules; it reads nothing but the files compiled into it.
 package schemas
 
-import "github.com/apache/arrow-go/v18/arrow"
+import (
+	"cmp"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
 
 // Surface is one of the platform's two APIs.
 type Surface string
@@ -146,6 +150,9 @@ type Stream struct {
 	Rules Rules // what becomes of the records
 	Log   bool  // what becomes of each row is kept in a log
 
+	MaxColumns int // columns that the source's fields may have, in all tables of the stream; 0: [DefaultColumns]
+	MaxTables  int // child tables; 0: [DefaultTables]
+
 	Enabled bool   // part of "*"
 	Reason  string // why not
 }
@@ -153,6 +160,18 @@ type Stream struct {
 // Readable reports whether the endpoint is a stream proper: one that may be
 // requested. // Invariant 9
 func (s Stream) Readable() bool { return s.Class.Readable() }
+
+// The bounds of a stream that states none.
+const (
+	DefaultColumns = 2000
+	DefaultTables  = 200
+)
+
+// Bounds are how many columns and child tables the source's fields may have. What
+// comes after them is kept in [ColRest].
+func (s Stream) Bounds() (columns, tables int) {
+	return cmp.Or(s.MaxColumns, DefaultColumns), cmp.Or(s.MaxTables, DefaultTables)
+}
 
 // Who has stated a part of a stream.
 const (
@@ -222,6 +241,8 @@ const (
 
 	ColValidFrom = "_penstock_valid_from" // mode history: when this version was first seen
 	ColValidTo   = "_penstock_valid_to"   // and when the next one was, or that it was gone; null: current
+
+	ColRest = "_penstock_rest" // JSON: the record's members beyond the bound of columns and child tables
 
 	ColSource = "_penstock_source" // where sources share a table: whose row it is; the first of every key
 

@@ -131,9 +131,12 @@ func objectAfterNulls(b []byte, i int) bool {
 func (m *Mapper) children(f *field, i, row int) (end int) {
 	b := m.raw
 	if f.rows == nil {
-		f.rows = m.childTable(f)
+		f.rows = m.childTable(f.owner.table, f.column.source, f.owner.depth, f.owner.level)
 	}
 	t := f.rows
+	if !t.used && m.bound.tables >= m.bound.maxTables {
+		return refuseBound
+	}
 	k, first := m.mark(), t.rows
 	for n := 0; ; n++ {
 		switch {
@@ -145,6 +148,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 			m.undo(k, t, first)
 			return decline
 		default:
+			m.bound.use(t)
 			i = m.members(t.object, i+1, t.add(row, n))
 		}
 		if i < 0 {

@@ -105,6 +105,8 @@ type column struct {
 	source   string // JSON pointer within the table's row
 	scratch  []byte
 	empty    bool // a list without values came, which the type could not hold
+	counted  bool // among the columns of the stream; see bound
+	always   bool // it has a place whatever the bound
 
 	rowHint, byteHint int // what the last batch took
 }

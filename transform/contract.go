@@ -16,7 +16,8 @@ type note struct {
 	pointer string // "" where it is the whole record
 	wanted  string
 	reason  string
-	hidden  bool // its value must not be seen
+	hidden  bool   // its value must not be seen
+	raw     string // the value, where the pointer does not lead to it
 }
 
 // hold holds the batches against the contract. Nothing but a frozen one is an
@@ -133,6 +134,9 @@ func (w *work) keepOut(t *sheet, st step, rows []int, policy schemas.Policy, n n
 		// A row that has lost a value is another one once it is allowed it.
 		w.add(t, row, h^w.position(t, row))
 		n.row, n.pointer = t.recordOf(row), w.pointer(t, row)+schemas.Source(st.field)
+		if st.field.Name == schemas.ColRest {
+			n.pointer, n.raw = "/"+schemas.ColRest, printable(w.view(t, st.column).cell(row), maxRaw)
+		}
 		w.noted = append(w.noted, n)
 	}
 }

@@ -232,3 +232,28 @@ func TestRejectsOfRecordsCanBeReadAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestContractKeepsOutTheRest(t *testing.T) {
+	const page = `[{"id":1,"extra":5,"more":"x"},{"id":2}]`
+	s, known := contracted(t, schemas.Contract{Columns: discardValue})
+	s.MaxColumns = 7 // as many as the table has
+	out := shape(t, s, known, page)
+	require.Equal(t, "1 2", out.column("t", "id"))
+	require.Empty(t, out.column("t", schemas.ColRest))
+	require.Len(t, out.rejects, 1)
+	require.Equal(t, "/"+schemas.ColRest, out.rejects[0].Pointer)
+	require.Equal(t, `{"extra":5,"more":"x"}`, out.rejects[0].Raw)
+	require.False(t, out.rejects[0].Record)
+
+	s.Rules.Contract.Columns = discardRow
+	out = shape(t, s, known, page)
+	require.Equal(t, "2", out.column("t", "id"))
+	require.EqualValues(t, 1, out.rejected)
+
+	s.Rules.Contract.Columns = freeze
+	require.EqualError(t, shape(t, s, known, page).err, "schema of m.t is frozen: column _penstock_rest of t is new: json")
+	require.NoError(t, shape(t, s, known, `[{"id":2}]`).err)
+
+	s.Rules.Contract.Columns = schemas.Evolve
+	require.Equal(t, `"{\"extra\":5,\"more\":\"x\"}" null`, shape(t, s, known, page).column("t", schemas.ColRest))
+}

@@ -16,6 +16,10 @@ func (m *Mapper) cut(begin, end int, with []byte) {
 // special reads the value at i of a field that the record's hash does not simply
 // depend on.
 func (m *Mapper) special(f *field, begin, i, row int) (end int) {
+	if f.void {
+		end, _ = m.void(i, 0)
+		return end
+	}
 	if f.ruling == nil {
 		end = m.value(f, i, row)
 	} else {

@@ -63,7 +63,8 @@ type Mapper struct {
 	fetched0 int64 // both as of the beginning of the batch
 	refused0 int64
 
-	walk walker
+	bound bound
+	walk  walker
 	tokens
 }
 
@@ -84,6 +85,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 		rulings:  newRulings(s),
 		key:      make([]*column, len(s.Key)),
 		mem:      memory.DefaultAllocator,
+		bound:    newBound(s, known),
 	}
 	for path, name := range s.Types {
 		if t, err := schemas.ParseType(name); err == nil {
@@ -141,7 +143,7 @@ func (m *Mapper) Append(records []byte) error {
 	end := len(m.raw)
 	m.raw = append(m.raw, zeros[:]...)
 
-	m.changes = m.changes[:0]
+	m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 	k, rows, fetched, refused := m.mark(), m.root.rows, m.fetched, m.refused
 	if err := m.page(begin, end); err != nil {
 		m.undo(k, m.root, rows)
@@ -166,8 +168,9 @@ const maxBuffered = 1 << 30
 // Rows is the number of rows of the root table that are buffered.
 func (m *Mapper) Rows() int { return m.root.rows }
 
-// Bytes is the size of what is buffered in columns and rejects. As much again,
-// at most, is held of the pages.
+// Bytes is the size of what is buffered in columns and rejects, the rows without a
+// value among them, which take their place in a batch. As much again, at most, is
+// held of the pages.
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {
@@ -175,7 +178,7 @@ func (m *Mapper) Bytes() int64 {
 	}
 	m.root.each(func(t *table) {
 		for _, c := range t.columns {
-			n += c.bytes()
+			n += c.bytes() + int64(max(0, t.rows-c.n)*c.kind.width())
 		}
 	})
 	return n

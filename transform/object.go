@@ -40,6 +40,7 @@ type field struct {
 	column  *column
 	special bool // volatile, or with a ruling
 
+	void     bool // it stands for a member without a value and without a field
 	volatile bool
 	context  bool    // what the record is told of where it was found
 	ruling   *ruling // nil: loaded as it is
@@ -152,18 +153,24 @@ func (m *Mapper) name(o *object, i int) (f *field, end int) {
 	}
 	f, ok := o.fields[string(name)]
 	if !ok {
-		f = m.learn(o, string(name))
+		if f = m.learn(o, string(name), space(b, end+1)); f == nil {
+			return nil, refuseBound
+		}
 	}
 	return f, end + 1
 }
 
-// learn makes the field for a member seen for the first time.
-func (m *Mapper) learn(o *object, name string) *field {
+// learn makes the field for a member seen for the first time, whose value is at i. It
+// is nil where the stream has too many fields already. // Invariant 6
+func (m *Mapper) learn(o *object, name string, i int) *field {
+	pointer := o.pointer + "/" + escapePointer(name)
+	if _, known := o.table.sources[pointer]; !known && !m.bound.roomFor(name, m.bound.maxColumns+spareFields) {
+		return m.unnamed(o, i)
+	}
 	f := &field{name: name, owner: o, next: o.first.next}
 	f.expect(name)
 	f.volatile = o.root && m.volatile[name]
 	f.context = o.root && name == contextName
-	pointer := o.pointer + "/" + escapePointer(name)
 	f.ruling = m.rulings.at(o.table.path + pointer)
 	f.special = f.volatile || f.ruling != nil
 	f.column = m.columnAt(o.table, pointer)

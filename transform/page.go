@@ -70,7 +70,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
 	if end = m.weigh(begin, long); end == 0 {
-		end = m.fill(begin, row)
+		end = m.fit(begin, row)
 	}
 	if end > 0 && !m.hasKey(row) {
 		end = refuseKey
@@ -121,9 +121,13 @@ func (m *Mapper) weigh(begin int, long bool) int {
 // fill reads the record at i into row.
 func (m *Mapper) fill(i, row int) (end int) {
 	m.sum, m.contextHash, m.cuts, m.patched = sum{}, 0, m.cuts[:0], m.patched[:0]
+	m.bound.exceeded = false
 	switch m.raw[i] {
 	case '{':
-		return m.members(m.root.object, i+1, row)
+		if end = m.members(m.root.object, i+1, row); end > 0 && m.bound.exceeded {
+			return refuseBound
+		}
+		return end
 	case 'n':
 		if end = m.nothing(i); end < 0 {
 			return end

@@ -45,6 +45,10 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 	for i, f := range t.Columns.Fields() {
 		p.types = append(p.types, schemas.TypeOf(f))
 		source, ok := sourceOf(f)
+		if f.Name == schemas.ColRest && known && !have.Columns.HasField(f.Name) && evolves(contract.Columns) {
+			p.steps = append(p.steps, step{column: i, field: f, path: f.Name, fresh: true})
+			continue
+		}
 		if !ok {
 			p.index[f.Name] = i
 			continue

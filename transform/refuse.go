@@ -45,6 +45,8 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 		var note string
 		r.Raw, note = m.shown(page, begin, end)
 		r.Reason += note
+	case n.raw != "":
+		r.Raw = n.raw
 	case n.hidden:
 		r.Raw = masked
 	default:

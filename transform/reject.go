@@ -43,6 +43,7 @@ var reasons = map[int]string{
 	refuseClash:     "another record of the same reading has the same key and other content",
 	refuseSyntax:    "not understood",
 	refuseNull:      "null in place of a record",
+	refuseBound:     "more members than the stream may have columns",
 }
 
 // rejectRecord notes that the record at begin was left out.

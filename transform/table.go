@@ -28,6 +28,7 @@ type table struct {
 	known     bool    // the destination has it
 
 	columns []*column
+	rest    *column // of the root, once a record has something beyond the bound
 	sources map[string]*column
 	namer   *schemas.Namer
 
@@ -60,6 +61,9 @@ func (m *Mapper) newTable(name, path string, parent *table) *table {
 		if source, _ := sourceOf(f); known[source].Name == f.Name {
 			m.addColumn(t, t.namer.Name(source), source, schemas.TypeOf(f))
 		}
+		if f.Name == schemas.ColRest && parent == nil {
+			t.addRest(m)
+		}
 	}
 	if parent != nil {
 		t.level = parent.level + 1
@@ -86,21 +90,26 @@ func (m *Mapper) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// childTable makes the table for the objects in the arrays that f holds. Where a
+// childTable is the table for the objects in the arrays at a pointer within the rows
+// of parent, which are so deep. Where a
 // member is an array of objects in one record and an object in another, what
 // hangs from the array's rows and what hangs from the record itself have one
 // path, but not one kind of parent: they are two tables. // Invariant 17
-func (m *Mapper) childTable(f *field) *table {
-	parent := f.owner.table
-	path := parent.path + f.column.source
+func (m *Mapper) childTable(parent *table, within string, depth, level int) *table {
+	for _, t := range parent.children {
+		if t.within == within {
+			return t
+		}
+	}
+	path := parent.path + within
 	place := path
 	if m.taken(path, parent.level > 0) {
 		place += "/"
 	}
 	t := m.newTable(m.tableNamer.Name(place), path, parent)
 	t.place = place
-	t.within = f.column.source
-	t.object = newObject(t, "", f.owner.depth+1, f.owner.level+2)
+	t.within = within
+	t.object = newObject(t, "", depth+1, level+2)
 	return t
 }
 
@@ -157,6 +166,7 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 	c := &column{mem: m.mem, name: name, source: source, typ: typ}
 	// Of fields whose names differ in case only, one has the plain name. Which
 	// one it is must not decide about types.
+	c.counted, c.always = kindOf(typ) != kindNone, m.always(t, source)
 	if d, ok := m.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d
 		c.typ = schemas.Join(c.typ, d)
@@ -166,6 +176,9 @@ func (m *Mapper) addColumn(t *table, name, source string, typ arrow.DataType) *c
 		c.rule(k)
 	}
 	c.settle()
+	if c.kind != kindNone {
+		m.bound.admit(c)
+	}
 	t.columns = append(t.columns, c)
 	t.sources[source] = c
 	if m.renamed(t.path+source) != "" {

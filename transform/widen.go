@@ -28,6 +28,9 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	if schemas.SameType(c.typ, t) {
 		return
 	}
+	if kindOf(c.typ) == kindNone && kindOf(t) != kindNone && !m.bound.admit(c) {
+		m.bound.exceeded = true
+	}
 	m.changes = append(m.changes, change{c, c.typ, c.kind, c.n, c.empty})
 	m.layout++
 	c.typ = t
@@ -46,11 +49,13 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 
 // mark is a point to which the mapper can go back.
 type mark struct {
-	changes, rejects, cuts int
-	stale                  bool
+	changes, rejects, cuts, admitted int
+	stale                            bool
 }
 
-func (m *Mapper) mark() mark { return mark{len(m.changes), len(m.rejects), len(m.cuts), m.stale} }
+func (m *Mapper) mark() mark {
+	return mark{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
+}
 
 // undo takes back what types and rejects have become since k, for row of t and
 // what comes after it.
@@ -69,6 +74,7 @@ func (m *Mapper) undo(k mark, t *table, row int) {
 	m.changes = m.changes[:k.changes]
 	m.rejects = m.rejects[:k.rejects]
 	m.cuts = m.cuts[:k.cuts]
+	m.bound.dismiss(k.admitted)
 	m.stale = k.stale
 	t.truncate(row)
 }
@@ -77,7 +83,7 @@ func (m *Mapper) undo(k mark, t *table, row int) {
 func (m *Mapper) rebuild() {
 	for m.stale {
 		m.stale = false
-		m.changes = m.changes[:0]
+		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 		m.clear()
 		for _, p := range m.pages {
 			// It was valid the first time, so it is now.

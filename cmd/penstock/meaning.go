@@ -22,6 +22,7 @@ var ownColumns = map[string]string{
 	schemas.ColParent:    "key of the row it hangs from",
 	schemas.ColIndex:     "its place in the parent's list, from 0",
 	schemas.ColRoot:      "key of the record it is part of",
+	schemas.ColRest:      "what of the record is beyond max_columns and max_tables of the stream",
 	schemas.ColValidFrom: "when this version was first seen",
 	schemas.ColValidTo:   "when the next version was, or that it was gone; null for the current one",
 }

@@ -221,6 +221,7 @@ var meanings = map[string]string{
 	schemas.ColParent:    "the key of the row that this one belongs to",
 	schemas.ColIndex:     "its position there, from 0",
 	schemas.ColRoot:      "the key of the record",
+	schemas.ColRest:      "what of the record is beyond max_columns and max_tables",
 	schemas.ColValidFrom: "when this version was first seen",
 	schemas.ColValidTo:   "when the next version was, or the record was gone; null: current",
 }

@@ -1,0 +1,297 @@
+package transform
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A record with more members than the stream may have columns is written anew as two
+// records: the members that have a column or a child table, and the rest, in the
+// same nesting. The rest is JSON text in [schemas.ColRest]. Its members are sorted by
+// name at every level, so that one record gives one text. The fast path never comes
+// here. Invariants 6 and 11
+
+// fit reads the record at i into row, what is beyond the bound into its rest.
+func (m *Mapper) fit(i, row int) (end int) {
+	k := m.mark()
+	if end = m.fill(i, row); end != refuseBound {
+		return end
+	}
+	m.undo(k, m.root, row)
+	end, _, ok := m.walk.value(m.raw, i)
+	if !ok || m.raw[i] != '{' {
+		return refuseSyntax
+	}
+	x := splitter{m: m, b: m.raw}
+	kept, rest, _ := x.object(i, spot{table: m.root, depth: 1, level: 1})
+	if x.code < 0 {
+		return x.code
+	}
+	if kept == nil {
+		kept = []byte("{}")
+	}
+	page := m.raw
+	m.raw = append(kept, zeros[:]...)
+	filled := m.fill(0, row)
+	m.raw = page
+	if filled < 0 {
+		return filled
+	}
+	if m.storeRest(row, rest) {
+		m.bound.note(x.beyond)
+	}
+	return end
+}
+
+// storeRest stores what is beyond the bound in row. The record's hash depends on it,
+// so that a row is written again once a larger bound gives its members columns. It
+// reports false where there is nothing to store.
+func (m *Mapper) storeRest(row int, rest []byte) bool {
+	if rest != nil && m.rulings.any() {
+		x := redactor{rulings: m.rulings}
+		rest, _ = x.value(nil, append(rest, zeros[:]...), 0, m.rulings.below, 0)
+	}
+	if rest == nil || string(rest) == "{}" {
+		return false
+	}
+	if m.root.rest == nil {
+		m.root.addRest(m)
+	}
+	m.root.rest.putBytes(row, rest)
+	m.sum.add(xxh3.HashSeed(rest, restSeed))
+	return true
+}
+
+const restSeed = 0x7265_7374
+
+// addRest makes the column for what is beyond the bound.
+func (t *table) addRest(m *Mapper) {
+	t.rest = &column{mem: m.mem, name: schemas.ColRest, typ: schemas.JSON}
+	t.rest.settle()
+	t.columns = append(t.columns, t.rest)
+	m.layout++
+}
+
+// splitter writes a record anew in two parts. The record is one that the grammar
+// allows.
+type splitter struct {
+	m      *Mapper
+	b      []byte
+	walk   walker
+	beyond []string // pointers of the first few fields that have no place
+	tables []string // child tables that this record is to begin
+	code   int      // why it cannot be stored; 0 as long as it can
+}
+
+// spot is where a value stands.
+type spot struct {
+	table   *table
+	pointer string // within the table's row
+	depth   int    // of its members' columns
+	level   int    // containers around its members
+}
+
+// portion is a member of an object, or what is left of it.
+type portion struct {
+	name  []byte // as it stands, with its quotes
+	text  string // what that stands for
+	value []byte // nil: all of it has a place
+}
+
+// object splits the object at i, which stands at s. kept is nil where nothing of it
+// has a place, rest where everything has.
+func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
+	kept = append(kept, '{')
+	var parts []portion
+	some := false
+	for i = space(x.b, i+1); x.b[i] != '}' && x.code == 0; i = space(x.b, i) {
+		if x.b[i] == ',' {
+			i = space(x.b, i+1)
+		}
+		begin := i
+		code, plain := text(x.b, i+1)
+		if code < 0 {
+			x.code = code
+			break
+		}
+		p := portion{name: x.b[begin:code]}
+		if p.text = string(p.name[1 : len(p.name)-1]); !plain {
+			p.text = string(unescape(nil, x.b, begin+1))
+		}
+		i = space(x.b, space(x.b, code)+1)
+		var here []byte
+		here, p.value, i = x.value(i, s.member(p.text))
+		if here != nil {
+			if some {
+				kept = append(kept, ',')
+			}
+			kept = append(append(append(kept, p.name...), ':'), here...)
+			some = true
+		}
+		parts = append(parts, p)
+	}
+	if !some {
+		return nil, x.sorted(parts), i + 1
+	}
+	return append(kept, '}'), x.sorted(parts), i + 1
+}
+
+func (s spot) member(name string) spot {
+	s.pointer += "/" + escapePointer(name)
+	return s
+}
+
+// sorted is an object of what is left of the members; nil where that is nothing.
+func (x *splitter) sorted(parts []portion) []byte {
+	slices.SortFunc(parts, func(a, b portion) int { return strings.Compare(a.text, b.text) })
+	var out []byte
+	for i, p := range parts {
+		if i > 0 && p.text == parts[i-1].text && x.code == 0 {
+			x.code = refuseDuplicate
+		}
+		if p.value == nil {
+			continue
+		}
+		if out == nil {
+			out = append(out, '{')
+		} else {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, p.name...), ':'), p.value...)
+	}
+	if out != nil {
+		out = append(out, '}')
+	}
+	return out
+}
+
+// value splits the value at i of the member at s.
+func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
+	c, m := s.table.sources[s.pointer], x.m
+	end, depth, _ := x.walk.value(x.b, i)
+	whole := x.b[i:end]
+	switch _, void := x.void(i); {
+	case void:
+		return whole, nil, end
+	case x.b[i] == '{' && s.depth < maxDepth && !(c != nil && c.declaredJSON()) && !x.numbered(i):
+		return x.nested(i, s)
+	case x.b[i] == '[' && s.depth < maxDepth && !(c != nil && (c.declaredJSON() || c.key)) && x.rows(i):
+		if t := x.table(s); t != nil {
+			return x.array(i, t, s)
+		}
+	case c != nil && m.bound.admit(c):
+		return whole, nil, end
+	case c == nil && (x.roomFor(s) && m.bound.columns < m.bound.maxColumns || m.always(s.table, s.pointer)):
+		if m.bound.admit(m.columnAt(s.table, s.pointer)) {
+			return whole, nil, end
+		}
+	}
+	if s.level+depth > maxLevels {
+		x.code = refuseDepth
+	} else if code := strict(whole); code != 0 {
+		x.code = code
+	}
+	if len(x.beyond) < maxBeyond {
+		x.beyond = append(x.beyond, printable([]byte(s.table.path+s.pointer), maxNameBytes/8))
+	}
+	return nil, whole, end
+}
+
+// nested splits an object whose members have columns.
+func (x *splitter) nested(i int, s spot) (kept, rest []byte, end int) {
+	in := s
+	in.depth, in.level = s.depth+1, s.level+1
+	kept, rest, end = x.object(i, in)
+	if kept != nil && s.table.sources[s.pointer] == nil {
+		x.m.columnAt(s.table, s.pointer) // it has none, but its members have
+	}
+	return kept, rest, end
+}
+
+// array splits the objects of the array at i, which are rows of t. The rest has null
+// for those of which everything has a place.
+func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
+	kept, rest = append(kept, '['), append(rest, '[')
+	some := false
+	for i = space(x.b, i+1); x.b[i] != ']' && x.code == 0; i = space(x.b, i) {
+		if x.b[i] == ',' {
+			i = space(x.b, i+1)
+			kept, rest = append(kept, ','), append(rest, ',')
+		}
+		var here, left []byte
+		if x.b[i] == '{' {
+			here, left, i = x.object(i, spot{table: t, depth: s.depth + 1, level: s.level + 2})
+		} else {
+			here, i = []byte("null"), i+len("null")
+		}
+		if here == nil {
+			here = []byte("{}") // its row stays
+		}
+		if some = some || left != nil; left == nil {
+			left = []byte("null")
+		}
+		kept, rest = append(kept, here...), append(rest, left...)
+	}
+	if !some {
+		return append(kept, ']'), nil, i + 1
+	}
+	return append(kept, ']'), append(rest, ']'), i + 1
+}
+
+// rows reports whether the elements of the array at i are rows of a child table:
+// objects, and nulls among them.
+func (x *splitter) rows(i int) bool {
+	objects := false
+	for i = space(x.b, i+1); ; i = space(x.b, i+1) {
+		switch {
+		case x.b[i] == 'n':
+		case x.b[i] != '{' || x.numbered(i):
+			return false
+		default:
+			objects = true
+		}
+		i, _, _ = x.walk.value(x.b, i)
+		if i = space(x.b, i); x.b[i] != ',' {
+			return objects
+		}
+	}
+}
+
+// table is the child table for the array at s; nil where the stream has as many as
+// it may.
+func (x *splitter) table(s spot) *table {
+	m, path := x.m, s.table.path+s.pointer
+	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
+		return m.childTable(s.table, s.pointer, s.depth, s.level)
+	}
+	if m.bound.tables+len(x.tables) >= m.bound.maxTables && !m.knows(path) {
+		return nil
+	}
+	if s.table.sources[s.pointer] == nil {
+		if !x.roomFor(s) {
+			return nil
+		}
+		m.columnAt(s.table, s.pointer)
+	}
+	x.tables = append(x.tables, path)
+	return m.childTable(s.table, s.pointer, s.depth, s.level)
+}
+
+// roomFor reports whether the member at s may have a field.
+func (x *splitter) roomFor(s spot) bool {
+	b := &x.m.bound
+	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)
+}
+
+// knows reports whether the destination has a child table for the arrays at path.
+func (m *Mapper) knows(path string) bool {
+	return slices.ContainsFunc(m.known, func(t schemas.Table) bool { return strings.TrimSuffix(placeOf(t), "/") == path })
+}
+
+// void and numbered read the record, which need not be in the mapper's page.
+func (x *splitter) void(i int) (end int, ok bool) { return x.m.void(i, 0) }
+func (x *splitter) numbered(i int) bool           { return x.m.numericNames(i) }
