@@ -112,6 +112,8 @@ func (r *reader) root(c *Config, root ast.Node) {
 		"destinations": func(n ast.Node) { r.place = true; c.Destinations = r.destinations(n); r.place = false },
 		"pipelines":    keep("pipelines"),
 		"streams":      keep("streams"),
+		"max_columns":  func(n ast.Node) { r.maxColumns = r.number(n, "max_columns", 1, maxColumns) },
+		"max_tables":   func(n ast.Node) { r.maxTables = r.number(n, "max_tables", 1, maxTables) },
 		"serve":        func(n ast.Node) { c.Serve = r.serve(n) },
 		"state":        func(n ast.Node) { r.place = true; c.State = r.state(n); r.place = false },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },

@@ -43,6 +43,8 @@ type reader struct {
 	place    bool     // a destination or the state
 	looked   bool     // something was looked up; see again
 	url      string   // the address that is being read; "" for other texts
+
+	maxColumns, maxTables int // of a stream that states none; 0: the default
 }
 
 // entry is one key of a mapping with its value.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -46,7 +47,7 @@ func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 		all = append(all, Stream{Stream: s})
 	}
 	if n == nil {
-		return all
+		return r.bounded(all)
 	}
 	es, _ := r.entries(n, "streams")
 	for _, e := range es {
@@ -59,6 +60,23 @@ func (r *reader) streams(n ast.Node, sources []Source) []Stream {
 		r.override(&all[i], e, known)
 	}
 	r.checkStreams(all, at)
+	return r.bounded(all)
+}
+
+// The most columns and child tables that a stream may be allowed. An engine has limits
+// of its own, which may be lower. // Invariant 6
+const (
+	maxColumns = 20_000
+	maxTables  = 2000
+)
+
+// bounded gives the streams that state no bound of columns or child tables the bound
+// of the file.
+func (r *reader) bounded(all []Stream) []Stream {
+	for i := range all {
+		s := &all[i]
+		s.MaxColumns, s.MaxTables = cmp.Or(s.MaxColumns, r.maxColumns), cmp.Or(s.MaxTables, r.maxTables)
+	}
 	return all
 }
 
@@ -100,12 +118,14 @@ func (r *reader) override(s *Stream, e entry, known bool) {
 	f := r.streamFields(s, what, schemas.StatedConfigured, &pathSet)
 	f["imported"] = func(ast.Node) {} // has been read, as what weighs less
 	for key, read := range map[string]func(ast.Node){
-		"headers": func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
-		"select":  func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
-		"filter":  func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
-		"mode":    func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
-		"schema":  func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
-		"changes": func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
+		"headers":     func(n ast.Node) { s.Headers = r.headers(n, what+" headers") },
+		"select":      func(n ast.Node) { s.Rules.Select = r.selects(n, what+" select") },
+		"filter":      func(n ast.Node) { s.Rules.Filter = r.filter(n, what+" filter") },
+		"mode":        func(n ast.Node) { s.Mode = schemas.Mode(r.choice(n, what+" mode", modes...)) },
+		"schema":      func(n ast.Node) { s.Schema = r.contract(n, what+" schema") },
+		"max_columns": func(n ast.Node) { s.MaxColumns = r.number(n, what+" max_columns", 1, maxColumns) },
+		"max_tables":  func(n ast.Node) { s.MaxTables = r.number(n, what+" max_tables", 1, maxTables) },
+		"changes":     func(n ast.Node) { v := r.flagged(n, what+" changes"); s.Changes = &v },
 	} {
 		f[key] = read
 	}

@@ -47,8 +47,10 @@ type pass struct {
 	number  int       // in its run, from 1
 	began   time.Time // by the clock of the run
 	resumes bool      // an earlier process began it
-	from    state.Cursor
-	sinks   []*sink
+
+	restKnown bool // the table has a column for what is beyond the bound of columns
+	from      state.Cursor
+	sinks     []*sink
 
 	mapper  *transform.Mapper
 	shaper  *transform.Shaper
@@ -80,6 +82,7 @@ type tally struct {
 	bytes                       int64
 	clashes                     clashes
 	repeats                     transform.Repeats
+	beyond                      []string // a few fields that are beyond the bound of columns
 }
 
 // group is what one commit holds.
@@ -174,7 +177,9 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 		}
 	}
 	p.spare()
-	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, schemas.JoinTables(known...))
+	have := schemas.JoinTables(known...)
+	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
+	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
 	p.watchKey()
 	p.hasher.seed = p.seed
 	p.group = &group{begun: time.Now()}

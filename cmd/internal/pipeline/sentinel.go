@@ -49,7 +49,7 @@ func (f *profiler) add(t schemas.Table, b arrow.RecordBatch) {
 	}
 	p.Rows += b.NumRows()
 	for i, field := range b.Schema().Fields() {
-		if schemas.Source(field) == "" {
+		if schemas.Source(field) == "" && field.Name != schemas.ColRest {
 			continue // penstock's own
 		}
 		c := p.Columns[field.Name]

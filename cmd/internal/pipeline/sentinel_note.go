@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 	"github.com/penstock-data/penstock/load"
@@ -21,6 +22,7 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 		all[i].Table = p.stream.Table.Name
 	}
 	all = append(all, p.noticeKey(g.total.clashes)...)
+	all = append(all, p.noticeBound(g.total.beyond)...)
 	if g.profile != nil && !p.stream.Window && believed {
 		all = append(all, drift(p.known.Profile, g.profile, p.stream.Table.Name, usualTolerances)...)
 	}
@@ -35,6 +37,18 @@ func (p *pass) drifted(g *group, shut, believed bool) []Notice {
 	}
 	gravest(all)
 	return all
+}
+
+// noticeBound reports that a stream has reached its bound of columns or child tables,
+// in the first pass that does.
+func (p *pass) noticeBound(beyond []string) []Notice {
+	if len(beyond) == 0 || p.restKnown {
+		return nil
+	}
+	columns, tables := p.stream.Bounds()
+	reason := fmt.Sprintf("more than %d columns or %d child tables: %s and what comes after them is in %s; max_columns and max_tables of the stream allow more",
+		columns, tables, strings.Join(beyond, ", "), schemas.ColRest)
+	return []Notice{{Severity: Warned, About: NoticeBound, Table: p.stream.Table.Name, Reason: reason}}
 }
 
 // note writes the drift of a pass beside the other changes of its tables, and

@@ -47,6 +47,7 @@ const (
 	NoticeFilter      = "filter"
 	NoticeKey         = "key"        // two different records have one key
 	NoticeHypothesis  = "hypothesis" // the source does not read a parameter
+	NoticeBound       = "bound"      // there are more fields than the stream may have columns or child tables
 	NoticeTable       = "table"      // it is not the table that the last pass has left
 )
 
