@@ -132,5 +132,8 @@ func candidatePlaces(d *doc) []string {
 }
 
 func escape(name string) string {
+	if !strings.ContainsAny(name, "~/") {
+		return name
+	}
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

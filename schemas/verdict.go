@@ -12,6 +12,9 @@ type Verdict struct {
 	Outer  bool   // with Drop: of an object or a list of objects, some columns are loaded
 	Mask   Mask   // its Action is "" where the value is stored as it came
 	Rename string // what it is called in its table; "" for its own name
+
+	whole   bool // it is selected, with all that is in it
+	members Mask // with Outer: of its members, where no other rule means them
 }
 
 // Touched reports whether anything becomes of the column's values at all.
@@ -24,31 +27,49 @@ func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 // which arrays leave no mark. What an outer object is dropped for, is dropped
 // for all of it; of masks the innermost one counts.
 func (s Stream) Verdict(source string) Verdict {
-	r := &s.Rules
-	levels := levelsOf(source)
-	var v Verdict
-	for _, l := range levels {
-		m, ok := r.mask(l)
-		switch {
-		case !ok:
-		case m.Action == MaskDrop:
-			return Verdict{Drop: true}
-		case m.Action == MaskKeep:
-			v.Mask = Mask{}
-		default:
-			v.Mask = m
+	p := pointer(source)
+	v := Verdict{}
+	for i := 1; i < len(p); i++ {
+		if p[i] == '/' {
+			v = s.Below(v, p[:i])
 		}
 	}
-	last := levels[len(levels)-1].path
-	if r.Select != nil {
-		switch s.selected(levels) {
+	return s.Below(v, p)
+}
+
+// Below is the verdict on the field at source, given that on the object or array
+// around it, which for a member of the record is the zero value. The time it takes
+// does not depend on how deep the field is.
+func (s Stream) Below(around Verdict, source string) Verdict {
+	r := &s.Rules
+	if around.Drop && !around.Outer {
+		return Verdict{Drop: true}
+	}
+	l := levelOf(pointer(source))
+	v := Verdict{Mask: around.Mask, whole: around.whole}
+	if around.Outer {
+		v.Mask = around.members
+	}
+	m, ok := r.mask(l)
+	switch {
+	case !ok:
+	case m.Action == MaskDrop:
+		return Verdict{Drop: true}
+	case m.Action == MaskKeep:
+		v.Mask = Mask{}
+	default:
+		v.Mask = m
+	}
+	if r.Select != nil && !v.whole {
+		switch s.selected(l.path) {
 		case partly:
-			return Verdict{Drop: true, Outer: true}
+			return Verdict{Drop: true, Outer: true, members: v.Mask}
 		case not:
 			return Verdict{Drop: true}
 		}
+		v.whole = true
 	}
-	v.Rename = r.Rename[last]
+	v.Rename = r.Rename[l.path]
 	return v
 }
 
@@ -56,32 +77,28 @@ func (s Stream) Verdict(source string) Verdict {
 // as the path alone can tell.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
-// level is one prefix of a pointer: the names by which rules may mean it.
+// level is a field: the names by which rules may mean it.
 type level struct {
 	path, last string
 	plain      [2]string // both without the suffix of a name that could not stay as it was
 }
 
-// levelsOf are the prefixes of a pointer, the shortest first.
-func levelsOf(source string) []level {
-	p := pointer(source)
-	var all []level
-	for i := 1; i <= len(p); i++ {
-		if i < len(p) && p[i] != '/' {
-			continue
-		}
-		last := p[strings.LastIndexByte(p[:i], '/'):i]
-		all = append(all, level{path: Column(p[:i]), last: Column(last), plain: [2]string{plain(p[:i]), plain(last)}})
-	}
-	if all == nil {
-		all = []level{{path: Column(""), last: Column(""), plain: [2]string{Column(""), Column("")}}}
-	}
-	return all
+// levelOf is the field at a pointer.
+func levelOf(p string) level {
+	last := p[max(0, strings.LastIndexByte(p, '/')):]
+	l := level{}
+	l.path, l.plain[0] = columnNames(p)
+	l.last, l.plain[1] = columnNames(last)
+	return l
 }
 
-func plain(source string) string {
-	name, _ := column(source)
-	return name
+// columnNames are the column of a field and the readable part of its name.
+func columnNames(source string) (name, plain string) {
+	plain, exact := column(source)
+	if exact {
+		return plain, plain
+	}
+	return suffixed(plain, source, shortHash), plain
 }
 
 // mask is that of the last rule which names the level.
@@ -98,15 +115,30 @@ func (m MaskRule) names(l level) bool {
 	if m.Exact {
 		return m.Column == l.path
 	}
-	if globs(m.Column, l.path) || globs(m.Column, l.plain[0]) {
+	if globs(m.Column, l.path) || l.plain[0] != l.path && globs(m.Column, l.plain[0]) {
 		return true
 	}
-	return !strings.Contains(m.Column, "__") && (globs(m.Column, l.last) || globs(m.Column, l.plain[1]))
+	if l.last == l.path || strings.Contains(m.Column, "__") {
+		return false
+	}
+	return globs(m.Column, l.last) || l.plain[1] != l.last && globs(m.Column, l.plain[1])
 }
 
+// globs reports whether a pattern means a name. Most have a star at one or both ends
+// and nowhere else.
 func globs(pattern, name string) bool {
-	if !strings.Contains(pattern, "*") {
+	if !strings.ContainsAny(pattern, `*?[\`) {
 		return pattern == name
+	}
+	if text := strings.Trim(pattern, "*"); !strings.ContainsAny(text, `*?[\`) {
+		switch {
+		case pattern == text+"*":
+			return strings.HasPrefix(name, text)
+		case pattern == "*"+text:
+			return strings.HasSuffix(name, text)
+		case pattern == "*"+text+"*":
+			return strings.Contains(name, text)
+		}
 	}
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
@@ -119,15 +151,16 @@ const (
 )
 
 // selected says how much of a column is selected. The key always is.
-func (s Stream) selected(levels []level) int {
-	last := levels[len(levels)-1].path
+func (s Stream) selected(column string) int {
 	found := not
-	for _, name := range slices.Concat(s.Rules.Select, s.Key) {
-		if strings.HasPrefix(name, last+"__") {
-			found = partly
-		}
-		if slices.ContainsFunc(levels, func(l level) bool { return l.path == name }) {
-			return wholly
+	for _, names := range [][]string{s.Rules.Select, s.Key} {
+		for _, name := range names {
+			if name == column {
+				return wholly
+			}
+			if strings.HasPrefix(name, column) && strings.HasPrefix(name[len(column):], "__") {
+				found = partly
+			}
 		}
 	}
 	return found

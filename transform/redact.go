@@ -2,13 +2,17 @@ package transform
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // place is a field within JSON text, where no column stands for it.
 type place struct {
 	pointer string
+	verdict schemas.Verdict
 	ruling  *ruling
 	members map[string]*place
 }
@@ -17,7 +21,7 @@ type place struct {
 const maxPlaces = 4 << 10
 
 func (r *rulings) place(pointer string) *place {
-	return &place{pointer: pointer, ruling: r.at(pointer)}
+	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), ruling: r.at(pointer)}
 }
 
 // onlyDigits reports whether name is that of an element of a map.
@@ -39,21 +43,34 @@ func (r *rulings) member(p *place, name []byte) *place {
 	if c, ok := p.members[string(name)]; ok {
 		return c
 	}
-	c := &place{pointer: p.pointer}
-	if len(name) > 0 {
-		c.pointer += "/" + escapePointer(string(name))
+	c := &place{pointer: p.pointer, verdict: p.verdict}
+	if len(name) > 0 || p.pointer == "" {
+		c.pointer = longestPointer(p.pointer, name)
+		c.verdict = r.stream.Below(p.verdict, c.pointer)
 	}
-	if r.places >= maxPlaces {
-		c.ruling = r.make(c.pointer)
+	c.ruling = r.carryOut(c.verdict, c.pointer)
+	if r.places >= maxPlaces || len(name) > maxNameBytes {
 		return c
 	}
 	r.places++
-	c.ruling = r.at(c.pointer)
 	if p.members == nil {
 		p.members = map[string]*place{}
 	}
 	p.members[string(name)] = c
 	return c
+}
+
+// longestPointer is the pointer of a member, its last part where the names are deep or
+// long: no rule means that much. Time stays linear in the bytes.
+func longestPointer(of string, name []byte) string {
+	if len(name) == 0 {
+		return of
+	}
+	p := of + "/" + escapePointer(string(name[:min(len(name), maxNameBytes)]))
+	if cut := len(p) - 2*maxNameBytes; cut > 0 {
+		p = p[cut+max(0, strings.IndexByte(p[cut:], '/')):]
+	}
+	return p
 }
 
 // redactor writes JSON text anew as the rulings of what is in it demand. The

@@ -68,7 +68,12 @@ func (r *rulings) at(pointer string) *ruling {
 }
 
 func (r *rulings) make(pointer string) *ruling {
-	v := r.stream.Verdict(pointer)
+	return r.carryOut(r.stream.Verdict(pointer), pointer)
+}
+
+// carryOut makes a verdict on the field at a pointer ready; nil where there is nothing
+// to do.
+func (r *rulings) carryOut(v schemas.Verdict, pointer string) *ruling {
 	if !v.Touched() {
 		return nil
 	}
