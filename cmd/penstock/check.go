@@ -60,6 +60,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 	findings := []finding{{Part: "configuration", OK: true, Detail: c.File + ", " + plural(len(c.Pipelines), "pipeline")}}
 	findings = append(findings, a.checkState(ctx, c)...)
 	findings = append(findings, checkAlerts(c)...)
+	findings = append(findings, checkTLS(ctx, c)...)
 	now := a.stateOf(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {

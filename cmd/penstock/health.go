@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
 // healthTime bounds what asking a daemon of this machine may take.
@@ -22,11 +25,11 @@ func (a *app) health(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(c.Serve.Listen)+"/healthz", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(c.Serve), nil)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	client := &http.Client{Transport: healthTransport(c.Serve)}
 	resp, err := client.Do(r)
 	if err != nil {
 		return hinted(fmt.Errorf("ask %s: %w", c.Serve.Listen, err), "is `penstock serve` running, with this configuration?")
@@ -43,6 +46,29 @@ func (a *app) health(ctx context.Context) error {
 		return exit(exitFailed)
 	}
 	return nil
+}
+
+// healthURL is where the daemon of this machine says whether it lives.
+func healthURL(s config.Serve) string {
+	switch {
+	case s.Socket() != "":
+		return "http://localhost/healthz"
+	case s.TLS != nil:
+		return "https://" + loopback(s.Listen) + "/healthz"
+	}
+	return "http://" + loopback(s.Listen) + "/healthz"
+}
+
+// healthTransport connects to the daemon of this machine, by no proxy. The name in
+// its certificate is that of its users, not localhost; nothing secret is sent.
+func healthTransport(s config.Serve) http.RoundTripper {
+	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	if path := s.Socket(); path != "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+	}
+	return t
 }
 
 // loopback is the address at which a listener of this machine is asked: one that

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strconv"
 	"syscall"
@@ -32,8 +31,8 @@ func (a *app) serveCmd() *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again: runs under way end as they began, and with
-an error the configuration before is still used; what takes a restart (listen, otlp,
-openlineage, state) it says. SIGINT and SIGTERM end it within
+an error the configuration before is still used; what takes a restart (listen, tls,
+otlp, openlineage, state) it says. Files of certificates are read again when they change. SIGINT and SIGTERM end it within
 ten seconds; a run that was under way is resumed at the next start.
 
 With state: postgres://… any number of them may run, on several hosts. Each slot is
@@ -60,7 +59,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	if err != nil {
 		return err
 	}
-	l, err := listen(c)
+	l, err := a.listen(c)
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (a *app) serve(ctx context.Context, slots int) error {
 	defer unhang()
 	d := serve.New(serve.Config{
 		Observers:  p.observers(),
-		Listener:   receive.Listener(l, connections(descriptors()), a.log),
+		Listener:   l,
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
 		Journal:    p.journal,
@@ -136,15 +135,6 @@ func encodeReport(r pipeline.Report) json.RawMessage {
 		return nil
 	}
 	return text
-}
-
-// listen opens the address of the configuration.
-func listen(c *config.Config) (net.Listener, error) {
-	l, err := net.Listen("tcp", c.Serve.Listen)
-	if err != nil {
-		return nil, hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "`serve: {listen: …}` in the configuration names the address; another process may have it")
-	}
-	return l, nil
 }
 
 // supervisor is who has started this process, as the environment tells.

@@ -113,6 +113,7 @@ func changedAtStart(was, is config.Config) (keys []string) {
 		same bool
 	}{
 		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
+		{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
 		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // other tokens are used at once
 		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
 		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
@@ -123,6 +124,14 @@ func changedAtStart(was, is config.Config) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// sameFiles reports whether both name the same files of a certificate.
+func sameFiles(a, b *config.ServeTLS) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Cert == b.Cert && a.Key == b.Key
 }
 
 // sameCollector reports whether both go to one place, wherever they stand in the

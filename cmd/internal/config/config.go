@@ -67,6 +67,7 @@ type Serve struct {
 	Listen string
 	Hosts  []string     // names that browsers know it by, besides those of this machine
 	Tokens []ServeToken // that open the dashboard, its API and the metrics; none: whoever is on this machine
+	TLS    *ServeTLS    // nil: without
 
 	OTLP        *Collector // where traces go; nil: as the environment says, or nowhere
 	OpenLineage *Collector // where run events go; nil: nowhere

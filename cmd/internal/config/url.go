@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -83,32 +82,6 @@ func isPort(u *url.URL) bool {
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
-}
-
-// serve reads the daemon's part.
-func (r *reader) serve(n ast.Node) Serve {
-	s := Serve{At: posOf(n), Listen: DefaultListen}
-	var at Pos
-	r.mapping(n, "serve", fields{
-		"listen": func(n ast.Node) {
-			if v, ok := r.text(n, "serve listen"); ok {
-				s.Listen, at = v.value, v.at
-			}
-		},
-		"hosts":       func(n ast.Node) { s.Hosts = r.hosts(n, "serve hosts") },
-		"auth":        func(n ast.Node) { s.Tokens = r.serveAuth(n) },
-		"otlp":        func(n ast.Node) { s.OTLP = r.collector(n, "serve otlp") },
-		"openlineage": func(n ast.Node) { s.OpenLineage = r.collector(n, "serve openlineage") },
-	})
-	host, port, err := net.SplitHostPort(s.Listen)
-	p, perr := strconv.Atoi(port)
-	switch {
-	case err != nil || perr != nil || p < 0 || p >= 1<<16:
-		r.fault(at, "serve listen: want host:port, such as %s", DefaultListen)
-	case !isLoopback(host) && len(s.Tokens) == 0:
-		r.fault(at, "serve listen is open to other machines and serve auth has no token")
-	}
-	return s
 }
 
 // hosts reads names as they stand in an address, without scheme and port.

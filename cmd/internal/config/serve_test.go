@@ -1,0 +1,47 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const serveHead = `version: 1
+sources: {main: {app: {base_url: "https://api.example.com", auth: {token: x}}}}
+destinations: {lake: "parquet:lake"}
+pipelines: {all: {from: main, to: lake}}
+serve: `
+
+// TestServe: what the daemon's part may say, and what is wrong with other values.
+func TestServe(t *testing.T) {
+	const long, other = "owner-token-0123456789", "other-token-0123456789"
+	for text, want := range map[string]string{
+		"{auth: {token: " + long + "}}":                                                           "",
+		"{auth: {tokens: [{name: ann, token: " + long + ", role: read}]}}":                        "",
+		"{auth: {token: " + long + ", tokens: [{name: p, token: " + other + ", role: metrics}]}}": "",
+		"{listen: 0.0.0.0:80, auth: {tokens: [{name: ann, token: " + long + ", role: operate}]}}": "",
+		"{listen: \"unix:/run/p.sock\"}":                                                          "",
+		"{tls: {cert: c.pem, key: k.pem}}":                                                        "",
+		"{auth: {token: only-15-bytes__}}":                                                        "pipelines.yaml:5:23: serve auth token has 15 bytes; want 16 or more, such as `openssl rand -hex 16` prints",
+		"{auth: {tokens: [{name: ann, token: short}]}}":                                           "serve auth tokens token has 5 bytes",
+		"{auth: {tokens: [{name: ann, token: " + long + ", role: admin}]}}":                       `role "admin" is unknown`,
+		"{auth: {tokens: [{token: " + long + "}]}}":                                               "serve auth tokens has no name",
+		"{auth: {tokens: [{name: p, token: " + long + ", role: metrics}]}}":                       "no token opens the dashboard",
+		"{auth: {token: " + long + ", tokens: [{name: ann, token: " + long + "}]}}":               "the same name or the same token",
+		"{auth: {token: " + long + ", tokens: [{name: owner, token: " + other + "}]}}":            "the same name or the same token",
+		"{auth: {}}":           "serve auth has no token",
+		"{listen: 0.0.0.0:80}": "open to other machines",
+		"{listen: \"unix:\"}":  "want unix:PATH",
+		"{listen: \"unix:/run/p.sock\", tls: {cert: c.pem, key: k.pem}}": "a unix socket has no TLS",
+		"{tls: {cert: c.pem}}": "serve tls has no key",
+	} {
+		c, err := Parse([]byte(serveHead+text+"\n"), input())
+		if want == "" {
+			require.NoError(t, err, text)
+			require.NotNil(t, c)
+			continue
+		}
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), long)
+	}
+}

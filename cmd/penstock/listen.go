@@ -1,0 +1,162 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+)
+
+// listen opens the address of the configuration, with its bounds and its TLS.
+func (a *app) listen(c *config.Config) (net.Listener, error) {
+	var files *certificateFiles
+	if t := c.Serve.TLS; t != nil {
+		files = &certificateFiles{cert: t.Cert, key: t.Key, log: a.log}
+		if err := files.load(time.Now()); err != nil {
+			return nil, hinted(err, "`serve: {tls: {cert: …, key: …}}` in the configuration names the files")
+		}
+	}
+	l, err := openListener(c.Serve)
+	if err != nil {
+		return nil, hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "`serve: {listen: …}` in the configuration names the address; another process may have it")
+	}
+	l = receive.Listener(l, connections(descriptors()), a.log)
+	if files != nil {
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get, NextProtos: []string{"http/1.1"}})
+	}
+	return l, nil
+}
+
+// socketMode lets the owner and the group of the socket connect, such as a proxy
+// that is in the group.
+const socketMode fs.FileMode = 0o660
+
+func openListener(s config.Serve) (net.Listener, error) {
+	path := s.Socket()
+	if path == "" {
+		return net.Listen("tcp", s.Listen)
+	}
+	l, err := net.Listen("unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+		l, err = net.Listen("unix", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// abandoned reports whether a path is a socket that a process has left behind.
+func abandoned(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return false
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = c.Close() // somebody answers
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// lookEvery is how often the files of a certificate are looked at.
+const lookEvery = 5 * time.Second
+
+// certificateFiles is a certificate that is read again when its files change. While
+// they cannot be used the one before is. It is safe for concurrent use.
+type certificateFiles struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	stamp   [2]stamp // of the files that were read last, used or not
+	looked  time.Time
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	at   time.Time
+	size int64
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info.ModTime(), info.Size()}
+}
+
+// get implements tls.Config.GetCertificate.
+func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if now.Sub(f.looked).Abs() < lookEvery {
+		return f.current, nil
+	}
+	f.looked = now
+	if was := f.stamp; was != [2]stamp{stampOf(f.cert), stampOf(f.key)} {
+		switch err := f.load(now); {
+		case err != nil:
+			f.log.Error("certificate not read again; the one before is used", "error", err)
+		default:
+			f.log.Info("certificate read again", "until", f.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	return f.current, nil
+}
+
+// load reads the files.
+func (f *certificateFiles) load(now time.Time) error {
+	f.stamp = [2]stamp{stampOf(f.cert), stampOf(f.key)}
+	c, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return fmt.Errorf("read certificate %s and key %s: %w", f.cert, f.key, err)
+	}
+	if now.After(c.Leaf.NotAfter) {
+		return fmt.Errorf("read certificate %s: it ended on %s", f.cert, c.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	f.current = &c
+	return nil
+}
+
+// soon is how long before its end a certificate is pointed out.
+const soon = 14 * 24 * time.Hour
+
+// checkTLS reads the certificate that serve listens with.
+func checkTLS(ctx context.Context, c *config.Config) []finding {
+	t := c.Serve.TLS
+	if t == nil {
+		return nil
+	}
+	f, now := &certificateFiles{cert: t.Cert, key: t.Key}, time.Now()
+	if err := f.load(now); err != nil {
+		return []finding{failed(ctx, "serve tls", c.Fault(t.At, err.Error()), "")}
+	}
+	leaf := f.current.Leaf
+	found := finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
+	if leaf.NotAfter.Sub(now) < soon {
+		found.Hint = "the certificate ends soon; serve takes a new one up when its files change"
+	}
+	return []finding{found}
+}

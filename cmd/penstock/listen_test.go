@@ -1,0 +1,154 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+)
+
+// certify writes a certificate and its key.
+func certify(t *testing.T, cert, key, name string, until time.Time) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: until.Add(-2 * 24 * time.Hour), NotAfter: until}
+	text, err := x509.CreateCertificate(rand.Reader, form, form, &k.PublicKey, k)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: text}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+const quietConfig = `version: 1
+sources: {main: {app: {base_url: "http://127.0.0.1:1", auth: {token: pat_sandbox_readonly}}}}
+destinations: {lake: "parquet:%[1]s/lake"}
+pipelines: {all: {from: main, to: lake, streams: [crm.leads]}}
+state: %[1]s/state
+`
+
+// TestServeTLS: the daemon answers with its certificate and nothing in clear text;
+// cookies are bound to TLS, and the health verb asks with TLS.
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certify(t, cert, key, "penstock.example.org", time.Now().Add(24*time.Hour))
+	conf := fmt.Sprintf(quietConfig, dir) + fmt.Sprintf("serve: {listen: \"127.0.0.1:0\", tls: {cert: %s, key: %s}, auth: {token: a-token-of-32-bytes-0123456789ab}}\n", cert, key)
+	d := serveIn(t, dir, conf)
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(cert)
+	require.NoError(t, err)
+	require.True(t, pool.AppendCertsFromPEM(text))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "penstock.example.org"}}}
+	address := strings.TrimPrefix(d.url, "http://")
+	resp, err := client.Get("https://" + address + "/signin")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Len(t, resp.Cookies(), 1)
+	require.True(t, resp.Cookies()[0].Secure && strings.HasPrefix(resp.Cookies()[0].Name, "__Host-"))
+	code, body := d.get(t, "/signin")
+	require.Equal(t, 400, code, body)
+
+	asked := filepath.Join(dir, "asked.yaml")
+	require.NoError(t, os.WriteFile(asked, []byte(strings.ReplaceAll(conf, "127.0.0.1:0", address)), 0o600))
+	require.Equal(t, 0, (&app{out: io.Discard, err: io.Discard}).execute(t.Context(), []string{"status", "--health", "-c", asked}))
+	require.Equal(t, 143, d.stop())
+}
+
+// TestServeSocket: a unix socket is for the user and the group, takes the place of
+// one that was left behind, and never that of a living one or of a file.
+func TestServeSocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "p.sock")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	s := config.Serve{Listen: "unix:" + path}
+	_, err = openListener(s)
+	require.Error(t, err, "it lives")
+	left.SetUnlinkOnClose(false)
+	require.NoError(t, left.Close())
+
+	conf := fmt.Sprintf(quietConfig, dir) + fmt.Sprintf("serve: {listen: \"unix:%s\"}\n", path)
+	d := serveIn(t, dir, conf)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, socketMode, info.Mode().Perm())
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	ask := func(header ...string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/status", nil)
+		require.NoError(t, err)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Equal(t, 200, ask())
+	require.Equal(t, 403, ask("X-Forwarded-For", "192.0.2.1"), "without a token nothing that a proxy passes on")
+	require.Equal(t, 0, (&app{out: io.Discard, err: io.Discard}).execute(t.Context(), []string{"status", "--health", "-c", filepath.Join(dir, "pipelines.yaml")}))
+	require.Equal(t, 143, d.stop())
+	require.NoFileExists(t, path)
+
+	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
+	_, err = openListener(s)
+	require.Error(t, err, "a file is no socket")
+	require.FileExists(t, path)
+}
+
+// TestCertificateFiles: a certificate is read again when its files change; while
+// these cannot be used, the one before is.
+func TestCertificateFiles(t *testing.T) {
+	dir := t.TempDir()
+	f := &certificateFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
+	require.Error(t, f.load(time.Now()))
+	name := func() string {
+		f.looked = time.Time{}
+		c, err := f.get(nil)
+		require.NoError(t, err)
+		return c.Leaf.DNSNames[0]
+	}
+	certify(t, f.cert, f.key, "old.example", time.Now().Add(time.Hour))
+	require.NoError(t, f.load(time.Now()))
+	require.Equal(t, "old.example", name())
+	require.NoError(t, os.WriteFile(f.key, []byte("half a key"), 0o600))
+	require.Equal(t, "old.example", name())
+	certify(t, f.cert, f.key, "over.example", time.Now().Add(-time.Hour))
+	require.Equal(t, "old.example", name(), "one that has ended")
+	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
+	require.Equal(t, "new.example.org", name())
+
+	c := &config.Config{Serve: config.Serve{TLS: &config.ServeTLS{Cert: f.cert, Key: f.key}}}
+	got := checkTLS(t.Context(), c)
+	require.True(t, got[0].OK)
+	require.Contains(t, got[0].Detail, "new.example.org until ")
+	require.Contains(t, got[0].Hint, "ends soon")
+	require.NoError(t, os.Remove(f.key))
+	require.False(t, checkTLS(t.Context(), c)[0].OK)
+}
