@@ -17,7 +17,8 @@ import (
 // folder that only its owner can enter. It is made once something is written.
 type Folder struct {
 	Dir  string
-	Ring Ring // where tokens are kept; nil: in the folder
+	Ring Ring   // where tokens are kept; nil: in the folder
+	Keys string // age identities, one a line, that files of tokens are encrypted with; "": they are not
 }
 
 var _ Store = (*Folder)(nil)
@@ -109,7 +110,7 @@ func LeaseName(pipeline, source string) string {
 func (f *Folder) Notes() Notes { return folderNotes{f.Dir} }
 
 // Vault implements [Store].
-func (f *Folder) Vault() *Vault { return NewVault(f.Dir, f.Ring) }
+func (f *Folder) Vault() *Vault { return NewVaultIn(&fileSafe{f.Dir, f.Ring, f.Keys}) }
 
 // Now implements [Store].
 func (f *Folder) Now() time.Time { return time.Now() }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ type Ring interface {
 // one file of mode 0600 for each text. Nothing is made or opened before it is
 // needed. Secrets go to ring if it is not nil; locks and notes are files in either
 // case.
-func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir, ring}) }
+func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir: dir, ring: ring}) }
 
 // NewVaultIn returns the vault of another place.
 func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string) {}} }
@@ -78,9 +79,14 @@ func (v *Vault) Check() error { return v.safe.Check() }
 // secrets about what has become of it, and the lock that whoever changes either
 // must hold.
 type Slot struct {
-	vault *Vault
-	name  string
+	vault  *Vault
+	name   string
+	origin string // which the secret is sent to; "" for none
 }
+
+// For returns the slot for a secret that is sent to this origin, scheme://host, only: one
+// that was kept for another is [ErrBound].
+func (s *Slot) For(origin string) *Slot { return &Slot{vault: s.vault, name: s.name, origin: origin} }
 
 // Slot returns the place named name: letters, digits, - and _ only.
 func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
@@ -110,8 +116,23 @@ func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	return s.vault.safe.Lock(ctx, s.name, wait)
 }
 
-// Secret returns what is kept, nil for nothing.
-func (s *Slot) Secret() ([]byte, error) { return s.vault.safe.Read(s.name, EntrySecret) }
+// Secret returns what is kept, nil for nothing, and [ErrBound], wrapped, for what was kept
+// for another slot or origin. A file of a version that kept it without these is taken as
+// it is; in a database, which others may write to, it is ErrBound too.
+func (s *Slot) Secret() ([]byte, error) {
+	kept, err := s.vault.safe.Read(s.name, EntrySecret)
+	if len(kept) == 0 || err != nil {
+		return kept, err
+	}
+	text, bound, err := unbind(binding{s.name, s.origin}, kept)
+	if _, file := s.vault.safe.(*fileSafe); err == nil && !bound && !file {
+		err = ErrBound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read credential %s: %w", s.name, err)
+	}
+	return text, nil
+}
 
 // SetSecret keeps text in the place of what was kept. It has not changed
 // anything, or is durable, when it returns.
@@ -124,6 +145,12 @@ func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNo
 func (s *Slot) SetNote(text []byte) error { return s.write(EntryNote, text) }
 
 func (s *Slot) write(what Entry, text []byte) error {
+	if what == EntrySecret {
+		var err error
+		if text, err = bind(binding{s.name, s.origin}, text); err != nil {
+			return fmt.Errorf("write credential: %w", err)
+		}
+	}
 	return s.vault.safe.Write(s.name, what, text, func(done string) { s.vault.step(string(what) + " " + done) })
 }
 
@@ -131,6 +158,7 @@ func (s *Slot) write(what Entry, text []byte) error {
 type fileSafe struct {
 	dir  string
 	ring Ring
+	keys string // age identities that files are encrypted with; "": they are not
 }
 
 var _ Safe = (*fileSafe)(nil)
@@ -151,6 +179,11 @@ func (f *fileSafe) file(name string, what Entry) string {
 // Check implements [Safe]. Folders that are not there yet are safe: they will be
 // made so.
 func (f *fileSafe) Check() error {
+	if f.keys != "" {
+		if _, err := Identities(f.keys); err != nil {
+			return err
+		}
+	}
 	if err := inspectMade(f.dir); err != nil {
 		return err
 	}
@@ -189,11 +222,27 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	return readPrivate(f.file(name, what))
+	text, err := readPrivate(f.file(name, what))
+	if err != nil || what == EntryNote || !bytes.HasPrefix(text, []byte(sealedMark)) {
+		return text, err
+	}
+	if f.keys == "" {
+		return nil, fmt.Errorf("read credential: %s is encrypted, and the state has no key: `state: {key: …}` or PENSTOCK_STATE_KEY names it", f.file(name, what))
+	}
+	if text, err = Unseal(f.keys, text); err != nil {
+		return nil, fmt.Errorf("read credential: %w", err)
+	}
+	return text, nil
 }
 
 // Write implements [Safe].
 func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
+	if what == EntrySecret && f.ring == nil && f.keys != "" {
+		var err error
+		if text, err = Seal(f.keys, text); err != nil {
+			return fmt.Errorf("write credential: %w", err)
+		}
+	}
 	if what == EntryNote || f.ring == nil {
 		return writePrivate(f.file(name, what), text, step)
 	}

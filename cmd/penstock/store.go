@@ -45,7 +45,7 @@ func openState(at config.State, life time.Duration) state.Store {
 	if at.URL != "" {
 		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Enqueue: queue.Enqueue, Life: life})
 	}
-	f := &state.Folder{Dir: at.Dir}
+	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
 	if at.Keyring {
 		f.Ring = state.Keyring{}
 	}

@@ -209,3 +209,35 @@ func BenchmarkInboxAppend(b *testing.B) {
 	wg.Wait()
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
+
+// TestSecretsAreBound has the owner of the database put the row of one slot in the place of
+// another, and a text that is bound to none: neither is used. // Invariant 10
+func TestSecretsAreBound(t *testing.T) {
+	server := pgtest.Start(t)
+	o := Options{URL: in(t, server.URL()), Keys: key(t)}
+	s := New(o)
+	defer s.Close()
+	for _, name := range []string{"a", "b"} {
+		slot := s.Vault().Slot(name).For("https://" + name + ".test")
+		l, err := slot.Lock(t.Context(), time.Second)
+		require.NoError(t, err)
+		require.NoError(t, slot.SetSecret([]byte("of "+name)))
+		require.NoError(t, l.Release())
+	}
+	b := s.Vault().Slot("b").For("https://b.test")
+	text, err := b.Secret()
+	require.NoError(t, err)
+	require.Equal(t, "of b", string(text), "control")
+	_, err = s.pool.Exec(t.Context(), "UPDATE secrets SET secret = (SELECT secret FROM secrets WHERE name = 'a') WHERE name = 'b'")
+	require.NoError(t, err)
+	_, err = b.Secret()
+	require.ErrorIs(t, err, state.ErrBound)
+	_, err = s.Vault().Slot("a").For("https://b.test").Secret()
+	require.ErrorIs(t, err, state.ErrBound)
+	sealed, err := state.Seal(o.Keys, []byte("of an older version"))
+	require.NoError(t, err)
+	_, err = s.pool.Exec(t.Context(), "UPDATE secrets SET secret = $1 WHERE name = 'b'", sealed)
+	require.NoError(t, err)
+	_, err = b.Secret()
+	require.ErrorIs(t, err, state.ErrBound)
+}

@@ -1,15 +1,12 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
-	"filippo.io/age"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,24 +24,15 @@ func (s *Store) Vault() *state.Vault { return state.NewVaultIn(safe{s}) }
 
 // Check implements [state.Safe]. Without a key it returns [ErrNoKey], wrapped.
 func (f safe) Check() error {
-	_, err := f.keys()
+	if strings.TrimSpace(f.s.o.Keys) == "" {
+		return ErrNoKey
+	}
+	_, err := state.Identities(f.s.o.Keys)
 	return err
 }
 
 // Now implements [state.Safe].
 func (f safe) Now() time.Time { return f.s.Now() }
-
-// keys are the identities that open what is kept.
-func (f safe) keys() ([]age.Identity, error) {
-	if strings.TrimSpace(f.s.o.Keys) == "" {
-		return nil, ErrNoKey
-	}
-	all, err := age.ParseIdentities(strings.NewReader(f.s.o.Keys))
-	if err != nil {
-		return nil, errors.New("the key of the state database is no age identity; `age-keygen` makes one") // the reason might quote it
-	}
-	return all, nil
-}
 
 // Lock implements [state.Safe]. Of all processes one has it. // Invariant 13
 func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
@@ -85,40 +73,17 @@ func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 }
 
 func (f safe) open(text []byte) ([]byte, error) {
-	keys, err := f.keys()
-	if err != nil {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	r, err := age.Decrypt(bytes.NewReader(text), keys...)
-	if err != nil {
-		return nil, fmt.Errorf("it was encrypted with another key: %w", err)
-	}
-	return io.ReadAll(r)
+	return state.Unseal(f.s.o.Keys, text)
 }
 
 func (f safe) seal(text []byte) ([]byte, error) {
-	keys, err := f.keys()
-	if err != nil {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	var to age.Recipient
-	switch k := keys[0].(type) {
-	case *age.X25519Identity:
-		to = k.Recipient()
-	case *age.HybridIdentity:
-		to = k.Recipient()
-	default:
-		return nil, errors.New("the key of the state database is of a kind that cannot be used")
-	}
-	var sealed bytes.Buffer
-	w, err := age.Encrypt(&sealed, to)
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	return sealed.Bytes(), err
+	return state.Seal(f.s.o.Keys, text)
 }
 
 // Write implements [state.Safe]. A process that was frozen, and has lost the lock

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -137,14 +138,14 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 		return wire.Rotating(a.Token, a.again), a.Token, nil
 	case a.Login != nil:
 		// One user has one token, whatever the source is called.
-		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email))
+		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
 	case a.OAuth != nil:
 		o := a.OAuth
 		cred, err := wire.NewOAuth(wire.OAuthOptions{
 			ClientID: o.ClientID, ClientSecret: o.ClientSecret, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL,
 			Issuer: o.Issuer, RedirectPort: o.RedirectPort, Scopes: as.c.Scopes(as.source.Name),
-			Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(as.source.Name, o.TokenURL, o.ClientID)),
+			Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(as.source.Name, o.TokenURL, o.ClientID)).For(originOf(at)),
 		})
 		if err != nil {
 			return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)
@@ -152,6 +153,18 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 		return cred, wire.Secret("oauth " + o.TokenURL + " " + o.ClientID), nil
 	}
 	return wire.None(), "", nil
+}
+
+// originOf is the scheme and host of a surface, "" of none.
+func originOf(at *Surface) string {
+	if at == nil {
+		return ""
+	}
+	u, err := url.Parse(at.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // digest tells apart what words cannot, in the name of a file.

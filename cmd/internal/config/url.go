@@ -118,15 +118,12 @@ func (r *reader) state(n ast.Node) State {
 	return r.stateKey(st, key)
 }
 
-// stateKeyName is the variable that holds the key of a database unless the file
+// stateKeyName is the variable that holds the key of the state unless the file
 // names another.
 const stateKeyName = "PENSTOCK_STATE_KEY"
 
-// stateKey gives a database its key.
+// stateKey gives the state its key.
 func (r *reader) stateKey(st State, key wire.Secret) State {
-	if st.URL == "" {
-		return st
-	}
 	if text, set := r.Env(stateKeyName); set && key == "" {
 		key = wire.Secret(strings.TrimSpace(text))
 		r.secrets = append(r.secrets, key)

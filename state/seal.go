@@ -1,0 +1,100 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// ErrBound is returned for a secret that was kept for another slot, or for another origin:
+// somebody has put it in the place of this one, or the address has changed. It is never
+// used. // Invariant 10
+var ErrBound = errors.New("the secret was not kept for this place")
+
+// boundTo begins a secret: which slot, and which origin, it was kept for.
+const boundTo = "penstock-secret-1 "
+
+type binding struct {
+	Slot   string `json:"slot"`
+	Origin string `json:"origin,omitempty"`
+}
+
+// bind is text with the place that it is for.
+func bind(b binding, text []byte) ([]byte, error) {
+	head, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
+}
+
+// unbind returns the text that was kept for a place, and [ErrBound] for any other. bound is
+// false for a text of a version that did not say so.
+func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
+	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
+	if !bound {
+		return kept, false, nil
+	}
+	head, text, whole := bytes.Cut(rest, []byte("\n"))
+	var is binding
+	if err := json.Unmarshal(head, &is); err != nil || !whole || is != b {
+		return nil, true, ErrBound
+	}
+	return text, true, nil
+}
+
+// sealedMark begins what age has encrypted.
+const sealedMark = "age-encryption.org/"
+
+// Seal encrypts text with the first of the age identities in keys, one a line.
+func Seal(keys string, text []byte) ([]byte, error) {
+	all, err := Identities(keys)
+	if err != nil {
+		return nil, err
+	}
+	var to age.Recipient
+	switch k := all[0].(type) {
+	case *age.X25519Identity:
+		to = k.Recipient()
+	case *age.HybridIdentity:
+		to = k.Recipient()
+	default:
+		return nil, errors.New("the key of the state is of a kind that cannot be used")
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, to)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return sealed.Bytes(), err
+}
+
+// Unseal decrypts text with any of the age identities in keys.
+func Unseal(keys string, text []byte) ([]byte, error) {
+	all, err := Identities(keys)
+	if err != nil {
+		return nil, err
+	}
+	r, err := age.Decrypt(bytes.NewReader(text), all...)
+	if err != nil {
+		return nil, fmt.Errorf("it was encrypted with another key: %w", err)
+	}
+	return io.ReadAll(r)
+}
+
+// Identities parses age identities. Its error does not repeat them. // Invariant 5
+func Identities(keys string) ([]age.Identity, error) {
+	all, err := age.ParseIdentities(strings.NewReader(keys))
+	if err != nil {
+		return nil, errors.New("the key of the state is no age identity; `age-keygen` makes one")
+	}
+	return all, nil
+}

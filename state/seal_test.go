@@ -1,0 +1,83 @@
+package state
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+)
+
+func newKey(t *testing.T) string {
+	t.Helper()
+	k, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	return k.String()
+}
+
+// TestSecretsAreBound puts the file of one slot in the place of another, and asks for a slot's
+// secret for another origin: neither gets it. // Invariant 10
+func TestSecretsAreBound(t *testing.T) {
+	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
+		t.Run(name, func(t *testing.T) {
+			f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: keys}
+			mine, other := f.Vault().Slot("a").For("https://a.test"), f.Vault().Slot("b").For("https://a.test")
+			for _, s := range []*Slot{mine, other} {
+				l, err := s.Lock(t.Context(), 0)
+				require.NoError(t, err)
+				require.NoError(t, s.SetSecret([]byte(`{"secret":"of `+s.Name()+`"}`)))
+				require.NoError(t, l.Release())
+			}
+			text, err := mine.Secret()
+			require.NoError(t, err)
+			require.Equal(t, `{"secret":"of a"}`, string(text), "control")
+			for _, origin := range []string{"", "https://evil.test", "http://a.test", "https://a.test:444"} {
+				text, err = f.Vault().Slot("a").For(origin).Secret()
+				require.ErrorIs(t, err, ErrBound, origin)
+				require.Nil(t, text)
+			}
+			kept, err := os.ReadFile(mine.Where())
+			require.NoError(t, err)
+			if keys != "" {
+				require.NotContains(t, string(kept), "of a")
+			}
+			require.NoError(t, os.WriteFile(other.Where(), kept, 0o600))
+			text, err = other.Secret()
+			require.ErrorIs(t, err, ErrBound)
+			require.Nil(t, text)
+		})
+	}
+}
+
+// TestFilesOfTokensAreSealed holds what becomes of files when a key is set, replaced and lost.
+func TestFilesOfTokensAreSealed(t *testing.T) {
+	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
+	slot := func(keys string) *Slot { return (&Folder{Dir: dir, Keys: keys}).Vault().Slot("a").For("https://a.test") }
+	set := func(keys, text string) {
+		l, err := slot(keys).Lock(t.Context(), 0)
+		require.NoError(t, err)
+		require.NoError(t, slot(keys).SetSecret([]byte(text)))
+		require.NoError(t, l.Release())
+	}
+	set("", "plain")
+	text, err := slot(first).Secret()
+	require.NoError(t, err)
+	require.Equal(t, "plain", string(text), "a file from before the key")
+	set(first, "sealed")
+	text, err = slot(second + "\n" + first).Secret()
+	require.NoError(t, err)
+	require.Equal(t, "sealed", string(text), "a key that was replaced")
+	_, err = slot("").Secret()
+	require.ErrorContains(t, err, "is encrypted, and the state has no key")
+	_, err = slot(second).Secret()
+	require.ErrorContains(t, err, "encrypted with another key")
+	_, err = slot("no key").Secret()
+	require.ErrorContains(t, err, "no age identity")
+	require.NotContains(t, err.Error(), "no key:")
+
+	require.NoError(t, os.WriteFile(slot("").Where(), []byte(`{"access":"of an older version"}`), 0o600))
+	text, err = slot(first).Secret()
+	require.NoError(t, err)
+	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
+}
