@@ -53,7 +53,9 @@ func TestSecretsAreBound(t *testing.T) {
 // TestFilesOfTokensAreSealed holds what becomes of files when a key is set, replaced and lost.
 func TestFilesOfTokensAreSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
-	slot := func(keys string) *Slot { return (&Folder{Dir: dir, Keys: keys}).Vault().Slot("a").For("https://a.test") }
+	slot := func(keys string) *Slot {
+		return (&Folder{Dir: dir, Keys: keys}).Vault().Slot("a").For("https://a.test")
+	}
 	set := func(keys, text string) {
 		l, err := slot(keys).Lock(t.Context(), 0)
 		require.NoError(t, err)
