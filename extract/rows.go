@@ -9,16 +9,18 @@ import (
 // scalars, as JSON.
 type row map[string]string
 
-// Of a page so many records are looked at, and of their values those that are no
-// longer than this.
+// Of a page so many records are looked at, in them the members of so many names, and
+// of their values those that are no longer than this. // Invariant 6
 const (
 	maxRows  = 1000
+	maxNames = 2000
 	maxValue = 64
 )
 
 // rowsOf are the records of an answer.
 func rowsOf(d *doc, f found) []row {
 	var all []row
+	names := map[string]bool{}
 	for _, p := range f.places {
 		named := d.dictionary(p)
 		for name, r := range d.records(p) {
@@ -30,9 +32,17 @@ func rowsOf(d *doc, f found) []row {
 				row["id"] = string(nameValue(name))
 			}
 			for name, v := range d.members(r) {
-				if v.node < 0 && v.end-v.start <= maxValue {
-					row[unquote(name)] = string(d.raw(v))
+				if v.node >= 0 || v.end-v.start > maxValue || len(name) > 4*maxValue {
+					continue
 				}
+				n := unquote(name)
+				if !names[n] {
+					if len(names) == maxNames {
+						continue
+					}
+					names[n] = true
+				}
+				row[n] = string(d.raw(v))
 			}
 			if p.in.key != nil {
 				row[containerKey] = string(p.in.key)

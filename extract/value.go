@@ -90,8 +90,17 @@ func (d *doc) check(v value, depth int) {
 // of which may hold records: whichever is read hides the other. The entries of a
 // dictionary of records are not members of an envelope.
 func (d *doc) twice(v value) {
+	lists := map[string]bool{}
+	for name, m := range d.members(v) {
+		if d.isList(m) {
+			lists[string(name)] = true
+		}
+	}
 	first := map[string]value{}
 	for name, m := range d.members(v) {
+		if !lists[string(name)] {
+			continue
+		}
 		o, again := first[string(name)]
 		if !again {
 			first[string(name)] = m

@@ -1,0 +1,82 @@
+//go:build cgo && duckdb_arrow
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mostMemory is what sync may take at its peak, in MiB, whatever a source sends.
+const mostMemory = 400
+
+// joined is n texts made of their numbers, with commas between them.
+func joined(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// Each body once took memory or time without end. The records beside it, and what it
+// holds itself, are loaded. // Invariants 6, 11 and 15
+func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body, query, want string
+	}{
+		"a healthy list": {"", "SELECT count(*), count(total), count(DISTINCT name) FROM h_x", "3,3,3"},
+		"100,000 names": {`,"wide":{` + joined(100_000, `"k%06d":1`) + `}`,
+			"SELECT count(*), count(_penstock_rest), max(len(json_keys(_penstock_rest, '$.wide'))) BETWEEN 98000 AND 99999 FROM h_x", "3,1,true"},
+		"20,000 lists of objects": {"," + joined(20_000, `"a%05d":[{"x":1}]`),
+			"SELECT count(*), count(_penstock_rest), max(len(json_keys(_penstock_rest))) FROM h_x", "3,1,19800"},
+		"200 levels": {`,"deep":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),
+			"SELECT count(*), count(deep__a__a), count(DISTINCT name) FROM h_x", "3,1,3"},
+		"20,000 levels": {`,"deep":` + strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000),
+			"SELECT count(*), count(name), count(DISTINCT name) FROM h_x", "3,3,3"},
+		"a name of 7 MB": {`,"` + strings.Repeat("n", 7_000_000) + `":1`,
+			"SELECT count(*), count(_penstock_rest), max(len(_penstock_rest::VARCHAR)) > 7000000 FROM h_x", "3,1,true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := fmt.Sprintf(`[{"id":1,"name":"a","total":1},{"id":2,"name":"b","total":2%s},{"id":3,"name":"c","total":3}]`, tt.body)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(body))
+			}))
+			defer server.Close()
+			dir := t.TempDir()
+			config := fmt.Sprintf(`version: 1
+sources: {main: {app: {base_url: %q, auth: {token: of_this_test_alone}}}}
+destinations: {w: "duckdb:w.duckdb"}
+pipelines: {p: {from: main, to: w, streams: [h.x]}}
+streams: {h.x: {path: /x, key: [id], pagination: none}}
+`, server.URL)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "pipelines.yaml"), []byte(config), 0o600))
+			self, err := os.Executable()
+			require.NoError(t, err)
+			run := func(args ...string) (string, *os.ProcessState) {
+				cmd := exec.Command(self, args...)
+				cmd.Args[0], cmd.Dir = "penstock", dir
+				out, err := cmd.Output()
+				require.NoError(t, err, "%s", out)
+				return string(out), cmd.ProcessState
+			}
+			_, state := run("sync", "--no-progress")
+			require.Less(t, state.SysUsage().(*syscall.Rusage).Maxrss>>10, int64(mostMemory))
+			out, _ := run("query", "--format", "csv", tt.query)
+			require.Equal(t, tt.want, strings.TrimSpace(out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:]))
+		})
+	}
+}
