@@ -152,3 +152,35 @@ func TestCertificateFiles(t *testing.T) {
 	require.NoError(t, os.Remove(f.key))
 	require.False(t, checkTLS(t.Context(), c)[0].OK)
 }
+
+// TestServeAudit: a wrong token is in the audit log and in the metrics, whichever
+// route it is tried at; a token for metrics reads these and nothing else.
+func TestServeAudit(t *testing.T) {
+	dir := t.TempDir()
+	const owner, scraper = "owner-token-0123456789", "scraper-token-0123456789"
+	d := serveIn(t, dir, fmt.Sprintf(quietConfig, dir)+
+		fmt.Sprintf("serve: {listen: \"127.0.0.1:0\", auth: {token: %s, tokens: [{name: prometheus, token: %s, role: metrics}]}}\n", owner, scraper))
+	ask := func(path, token string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(text)
+	}
+	code, _ := ask("/metrics", "wrong")
+	require.Equal(t, 401, code)
+	code, text := ask("/metrics", scraper)
+	require.Equal(t, 200, code)
+	require.Contains(t, text, `penstock_access_refused_total{outcome="wrong"} 1`)
+	code, _ = ask("/api/v1/audit", scraper)
+	require.Equal(t, 403, code)
+	require.Eventually(t, func() bool {
+		_, text := ask("/api/v1/audit", owner)
+		return strings.Contains(text, `"what":"token for /metrics","from":"127.0.0.1","outcome":"wrong token","refused":true`)
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, 143, d.stop())
+}
