@@ -17,6 +17,7 @@ type pagerProbe struct {
 	second  *step // the page that was found; nil for none
 	paging  schemas.Pagination
 	whole   bool // the list ignores all parameters, and the first page is all of it
+	counts  bool // a smaller page states a total of its own
 	shrank  bool // smaller pages have shown how the list goes on, up to the end of the first page
 
 	broken position // the second page by a parameter for which the server fails; the zero value for none
@@ -92,6 +93,9 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread
 	case p.second == nil:
+		if p.shrank && p.counts {
+			l.counts, st.total, st.signals.total, st.rule = true, -1, -1, RuleEmptyPage
+		}
 		l.learn(p.paging)
 		st.turn = l.afterProbes(st, p.shrank)
 	default:

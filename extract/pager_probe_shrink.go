@@ -37,6 +37,7 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
 		return false, nil
 	}
+	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // what is called the total is that of the page
 	if !round(n) && !st.signals.goesOn() {
 		return false, nil // a search would cost more than a list of that size is in doubt
 	}

@@ -249,7 +249,10 @@ func (k *sink) settle(p *pass, e *ending) {
 	k.before = &e.reading
 	p.show(&e.reading)
 	if !f.Resumed {
-		if k.most = max(k.most, f.Listed()); !f.Partial {
+		if !e.read.Doubtful() { // pages that overlap may make a list longer than it is
+			k.most = max(k.most, f.Listed())
+		}
+		if !f.Partial {
 			k.steady = f.Steady
 		}
 		if f.Repeats() == 0 { // else some count twice

@@ -9,7 +9,7 @@ import (
 //
 //   - a total is that of the page, of a list whose parameter has an unusual name;
 //   - the first page is empty, as all of its records are hidden; or it is of no usual
-//     length, as some are, and whatever the server does not know empties the list;
+//     length, as some are, and the server refuses what it does not know, or empties the list for it;
 //   - a page is refused for good in the way in which servers refuse what lies behind
 //     the end.
 //
@@ -18,7 +18,7 @@ func (s Spec) Lies() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	hidden := s.Records.Hidden
 	switch {
-	case here && (s.Paging.Kind == KindCap || s.Paging.Kind == KindMoment), hidden > 0 && (hidden >= s.Size.Default || s.Unknown == UnknownFilter):
+	case here && (s.Paging.Kind == KindCap || s.Paging.Kind == KindMoment), hidden > 0 && (hidden >= s.Size.Default || s.Unknown != ""):
 		return true
 	}
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
