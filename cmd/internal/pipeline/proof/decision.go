@@ -56,8 +56,10 @@ var rules = []rule{
 		return t.Skipped > 0 && (t.verdict != Proven || t.Elsewhere > 0)
 	}, (*Table).otherParents},
 	{"empty list", func(t *Table) bool { return t.Empty() && t.Second == SameRecords && t.verdict == Consistent }, (*Table).emptyList},
-	{"not proven", func(t *Table) bool { return t.verdict != Proven }, func(t *Table) Decision {
-		return t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
+	{"not proven", func(t *Table) bool { return t.verdict != Proven && !(t.Confirm && t.ofOneLength()) }, func(t *Table) Decision {
+		d := t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
+		d.Confirm = d.Confirm || d.Held != "" && t.ofOneLength()
+		return d
 	}},
 	{"no witness", func(t *Table) bool { return !t.witnessed() }, (*Table).unwitnessed},
 	{"rejected records", func(t *Table) bool { return t.Rejected > 0 && !t.Sorted }, func(t *Table) Decision {

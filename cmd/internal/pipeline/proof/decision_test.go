@@ -38,6 +38,8 @@ func TestDecide(t *testing.T) {
 	resumed := func(t *Table) { t.Resumed = true }
 	stated := func(n Total) func(*Table) { return func(t *Table) { t.FirstTotal, t.LastTotal = n, n } }
 	round := func(t *Table) { t.Round = true }
+	once := func(t *Table) { t.Rule, t.Reread = "one_page", true }
+	steady := func(t *Table) { t.Longest, t.Steady = t.Listed(), true }
 	refused := func(t *Table) { t.Refused, t.Counted = true, true }
 	subset := func(t *Table) { t.Subset = true }
 	keyless := func(inserted int64) func(*Table) {
@@ -110,6 +112,9 @@ func TestDecide(t *testing.T) {
 		{"contradicted twice", rows(10, 5, 10, stated(11), last), Keep, true},
 		{"resumed, and the rows forgotten", rows(10, 3, 13, resumed, unknown), Repeat, false},
 		{"resumed below parents, and the rows forgotten", rows(10, 3, 13, resumed, unknown, below(Proven)), Repeat, false},
+		{"missing from a list that keeps its length", rows(10, 1, 11, silent, once, steady), Keep, true},
+		{"missing from a list that keeps its length, confirmed", rows(10, 1, 11, silent, once, steady, confirm), Remove, false},
+		{"missing from a list that keeps a round length, confirmed", rows(10, 1, 11, silent, once, steady, round, confirm), Keep, true},
 		{"resumed, and nothing missing", rows(4, 0, 10, silent, resumed), Repeat, false},
 		{"resumed, and the total met", rows(4, 0, 10, resumed, stated(10)), Repeat, false},
 		{"resumed, and the total not met", rows(4, 0, 10, resumed, stated(11)), Repeat, false},

@@ -107,7 +107,7 @@ var decisionProperties = []decisionProperty{
 	{"rows that are not known are looked for again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
 	{"a table whose missing rows stay unknown is held", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || !t.Last || d.Held != "" }},
 	{"only a proven pass deletes unasked", func(t *Table, v Verdict, d Decision) bool {
-		return d.Action != Remove || v == Proven || t.Empty() && t.Second == SameRecords && t.Confirm
+		return d.Action != Remove || v == Proven || t.Confirm && (t.Empty() && t.Second == SameRecords || t.ofOneLength())
 	}},
 	{"missing rows are held, deleted, or looked for", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Missing == 0 || d.Action != Keep || d.Held != ""

@@ -77,6 +77,14 @@ func (t *Table) witnessed() bool {
 	return t.SureBefore && t.MissedBefore == t.Missed
 }
 
+// ofOneLength reports whether nothing speaks against the pass but that the list keeps
+// its length while its records change. A person may know that it is whole.
+func (t *Table) ofOneLength() bool {
+	f := t.Facts
+	f.Steady = false
+	return t.Steady && Judge(f) == Proven
+}
+
 // accounted reports whether each requested parent has given its one record, or
 // its endpoint has said that there is none.
 func (t *Table) accounted() bool {
