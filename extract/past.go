@@ -28,6 +28,8 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 	case all:
 	case refused == http.StatusForbidden, l.said.remaining > 0:
 		return nil, false
+	case l.pages == 1 && l.said.more == yes:
+		return nil, false // the list has another page, and may know it by another parameter
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
 	default:
