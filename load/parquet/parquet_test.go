@@ -130,7 +130,7 @@ func supplant(t testing.TB, l *Lake, f *file, with string, size int64) {
 // writes begins the file name of a table in a folder of the file system.
 func writes(t testing.TB, of *table, dir, name string) *writer {
 	t.Helper()
-	d := &directory{disk: &disk{}}
+	d := &directory{path: string(filepath.Separator), disk: &disk{}}
 	out, err := d.disk.create(dir, name)
 	require.NoError(t, err)
 	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out, &sync.Pool{})
