@@ -55,10 +55,12 @@ func (d *drift) see(st *step) {
 }
 
 // size notes how many records a page has. An empty page that the list announced counts as
-// one with missing records.
+// one with missing records, unless its number is that of the pages of a list that counts
+// them from 0: then the page before it was the last.
 func (d *drift) size(st *step) {
 	n := st.batch.n
-	if d.fullest = max(d.fullest, n); n == 0 && (st.rule == RuleNoNext || st.rule == RuleLastPage) && d.fullest > 0 {
+	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.spare
+	if d.fullest = max(d.fullest, n); n == 0 && announced && d.fullest > 0 {
 		d.Uneven++
 	}
 	if n > 0 {

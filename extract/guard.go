@@ -21,6 +21,7 @@ func (l *listing) guard(st *step) error {
 	}
 	l.lastTotal = st.total
 	signs := l.drift.Drift
+	st.spare = l.pager.zero && st.at.kind == pagerPage && l.pager.last > 0 && st.at.number() == l.pager.last
 	l.drift.see(st)
 	l.follow(st)
 	l.turned(st)

@@ -107,6 +107,7 @@ type step struct {
 	reread  bool
 	note    string
 	bare    bool  // there is no list in the answer: null, or no member for it
+	spare   bool  // the page whose number is that of the pages of a list that counts from 0
 	gaps    []Gap // of this page
 	file    *File // that its record is about
 

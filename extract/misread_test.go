@@ -471,3 +471,24 @@ func TestRefusedPageOfAListThatHasMore(t *testing.T) {
 		require.Equal(t, more, err != nil, "%v", err)
 	}
 }
+
+// A list that counts its pages from 0 and states how many there are has no page of that
+// number; a list that counts them from 1 has, and shows records there.
+func TestPageOfTheNumberOfPages(t *testing.T) {
+	for base, uneven := range map[int]int{0: 0, 1: 1} {
+		s := own("x.things")
+		s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page", Zero: base == 0}
+		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			from := 10 * (number(r, "page", base) - base)
+			var out []string
+			for i := from; i < min(from+10, 30-10*uneven); i++ {
+				out = append(out, fmt.Sprintf(`{"id":%d}`, i+1))
+			}
+			fmt.Fprintf(w, `{"data":[%s],"totalPages":3}`, strings.Join(out, ","))
+		}, s)
+		r, err := read(f.Client, s, "")
+		require.NoError(t, err)
+		require.Equal(t, wanted(30-10*uneven), r.ids())
+		require.Equal(t, uneven, r.end.Drift.Uneven, "pages from %d", base)
+	}
+}

@@ -100,10 +100,16 @@ func restOfList(t *Table) bool {
 }
 
 // betterVerdict holds where a second reading can lead to a better verdict, and
-// something depends on it.
+// something depends on it; and where only a second reading shows that the list moved.
 func betterVerdict(t *Table) bool {
-	return !t.Last && Repeatable(t.Facts) &&
-		(t.verdict.Doubtful() || t.Missing > 0 || t.Wanted || t.Unwatched() && t.Inserted > 0)
+	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
+	case t.Last:
+		return false
+	case Repeatable(t.Facts):
+		return t.verdict.Doubtful() || t.Missing > 0 || t.Wanted || moved
+	default:
+		return moved && t.Second == ""
+	}
 }
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }

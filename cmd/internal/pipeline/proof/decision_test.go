@@ -38,6 +38,8 @@ func TestDecide(t *testing.T) {
 	resumed := func(t *Table) { t.Resumed = true }
 	stated := func(n Total) func(*Table) { return func(t *Table) { t.FirstTotal, t.LastTotal = n, n } }
 	round := func(t *Table) { t.Round = true }
+	uneven := func(t *Table) { t.Uneven = 1 }
+	fresh := func(t *Table) { t.Inserted = 3 }
 	once := func(t *Table) { t.Rule, t.Reread = "one_page", true }
 	steady := func(t *Table) { t.Longest, t.Steady = t.Listed(), true }
 	refused := func(t *Table) { t.Refused, t.Counted = true, true }
@@ -112,6 +114,9 @@ func TestDecide(t *testing.T) {
 		{"contradicted twice", rows(10, 5, 10, stated(11), last), Keep, true},
 		{"resumed, and the rows forgotten", rows(10, 3, 13, resumed, unknown), Repeat, false},
 		{"resumed below parents, and the rows forgotten", rows(10, 3, 13, resumed, unknown, below(Proven)), Repeat, false},
+		{"new rows of counted pages, some of them short", rows(10, 0, 10, silent, pages, counted, uneven, fresh), Repeat, false},
+		{"new rows of counted pages, some of them short, read twice alike", rows(10, 0, 10, silent, pages, counted, uneven, fresh, same), Keep, false},
+		{"no new rows of counted pages, some of them short", rows(10, 0, 10, silent, pages, counted, uneven), Keep, false},
 		{"missing from a list that keeps its length", rows(10, 1, 11, silent, once, steady), Keep, true},
 		{"missing from a list that keeps its length, confirmed", rows(10, 1, 11, silent, once, steady, confirm), Remove, false},
 		{"missing from a list that keeps a round length, confirmed", rows(10, 1, 11, silent, once, steady, round, confirm), Keep, true},
