@@ -86,7 +86,10 @@ func ServeRoles() []string { return []string{"metrics", "read", "operate"} }
 // Parse reads a whole configuration. Its error is [Faults], unless the program
 // itself is broken.
 func Parse(data []byte, in Input) (*Config, error) {
-	r := &reader{Input: in}
+	r := &reader{Input: in, commands: &commands{run: in.Run}}
+	if in.Run != nil {
+		r.Run = r.commands.once
+	}
 	c := &Config{File: in.File, State: State{Dir: DefaultState}, Serve: Serve{Listen: DefaultListen}}
 	var err error
 	if c.presets, err = schemas.LoadPresets(); err != nil {
@@ -146,8 +149,8 @@ func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
-// MayRead reports whether there is a source of this name, or there may be: the list that
-// would tell was not read.
+// MayRead reports whether there is a source of this name, or may be one because the list of
+// sources was not read.
 func (c *Config) MayRead(source string) bool {
 	_, known := c.Source(source)
 	return known || c.Listing != nil && c.Listing.Unread && isName(source)

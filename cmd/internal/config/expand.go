@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// expand fills in ${NAME}, or ${env:NAME}, from the environment, ${file:PATH} from a file and
-// ${cmd:PROGRAM ARGUMENTS} from what a program prints; trailing line breaks are not part of it. `$${` is a literal `${`. Text
-// that was filled in is not looked at again.
+// expand replaces ${NAME} and ${env:NAME} by a variable of the environment, ${file:PATH} by the
+// content of a file, and ${cmd:PROGRAM ARGUMENTS} by what a program prints, without line breaks
+// at the end. `$${` is a literal `${`. Text that was filled in is not expanded again.
 func (r *reader) expand(raw string, at Pos) (string, bool) {
 	var b strings.Builder
 	ok := true
@@ -76,8 +76,8 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed is what a command prints. A program runs for secrets only: an address or a rate
-// never needs one, and a verb that reads no source runs none for its credentials.
+// printed is what a command prints. Of a source, only credentials may name a command. A verb
+// that reads no source runs the commands of destinations and of the state only.
 func (r *reader) printed(command string, at Pos) (string, bool) {
 	argv, ok := words(command)
 	switch {
@@ -102,10 +102,12 @@ func (r *reader) printed(command string, at Pos) (string, bool) {
 	return v, true
 }
 
-// unread stands for a credential that nobody needs now.
+// unread is the value of a credential whose command is not run, since the verb does not need
+// the credential.
 const unread = "not read"
 
-// words splits a command into its words, as a shell does that knows spaces and quotes only.
+// words splits a command into words at spaces and tabs. Quotes keep an argument with spaces
+// together; nothing else has a meaning, unlike in a shell.
 func words(command string) (all []string, ok bool) {
 	var word strings.Builder
 	begun, quote := false, rune(0)

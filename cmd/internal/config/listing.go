@@ -27,7 +27,7 @@ type Listing struct {
 	Timeout time.Duration
 
 	Name   string   // the field that names the source
-	Unread bool     // the command was not run: nobody asked for sources
+	Unread bool     // the command was not run, since the verb needs no sources
 	Hosts  []string // patterns of hosts that its sources may be at; nil: any that the template allows
 	Secret []string // fields that are never shown, wherever they stand
 }
@@ -39,8 +39,8 @@ type Row struct {
 	Fields map[string]string
 }
 
-// ErrUnread is what [Input.Rows] returns for a list that is not read now: the configuration
-// has no fault, and is without the sources of the list.
+// ErrUnread is what [Input.Rows] returns for a list that the verb does not need. The
+// configuration is then without the sources of the list, which is no fault.
 var ErrUnread = errors.New("the list of sources is not read")
 
 // DefaultListingTimeout is how long a query or a command may take.

@@ -9,9 +9,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Credentials go to the address that a template makes of a row, and the row may come from
-// somebody else than the template. So the template says which host that is, and a row adds
-// a part between two dots at most. // Invariant 10
+// Credentials are sent to the address that a template makes of a row. The row may come from
+// a person who must not choose the host, such as a customer who filled in a form. So the
+// template names the host, and a row fills in at most one part of it. // Invariant 10
 var (
 	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
 	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // where hosts: limits what they lead to

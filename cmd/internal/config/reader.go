@@ -42,7 +42,9 @@ type reader struct {
 	asSecret bool     // a credential,
 	place    bool     // a destination or the state
 	looked   bool     // something was looked up; see again
-	url      string   // the address that is being read; "" for other texts
+
+	commands *commands // of [Parse]; nil elsewhere
+	url      string    // the address that is being read; "" for other texts
 
 	maxColumns, maxTables int // of a stream that states none; 0: the default
 }

@@ -67,7 +67,7 @@ func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok b
 		return t, false
 	}
 	for _, o := range others {
-		if o.Name == t.Name || o.Secret == t.Secret {
+		if o.Name == t.Name || o.Secret == t.Secret && t.Secret != unread {
 			r.fault(posOf(n), "%s: %s and %s have the same name or the same token", what, o.Name, t.Name)
 			return t, false
 		}
@@ -78,6 +78,9 @@ func (r *reader) serveToken(n ast.Node, others []ServeToken) (t ServeToken, ok b
 // serveSecret reads a token that is long enough.
 func (r *reader) serveSecret(n ast.Node, what string) wire.Secret {
 	s := r.secret(n, what)
+	if s == unread {
+		return s // its length is not known
+	}
 	if has := len(s.Reveal()); has > 0 && has < minServeToken {
 		r.fault(posOf(n), "%s has %d bytes; want %d or more, such as `openssl rand -hex 16` prints", what, has, minServeToken)
 		return ""

@@ -45,3 +45,19 @@ func TestServe(t *testing.T) {
 		require.NotContains(t, err.Error(), long)
 	}
 }
+
+// TestServeTokensOfCommands: a verb that reads destinations only runs no command for the
+// daemon's tokens, and finds no fault with them.
+func TestServeTokensOfCommands(t *testing.T) {
+	const text = serveHead + `{auth: {token: "${cmd:op owner}", tokens: [{name: ann, token: "${cmd:op ann}"}, {name: p, token: "${cmd:op p}"}]}}` + "\n"
+	in, ran := input(), 0
+	in.Run = func(argv []string) (string, error) { ran++; return "0123456789abcdef-" + argv[1], nil }
+	in.Places = true
+	_, err := Parse([]byte(text), in)
+	require.NoError(t, err)
+	require.Zero(t, ran)
+	in.Places = false
+	_, err = Parse([]byte(text), in)
+	require.NoError(t, err)
+	require.Equal(t, 3, ran)
+}

@@ -45,7 +45,7 @@ type Auth struct {
 
 	Header, Scheme string // as in [wire.Options]
 
-	again func() (wire.Secret, error) // reads APIKey or Token once more; nil where it stands in the file
+	again func() (wire.Secret, error) // reads APIKey or Token once more; nil for one that is written in the configuration
 }
 
 // Login signs in with an account of the application surface.
@@ -162,11 +162,14 @@ func (r *reader) secret(n ast.Node, what string) wire.Secret {
 	return known
 }
 
-// again returns what reads a credential once more, nil for one that stands in the file
-// itself: where a server refuses it, the secret manager, the file or .env may have another
-// by now. It is safe for concurrent use if the look-ups of [Input] are.
+// again returns a function that reads a credential once more: when a server refuses it, the
+// secret manager, the file or .env may have a new one. It returns nil for a credential that is
+// written in the configuration. The function is safe for concurrent use if those of [Input] are.
 func (r *reader) again(n ast.Node, what string) func() (wire.Secret, error) {
 	from := reader{Input: r.Input, anchors: r.anchors, row: r.row, rowOf: r.rowOf, rowName: r.rowName}
+	if r.Run != nil {
+		from.Run = r.commands.again
+	}
 	plain := from
 	plain.Env = func(string) (string, bool) { plain.looked = true; return "x", true }
 	plain.Read = func(string) (string, error) { plain.looked = true; return "x", nil }
