@@ -163,7 +163,7 @@ func (s Stream) Readable() bool { return s.Class.Readable() }
 
 // The bounds of a stream that states none.
 const (
-	DefaultColumns = 2000
+	DefaultColumns = 1500 // a table of Postgres holds 1,600, with those of penstock and those that were dropped
 	DefaultTables  = 200
 )
 

@@ -19,7 +19,7 @@ const maxColumns = 1600
 // carryOut makes a table as planned, and takes it down.
 func (m *merge) carryOut(c *catalog, p load.Plan) error {
 	if n := p.Table.Columns.NumFields(); n > maxColumns {
-		return fmt.Errorf("it would have %d columns: Postgres holds %d in a table; leave some out with select or drop", n, maxColumns)
+		return fmt.Errorf("it would have %d columns: Postgres holds %d in a table; lower max_columns of the stream, or leave some out with select or drop", n, maxColumns)
 	}
 	var err error
 	if p.Create {

@@ -187,6 +187,29 @@ func TestColumnsLimit(t *testing.T) {
 	require.Empty(t, server.Text("SELECT to_regclass('s.wide')"))
 }
 
+// The columns of a stream that states no bound fit into a table, whatever its mode adds.
+// A row may still have more values than a page of Postgres.
+func TestDefaultColumnsFit(t *testing.T) {
+	server := pgtest.Start(t)
+	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
+		d := open(t, Options{URL: server.URL(), Schema: string(mode)})
+		var columns []arrow.Field
+		for i := range schemas.DefaultColumns {
+			columns = append(columns, field(fmt.Sprint("c", i), schemas.Int64))
+		}
+		last := fmt.Sprint("c", schemas.DefaultColumns-1)
+		columns = append(columns, schemas.Field(schemas.ColRest, schemas.JSON, ""))
+		wide := part{table: rootTable("wide", columns...)}
+		wide.table.Mode = mode
+		for run := 1; run <= 2; run++ {
+			wide.rows = []loadtest.Row{row(run, 0, fmt.Sprint("h", run), loadtest.Row{"id": "1", last: fmt.Sprint(run), schemas.ColRest: `{"more":1}`})}
+			loadRows(t, d, run, wide)
+		}
+		require.Equal(t, "2", server.Text(fmt.Sprintf("SELECT max(%s) FROM %s.wide", last, mode)))
+		require.NoError(t, d.Close())
+	}
+}
+
 // TestFlaws hands in what Postgres cannot store: each value is there in another
 // form, and among the rejects.
 func TestFlaws(t *testing.T) {
