@@ -56,7 +56,10 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		CREATE VIEW s.report AS SELECT id, s.evil() AS n FROM s.crm_leads;
 		CREATE VIEW s.quiet AS SELECT count(*) AS n FROM s.crm_leads;
 		CREATE AGGREGATE s.total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0');
-		CREATE TABLE s.theirs (id int, CHECK (id <> s.evil())); CREATE TABLE s.plain (id int)`)
+		CREATE TABLE s.theirs (id int, CHECK (id <> s.evil())); CREATE TABLE s.plain (id int);
+		CREATE DOMAIN s.far AS s.positive; CREATE TYPE s.pair AS (a s.far); CREATE VIEW s.pairs AS SELECT (jsonb_populate_record(NULL::s.pair, '{"a": 1}')).a AS n;
+		CREATE VIEW s.lists AS SELECT ('[1]'::jsonb->>0)::s.far AS n; CREATE DOMAIN s.nested AS int CHECK (VALUE::s.far > 0);
+		CREATE TABLE s.parent (id int); CREATE TABLE s.child (CHECK (id <> s.evil())) INHERITS (s.parent)`)
 	for sql, name := range map[string]string{
 		"SELECT lower(name::varchar) FROM crm_leads":                       "s.lower(character varying)",
 		"SELECT id FROM crm_leads WHERE name = 'Ann'::varchar":             "s.same(text, character varying)",
@@ -68,6 +71,13 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		"WITH x AS (SELECT * FROM report) SELECT 1 WHERE EXISTS (TABLE x)": "s.evil()",
 		"SELECT total(id::int) FROM crm_leads":                             "s.total(integer)",
 		"SELECT id FROM theirs":                                            "s.evil()",
+		"SELECT 1::far":                                                    "s.positive(integer)",
+		"SELECT 1::nested":                                                 "s.positive(integer)",
+		"SELECT n FROM pairs":                                              "s.positive(integer)",
+		"SELECT n FROM lists":                                              "s.positive(integer)",
+		"SELECT x FROM json_to_record('{\"x\": 1}') AS x(x s.far)":         "s.positive(integer)",
+		"SELECT (id || '')::text::far FROM plain":                          "s.positive(integer)",
+		"SELECT id FROM parent WHERE id > 3":                               "s.evil()",
 		"EXPLAIN SELECT lower(name::varchar) FROM crm_leads":               "s.lower(character varying)",
 		"EXPLAIN (ANALYZE, FORMAT JSON) SELECT n FROM report":              "s.evil()",
 		"SELECT 1 FROM crm_leads GROUP BY ROLLUP (s.evil())":               "s.evil()",

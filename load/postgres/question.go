@@ -139,7 +139,7 @@ type references struct{ functions, operators, types, relations []string }
 
 // reference is a number in a parse tree, or a list of them, with the name of its field.
 // Texts in a tree have a backslash before each space, so that none looks like one.
-var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|resulttype|relid) (?:\(o ([\d ]+)\)|(\d+))`)
+var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
 // add takes the references of a tree.
 func (r *references) add(tree string) {
@@ -148,12 +148,12 @@ func (r *references) add(tree string) {
 		switch m[1] {
 		case "opno", "opnos", "eqop", "sortop":
 			r.operators = append(r.operators, numbers...)
-		case "resulttype":
-			r.types = append(r.types, numbers...)
 		case "relid":
 			r.relations = append(r.relations, numbers...)
-		default:
+		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
+		default: // of kinds of joins and the like, too: their numbers are none of a domain's
+			r.types = append(r.types, numbers...)
 		}
 	}
 }
@@ -161,13 +161,47 @@ func (r *references) add(tree string) {
 // oids writes numbers of the catalog for = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// constraintsSQL selects the expressions that the server computes with a query's types
-// and as it plans a query of tables of others.
-func (r *references) constraintsSQL() string {
-	return `WITH t AS (SELECT oid FROM pg_class WHERE oid = ANY (` + oids(r.relations) + `) AND NOT ` + trusted("relowner") + `)
-		SELECT conbin::text FROM pg_constraint WHERE conbin IS NOT NULL AND (contypid = ANY (` + oids(r.types) + `) OR conrelid IN (SELECT oid FROM t))
-		UNION ALL SELECT concat(indexprs::text, ' ', indpred::text) FROM pg_index WHERE indrelid IN (SELECT oid FROM t)
-		UNION ALL SELECT coalesce(to_jsonb(e)->>'stxexprs', '') FROM pg_statistic_ext e WHERE stxrelid IN (SELECT oid FROM t)`
+// expressionsSQL selects the expressions that the server computes with the types of a
+// query, and of what they are made of, and as it plans a query of tables of others and
+// their parts.
+func (r *references) expressionsSQL() string {
+	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
+			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
+			UNION ALL SELECT rngsubtype FROM pg_range g WHERE rngtypid = y.oid OR to_jsonb(g)->>'rngmultitypid' = y.oid::text
+			UNION ALL SELECT atttypid FROM pg_attribute WHERE attrelid = y.typrelid AND attnum > 0 AND NOT attisdropped) part WHERE part.oid <> 0),
+		tables(oid) AS (SELECT unnest(` + oids(r.relations) + `) UNION SELECT inhrelid FROM pg_inherits JOIN tables ON inhparent = tables.oid),
+		t AS (SELECT oid FROM pg_class WHERE oid IN (SELECT oid FROM tables) AND NOT ` + trusted("relowner") + `)
+		SELECT conbin::text FROM pg_constraint WHERE conbin IS NOT NULL AND (contypid IN (SELECT oid FROM types WHERE oid <> 0) OR conrelid IN (SELECT oid FROM t))
+		UNION SELECT concat(indexprs::text, ' ', indpred::text) FROM pg_index WHERE indrelid IN (SELECT oid FROM t)
+		UNION SELECT coalesce(to_jsonb(e)->>'stxexprs', '') FROM pg_statistic_ext e WHERE stxrelid IN (SELECT oid FROM t)
+		UNION SELECT coalesce(partexprs::text, '') FROM pg_partitioned_table WHERE partrelid IN (SELECT oid FROM t)
+		UNION SELECT concat(':funcid ', rngsubdiff::oid, ' :funcid ', rngcanonical::oid) FROM pg_range WHERE rngtypid IN (SELECT oid FROM types)`
+}
+
+// maxNested is how many times expressions may lead to others: a domain's check to a type
+// with a check of its own, for instance.
+const maxNested = 16
+
+// addExpressions adds the references of the expressions that the server computes.
+func (r *references) addExpressions(ctx context.Context, s *session) error {
+	known := map[string]bool{}
+	for range maxNested {
+		trees, err := s.strings(ctx, r.expressionsSQL())
+		if err != nil {
+			return fmt.Errorf("look at what the statement calls: %w", err)
+		}
+		more := false
+		for _, t := range trees {
+			if !known[t] {
+				known[t], more = true, true
+				r.add(t)
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the checks of its types are nested too deeply", ErrNotReadOnly)
 }
 
 // harmless refuses a tree that calls a function of a role that could not act as
@@ -175,15 +209,11 @@ func (r *references) constraintsSQL() string {
 func (s *session) harmless(ctx context.Context, tree string) error {
 	var r references
 	r.add(tree)
-	trees, err := s.strings(ctx, r.constraintsSQL())
-	if err != nil {
-		return fmt.Errorf("look at what the statement calls: %w", err)
-	}
-	for _, t := range trees {
-		r.add(t)
+	if err := r.addExpressions(ctx, s); err != nil {
+		return err
 	}
 	var refused error
-	err = s.query(ctx, r.harmfulSQL(s.db.o.Schema), func(v [][]byte) error {
+	err := s.query(ctx, r.harmfulSQL(s.db.o.Schema), func(v [][]byte) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
