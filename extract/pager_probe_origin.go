@@ -123,7 +123,7 @@ func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted boo
 		return true, nil
 	}
 	defer p.l.c.release(st.a)
-	return p.shifted(st), nil
+	return p.moves(ctx, st)
 }
 
 // countsPages tries a parameter that is called like an offset, and by which the list has
@@ -150,23 +150,43 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 // follows tests a parameter that returns nothing after the last record with the id of
 // the first record: all others must come.
 func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+	if p.first.batch.n == 1 {
+		filters, err := p.filters(ctx)
+		return !filters && err == nil, err
+	}
 	id := p.l.idOf(p.first.a.d, p.first.batch.first)
-	if id == "" || p.first.batch.n < 2 {
-		return p.first.batch.n == 1, nil
+	if id == "" {
+		return false, nil
 	}
 	st, _, err := p.ask(ctx, position{kind: pagerCursor, param: c.at.param, at: id})
 	if err != nil || st == nil {
 		return false, err
 	}
 	defer p.l.c.release(st.a)
-	return p.shifted(st), nil
+	return p.moves(ctx, st)
 }
 
-// shifted reports whether an answer is the first page without its first record.
-func (p *pagerProbe) shifted(st *step) bool {
+// moves reports whether an answer is the first page without its first record. If that
+// leaves no record, the server must not treat unknown parameters as filters.
+func (p *pagerProbe) moves(ctx context.Context, st *step) (bool, error) {
 	keys, got := p.first.batch.keys, st.batch.keys
-	if len(keys) == 1 {
-		return len(got) == 0
+	if len(keys) > 1 {
+		return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1]), nil
 	}
-	return len(got) >= len(keys)-1 && slices.Equal(keys[1:], got[:len(keys)-1])
+	if len(got) > 0 {
+		return false, nil
+	}
+	filters, err := p.filters(ctx)
+	return !filters && err == nil, err
+}
+
+// filters reports whether the server returns no records for a parameter that it cannot
+// know: it treats unknown parameters as filters.
+func (p *pagerProbe) filters(ctx context.Context) (bool, error) {
+	if !p.controlled {
+		if err := p.control(ctx); err != nil {
+			return false, err
+		}
+	}
+	return p.answers && p.refuses, nil
 }
