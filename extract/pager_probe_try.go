@@ -174,6 +174,9 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	case like == otherRecords:
 		p.second = st
 	case like == noRecords && !silent && c.typ == "link":
+		if incomplete, err := p.needsWholeLink(ctx, c); incomplete || err != nil {
+			return false, err
+		}
 		p.second = st // the link that the list states leads to an empty page: that is its end
 	case like == noRecords && !silent && c.at.kind == pagerPage && c.at.at != "1" && p.first.signals.page < 0:
 		// The list may have two pages, and count them from 0.
@@ -214,6 +217,21 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		p.paging = before
 	}
 	return accepted, err
+}
+
+// needsWholeLink reports whether all parameters of the next link bring records where c,
+// one of them, brings none.
+func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool, error) {
+	all := p.inLink()
+	if len(all) == 0 || c.at.kind == pagerLink || all[len(all)-1].at.kind != pagerLink {
+		return false, nil
+	}
+	st, like, err := p.ask(ctx, all[len(all)-1].at)
+	if err != nil || st == nil {
+		return false, err
+	}
+	p.l.c.release(st.a)
+	return like != noRecords, nil
 }
 
 // safeMoment reports whether no record can be lost between two pages that a time

@@ -3,6 +3,7 @@ package extract
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +36,26 @@ func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 		}
 		require.Equal(t, wanted(15), r.ids())
 	}
+}
+
+// The page that one parameter of the next link leads to has no records, and that by all
+// of its parameters has some: the one parameter is not the way.
+func TestLinkWhoseParametersBelongTogether(t *testing.T) {
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		from, next := 0, "null"
+		if q.Has("after") || q.Has("session") {
+			from = 33
+		}
+		if q.Get("session") == "abc" && q.Has("after") {
+			fmt.Sscan(strings.TrimPrefix(q.Get("after"), "tok"), &from)
+		}
+		if from+7 < 33 {
+			next = fmt.Sprintf(`"http://h/x?after=tok%d&session=abc"`, from+7)
+		}
+		fmt.Fprintf(w, `{"data":%s,"next":%s}`, rows(from, from+7, 33), next)
+	}, s)
+	_, r := learn(t, f, s)
+	require.Equal(t, wanted(33), r.ids())
 }
