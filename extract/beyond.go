@@ -15,9 +15,15 @@ func (l *listing) beyond(ctx context.Context, st *step) error {
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
 		return nil
 	}
-	if l.pager.settled && !l.saidBefore.goesOn() && l.isBehind(ctx, st, print) {
-		l.behind = st.at
-		return nil
+	if l.pager.settled && !l.saidBefore.goesOn() {
+		behind, err := l.isBehind(ctx, st, print)
+		if err != nil {
+			return err
+		}
+		if behind {
+			l.behind = st.at
+			return nil
+		}
 	}
 	if page := l.misplaced; page >= 0 {
 		return malformed(l.s, st.at, l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, page)))
@@ -26,7 +32,7 @@ func (l *listing) beyond(ctx context.Context, st *step) error {
 }
 
 // isBehind asks once more whether a page that came before lies behind the end.
-func (l *listing) isBehind(ctx context.Context, st *step, print uint64) bool {
+func (l *listing) isBehind(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
 	case at.kind == pagerOffset:
@@ -34,17 +40,20 @@ func (l *listing) isBehind(ctx context.Context, st *step, print uint64) bool {
 	case at.kind == pagerPage && l.pages > 1:
 		at.at = strconv.FormatInt(at.number()+1, 10)
 	default:
-		return false
+		return false, nil
 	}
 	other, err := l.look(ctx, at)
+	if minded(err) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer l.c.release(other.a)
 	if at.kind == pagerOffset {
-		return l.lastOnly(other)
+		return l.lastOnly(other), nil
 	}
-	return sum(other.batch.keys) == print
+	return sum(other.batch.keys) == print, nil
 }
 
 // lastOnly reports whether an answer is the last record of the page before, and says

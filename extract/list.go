@@ -174,7 +174,9 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		err = l.confirm(ctx, st)
 	}
 	if err == nil {
-		l.clamps(ctx, st)
+		err = l.clamps(ctx, st)
+	}
+	if err == nil {
 		err = l.beyond(ctx, st)
 	}
 	if err == nil {

@@ -125,9 +125,16 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 		return nil, 0, err
 	}
 	like = p.compare(st)
-	if like == otherRecords && len(p.l.s.Key) == 0 && p.l.unstable(ctx, p.first) {
-		p.first.note = "each reading shows other records, so that pages cannot be compared"
-		like = mostlySame
+	if like == otherRecords && len(p.l.s.Key) == 0 {
+		unstable, err := p.l.unstable(ctx, p.first)
+		if err != nil {
+			p.l.c.release(st.a)
+			return nil, 0, err
+		}
+		if unstable {
+			p.first.note = "each reading shows other records, so that pages cannot be compared"
+			like = mostlySame
+		}
 	}
 	p.say(name, [...]string{"no records", "ignored", "ignored", "some of the first page's records", "other records"}[like])
 	return st, like, nil
@@ -143,13 +150,13 @@ func short(v string) string {
 
 // unstable reports whether the records, which have no key, differ when they are read
 // again.
-func (l *listing) unstable(ctx context.Context, first *step) bool {
+func (l *listing) unstable(ctx context.Context, first *step) (bool, error) {
 	st, err := l.look(ctx, position{})
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer l.c.release(st.a)
-	return compare(first.batch, st.batch) == otherRecords
+	return compare(first.batch, st.batch) == otherRecords, nil
 }
 
 // judge accepts a parameter that brings other records. It also accepts one that brings

@@ -105,21 +105,25 @@ func refusal(err error) (status int, ok bool) {
 // It applies to a list that is read in pages so large that the first holds everything,
 // and whose second page repeats the first. To be sure, it requests that page once more in
 // the server's own page size: it must then hold other records.
-func (l *listing) clamps(ctx context.Context, st *step) {
+func (l *listing) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
-		return
+		return nil
 	}
 	l.s.Pagination.Size = ""
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
+	if minded(err) {
+		return nil // guard refuses the page then
+	}
 	if err != nil {
-		return // guard refuses the page then
+		return err
 	}
 	defer l.c.release(own.a)
 	if n := own.batch.n; n > 0 && n < st.batch.n && own.batch.keys[0] != st.batch.keys[0] && compare(st.batch, own.batch) == fewerRecords {
 		l.clampedTo = st.at.number() - 1
 	}
+	return nil
 }
 
 // renamedPage checks a page that has the keys of the first one: it may be the first one
