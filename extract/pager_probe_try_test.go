@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // A server that treats unknown parameters as filters returns no records for any of them.
@@ -58,4 +60,15 @@ func TestLinkWhoseParametersBelongTogether(t *testing.T) {
 	}, s)
 	_, r := learn(t, f, s)
 	require.Equal(t, wanted(33), r.ids())
+}
+
+// An answer with two headers for the next page is read in one way on all pages.
+func TestTwoHeadersForTheNextPage(t *testing.T) {
+	h := http.Header{"X-Next-Cursor": {"abc"}, "X-Next-Page": {"2"}}
+	for range 50 {
+		s := noSignals
+		r := signalReader{words: schemas.Paging(), s: &s}
+		r.header(h)
+		require.Equal(t, "abc", s.token)
+	}
 }

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,8 +13,8 @@ import (
 // header reads the headers that state something about pages.
 func (r *signalReader) header(h http.Header) {
 	s := r.s
-	for name, values := range h {
-		low := strings.ToLower(name)
+	for _, name := range slices.Sorted(maps.Keys(h)) { // the result must not depend on their order
+		low, values := strings.ToLower(name), h[name]
 		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || !r.words.HeaderOfPages(name) {
 			continue
 		}
@@ -73,7 +74,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	fill := func(to *int64) {
 		if err == nil {
-			*to = max(*to, number) // the result must not depend on the order of headers
+			*to = max(*to, number)
 		}
 	}
 	switch r.words.HeaderRole(name) {
