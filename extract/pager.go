@@ -221,8 +221,8 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 // list into pages.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end: behind one that was not full, or
-// behind another empty one.
+// ended reports whether an empty page is the end of a list: always of one that goes on by
+// cursors, else after other empty pages.
 func (p *pager) ended(at position) bool {
 	switch {
 	case at.kind == pagerCursor || at.kind == pagerNone:

@@ -33,7 +33,7 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer p.l.c.release(st.a)
+	defer func() { p.l.c.release(st.a) }() // a later reading may replace it
 	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
 		return false, nil
 	}
