@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // negotiated is what a list has shown that a Spec describes, given by its path alone.
@@ -85,4 +88,22 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 			require.Regexp(t, "the page repeats an earlier one|asked for page 3, got page 1", err.Error())
 		})
 	}
+}
+
+// A connection that breaks while the end of a list is tested says nothing of the list.
+func TestConnectionThatBreaksBehindTheEnd(t *testing.T) {
+	s := own("x.things")
+	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		p := number(r, "page", 1)
+		if p > 4 {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(w, `{"page":1,"data":%s}`, rows((p-1)%3*10, ((p-1)%3+1)*10, 30))
+	}, s)
+	_, err := read(f.Client, s, "")
+	fault, ok := errors.AsType[*wire.Error](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, wire.Transient, fault.Class, "%v", err)
+	require.NotErrorIs(t, err, ErrShape)
 }
