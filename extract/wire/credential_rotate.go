@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Rotating returns the credential of a key or token that its owner may replace where it is
-// kept: in a file, or a secret manager. again reads it once more after a 401; nil for one
-// that is always the same.
+// Rotating returns the credential of a key or token that its owner may replace in the file or
+// the secret manager where it is kept. again reads it once more after a 401; nil means that the
+// token never changes.
 func Rotating(token Secret, again func() (Secret, error)) Credential {
 	if again == nil {
 		return Bearer(token)
@@ -18,27 +18,32 @@ func Rotating(token Secret, again func() (Secret, error)) Credential {
 	return &rotating{all: []Secret{token}, again: again, now: time.Now}
 }
 
-// rereadEvery bounds how often a credential that is refused is read again.
-const rereadEvery = 30 * time.Second
+// rereadEvery bounds how often a credential that is refused is read again, and mostTokens how
+// many of its tokens are remembered: a secret manager may print another one each time.
+const (
+	rereadEvery = 30 * time.Second
+	mostTokens  = 64
+)
 
 type rotating struct {
 	again func() (Secret, error)
 	now   func() time.Time
 
 	mu   sync.Mutex
-	all  []Secret  // that it has been; the last is the one of now
-	last time.Time // when it was read again and had not changed
-	err  error     // what came of that
+	all  []Secret  // the tokens so far, the current one last
+	last time.Time // when the token was last read again
+	err  error     // of that read
 }
 
-// Token returns the token as it was read last.
+// Token returns the current token.
 func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[len(r.all)-1], nil
 }
 
-// Renew reads the token again. One that has not changed is spent.
+// Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read
+// again a moment ago.
 func (r *rotating) Renew(_ context.Context, _ Session, spent Secret) (Secret, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,11 +53,12 @@ func (r *rotating) Renew(_ context.Context, _ Session, spent Secret) (Secret, er
 	}
 	if since := r.now().Sub(r.last); r.last.IsZero() || since < 0 || since >= rereadEvery {
 		var fresh Secret
-		if fresh, r.err = r.again(); r.err == nil && fresh != current {
-			r.all = append(r.all, fresh)
+		fresh, r.err = r.again()
+		r.last = r.now()
+		if r.err == nil && fresh != current {
+			r.all = append(r.all[max(0, len(r.all)-mostTokens+1):], fresh) // Invariant 6
 			return fresh, nil
 		}
-		r.last = r.now()
 	}
 	if r.err != nil {
 		return "", fmt.Errorf("%w: read it again: %w", ErrSpent, r.err)
@@ -60,7 +66,7 @@ func (r *rotating) Renew(_ context.Context, _ Session, spent Secret) (Secret, er
 	return "", ErrSpent
 }
 
-// Secrets returns every token that it has been.
+// Secrets returns the current token and those before it.
 func (r *rotating) Secrets() []Secret {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,4 +74,4 @@ func (r *rotating) Secrets() []Secret {
 }
 
 // Format keeps the tokens out of a printed Options. // Invariant 5
-func (r *rotating) Format(f fmt.State, verb rune) { r.all[0].Format(f, verb) }
+func (r *rotating) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }

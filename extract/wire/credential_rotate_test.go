@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRotating holds that a refused token is read again, once for all who were refused, and
-// not more often than every half a minute where it has not changed.
+// TestRotating holds that a refused token is read again: once for all requests that were
+// refused, and at most once in rereadEvery.
 func TestRotating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, fault, reads := Secret("old"), error(nil), 0
@@ -47,5 +48,29 @@ func TestRotating(t *testing.T) {
 		require.ErrorIs(t, err, ErrSpent)
 		require.ErrorContains(t, err, "vault is sealed")
 		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token of the file is always the same")
+	})
+}
+
+// TestRotatingAlwaysNew: a secret manager that prints another token each time is not run for
+// each request that is refused, and the tokens take bounded memory.
+func TestRotatingAlwaysNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		c := Rotating("token 0", func() (Secret, error) { reads++; return Secret(fmt.Sprint("token ", reads)), nil })
+		spent, err := c.Renew(t.Context(), Session{}, "token 0")
+		require.NoError(t, err)
+		for range 100 {
+			_, err = c.Renew(t.Context(), Session{}, spent)
+			require.Equal(t, ErrSpent, err)
+		}
+		require.Equal(t, 1, reads)
+		for range 2 * mostTokens {
+			time.Sleep(rereadEvery)
+			spent, err = c.Renew(t.Context(), Session{}, spent)
+			require.NoError(t, err)
+		}
+		require.Len(t, c.Secrets(), mostTokens)
+		require.Equal(t, spent, c.Secrets()[mostTokens-1])
+		require.Equal(t, "[redacted]", fmt.Sprint(c))
 	})
 }
