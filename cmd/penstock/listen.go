@@ -39,8 +39,7 @@ func (a *app) listen(c *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// socketMode lets the owner and the group of the socket connect, such as a proxy
-// that is in the group.
+// socketMode lets the owner and the group of the socket connect: a proxy may be in the group.
 const socketMode fs.FileMode = 0o660
 
 func openListener(s config.Serve) (net.Listener, error) {
@@ -64,7 +63,7 @@ func openListener(s config.Serve) (net.Listener, error) {
 	return l, nil
 }
 
-// abandoned reports whether a path is a socket that a process has left behind.
+// abandoned reports whether path is a socket that no process listens on.
 func abandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
@@ -72,7 +71,7 @@ func abandoned(path string) bool {
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
-		_ = c.Close() // somebody answers
+		_ = c.Close() // a process listens
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
@@ -80,16 +79,17 @@ func abandoned(path string) bool {
 // lookEvery is how often the files of a certificate are looked at.
 const lookEvery = 5 * time.Second
 
-// certificateFiles is a certificate that is read again when its files change. While
-// they cannot be used the one before is. It is safe for concurrent use.
+// certificateFiles is a certificate that is read again when its files change. While the new
+// files cannot be used, the certificate before stays in use. It is safe for concurrent use.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	stamp   [2]stamp // of the files that were read last, used or not
+	stamp   [2]stamp // of the files that current was read from
 	looked  time.Time
+	fault   string // why they were not read again, as the log says; "" where they were
 }
 
 // stamp tells one state of a file from another.
@@ -116,19 +116,28 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	f.looked = now
 	if was := f.stamp; was != [2]stamp{stampOf(f.cert), stampOf(f.key)} {
-		switch err := f.load(now); {
-		case err != nil:
-			f.log.Error("certificate not read again; the one before is used", "error", err)
-		default:
-			f.log.Info("certificate read again", "until", f.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
-		}
+		f.reload(now)
 	}
 	return f.current, nil
 }
 
+// reload reads the files again. Files that cannot be used are tried at each look, since a
+// change of their mode does not change their times; the log says why once.
+func (f *certificateFiles) reload(now time.Time) {
+	err := f.load(now)
+	switch {
+	case err == nil:
+		f.fault = ""
+		f.log.Info("certificate read again", "until", f.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	case err.Error() != f.fault:
+		f.fault = err.Error()
+		f.log.Error("certificate not read again; the one before stays in use", "error", err)
+	}
+}
+
 // load reads the files.
 func (f *certificateFiles) load(now time.Time) error {
-	f.stamp = [2]stamp{stampOf(f.cert), stampOf(f.key)}
+	is := [2]stamp{stampOf(f.cert), stampOf(f.key)}
 	c, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
 		return fmt.Errorf("read certificate %s and key %s: %w", f.cert, f.key, err)
@@ -136,7 +145,7 @@ func (f *certificateFiles) load(now time.Time) error {
 	if now.After(c.Leaf.NotAfter) {
 		return fmt.Errorf("read certificate %s: it ended on %s", f.cert, c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	f.current = &c
+	f.current, f.stamp = &c, is
 	return nil
 }
 
@@ -156,7 +165,7 @@ func checkTLS(ctx context.Context, c *config.Config) []finding {
 	leaf := f.current.Leaf
 	found := finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
 	if leaf.NotAfter.Sub(now) < soon {
-		found.Hint = "the certificate ends soon; serve takes a new one up when its files change"
+		found.Hint = "the certificate ends soon; serve reads a new one when the files change"
 	}
 	return []finding{found}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -144,10 +145,28 @@ func TestCertificateFiles(t *testing.T) {
 	certify(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 
+	// The log says once why files are not used. They are tried at each look, even if their
+	// times and sizes stay as they are: a change of a mode is not seen in these.
+	var log bytes.Buffer
+	f.log = slog.New(slog.NewTextHandler(&log, nil))
+	certify(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))
+	good, err := os.ReadFile(f.key)
+	require.NoError(t, err)
+	when := time.Now().Add(time.Second)
+	for _, text := range [][]byte{bytes.Repeat([]byte("x"), len(good)), good} {
+		require.Equal(t, "new.example.org", f.current.Leaf.DNSNames[0])
+		require.NoError(t, os.WriteFile(f.key, text, 0o600))
+		require.NoError(t, os.Chtimes(f.key, when, when))
+		name()
+		name()
+	}
+	require.Equal(t, "late.example.org", name())
+	require.Equal(t, 1, strings.Count(log.String(), "certificate not read again"))
+
 	c := &config.Config{Serve: config.Serve{TLS: &config.ServeTLS{Cert: f.cert, Key: f.key}}}
 	got := checkTLS(t.Context(), c)
 	require.True(t, got[0].OK)
-	require.Contains(t, got[0].Detail, "new.example.org until ")
+	require.Contains(t, got[0].Detail, "late.example.org until ")
 	require.Contains(t, got[0].Hint, "ends soon")
 	require.NoError(t, os.Remove(f.key))
 	require.False(t, checkTLS(t.Context(), c)[0].OK)
