@@ -127,6 +127,7 @@ func TestClients(t *testing.T) {
 	require.False(t, same(from("10.0.0.2:1", field, "192.0.2.1"), from("10.0.0.2:1", field, "192.0.2.2")), "a proxy tells its clients apart")
 	require.True(t, same(from("10.0.0.2:1", field, "1.1.1.1, 192.0.2.1"), from("10.0.0.2:1", field, "2.2.2.2, 192.0.2.1")), "only the nearest proxy is believed")
 	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1", field, "192.0.2.2")), "not a proxy of ours")
+	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1")), "the header gives it no second allowance")
 }
 
 // TestMemoryOfGuesses: addresses without end take bounded memory.

@@ -71,29 +71,30 @@ func lastForwarded(r *http.Request) string {
 	return ip.Unmap().WithZone("").String()
 }
 
-// client tells requesters apart for limits. All connections of this machine that
-// no proxy made are one client; of IPv6 a whole network is one.
+// client tells requesters apart for limits. All direct connections of this machine
+// are one client, and so is a whole IPv6 network.
 type client struct {
-	peer, behind netip.Prefix
-	forwarded    bool
+	peer, behind netip.Prefix // of the connection, and of the requester that a proxy names
+	forwarded    bool         // a proxy on this machine or on a private network sent the request
 }
 
-// local is the client that is this machine itself.
+// local is this machine itself.
 var local = client{}
 
 func clientOf(r *http.Request) client {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	c := client{forwarded: Forwarded(r)}
 	ip, err := netip.ParseAddr(host)
-	switch direct := err != nil || ip.IsLoopback(); {
-	case direct && !c.forwarded:
-		return local
-	case err == nil:
-		c.peer = prefixOf(ip)
-	}
+	here := err != nil || ip.IsLoopback() // a unix socket has no address
 	// A proxy is on this machine or on a private network. A client that pretends to
 	// be one is still bound by the limit of all clients together.
-	if c.forwarded && (err != nil || ip.IsLoopback() || ip.IsPrivate()) {
+	c := client{forwarded: Forwarded(r) && (here || ip.IsPrivate())}
+	if here && !c.forwarded {
+		return local
+	}
+	if err == nil {
+		c.peer = prefixOf(ip)
+	}
+	if c.forwarded {
 		if ip, err := netip.ParseAddr(lastForwarded(r)); err == nil {
 			c.behind = prefixOf(ip)
 		}
@@ -113,7 +114,7 @@ func Client(r *http.Request) string {
 	}
 }
 
-// prefixOf is what one client may have of addresses: of IPv6 a whole network.
+// prefixOf returns the addresses that count as one client: of IPv6 a whole network.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
 	bits := ip.BitLen()

@@ -17,8 +17,8 @@ const (
 	gatherFor    = 200 * time.Millisecond
 )
 
-// events follows the feed as server-sent events, until the reader leaves or the
-// daemon stops.
+// events follows the feed as server-sent events, until the reader leaves, the reader's token
+// is gone or the daemon stops.
 func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if b.followers.Add(1) > maxFollowers {
 		b.followers.Add(-1)
@@ -38,7 +38,7 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	if s.send("retry: 5000\n\n") != nil {
 		return
 	}
-	for {
+	for b.allowed(r) {
 		if from, err = b.follow(r, &s, from); err != nil {
 			return
 		}

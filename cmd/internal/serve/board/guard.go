@@ -29,8 +29,9 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// seen passes on requests of those who may see the board, and requests to change
-// something of those who may. Others are asked to sign in.
+// seen passes on requests of visitors who may see the board. A request that changes
+// something needs the role operate as well. Without a token or a session the visitor is
+// asked to sign in.
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -39,6 +40,9 @@ func (b *Board) seen(next http.Handler) http.Handler {
 			b.stranger(w, r)
 			return
 		case err != nil:
+			if errors.Is(err, access.ErrRole) && changes(r) {
+				b.audit(r, who, r.Method+" "+r.URL.Path, "", err)
+			}
 			b.problem(w, r, access.Status(w.Header(), err), err.Error())
 			return
 		case !changes(r):
@@ -47,7 +51,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 			return
 		case !who.Role.Includes(access.Operate):
 			b.audit(r, who, r.Method+" "+r.URL.Path, "", access.ErrRole)
-			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" may look, not change: its role is read")
+			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role read, which changes nothing")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))
@@ -78,6 +82,16 @@ type visitorKey struct{}
 func visitorOf(r *http.Request) access.Identity {
 	who, _ := r.Context().Value(visitorKey{}).(access.Identity)
 	return who
+}
+
+// allowed reports whether the visitor of a request that seen has passed on is still allowed
+// to see the board: their token may be gone.
+func (b *Board) allowed(r *http.Request) bool {
+	if b.Access.Open() {
+		return true
+	}
+	who, ok := b.Access.Holds(visitorOf(r))
+	return ok && who.Role.Includes(access.Read)
 }
 
 // changes reports whether a request asks for more than to look.

@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 )
 
 const token = "tok_correct-horse-battery"
@@ -194,21 +196,31 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, 200, s.do(t, "GET", "/api/v1/status", "", "Authorization", "Bearer "+reader).StatusCode)
 	require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Authorization", "Bearer "+token).StatusCode)
 
+	bySession, _ := s.follow(t, "Cookie", session)
+	byToken, _ := s.follow(t, "Authorization", "Bearer "+reader)
+	byOwner, _ := s.follow(t, "Authorization", "Bearer "+token)
 	guard.Define(tokens[:1])
 	require.Equal(t, 303, s.do(t, "GET", "/runs", "", "Cookie", session).StatusCode, "the token is gone")
+	s.feed.Tell(board.Note{Pipeline: "nightly"})
+	require.Contains(t, event(t, byOwner), "nightly")
+	for _, r := range []*bufio.Reader{bySession, byToken} {
+		_, err := io.Copy(io.Discard, r)
+		require.NoError(t, err, "its live updates end")
+	}
 }
 
 // TestAudit: who did what, from where, and what came of it.
 func TestAudit(t *testing.T) {
 	const reader = "reader-token-0123456789"
 	guard := access.New(access.Options{})
-	guard.Define([]access.Token{{Name: "owner", Secret: token, Role: access.Operate}, {Name: "ann", Secret: reader, Role: access.Read}})
+	guard.Define([]access.Token{{Name: "owner", Secret: token, Role: access.Operate}, {Name: "ann", Secret: reader, Role: access.Read}, {Name: "prometheus", Secret: "scraper-token-0123456789", Role: access.Metrics}})
 	s := guardedBoard(t, telling(1, plain), guard)
 	session := s.signIn(t)
 	_, mark, _ := s.page(t, "/pipelines", session)
 	s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark, "Cookie", session, "Content-Type", form)
 	s.do(t, "POST", "/api/v1/sources/acme/pause", "", "Authorization", "Bearer "+token)
 	s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Authorization", "Bearer "+reader)
+	s.do(t, "POST", "/api/v1/pipelines/nightly/run", "", "Authorization", "Bearer scraper-token-0123456789")
 	s.do(t, "POST", "/signout", "mark="+mark, "Cookie", session, "Content-Type", form)
 	s.facts.err = errBusy
 	s.do(t, "POST", "/api/v1/pipelines/nightly/streams/crm.leads/retry", "", "Authorization", "Bearer "+token, "X-Forwarded-For", "192.0.2.7")
@@ -223,6 +235,7 @@ func TestAudit(t *testing.T) {
 		"owner | run pipeline nightly | 127.0.0.1 | done false",
 		"owner | pause-source source acme | 127.0.0.1 | done false",
 		"ann | POST /api/v1/pipelines/nightly/pause  | 127.0.0.1 | the role of this token does not allow it true",
+		"prometheus | POST /api/v1/pipelines/nightly/run  | 127.0.0.1 | the role of this token does not allow it true",
 		"owner | sign out  | 127.0.0.1 | done false",
 		"owner | retry pipeline nightly, stream crm.leads | 127.0.0.1 for 192.0.2.7 | " + errBusy.Error() + " false",
 	}, all)
