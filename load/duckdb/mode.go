@@ -36,19 +36,31 @@ func (d *DB) copyMode(path string) fileMode {
 }
 
 // permit gives the configured mode to the file and its log, which the engine makes as the
-// umask says. Only their owner can do so.
+// umask says. Without one, others may not write to the log unless they may write to the
+// file. Only the owner of a file can change its mode.
 func (d *DB) permit() {
-	if d.o.Mode == 0 {
+	file, err := os.Stat(d.o.Path)
+	if err != nil {
 		return
 	}
-	for _, path := range []string{d.o.Path, d.o.Path + ".wal"} {
-		info, err := os.Stat(path)
-		if err != nil || info.Mode().Perm() == d.o.Mode {
-			continue
-		}
-		if err := os.Chmod(path, d.o.Mode); err != nil {
-			d.o.Log.Warn("set the mode of the database", "error", err)
-		}
+	log, err := os.Stat(d.o.Path + ".wal")
+	want := d.o.Mode
+	if want != 0 {
+		d.chmod(d.o.Path, file, want)
+	} else if err == nil {
+		want = log.Mode().Perm() &^ (0o022 &^ file.Mode().Perm())
+	}
+	if err == nil {
+		d.chmod(d.o.Path+".wal", log, want)
+	}
+}
+
+func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
+	if info.Mode().Perm() == mode {
+		return
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		d.o.Log.Warn("set the mode of the database", "error", err)
 	}
 }
 

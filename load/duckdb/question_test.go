@@ -79,6 +79,30 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, before, files(t, filepath.Dir(path)))
 }
 
+// A question about a file that a killed process has left with a log finds what the log
+// holds, and changes neither.
+func TestQuestionOfAKilledProcess(t *testing.T) {
+	d, path := asked(t)
+	e, release, err := d.hold(t.Context(), writing)
+	require.NoError(t, err)
+	require.NoError(t, e.write.exec(t.Context(), "INSERT INTO db.t VALUES (10)"))
+	dir := t.TempDir()
+	left := files(t, filepath.Dir(path))
+	require.Contains(t, left, "w.duckdb.wal")
+	for name, text := range left {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	release()
+	killed := openTest(t, filepath.Join(dir, "w.duckdb"), Options{})
+	rows := ""
+	require.NoError(t, killed.Query(t.Context(), "SELECT count(*) FROM t", func(b arrow.RecordBatch) error {
+		rows = b.Column(0).ValueStr(0)
+		return nil
+	}))
+	require.Equal(t, "11", rows)
+	require.Equal(t, left, files(t, dir))
+}
+
 // FuzzQuestion holds the guard of questions against what a statement does to the file.
 func FuzzQuestion(f *testing.F) {
 	for _, sql := range append(questions, effects...) {
