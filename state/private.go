@@ -61,7 +61,7 @@ func inspectFolder(dir string) error {
 		return fmt.Errorf("open state: %s is no folder", dir)
 	}
 	if owner, other := foreign(info); other {
-		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; name a folder below it, which is made on first use, or chown it",
+		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; run penstock as user %[3]d, or name a folder below it, which is made on first use, or chown it",
 			dir, ErrExposed, owner, os.Geteuid())
 	}
 	switch {

@@ -85,7 +85,7 @@ func Unseal(keys string, text []byte) ([]byte, error) {
 	}
 	r, err := age.Decrypt(bytes.NewReader(text), all...)
 	if err != nil {
-		return nil, fmt.Errorf("it was encrypted with another key: %w", err)
+		return nil, fmt.Errorf("it was encrypted with another key, which may follow on a line below the new one: %w", err)
 	}
 	return io.ReadAll(r)
 }

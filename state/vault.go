@@ -230,7 +230,7 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 		return nil, fmt.Errorf("read credential: %s is encrypted, and the state has no key: `state: {key: …}` or PENSTOCK_STATE_KEY names it", f.file(name, what))
 	}
 	if text, err = Unseal(f.keys, text); err != nil {
-		return nil, fmt.Errorf("read credential: %w", err)
+		return nil, fmt.Errorf("read credential %s: %w", f.file(name, what), err)
 	}
 	return text, nil
 }
