@@ -11,15 +11,17 @@ import (
 )
 
 // dotenv is the file .env beside the configuration. Variables of the environment come
-// first. It is read when the first variable is missing there, and again when it has
-// changed. It is safe for concurrent use.
+// first. The file is read when the environment lacks a variable, and again when the file
+// has changed. It is safe for concurrent use.
 type dotenv struct {
 	path string
 
 	mu     sync.Mutex
 	values map[string]string
 	from   fs.FileInfo
-	err    error // why it is not read
+	err    error  // why the file is not used
+	text   string // of a file that is not used, to know what is in it
+	hides  bool   // a variable that was looked up is in it
 }
 
 func newDotenv(config string) *dotenv {
@@ -38,29 +40,45 @@ func (d *dotenv) lookup(name string) (string, bool) {
 		return "", false
 	}
 	if d.from == nil || !os.SameFile(d.from, info) || !d.from.ModTime().Equal(info.ModTime()) || d.from.Size() != info.Size() || d.from.Mode() != info.Mode() {
-		d.values, d.from, d.err = nil, info, nil
-		var text string
-		if text, d.err = readSecret(d.path); d.err == nil {
-			d.values, d.err = parseDotenv(text)
-		}
+		d.from = info
+		d.read()
+	}
+	if d.err != nil {
+		d.hides = d.hides || strings.Contains(d.text, name+"=")
+		return "", false
 	}
 	v, ok := d.values[name]
 	return v, ok
 }
 
-// trouble is why the file is not read; nil where it is, or nobody asked for it.
-func (d *dotenv) trouble() error {
+// read reads the file. One that others may read is not used.
+func (d *dotenv) read() {
+	d.values, d.text, d.hides = nil, "", false
+	text, err := readSecret(d.path)
+	if err == nil {
+		d.values, err = parseDotenv(text)
+	}
+	if d.err = err; err != nil {
+		data, _ := readUpTo(d.path, maxSecret) // err says already why there may be none
+		d.text = string(data)
+	}
+}
+
+// trouble is why the file is not used; nil where it is used, or was not needed. missed
+// reports whether a variable that was looked up is in it: it may be one that the configuration
+// can do without, such as the key of the state.
+func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil {
-		return nil
+		return nil, false
 	}
-	return fmt.Errorf("%s is not read: %w", d.path, d.err)
+	return fmt.Errorf("%s is not read: %w", d.path, d.err), d.hides
 }
 
-// parseDotenv reads lines of NAME=VALUE. A value may stand in single quotes, or in double
-// ones with \n, \" and \\ in it; export before a name, empty lines and lines that begin with # are
-// passed over. Nothing is looked up in a value.
+// parseDotenv reads lines of NAME=VALUE. A value may have single quotes, or double quotes
+// with \n, \" and \\ in it. The word export before a name, empty lines and lines that begin
+// with # are ignored. A $ in a value has no meaning.
 func parseDotenv(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -100,12 +118,12 @@ func unquoted(value string) (string, error) {
 			escaped = true
 		case c == rune(value[0]):
 			if rest := strings.TrimSpace(value[i+2:]); rest != "" && rest[0] != '#' {
-				return "", errors.New("text behind the closing quote")
+				return "", errors.New("text after the closing quote")
 			}
 			return b.String(), nil
 		default:
 			b.WriteRune(c)
 		}
 	}
-	return "", errors.New("a quote without its end")
+	return "", errors.New("a quote is not closed")
 }

@@ -12,7 +12,7 @@ func TestParseDotenv(t *testing.T) {
 	got, err := parseDotenv("# keys\r\n\nA=1\nexport B = two words # why\nC='$x \"#'\nD=\"a\\nb\\\"c\\\\\" # d\nE=\nF=a#b\nG=${A}\n")
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": `$x "#`, "D": "a\nb\"c\\", "E": "", "F": "a#b", "G": "${A}"}, got)
-	for text, want := range map[string]string{"A": "line 1: want NAME=VALUE", "A=1\nB='x": "line 2: a quote", `A="x"y`: "text behind", "A B=1": "want NAME=VALUE"} {
+	for text, want := range map[string]string{"A": "line 1: want NAME=VALUE", "A=1\nB='x": "line 2: a quote", `A="x"y`: "text after", "A B=1": "want NAME=VALUE"} {
 		_, err := parseDotenv(text)
 		require.ErrorContains(t, err, want, text)
 	}
@@ -26,7 +26,8 @@ func TestDotenv(t *testing.T) {
 	d := newDotenv(filepath.Join(dir, "pipelines.yaml"))
 	_, ok := d.lookup("PENSTOCK_TEST_A")
 	require.False(t, ok)
-	require.NoError(t, d.trouble(), "no file is no fault")
+	err, _ := d.trouble()
+	require.NoError(t, err, "no file is no fault")
 	require.NoError(t, os.WriteFile(path, []byte("PENSTOCK_TEST_A=file\nPENSTOCK_TEST_B=file\n"), 0o600))
 	t.Setenv("PENSTOCK_TEST_B", "environment")
 	for name, want := range map[string]string{"PENSTOCK_TEST_A": "file", "PENSTOCK_TEST_B": "environment"} {
@@ -40,5 +41,12 @@ func TestDotenv(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o640))
 	_, ok = d.lookup("PENSTOCK_TEST_A")
 	require.False(t, ok)
-	require.ErrorContains(t, d.trouble(), "others may read it (mode 0640); chmod 600 it")
+	err, missed := d.trouble()
+	require.ErrorContains(t, err, "others may read it (mode 0640); chmod 600 it")
+	require.True(t, missed)
+	require.NoError(t, os.Chmod(path, 0o644))
+	_, ok = d.lookup("PENSTOCK_TEST_C")
+	require.False(t, ok)
+	_, missed = d.trouble()
+	require.False(t, missed, "nothing in it was looked up")
 }

@@ -149,6 +149,8 @@ func (a *app) judge(s setup) (*config.Config, error) {
 		switch {
 		case ok:
 			return v, true
+		case name == config.StateKeyName: // optional
+			return "", false
 		case name == databaseVariable:
 			return "postgres://localhost/penstock", true
 		}

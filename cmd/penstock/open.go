@@ -49,8 +49,11 @@ func (a *app) loadWith(places bool, rows func(config.Listing) ([]config.Row, err
 	}
 	env := newDotenv(a.config)
 	c, err := a.parse(data, env.lookup, places, rows)
-	if unread := env.trouble(); err != nil && unread != nil {
+	switch unread, missed := env.trouble(); {
+	case unread != nil && err != nil:
 		return nil, usage("", "%w\n%w", err, unread)
+	case missed:
+		return nil, usage("", "%w", unread)
 	}
 	return c, err
 }

@@ -122,6 +122,9 @@ func (r *reader) root(c *Config, root ast.Node) {
 		"state":        func(n ast.Node) { r.place = true; c.State = r.state(n); r.place = false },
 		"alerts":       func(n ast.Node) { c.Alerts = r.alerts(n) },
 	})
+	if c.State.At == (Pos{}) { // no state: in the file
+		c.State = r.stateKey(c.State, "")
+	}
 	if n := later["sources"]; n != nil {
 		c.Sources = r.sources(n, c)
 	}

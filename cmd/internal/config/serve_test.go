@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,19 @@ func TestServe(t *testing.T) {
 		}
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), long)
+	}
+}
+
+// TestStateKeyOfEnvironment: PENSTOCK_STATE_KEY is the key of the state, however the file names
+// the state, and if it does not.
+func TestStateKeyOfEnvironment(t *testing.T) {
+	in := input()
+	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }
+	for _, text := range []string{"", "state: .state\n", "state: {path: .state}\n"} {
+		c, err := Parse([]byte(strings.TrimSuffix(serveHead, "serve: ")+text), in)
+		require.NoError(t, err)
+		require.Equal(t, "AGE-SECRET-KEY-1", c.State.Key.Reveal(), text)
+		require.Contains(t, c.Secrets, c.State.Key)
 	}
 }
 

@@ -118,13 +118,13 @@ func (r *reader) state(n ast.Node) State {
 	return r.stateKey(st, key)
 }
 
-// stateKeyName is the variable that holds the key of the state unless the file
+// StateKeyName is the variable that holds the key of the state unless the file
 // names another.
-const stateKeyName = "PENSTOCK_STATE_KEY"
+const StateKeyName = "PENSTOCK_STATE_KEY"
 
 // stateKey gives the state its key.
 func (r *reader) stateKey(st State, key wire.Secret) State {
-	if text, set := r.Env(stateKeyName); set && key == "" {
+	if text, set := r.Env(StateKeyName); set && key == "" {
 		key = wire.Secret(strings.TrimSpace(text))
 		r.secrets = append(r.secrets, key)
 	}
