@@ -332,7 +332,7 @@ func (l *listing) echo(st *step, s *signals) error {
 		return nil
 	}
 	if st.batch.n == 0 {
-		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && l.said.goesOn() {
+		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && (l.said.goesOn() || l.said.lastPage > 1) {
 			return l.changed(fmt.Errorf("asked for page %s, got page %d without records, and nothing shows that the list knows %s", st.at.at, s.page, st.at.param))
 		}
 		return nil

@@ -346,7 +346,8 @@ func TestObjectBesideNull(t *testing.T) {
 func TestEmptyPageByAParameterThatTheListDoesNotKnow(t *testing.T) {
 	s := own("x.things")
 	s.Key, s.Settled, s.Pagination = []string{"id"}, true, schemas.Pagination{Type: "page", Page: "page"}
-	for _, known := range []bool{false, true} {
+	for i := range 4 {
+		known, more := i%2 == 1, []string{`"has_more":%t`, `"last_page":2,"full":%t`}[i/2]
 		f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			from := 0
 			if known {
@@ -358,7 +359,7 @@ func TestEmptyPageByAParameterThatTheListDoesNotKnow(t *testing.T) {
 			for i := from; i < min(from+10, 11); i++ {
 				out = append(out, fmt.Sprintf(`{"id":%d,"city":"c"}`, i+1))
 			}
-			fmt.Fprintf(w, `{"results":[%s],"paging":{"has_more":%t,"current_page":1}}`, strings.Join(out, ","), from == 0)
+			fmt.Fprintf(w, `{"results":[%s],"paging":{"current_page":1,`+more+`}}`, strings.Join(out, ","), from == 0)
 		}, s)
 		r, err := read(f.Client, s, "")
 		if !known {
