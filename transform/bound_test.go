@@ -106,6 +106,31 @@ func TestMasksReachTheRest(t *testing.T) {
 	require.Contains(t, restOf(out)[0], `"a":1`)
 }
 
+// A member that the stream's rules leave out takes no place from one that they load.
+func TestWhatIsDroppedTakesNoPlace(t *testing.T) {
+	s := bounded(2, 1)
+	s.Rules = schemas.Rules{Masks: masks("x", "drop", "o__y", "drop")}
+	out := mustMap(t, s, `[{"id":1,"x":1,"o":{"y":2},"a":3,"b":4},{"id":2,"o":{"y":[{"z":1}]},"a":5,"b":6}]`)
+	defer out.release()
+	require.Equal(t, []string{`{"b":4}`, `{"b":6}`}, restOf(out))
+}
+
+// A record that fits has one hash, whether it is written anew or not.
+func TestARecordWithoutARestKeepsItsHash(t *testing.T) {
+	var nulls strings.Builder
+	for i := range spareFields + 50 {
+		fmt.Fprintf(&nulls, `,"n%d":null`, i)
+	}
+	const record = `{"id": 2, "z": { "y": 1 }, "l" : [ {"u": 1}, null ]}`
+	s := bounded(50, 1)
+	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`) // too many names for the fast path
+	defer anew.release()
+	require.Equal(t, []string{"", ""}, restOf(anew))
+	fast := mapKnown(t, s, tablesMapped(anew), `[`+record+`]`)
+	defer fast.release()
+	require.Equal(t, hashesOf(anew)[1], hashesOf(fast)[0])
+}
+
 func TestALargerBoundWritesOnlyRowsWithARest(t *testing.T) {
 	page := `[{"id":1,"a":1},{"id":2,"a":1,"b":2}]`
 	small := mustMap(t, bounded(2, 1), page)

@@ -35,7 +35,7 @@ func (m *Mapper) fit(i, row int) (end int) {
 		kept = []byte("{}")
 	}
 	page := m.raw
-	m.raw = append(kept, zeros[:]...)
+	m.raw = append(slices.Clip(kept), zeros[:]...)
 	filled := m.fill(0, row)
 	m.raw = page
 	if filled < 0 {
@@ -84,6 +84,7 @@ type splitter struct {
 	walk   walker
 	beyond []string // pointers of the first few fields that have no place
 	tables []string // child tables that this record is to begin
+	left   int      // values that are not kept, so far
 	code   int      // why it cannot be stored; 0 as long as it can
 }
 
@@ -103,8 +104,10 @@ type portion struct {
 }
 
 // object splits the object at i, which stands at s. kept is nil where nothing of it
-// has a place, rest where everything has.
+// has a place, rest where everything has. What is kept whole keeps its bytes, so that
+// the record's hash is the same on the fast path.
 func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
+	start, left := i, x.left
 	kept = append(kept, '{')
 	var parts []portion
 	some := false
@@ -123,21 +126,26 @@ func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
 			p.text = string(unescape(nil, x.b, begin+1))
 		}
 		i = space(x.b, space(x.b, code)+1)
+		named := x.b[begin:i]
 		var here []byte
 		here, p.value, i = x.value(i, s.member(p.text))
 		if here != nil {
 			if some {
 				kept = append(kept, ',')
 			}
-			kept = append(append(append(kept, p.name...), ':'), here...)
+			kept = append(append(kept, named...), here...)
 			some = true
 		}
 		parts = append(parts, p)
 	}
-	if !some {
-		return nil, x.sorted(parts), i + 1
+	rest = x.sorted(parts)
+	switch {
+	case !some:
+		return nil, rest, i + 1
+	case x.left == left && x.code == 0:
+		return x.b[start : i+1], nil, i + 1
 	}
-	return append(kept, '}'), x.sorted(parts), i + 1
+	return append(kept, '}'), rest, i + 1
 }
 
 func (s spot) member(name string) spot {
@@ -175,6 +183,9 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 	end, depth, _ := x.walk.value(x.b, i)
 	whole := x.b[i:end]
 	switch _, void := x.void(i); {
+	case m.leavesOut(m.rulings.peek(s.table.path+s.pointer), i):
+		x.left++ // it needs no place
+		return nil, nil, end
 	case void:
 		return whole, nil, end
 	case x.b[i] == '{' && s.depth < maxDepth && !(c != nil && c.declaredJSON()) && !x.numbered(i):
@@ -185,7 +196,7 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 		}
 	case c != nil && m.bound.admit(c):
 		return whole, nil, end
-	case c == nil && (x.roomFor(s) && m.bound.columns < m.bound.maxColumns || m.always(s.table, s.pointer)):
+	case c == nil && (m.bound.columns < m.bound.maxColumns && x.roomFor(s) || m.always(s.table, s.pointer)):
 		if m.bound.admit(m.columnAt(s.table, s.pointer)) {
 			return whole, nil, end
 		}
@@ -198,6 +209,7 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 	if len(x.beyond) < maxBeyond {
 		x.beyond = append(x.beyond, printable([]byte(s.table.path+s.pointer), maxNameBytes/8))
 	}
+	x.left++
 	return nil, whole, end
 }
 
@@ -215,6 +227,7 @@ func (x *splitter) nested(i int, s spot) (kept, rest []byte, end int) {
 // array splits the objects of the array at i, which are rows of t. The rest has null
 // for those of which everything has a place.
 func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
+	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
 	some := false
 	for i = space(x.b, i+1); x.b[i] != ']' && x.code == 0; i = space(x.b, i) {
@@ -222,21 +235,24 @@ func (x *splitter) array(i int, t *table, s spot) (kept, rest []byte, end int) {
 			i = space(x.b, i+1)
 			kept, rest = append(kept, ','), append(rest, ',')
 		}
-		var here, left []byte
+		var here, beyond []byte
 		if x.b[i] == '{' {
-			here, left, i = x.object(i, spot{table: t, depth: s.depth + 1, level: s.level + 2})
+			here, beyond, i = x.object(i, spot{table: t, depth: s.depth + 1, level: s.level + 2})
 		} else {
 			here, i = []byte("null"), i+len("null")
 		}
 		if here == nil {
 			here = []byte("{}") // its row stays
 		}
-		if some = some || left != nil; left == nil {
-			left = []byte("null")
+		if some = some || beyond != nil; beyond == nil {
+			beyond = []byte("null")
 		}
-		kept, rest = append(kept, here...), append(rest, left...)
+		kept, rest = append(kept, here...), append(rest, beyond...)
 	}
-	if !some {
+	switch {
+	case x.left == left && x.code == 0:
+		return x.b[start : i+1], nil, i + 1
+	case !some:
 		return append(kept, ']'), nil, i + 1
 	}
 	return append(kept, ']'), append(rest, ']'), i + 1

@@ -67,6 +67,17 @@ func (r *rulings) at(pointer string) *ruling {
 	return k
 }
 
+// peek is at for a field that is not learned: its name may be data.
+func (r *rulings) peek(pointer string) *ruling {
+	if !r.any() {
+		return nil
+	}
+	if k, ok := r.known[pointer]; ok {
+		return k
+	}
+	return r.make(pointer)
+}
+
 func (r *rulings) make(pointer string) *ruling {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
@@ -134,7 +145,7 @@ func (c *column) rule(k *ruling) {
 func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 	k := f.ruling
 	switch {
-	case k.Drop && !k.needed && !(k.Outer && m.contains(i)):
+	case m.leavesOut(k, i):
 		end, _, ok := m.walk.value(m.raw, i)
 		if !ok {
 			return refuseSyntax
@@ -152,6 +163,11 @@ func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 		m.cut(begin, end, nil)
 	}
 	return end
+}
+
+// leavesOut reports whether a ruling drops the value at i, all of it.
+func (m *Mapper) leavesOut(k *ruling, i int) bool {
+	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
 }
 
 // nothingIn reports whether the value at i is null, or a list of such at most:
