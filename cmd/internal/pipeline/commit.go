@@ -212,8 +212,18 @@ func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
 	everything := !f.Resumed && f.Skipped == 0 && !e.table.Subset && !e.read.Doubtful()
 	e.open, e.resolved = k.rejects.standing(g.met, everything)
 	e.facts.Unstored = e.open.lost()
-	e.verdict = proof.Judge(e.facts)
+	if e.verdict = proof.Judge(e.facts); e.verdict == Proven && f.Refused && e.decision.Held != "" {
+		e.verdict = Consistent // the source may refuse the rest
+	}
 	return e
+}
+
+// why are the grounds of the verdict in words.
+func (e *ending) why() string {
+	if e.verdict != proof.Judge(e.facts) {
+		return e.decision.Held
+	}
+	return proof.Reasons(e.facts)
 }
 
 // sort finds out which of the missing rows may be deleted: those whose records
@@ -237,7 +247,7 @@ func (k *sink) sort(e *ending, g *group, out load.Outcome) {
 // settle takes note of how a pass ended.
 func (k *sink) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
-	k.report.Verdict, k.report.Why = e.verdict, proof.Reasons(*f)
+	k.report.Verdict, k.report.Why = e.verdict, e.why()
 	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
 		k.report.Missing = 0 // they are where they should be
 	}

@@ -334,6 +334,8 @@ func TestRowsBehindRefusedPagesAreKept(t *testing.T) {
 			require.Equal(t, tt.live, r.live(), rep.Err)
 			if tt.held {
 				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full one")
+				require.Equal(t, Consistent, rep.Verdict)
+				require.Contains(t, rep.Why, "may not be the end")
 				require.Equal(t, 75, all.ExitCode())
 				_, _ = r.once(t, Options{ConfirmShrink: true})
 				require.Equal(t, tt.last, r.live())

@@ -214,9 +214,6 @@ func (o *openRejects) lost() int64 {
 
 // nameless is how many of the lost records have no key: their children are not read.
 func (o *openRejects) nameless() int64 {
-	if o == nil {
-		return 0
-	}
 	n := o.more
 	for _, r := range o.all {
 		if r.lost() && r.key == "" {

@@ -480,6 +480,23 @@ func TestHeldParentProvesNothingWhereItIsHeld(t *testing.T) {
 	require.Len(t, second.Rows("crm_lead_notes"), 8)
 }
 
+// A parent that has no key may have children that were not read. A dry run says so too.
+func TestParentsWithoutAKeyProveNothing(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		child := stream("crm_lead_notes")
+		child.Parent = "crm_leads"
+		leads := &list{records: records(0, 9), size: 3, total: true}
+		leads.records[4].ID = -1
+		notes := &list{records: records(0, 9), size: 3, end: extract.End{Rule: extract.RuleParents, Parents: 8}}
+		r := newRig(t, map[string]*list{"crm_leads": leads, "crm_lead_notes": notes}, stream("crm_leads"), child)
+		r.config.Options.DryRun = dry
+		rep, err := r.run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Unproven, rep.Streams[1].Verdict, "dry run: %t", dry)
+		require.Contains(t, rep.Streams[1].Why, "the list of parents is only unproven")
+	}
+}
+
 func TestDriftLeadsToASecondPass(t *testing.T) {
 	drifted := append(records(0, 11), records(10, 19)...) // 10 came twice, 19 not at all
 	l := &list{size: 11, pages: func(pass int) []record {

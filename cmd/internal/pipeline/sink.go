@@ -400,7 +400,8 @@ func (k *sink) rehearse(p *pass, g *group) {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest}, counts: k.counts}
 	e.facts.Twin = p.agreement(&e.reading)
 	e.read = proof.Judge(e.facts)
-	e.facts.Unstored = (&openRejects{all: g.met.all, more: g.met.more}).lost()
+	e.open = &openRejects{all: g.met.all, more: g.met.more}
+	e.facts.Unstored = e.open.lost()
 	e.verdict = proof.Judge(e.facts)
 	e.table = proof.Table{Facts: e.facts, Subset: p.stream.Window || e.facts.Partial || e.facts.OfWindows()}
 	k.settle(p, e)
