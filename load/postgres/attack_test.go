@@ -59,7 +59,8 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		CREATE TABLE s.theirs (id int, CHECK (id <> s.evil())); CREATE TABLE s.plain (id int);
 		CREATE DOMAIN s.far AS s.positive; CREATE TYPE s.pair AS (a s.far); CREATE VIEW s.pairs AS SELECT (jsonb_populate_record(NULL::s.pair, '{"a": 1}')).a AS n;
 		CREATE VIEW s.lists AS SELECT ('[1]'::jsonb->>0)::s.far AS n; CREATE DOMAIN s.nested AS int CHECK (VALUE::s.far > 0);
-		CREATE TABLE s.parent (id int); CREATE TABLE s.child (CHECK (id <> s.evil())) INHERITS (s.parent)`)
+		CREATE TABLE s.parent (id int); CREATE TABLE s.child (CHECK (id <> s.evil())) INHERITS (s.parent);
+		CREATE TABLE s.many (a s.positive[]); CREATE FUNCTION s.some() RETURNS s.positive[] LANGUAGE sql AS 'SELECT NULL::s.positive[]'; CREATE VIEW s.above AS SELECT a FROM s.many`)
 	for sql, name := range map[string]string{
 		"SELECT lower(name::varchar) FROM crm_leads":                       "s.lower(character varying)",
 		"SELECT id FROM crm_leads WHERE name = 'Ann'::varchar":             "s.same(text, character varying)",
@@ -73,6 +74,12 @@ func TestQueryRunsNothingOfOthers(t *testing.T) {
 		"SELECT id FROM theirs":                                            "s.evil()",
 		"SELECT 1::far":                                                    "s.positive(integer)",
 		"SELECT 1::nested":                                                 "s.positive(integer)",
+		"SELECT '{1}'::positive[]":                                         "s.positive(integer)",
+		`SELECT '{1}'::U&"\0070ositive"[]`:                                 "s.positive(integer)",
+		"SELECT '(1)'::s.PAIR":                                             "s.positive(integer)",
+		"SELECT a FROM many WHERE a = '{1}'":                               "s.positive(integer)",
+		"SELECT a FROM above WHERE a = '{1}'":                              "s.positive(integer)",
+		"SELECT 1 WHERE some() = '{1}'":                                    "s.positive(integer)",
 		"SELECT n FROM pairs":                                              "s.positive(integer)",
 		"SELECT n FROM lists":                                              "s.positive(integer)",
 		"SELECT x FROM json_to_record('{\"x\": 1}') AS x(x s.far)":         "s.positive(integer)",

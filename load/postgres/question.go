@@ -59,7 +59,14 @@ const asked = "penstock_query"
 // In the destination's schema others may have functions and operators whose names are
 // those of the server's own, and they would act with the rights of penstock's role.
 func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescription, name string, err error) {
+	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(s.db.o.Schema) + ", pg_temp"
+	if err := s.run(ctx, plain); err != nil {
+		return nil, "", err
+	}
+	if err := s.parseable(ctx, q.sql); err != nil {
+		return nil, "", err
+	}
 	if err := s.run(ctx, names); err != nil {
 		return nil, "", err
 	}
@@ -71,7 +78,7 @@ func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescr
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.run(ctx, "SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
+	if err := s.run(ctx, plain); err != nil {
 		return nil, "", err
 	}
 	if err := s.harmless(ctx, tree); err != nil {
@@ -82,6 +89,41 @@ func (s *session) ask(ctx context.Context, q question) (_ *pgconn.StatementDescr
 	}
 	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+asked, nil)
 	return stmt, "", cause(ctx, err)
+}
+
+// checkedSQL selects arrays, records and ranges in which there is a domain with a check,
+// and the names by which a statement can get at each: its own, and those of functions and
+// operators of it.
+const checkedSQL = `WITH RECURSIVE checked(oid) AS (
+		SELECT y.oid FROM pg_type y WHERE typtype = 'd' AND y.oid >= 16384 AND EXISTS (SELECT FROM pg_constraint WHERE contypid = y.oid)
+		UNION SELECT whole.oid FROM checked, LATERAL (SELECT oid FROM pg_type WHERE typbasetype = checked.oid OR typelem = checked.oid
+			UNION ALL SELECT rngtypid FROM pg_range WHERE rngsubtype = checked.oid
+			UNION ALL SELECT (to_jsonb(g)->>'rngmultitypid')::oid FROM pg_range g WHERE rngtypid = checked.oid
+			UNION ALL SELECT c.reltype FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE a.atttypid = checked.oid AND a.attnum > 0) whole WHERE whole.oid <> 0),
+	y AS (SELECT oid, typname, typelem FROM pg_type WHERE oid IN (SELECT oid FROM checked) AND typtype <> 'd')
+	SELECT oid, typname FROM y
+	UNION SELECT y.oid, e.typname FROM y JOIN pg_type e ON e.oid = y.typelem
+	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
+	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
+
+// parseable refuses a statement that cannot even be parsed safely. As it parses one, the
+// server makes values of its texts, and in arrays, records and ranges runs the checks of
+// domains. A statement gets at such a type by a name that is in it.
+func (s *session) parseable(ctx context.Context, sql string) error {
+	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
+	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
+		if strings.Contains(text, strings.ToLower(strings.ReplaceAll(string(v[1]), `""`, `"`))) || strings.Contains(text, `u&"`) {
+			types += ":typid " + string(v[0]) + " "
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look at the types of the statement: %w", err)
+	}
+	if types == "" {
+		return nil
+	}
+	return s.harmless(ctx, types)
 }
 
 // noticed is where the notices of a connection go while a tree is expected.
