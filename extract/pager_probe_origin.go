@@ -67,12 +67,17 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 
 // origin finds out whether offsets are counted from 1: then the offset 1 is the first
 // page, and the second page begins one later. A record inserted in the meantime looks the
-// same, so the first page must still be unchanged.
+// same, so the first page must still be unchanged. If the offset 1 brings no record of the
+// first page, the parameter counts pages from 0.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
-		st, _, err := p.ask(ctx, position{kind: pagerOffset, param: c.at.param, at: "1"})
+		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
 		if err != nil {
 			return err
+		}
+		if st != nil && like == otherRecords && p.steps(st) {
+			p.takePage(st, true)
+			return nil
 		}
 		if st != nil {
 			p.l.c.release(st.a)
@@ -91,9 +96,36 @@ func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	return p.unexplained("the list changes too fast to tell whether " + c.at.param + " counts from 0 or from 1")
 }
 
+// steps reports whether an answer, one number behind the first page, has no record of it:
+// the numbers are those of pages.
+func (p *pagerProbe) steps(st *step) bool {
+	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
+}
+
+// takePage makes an answer the second page of a list whose pages are counted by the
+// parameter that is accepted.
+func (p *pagerProbe) takePage(st *step, zero bool) {
+	if p.second != nil {
+		p.l.c.release(p.second.a)
+	}
+	p.second, p.paging.Type, p.paging.Zero = st, "page", zero
+}
+
 // countFromOne records that offsets are counted from 1, and reads the second page
-// again.
+// again. If the offset 2 brings no record of the first page, the parameter counts pages
+// from 1.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
+	st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
+	if err != nil {
+		return err
+	}
+	if st != nil && like == otherRecords && p.steps(st) {
+		p.takePage(st, false)
+		return nil
+	}
+	if st != nil {
+		p.l.c.release(st.a)
+	}
 	p.paging.One = true
 	if p.second == nil {
 		return nil
@@ -134,7 +166,7 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	if err != nil || st == nil {
 		return false, err
 	}
-	if like != otherRecords || slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) }) {
+	if like != otherRecords || !p.steps(st) {
 		p.l.c.release(st.a)
 		return false, nil
 	}

@@ -1,0 +1,38 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A parameter that is called like an offset may count pages. On a list so long that the
+// offset of its second page is the number of a page, too, both bring other records.
+func TestOffsetThatCountsPagesOfALongList(t *testing.T) {
+	for _, zero := range []bool{true, false} {
+		for _, said := range []string{"", `"total":305,`, `"more":%t,`, `"offset":%d,`} {
+			t.Run(fmt.Sprintf("%s from 0: %t", said, zero), func(t *testing.T) {
+				s := own("x.things")
+				f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					first := 1
+					if zero {
+						first = 0
+					}
+					p := number(r, "offset", first)
+					from, sign := 10*(p-first), said
+					switch said {
+					case `"more":%t,`:
+						sign = fmt.Sprintf(said, from+10 < 305)
+					case `"offset":%d,`:
+						sign = fmt.Sprintf(said, p)
+					}
+					fmt.Fprintf(w, `{%s"data":%s}`, sign, rows(from, from+10, 305))
+				}, s)
+				c, r := learn(t, f, s)
+				require.Equal(t, wanted(305), r.ids(), "%+v", c)
+			})
+		}
+	}
+}
