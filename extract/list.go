@@ -240,9 +240,9 @@ func (l *listing) read(st *step) error {
 		for _, u := range s.unread {
 			l.constant[u.pointer+u.value] = true
 		}
-		l.distant(&s, nil)
+		l.distant(&s, st.at, nil)
 	} else {
-		l.distant(&s, l.constant)
+		l.distant(&s, st.at, l.constant)
 	}
 	if s.more == no && l.promised {
 		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list ends by its own account
@@ -259,9 +259,9 @@ func (l *listing) read(st *step) error {
 
 // distant takes a text that nothing explains for the token of the next page, where the
 // list may go on by tokens.
-func (l *listing) distant(s *signals, constant map[string]bool) {
+func (l *listing) distant(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
-		s.distant(constant)
+		s.distant(at, constant)
 	}
 }
 

@@ -46,7 +46,7 @@ func (l *listing) inspect(ctx context.Context, at position, ask func(context.Con
 		l.volatility.observe(l, a.d, f)
 		l.others.observe(l, at, a.d, f)
 		st.signals = signalsOf(a, f, st.batch.n)
-		l.distant(&st.signals, l.constant)
+		l.distant(&st.signals, at, l.constant)
 		err = a.d.err
 	}
 	if err != nil {

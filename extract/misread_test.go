@@ -493,3 +493,20 @@ func TestPageOfTheNumberOfPages(t *testing.T) {
 		require.Equal(t, uneven, r.end.Drift.Uneven, "pages from %d", base)
 	}
 }
+
+// A token of a name of its own that is the same on all pages, and leads on each time, is
+// no text without a meaning: the list does not end where it comes again.
+func TestConstantTokenThatLeadsOn(t *testing.T) {
+	at := 0
+	s := own("x.things")
+	f := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if at += 7; r.URL.Query().Get("scroll_ref") != "abc" {
+			at = 0
+		}
+		fmt.Fprintf(w, `{"data":%s,"extras":{"scroll_ref":"abc"}}`, rows(at, at+7, 60))
+	}, s)
+	c, err := f.Negotiate(t.Context(), s, Convention{})
+	require.NoError(t, err)
+	_, err = read(f.Client, c.Apply(s), "")
+	require.ErrorContains(t, err, "the token is always the same")
+}

@@ -101,12 +101,12 @@ func (s *signals) settle() {
 
 // distant takes a text that nothing explains for the token of the next page, where
 // the answer has no other: {"additional": {"next_cursor": "x"}}. Those that are the same
-// on every page are none.
-func (s *signals) distant(constant map[string]bool) {
+// on every page are none, but for the one that has led to this page.
+func (s *signals) distant(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return
 	}
-	i := slices.IndexFunc(s.unread, func(u unread) bool { return u.name.name != "" && !constant[u.pointer+u.value] })
+	i := slices.IndexFunc(s.unread, func(u unread) bool { return u.name.name != "" && (u.value == at.at || !constant[u.pointer+u.value]) })
 	if i < 0 {
 		return
 	}
