@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// secretTime is how long a secret manager may take.
+// secretTime is how long the command of a ${cmd:…} may take.
 const secretTime = 30 * time.Second
 
-// printed is what the command of a ${cmd:…} prints: a secret manager's answer.
+// printed returns what the command of a ${cmd:…} prints.
 func (a *app) printed(argv []string) (string, error) {
 	if err := a.mayRun(argv[0]); err != nil {
 		return "", err
@@ -25,9 +25,9 @@ func (a *app) printed(argv []string) (string, error) {
 	return string(out), err
 }
 
-// mayRun returns why a command of the configuration must not run. Whoever can write the
-// configuration, or replace it in its folder, would run programs as this user. So would
-// who can write the program, where the configuration names it by a path.
+// mayRun returns an error if a command of the configuration must not run. Another user who
+// can write the configuration, replace it in its folder, or write a program that it names by
+// a path, could run programs as this user.
 func (a *app) mayRun(program string) error {
 	paths := []string{a.config, filepath.Dir(a.config)}
 	if real, err := filepath.EvalSymlinks(a.config); err == nil {
@@ -38,7 +38,7 @@ func (a *app) mayRun(program string) error {
 	}
 	for _, path := range paths {
 		if err := state.OnlyOurs(path); errors.Is(err, state.ErrExposed) {
-			return fmt.Errorf("command %s is not run, as whoever can change the configuration could run programs as you: %w", program, err)
+			return fmt.Errorf("command %s is not run, since another user could run programs as you: %w", program, err)
 		} else if err != nil {
 			return fmt.Errorf("command %s: %w", program, err)
 		}

@@ -27,8 +27,8 @@ type dashboard struct {
 	hooks *hooks
 	guard *access.Guard // of every route that takes a token
 
-	closed bool                     // it began with tokens
-	wrong  chan serve.AccessRefused // tokens, on their way to the audit log
+	closed bool                     // there were tokens at the start
+	wrong  chan serve.AccessRefused // wrong tokens for the audit log
 }
 
 // openDashboard makes the dashboard of a configuration.
@@ -97,7 +97,7 @@ func (d *dashboard) recordWrong(ctx context.Context) {
 	}
 }
 
-// clock is the time of day that the audit log bears: the state's.
+// clock is the time of the audit log's records: the state's.
 func (d *dashboard) clock() time.Time { return d.a.stateOf(d.conf.Load()).Now() }
 
 // mostApart is how many sources may have places of their own in a destination that

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is how many bytes a token has at least, on every address: programs
-// of other users of this machine, and whatever a proxy forwards, may guess too.
+// minServeToken is how many bytes a token has at least, also on loopback: programs of other
+// users of this machine may guess, and so may clients of a proxy.
 const minServeToken = 16
 
 // ownerToken is the name of the token that `serve: {auth: {token: …}}` gives.

@@ -92,10 +92,10 @@ type Reloaded struct {
 	Pending []string // keys that only the next start goes by
 }
 
-// AccessRefused says that somebody sent a token that opened nothing.
+// AccessRefused says that a request was refused because of its token.
 type AccessRefused struct {
-	From    string // the address, and what a proxy says of it
-	Path    string // what was asked for
+	From    string // the address of the connection, and the one that a proxy names
+	Path    string // of the request
 	Why     string
 	Limited bool // too many wrong tokens came: this one was not evaluated
 	At      time.Time

@@ -73,7 +73,7 @@ type Guard struct {
 
 	mu      sync.Mutex
 	skipped int       // refused without evaluation since the last line of the log
-	told    time.Time // when that line was written
+	logged  time.Time // when that line was written
 }
 
 // New returns a guard without tokens: see [Guard.Define].
@@ -92,8 +92,8 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Define makes these the tokens from the next request on. Sessions of tokens that
-// are gone end.
+// Define replaces the tokens, from the next request on. Sessions of tokens that are gone
+// end.
 func (g *Guard) Define(tokens []Token) {
 	all := make([]Identity, 0, len(tokens))
 	for _, t := range tokens {
@@ -102,8 +102,8 @@ func (g *Guard) Define(tokens []Token) {
 	g.tokens.Store(&all)
 }
 
-// Open reports whether there are no tokens: whoever reaches the daemon directly
-// may do everything. The configuration allows that on this machine only.
+// Open reports whether there are no tokens. Everyone who reaches the daemon directly may
+// then do everything; the configuration allows that on this machine only.
 func (g *Guard) Open() bool { return len(*g.tokens.Load()) == 0 }
 
 // Local is the identity of a request to a guard without tokens. A request that
@@ -126,9 +126,8 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check looks for the token that text is. Once too many wrong ones came it
-// evaluates none for a while, not even a right one: an attacker could otherwise
-// guess without end. The error is [ErrWrong] or [ErrLimited].
+// Check returns the identity of the token text. After too many wrong tokens it evaluates none
+// for a while, not even a right one: an attacker could otherwise guess without end. The error is [ErrWrong] or [ErrLimited].
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -173,9 +172,9 @@ func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	}
 	g.mu.Lock()
 	g.skipped++
-	due, n := now.Sub(g.told).Abs() >= logEvery, g.skipped
+	due, n := now.Sub(g.logged).Abs() >= logEvery, g.skipped
 	if due {
-		g.told, g.skipped = now, 0
+		g.logged, g.skipped = now, 0
 	}
 	g.mu.Unlock()
 	if due {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Wrong tokens that are evaluated: some at once, then one every few seconds. One
-// client has an allowance; so have all clients together that have never shown a
-// right token, and together they get fewer than a hundred evaluations in any
-// minute.
+// Allowances of wrong tokens: some at once, then one every few seconds. Each client has
+// one. Clients that have shown no right token share another: together they get fewer than a
+// hundred evaluations in any minute.
 const (
 	clientBurst = 10
 	clientEvery = 6 * time.Second
@@ -82,7 +81,7 @@ func (l *limiter) shares(from client, now time.Time) bool {
 	return from != local && (!known || now.Sub(at) > knownFor)
 }
 
-// strangers stands for the clients that there is no room to count one by one.
+// strangers counts the clients that there is no room to count one by one.
 var strangers = client{forwarded: true}
 
 // room is the client that from counts as. // Invariant 6

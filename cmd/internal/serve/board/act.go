@@ -47,7 +47,7 @@ func (b *Board) do(a action, r *http.Request) error {
 	err := a.do(r.Context(), b.Control, r)
 	b.audit(r, visitorOf(r), a.name, objectOf(r), err)
 	if err == nil {
-		b.Log.Info("asked for at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "source", r.PathValue("source"), "token", visitorOf(r).Name, "from", access.From(r))
+		b.Log.Info("action at the dashboard", "action", a.name, "pipeline", r.PathValue("pipeline"), "stream", r.PathValue("stream"), "source", r.PathValue("source"), "token", visitorOf(r).Name, "from", access.From(r))
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func endpoints() []endpoint {
 		{get, "/api/v1/schema", "Every change made to a table, the newest first.", with(byTable), items[Change]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Schema)
 		}},
-		{get, "/api/v1/audit", "Who did what at the dashboard and its API, and who tried to, the newest first.", with(), items[Audit]{}, func(b *Board, r *http.Request) (any, error) {
+		{get, "/api/v1/audit", "Sign-ins, actions and refused attempts at the dashboard and its API, the newest first.", with(), items[Audit]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Audit)
 		}},
 		{get, "/api/v1/webhooks", "How the deliveries of each source fare.", with(), items[Webhook]{}, func(b *Board, r *http.Request) (any, error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
-// Audit is what somebody did, or tried to do, at the dashboard or its API.
+// Audit is a record of an action, or of an attempt, at the dashboard or its API.
 type Audit struct {
 	At      time.Time `json:"at"`
 	Who     string    `json:"who" jsonschema:"description=The name of the token; empty for a wrong one\\, local where none is set."`
 	What    string    `json:"what"`
-	Object  string    `json:"object,omitempty" jsonschema:"description=What it was done to."`
-	From    string    `json:"from" jsonschema:"description=The address\\, and what a proxy says of it."`
-	Outcome string    `json:"outcome" jsonschema:"description=done\\, or why not."`
-	Refused bool      `json:"refused,omitempty" jsonschema:"description=It was not allowed."`
+	Object  string    `json:"object,omitempty" jsonschema:"description=The pipeline\\, stream or source of the action."`
+	From    string    `json:"from" jsonschema:"description=The address of the connection\\, and the one that a proxy names."`
+	Outcome string    `json:"outcome" jsonschema:"description=done\\, or the error."`
+	Refused bool      `json:"refused,omitempty" jsonschema:"description=The token does not allow it."`
 }
 
 // Tone is how grave a record is.
@@ -36,7 +36,7 @@ const auditDone = "done"
 // auditTime is how long a record may take to be written.
 const auditTime = 5 * time.Second
 
-// audit records what a visitor did. It is written although the visitor has left.
+// audit records what a visitor did, even if the visitor has disconnected by then.
 func (b *Board) audit(r *http.Request, who access.Identity, what, object string, err error) {
 	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
 	if err != nil {

@@ -26,10 +26,10 @@ type Config struct {
 	Control Control
 	Feed    *Feed // of what changes; nil: nothing is told
 
-	Access  *access.Guard                      // decides who sees what; nil: whoever is on this machine sees and does everything
-	Record  func(context.Context, Audit) error // keeps what visitors do; nil: nobody does
+	Access  *access.Guard                      // decides who may see and do what; nil: everyone on this machine may do everything
+	Record  func(context.Context, Audit) error // writes the audit log; nil: there is none
 	Version string                             // of penstock
-	Log     *slog.Logger                       // told of sign-ins and of what visitors have done; nil: nobody is
+	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 
 	Clock func() time.Time // the time of day that the facts go by; nil: this machine's
 }
@@ -50,10 +50,9 @@ type Board struct {
 	closed    chan struct{}
 }
 
-// New makes a board. With tokens its pages want a sign-in, and its API a token
-// as a bearer or a signed-in visitor; without tokens they are open to whoever can
-// reach them without a proxy, which is for loopback alone. Either way it takes forms only from its
-// own pages. That a request was made to a name of ours, its server sees to.
+// New makes a board. With tokens its pages want a sign-in, and its API a bearer token or
+// a signed-in visitor. Without tokens everyone who reaches it without a proxy may use it, so
+// that it must listen on loopback only. Either way it takes forms from its own pages only. That a request was made to a name of ours, its server sees to.
 func New(c Config) (*Board, error) {
 	if c.Facts == nil || c.Control == nil {
 		return nil, errors.New("make board: no facts, or no control")

@@ -167,7 +167,7 @@ func concerns(notices []string, pipelines []Pipeline, streams []Stream, webhooks
 			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: counted(w.DeadSum, "event") + " could not be applied."})
 		}
 		if w.Room > 0 && w.Captured >= w.Room {
-			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: "There is no room for more deliveries: older ones give way until `penstock webhooks learn " + w.Source + "` has found the scheme."})
+			all = append(all, Concern{Tone: toneWarn, Source: w.Source, Text: "There is no room for more deliveries: the oldest are dropped until `penstock webhooks learn " + w.Source + "` has found the scheme."})
 		}
 		if w.Quota > 0 && w.Bytes > w.Quota/10*9 {
 			all = append(all, Concern{Tone: toneBad, Source: w.Source, Text: "The inbox is nearly full; deliveries are about to be put off."})

@@ -90,8 +90,8 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the visitor who has signed in, with the role that their token
-// has by now. The session of a token that is gone is none.
+// signedIn returns the visitor who has signed in, with the role that their token has now.
+// If the token is gone, its session is not valid.
 func (b *Board) signedIn(r *http.Request) (who access.Identity, ok bool) {
 	if who, ok = b.sessions.of(r); ok {
 		who, ok = b.Access.Holds(who)
@@ -189,7 +189,7 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, access.ErrLimited):
 		b.again(w, r, access.Status(w.Header(), err), "Too many wrong tokens. Wait a minute, then try again. "+
-			"If somebody else keeps trying, sign in on the machine of the daemon, or through an SSH tunnel to it.")
+			"If this goes on, sign in on the machine of the daemon, or through an SSH tunnel to it.")
 		return
 	case err != nil:
 		b.again(w, r, http.StatusUnauthorized, "This token is not valid.")

@@ -21,7 +21,7 @@ const (
 	Drift        Kind = "drift"        // a source is not as it was
 	Signature    Kind = "signature"    // deliveries are refused: their signature does not fit
 	Contradicted Kind = "contradicted" // a list's own total says that rows are missing
-	Access       Kind = "access"       // somebody tries wrong tokens at the dashboard
+	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
 )
 
 // Kinds are all of them.

@@ -45,8 +45,8 @@ func (a *Alerts) Observe(n serve.Notice) {
 	}
 }
 
-// access counts wrong tokens at the daemon's own routes. A few are somebody who
-// mistypes; many in a short time are somebody who guesses.
+// access counts wrong tokens at the daemon's own routes. A few are typing errors; many in a
+// short time are guesses.
 func (a *Alerts) access(n serve.AccessRefused) {
 	r, now := a.wrongTokens, time.Now()
 	if r == nil || r.total < refusedMany && now.Sub(r.since) > refusedIn {

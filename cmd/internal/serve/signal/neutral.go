@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// neutral is a text as it may stand in a message. Errors quote what the source
-// said, and chat services act on some of it: they notify everybody for @channel,
-// make links of addresses, and read markup. What they act on is replaced by what
-// only looks alike; a dot in an address becomes (.).
+// neutral makes a text safe for a message. Errors quote text from a source, and chat
+// services act on some of it: they notify everyone for @channel, make links of addresses,
+// and read markup. Characters that they act on are replaced by ones that look alike; a dot in
+// an address becomes (.).
 func neutral(text string) string {
 	text = strings.Map(inert, text)
 	text = strings.NewReplacer("://", "(:)//", "](", "] (").Replace(text)
@@ -23,15 +23,14 @@ func neutral(text string) string {
 	})
 }
 
-// alike are the characters that begin mentions, links and markup, and what stands
-// for them.
+// alike maps the characters that begin mentions, links and markup to their replacements.
 var alike = map[rune]rune{
 	'@': '＠', '<': '‹', '>': '›', '`': '\'', '*': '∗', '~': '∼', '|': '¦',
 	'。': '.', '．': '.', '｡': '.', // which browsers take for dots
 	'\t': ' ', '\r': ' ', '\n': '\n',
 }
 
-// inert is a character without effect; -1 for one that nobody sees.
+// inert is a character without effect; -1 for an invisible one.
 func inert(r rune) rune {
 	if other, ok := alike[r]; ok {
 		return other
