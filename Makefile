@@ -8,8 +8,12 @@ TRIALS ?= 1000
 SEEDS  ?= 1000
 COUNT  ?= 100000
 COMMA  := ,
-# The engine's names are for nobody outside: kept, they take 9 MB of each process.
-LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic)
+# The engine's names are for nobody outside: kept, they take 9 MB of each process. Addresses that
+# the loader has set are read-only from the start (now).
+LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
+# What users run has no paths of this machine, no debug symbols (panics print their lines without them), loads at
+# a random address, and names its commit and the date of it, so that two builds of a commit are the same bytes.
+BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev/null),auto,false) -buildmode=pie -ldflags '-s -w $(LINK)'
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help
@@ -25,7 +29,7 @@ iceberg: ## test the Iceberg tables, which other builds leave out
 
 .PHONY: build
 build: ## build bin/penstock
-	$(GO) build -tags $(TAGS) -ldflags '$(LINK)' -o $(BIN) ./cmd/penstock
+	$(GO) build $(BUILD) -tags $(TAGS) -o $(BIN) ./cmd/penstock
 
 .PHONY: demo
 demo: build ## sandbox, a sync of everything into DuckDB, three queries, a second run that changes nothing
@@ -82,6 +86,10 @@ fuzz: ## each fuzz target in turn (T=30s)
 .PHONY: man
 man: ## the manual: a page for every verb in bin/man, to be read with man -l
 	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
+
+.PHONY: images
+images: ## pin the images of cmd/penstock/deploy: writes the digest that each tag has now in its registry
+	@sh .ci/images cmd/penstock/deploy/Dockerfile cmd/penstock/deploy/compose.yaml
 
 .PHONY: clean
 clean: ## remove what the targets above made

@@ -65,7 +65,7 @@ func TestDockerfile(t *testing.T) {
 			user = s[2]
 		case s[1] == "RUN" && len(stages) == 2:
 			t.Errorf("the last stage has no shell to run %q", s[2])
-		case s[1] == "RUN" && strings.HasPrefix(s[2], "go build "):
+		case s[1] == "RUN" && strings.HasPrefix(s[2], "make build"):
 			build = strings.Fields(s[2])
 		}
 	}
@@ -77,16 +77,12 @@ func TestDockerfile(t *testing.T) {
 	require.NoError(t, err)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
 	require.Contains(t, stages[0], "golang:"+version+"-", "the image's Go is that of go.mod")
-	require.NotEmpty(t, build)
+	require.Equal(t, []string{"make", "build", "BIN=/out/penstock"}, build)
 	if testing.Short() {
 		t.Skip("the binary is built in the long form")
 	}
 	bin := filepath.Join(t.TempDir(), "penstock")
-	for i, word := range build {
-		build[i] = strings.NewReplacer("/out/penstock", bin, `"`, "").Replace(word)
-	}
-	build = joinFlags(build)
-	cmd := exec.Command(build[0], build[1:]...)
+	cmd := exec.Command("make", "build", "BIN="+bin)
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -95,17 +91,25 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, string(out), "duckdb_arrow")
 }
 
-// joinFlags puts the words of -ldflags="-s -w" together again.
-func joinFlags(words []string) []string {
-	var all []string
-	for _, w := range words {
-		if n := len(all); n > 0 && strings.HasPrefix(all[n-1], "-ldflags=") && w == "-w" {
-			all[n-1] += " " + w
-			continue
+// TestImages: each image has a tag that says its version, and after `make images` its
+// digest, too. The files have either all digests or none, so that none is forgotten.
+func TestImages(t *testing.T) {
+	var images []string
+	for _, file := range []string{"Dockerfile", "compose.yaml"} {
+		for _, m := range regexp.MustCompile(`(?m)^(?:FROM| *image:) (\S+)`).FindAllStringSubmatch(deployed(t, file), -1) {
+			images = append(images, m[1])
 		}
-		all = append(all, w)
 	}
-	return all
+	require.Len(t, images, 5)
+	pinned := 0
+	for _, image := range images {
+		require.Regexp(t, `^[a-z0-9./-]+:[\w.-]+(@sha256:[0-9a-f]{64})?$`, image)
+		require.NotContains(t, image, ":latest")
+		if strings.Contains(image, "@") {
+			pinned++
+		}
+	}
+	require.Contains(t, []int{0, len(images)}, pinned, "run make images")
 }
 
 // TestCompose holds the example against what is promised of it: no root, nothing

@@ -5,8 +5,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	modversion "golang.org/x/mod/module"
 )
 
 // engines are the modules whose version decides what a file or a table looks
@@ -21,6 +23,7 @@ var engines = map[string]string{
 type versionInfo struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit,omitempty"`
+	Date    string            `json:"date,omitempty"` // of the commit, not of the build: two builds of a commit are equal
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Arch    string            `json:"arch"`
@@ -43,7 +46,7 @@ it, and the destinations that this build can open.`,
 			}
 			fmt.Fprintf(a.out, "penstock %s", v.Version)
 			if v.Commit != "" {
-				fmt.Fprintf(a.out, " (%s)", v.Commit)
+				fmt.Fprintf(a.out, " (%s of %s)", v.Commit, v.Date)
 			}
 			fmt.Fprintf(a.out, "\n%s %s/%s\n", v.Go, v.OS, v.Arch)
 			for _, e := range sortedKeys(v.Engines) {
@@ -63,20 +66,37 @@ func orNone(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// versionNow reads what the linker has written into the binary.
+// versionNow reads what the go command writes into the binary.
 func versionNow() versionInfo {
-	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	v := versionOf(info)
 	for _, p := range places() {
 		if p.missing == "" {
 			v.Places = append(v.Places, p.scheme)
 		}
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
+	return v
+}
+
+// commitLength is how many digits of a commit a pseudo-version has.
+const commitLength = 12
+
+// versionOf reads the version, the commit and its date from a build's own record.
+// A build in a clone records the commit. One by `go install …@version` does not: there
+// a pseudo-version names the commit and its date, and a tag names neither.
+func versionOf(info *debug.BuildInfo) versionInfo {
+	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {
 		v.Version = info.Main.Version
+	}
+	if modversion.IsPseudoVersion(v.Version) {
+		v.Commit, _ = modversion.PseudoVersionRev(v.Version)
+		if at, err := modversion.PseudoVersionTime(v.Version); err == nil {
+			v.Date = at.Format(time.RFC3339)
+		}
 	}
 	for _, d := range info.Deps {
 		if name, ok := engines[d.Path]; ok {
@@ -88,7 +108,9 @@ func versionNow() versionInfo {
 		case "-tags":
 			v.Tags = strings.Split(s.Value, ",")
 		case "vcs.revision":
-			v.Commit = s.Value[:min(12, len(s.Value))]
+			v.Commit = s.Value[:min(commitLength, len(s.Value))]
+		case "vcs.time":
+			v.Date = s.Value
 		case "CGO_ENABLED":
 			if s.Value == "1" {
 				v.Tags = append(v.Tags, "cgo")
