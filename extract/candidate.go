@@ -146,7 +146,7 @@ func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 		switch typ {
 		case "page":
 			c.at.kind, c.at.at = pagerPage, strconv.FormatInt(max(p.first.signals.page, 1)+1, 10)
-			if p.first.signals.page == 0 {
+			if p.first.signals.page == 0 || p.fromZero {
 				c.at.at = "1"
 			}
 		case "offset":

@@ -30,12 +30,15 @@ type pagerProbe struct {
 	words, strange []string // the last refusal, and that of the parameter that it cannot know
 	takes          []string // parameters whose values it refused, and that it knows
 
-	reacted bool // one of the parameters changes the list
-	within  bool // and what the list then shows is a part of the first answer
-	refuses bool // the server refuses several parameters in one request
+	reacted  bool // one of the parameters changes the list
+	fromZero bool // page 1 is not the first one, by one of the names of page numbers
+	within   bool // and what the list then shows is a part of the first answer
+	refuses  bool // the server refuses several parameters in one request
 
 	inBody        bool   // of a POST: its parameters are in its body
 	refusedInBody string // the last parameter that it has refused there
+
+	lastContent uint64 // of the first page, when it was last read again
 
 	asked  map[position]bool // parameters that were tried one by one
 	known  bool              // the last of them brought the first page again
@@ -73,6 +76,12 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		st.turn = turn{rule: st.ending()}
 		return nil
 	}
+	here, shallow, err := l.deepen(st)
+	defer shallow()
+	if err != nil {
+		return err
+	}
+	st.batch.content = here.content
 	p := &pagerProbe{l: l, first: st, paging: l.s.Pagination}
 	defer p.release()
 	if err := p.run(ctx); err != nil {
@@ -224,6 +233,7 @@ func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	p.lastContent = sum(fresh.batch.content)
 	if compare(p.first.batch, fresh.batch) == sameRecords {
 		p.l.c.release(fresh.a)
 		return false, nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // sweep sends all parameters that could make a difference: for the second page under all
@@ -19,12 +21,19 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 	}
+	if round(p.first.batch.n) {
+		same, err := p.sweepWith(ctx, p.pageOne())
+		if p.fromZero = !same && p.reacted; !same || err != nil {
+			return false, err
+		}
+	}
 	p.whole, p.reread = true, true
 	return true, p.cut()
 }
 
 // sweepWith makes one request with all parameters in extra, and reports whether
-// the list came again as it was.
+// the list came again as it was: the same keys with the same content, as records may
+// share a key.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}
 	for range maxReread {
@@ -43,17 +52,26 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 			return false, err
 		}
 		like := p.compare(second)
+		content := sum(second.batch.content)
 		p.l.c.release(second.a)
-		if like == sameRecords {
+		before := sum(p.first.batch.content)
+		if like == sameRecords && content == before {
 			return true, nil
 		}
-		p.reacted, p.within = true, like == fewerRecords
-		if like != mostlySame && (like != otherRecords || len(p.l.s.Key) > 0) {
+		p.reacted, p.within = true, like == fewerRecords || like == sameRecords
+		if like != mostlySame && like != sameRecords && (like != otherRecords || len(p.l.s.Key) > 0) {
 			return false, nil
 		}
 		moved, err := p.again(ctx)
-		if err != nil || !moved {
+		if err != nil {
 			return false, err
+		}
+		if like == sameRecords && !moved && p.lastContent != before {
+			p.reacted = false
+			return true, nil // its records differ in each reading
+		}
+		if !moved {
+			return false, nil
 		}
 	}
 	p.reacted = false
@@ -91,6 +109,18 @@ func (p *pagerProbe) everything() []string {
 		return []string{flat.encode()}
 	}
 	return []string{flat.encode(), nested.encode()}
+}
+
+// pageOne is page 1 under all names. Where a page behind the end is the first one again,
+// page 2 of a list of two pages, counted from 0, looks like a parameter that is ignored.
+func (p *pagerProbe) pageOne() string {
+	one := make(query)
+	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
+		if !p.fixed(name) && !strings.HasPrefix(name, "page[") {
+			one.add(name, "1")
+		}
+	}
+	return one.encode()
 }
 
 // query is parameters that a probe adds.

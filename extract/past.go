@@ -132,22 +132,16 @@ func (l *listing) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
 		return nil
 	}
-	deep := l.asm.deep
-	l.asm.deep = true
-	defer func() { l.asm.deep = deep }()
+	here, shallow, err := l.deepen(st)
+	defer shallow()
+	if err != nil {
+		return err
+	}
 	first, err := l.reread(ctx, position{})
 	if err != nil {
 		return err
 	}
 	defer l.c.release(first.a)
-	var here batch
-	f, err := l.locate(st.a.d)
-	if err == nil {
-		err = l.asm.assemble(st.a.d, f, &here)
-	}
-	if err != nil {
-		return malformed(l.s, st.at, err)
-	}
 	if !renamed(first.batch, here) {
 		return nil
 	}
@@ -160,6 +154,21 @@ func (l *listing) renamedPage(ctx context.Context, st *step) error {
 		return nil // the records change by being read
 	}
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
+}
+
+// deepen makes the assembler take note of the content of records, until shallow is
+// called, and returns the records of st with it.
+func (l *listing) deepen(st *step) (here batch, shallow func(), err error) {
+	deep := l.asm.deep
+	l.asm.deep = true
+	f, err := l.locate(st.a.d)
+	if err == nil {
+		err = l.asm.assemble(st.a.d, f, &here)
+	}
+	if err != nil {
+		err = malformed(l.s, st.at, err)
+	}
+	return here, func() { l.asm.deep = deep }, err
 }
 
 // stands checks a token that leads to its own page. That is the end of the list, unless
