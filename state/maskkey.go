@@ -40,6 +40,15 @@ const maskKeyWait = 10 * time.Second
 
 // MaskKeyIn is [MaskKey] for a key that is kept as a vault's secret.
 func MaskKeyIn(s *Slot) (key string, made bool, err error) {
+	key, made, err = maskKeyIn(s)
+	if errors.Is(err, ErrBound) {
+		return "", false, fmt.Errorf("the entry %s in %s is not used as the key of masks: another process has put it there, or an earlier version that did not say what it is for (%w). "+
+			"To keep the masked values, decrypt it with the key of the state (age --decrypt) and name it as mask_key:. To have a new key made, delete the entry: every masked value changes", s.Name(), s.Where(), err)
+	}
+	return key, made, err
+}
+
+func maskKeyIn(s *Slot) (key string, made bool, err error) {
 	text, err := s.Secret()
 	if err != nil || len(text) > 0 {
 		return string(text), false, err

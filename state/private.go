@@ -61,14 +61,14 @@ func inspectFolder(dir string) error {
 		return fmt.Errorf("open state: %s is no folder", dir)
 	}
 	if owner, other := foreign(info); other {
-		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; run penstock as user %[3]d, or name a folder below it, which is made on first use, or chown it",
-			dir, ErrExposed, owner, os.Geteuid())
+		return fmt.Errorf("state folder %s is %w: it belongs to user %d, and this process runs as user %d; run penstock as user %[3]d, or chown the folder, or name one below it, such as %[5]s, which is made on first use (of a volume of Kubernetes, too)",
+			dir, ErrExposed, owner, os.Geteuid(), filepath.Join(dir, "state"))
 	}
 	switch {
 	case shared(info, 0o002):
 		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
 	case shared(info, 0o020):
-		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that it stays so", dir, ErrExposed, info.Mode().Perm())
 	}
 	return nil
 }

@@ -83,3 +83,32 @@ func TestFilesOfTokensAreSealed(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
+
+// TestMaskKeyOfAnotherPlace: a secret that was put in the place of the key of masks is not
+// used as one, and the error says what to do. What was kept as the key still is.
+func TestMaskKeyOfAnotherPlace(t *testing.T) {
+	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
+	slot := f.Vault().Slot("mask-key")
+	key, made, err := MaskKeyIn(slot)
+	require.NoError(t, err)
+	require.True(t, made)
+	again, made, err := MaskKeyIn(slot)
+	require.NoError(t, err)
+	require.False(t, made)
+	require.Equal(t, key, again, "control")
+
+	other := f.Vault().Slot("other")
+	l, err := other.Lock(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, other.SetSecret([]byte("0123456789abcdef")))
+	require.NoError(t, l.Release())
+	kept, err := os.ReadFile(other.Where())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(slot.Where(), kept, 0o600))
+	key, _, err = MaskKeyIn(slot)
+	require.ErrorIs(t, err, ErrBound)
+	require.Empty(t, key)
+	for _, want := range []string{"the entry mask-key in " + slot.Where(), "name it as mask_key:", "delete the entry"} {
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -102,12 +102,23 @@ func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 	}
 }
 
+// maskKey reads a key of masks. It is a secret, of which no space is cut off: with another
+// key every masked value changes. // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
+	r.asSecret = true
 	s, ok := r.text(n, what)
-	if ok && len(s.value) < shortestKey {
+	r.asSecret = false
+	key := wire.Secret(s.value)
+	switch {
+	case !ok:
+		return ""
+	case key == unread:
+		return key // its length is not known
+	case len(s.value) < shortestKey:
 		r.fault(s.at, "%s is shorter than %d characters", what, shortestKey)
 	}
-	return wire.Secret(s.value)
+	r.secrets = append(r.secrets, key)
+	return key
 }
 
 // masksFor are the masks of a stream in a pipeline, the weightiest last: sets,

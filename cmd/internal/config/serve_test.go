@@ -60,18 +60,41 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// TestServeTokensOfCommands: a verb that reads destinations only runs no command for the
-// daemon's tokens, and finds no fault with them.
-func TestServeTokensOfCommands(t *testing.T) {
-	const text = serveHead + `{auth: {token: "${cmd:op owner}", tokens: [{name: ann, token: "${cmd:op ann}"}, {name: p, token: "${cmd:op p}"}]}}` + "\n"
-	in, ran := input(), 0
-	in.Run = func(argv []string) (string, error) { ran++; return "0123456789abcdef-" + argv[1], nil }
+// TestSecretsLeftUnread: a verb that reads destinations only runs no command for a secret
+// that it does not need, and finds no fault with it. Another one runs each, and shows none.
+func TestSecretsLeftUnread(t *testing.T) {
+	const text = `version: 1
+sources:
+  main:
+    app: {base_url: "https://api.example.com", auth: {token: "${cmd:op app}"}}
+    webhooks: {secret: "${cmd:op webhook}", scheme: standard}
+  other:
+    app: {base_url: "https://api.example.com", auth: {token: x}}
+    webhooks: {secrets: [{secret: "${cmd:op webhook}", label: new}, {secret: "${cmd:op other}", label: old}], scheme: {content: [body], key_encoding: hex}}
+destinations: {lake: "parquet:lake"}
+pipelines: {all: {from: "*", to: lake, mask: {"*.email": hmac}, mask_key: "${cmd:op mask}"}}
+serve: {auth: {token: "${cmd:op owner}", tokens: [{name: ann, token: "${cmd:op ann}"}, {name: p, token: "${cmd:op p}"}]}}
+`
+	in, printed := input(), map[string]string{
+		"app": "of app", "webhook": "0123456789abcdef0123456789abcdef", "other": "89abcdef", "mask": " a key of masks ", "owner": "owner-0123456789", "ann": "ann-0123456789abc", "p": "p-0123456789abcdef",
+	}
+	ran := map[string]bool{}
+	in.Run = func(argv []string) (string, error) { ran[argv[1]] = true; return printed[argv[1]], nil }
 	in.Places = true
 	_, err := Parse([]byte(text), in)
 	require.NoError(t, err)
-	require.Zero(t, ran)
+	require.Empty(t, ran)
+
 	in.Places = false
-	_, err = Parse([]byte(text), in)
+	c, err := Parse([]byte(text), in)
 	require.NoError(t, err)
-	require.Equal(t, 3, ran)
+	require.Len(t, ran, len(printed))
+	require.Equal(t, printed["mask"], c.Pipelines[0].MaskKey.Reveal(), "no space is cut off")
+	require.Contains(t, c.Secrets, c.Pipelines[0].MaskKey)
+
+	printed["mask"], printed["other"], printed["webhook"] = "too short", "no digits", "%"
+	_, err = Parse([]byte(text), in)
+	for _, want := range []string{"mask_key is shorter than 16 characters", "webhooks: secret 1 is not", "webhooks: secret old is not hex"} {
+		require.ErrorContains(t, err, want, "control: what was read is checked")
+	}
 }
