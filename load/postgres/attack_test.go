@@ -290,3 +290,28 @@ func TestWarnings(t *testing.T) {
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
+
+// The server's log has no parse trees of questions if penstock's role may keep them out:
+// as a superuser, or by a right that can be granted since Postgres 15.
+func TestTreesStayOutOfTheLog(t *testing.T) {
+	server := pgtest.Start(t, "log_min_messages=warning")
+	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")
+	trees := func(url string) int {
+		d := open(t, Options{URL: url, Schema: "mine"})
+		before := strings.Count(server.Log(), "rewritten parse tree")
+		level := ""
+		require.NoError(t, d.Query(t.Context(), "SELECT setting FROM pg_settings WHERE name = 'log_min_messages'", func(b arrow.RecordBatch) error {
+			level = b.Column(0).ValueStr(0)
+			return nil
+		}))
+		require.Equal(t, "warning", level, "while the statement runs, the log is as it was")
+		return strings.Count(server.Log(), "rewritten parse tree") - before
+	}
+	require.Positive(t, trees(server.As("loader", "l")), "a role without that right")
+	require.Zero(t, trees(server.URL()), "a superuser")
+	if server.Text("SELECT current_setting('server_version_num')::int >= 150000") != "t" {
+		t.Skip("the right to set a parameter can be granted since Postgres 15")
+	}
+	server.Exec("GRANT SET ON PARAMETER log_min_messages TO loader")
+	require.Zero(t, trees(server.As("loader", "l")), "a role with that right")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -136,12 +137,33 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 	}
 }
 
+// show has the server send the parse tree of the next statement. It writes it to its log,
+// too, unless the role may keep it out: as a superuser, or with the right to set
+// log_min_messages, which can be granted since Postgres 15.
+func (s *session) show() string {
+	may := "pg_catalog.current_setting('is_superuser') = 'on'"
+	if s.major() >= 15 {
+		may = "pg_catalog.has_parameter_privilege('log_min_messages', 'SET')"
+	}
+	return "SET LOCAL debug_pretty_print = off; SET LOCAL client_min_messages = log; " +
+		"SELECT CASE WHEN " + may + " THEN pg_catalog.set_config('log_min_messages', 'fatal', true) END; SET LOCAL debug_print_rewritten = on"
+}
+
+// hide takes back what show has set.
+const hide = "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning; SELECT pg_catalog.set_config('log_min_messages', reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'log_min_messages' AND setting <> reset_val"
+
+// major is the first number of the server's version, and 0 where it does not say.
+func (s *session) major() int {
+	text := s.pg.ParameterStatus("server_version")
+	n, _ := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
+	return n
+}
+
 // prepareShown prepares a SELECT and returns its parse tree, in which views stand as what
-// they select. The server writes the tree to its log, too: it hands it out no other way
-// that works in a read-only transaction and on a replica.
+// they select. The server hands it out no other way that works in a read-only transaction
+// and on a replica.
 func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.StatementDescription, string, error) {
-	const show = "SET LOCAL debug_pretty_print = off; SET LOCAL client_min_messages = log; SET LOCAL debug_print_rewritten = on"
-	if err := s.run(ctx, show); err != nil {
+	if err := s.run(ctx, s.show()); err != nil {
 		return nil, "", err
 	}
 	tree := &strings.Builder{}
@@ -151,7 +173,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	if err != nil {
 		return nil, "", cause(ctx, err)
 	}
-	if err := s.run(ctx, "SET LOCAL debug_print_rewritten = off; SET LOCAL client_min_messages = warning"); err != nil {
+	if err := s.run(ctx, hide); err != nil {
 		return nil, "", err
 	}
 	switch text := tree.String(); {

@@ -221,8 +221,17 @@ func (s *Server) Resume() {
 
 func (s *Server) own() {
 	if s.process == nil {
-		s.t.Skipf("the server of %s cannot be stopped", Env)
+		s.t.Skipf("the server of %s cannot be stopped, nor its log be read", Env)
 	}
+}
+
+// Log is what the server has written to its log.
+func (s *Server) Log() string {
+	s.t.Helper()
+	s.own()
+	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	require.NoError(s.t, err)
+	return string(text)
 }
 
 // For is the same server for a part of the test, the target of a fuzz test for instance,
