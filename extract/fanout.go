@@ -49,9 +49,12 @@ type fan struct {
 	files    []File
 	gaps     []Gap // of the page to come; those of the pass stand in its mark
 	parents  []Parent
-	current  Parent // the one being read
-	answered bool   // some parent was
-	refusal  error  // of the last parent that could not be read
+	current  Parent   // the one being read
+	answered bool     // some parent was
+	refusal  error    // of the last parent that could not be read
+	failed   int      // parents that were requested and could not be read
+	ofStream bool     // the error at hand is about the stream, whatever its parents
+	controls []string // tuples to request again; see others
 	requests int
 	bytes    int64
 }
@@ -107,7 +110,9 @@ func (f *fan) resume() error {
 		if n == f.mark.Parents {
 			break
 		}
-		f.done = fnv1a(f.done, t.line)
+		if f.done = fnv1a(f.done, t.line); n >= f.mark.Parents-maxControls {
+			f.controls = append(f.controls, string(t.line))
+		}
 		n++
 	}
 	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
@@ -146,7 +151,7 @@ func (f *fan) run(ctx context.Context, yield func(Page, error) bool) (more bool,
 		q.fill(ctx, t.line, w.after)
 		a, err := q.take(ctx, t.line)
 		w.ahead = w.ahead[1:]
-		if more, err := f.parent(ctx, t, a, err, yield); err != nil || !more {
+		if more, err := f.parent(ctx, t, w, a, err, yield); err != nil || !more {
 			return more, err
 		}
 	}
@@ -214,7 +219,7 @@ func (f *fan) passOver(n int, sum uint64) {
 
 // parent takes in all records of one tuple, given the first answer to it. A
 // parent that is gone by now has none.
-func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+func (f *fan) parent(ctx context.Context, t candidate, w *lookout, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	pages := f.mark.Pages
 	if err == nil {
@@ -222,7 +227,7 @@ func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yie
 			return false, nil
 		}
 	}
-	if err := f.without(t, err, f.mark.Pages > pages); err != nil {
+	if err := f.without(ctx, t, w, err, f.mark.Pages > pages); err != nil {
 		return true, err
 	}
 	f.passOver(t.after, t.sum)
@@ -237,41 +242,6 @@ func (f *fan) parent(ctx context.Context, t candidate, a *answer, err error, yie
 	}
 	return yield(f.page(nil), nil), nil
 }
-
-// without goes on without the answer to t, where that is one parent's affair: the
-// parent is gone, or its record is broken. Where none of several parents can be
-// read it is the endpoint's. begun says that a part of the answer was there.
-func (f *fan) without(t candidate, err error, begun bool) error {
-	fault, ok := errors.AsType[*wire.Error](err)
-	switch {
-	case err == nil:
-		f.answered = true
-		return nil
-	case !ok || f.windows != nil:
-		return err
-	case gone(err) && !begun:
-		f.mark.Gone++
-	case !oneParent(f.s, fault) || len(f.mark.Gaps) >= maxGaps || !f.answered && len(f.mark.Gaps) >= allGone:
-		return err
-	default:
-		f.refusal = err
-		g := Gap{At: parentAt + t.line, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
-		f.gaps, f.mark.Gaps = append(f.gaps, g), append(f.mark.Gaps, g)
-	}
-	f.current.Sure = false
-	f.requests += requestsOf(err)
-	return nil
-}
-
-// oneParent reports whether an error about one parent says nothing of the others:
-// the server's code stumbles over its records, or refuses its value, or the value
-// cannot stand in a path. // Invariant 9
-func oneParent(s schemas.Stream, e *wire.Error) bool {
-	return alone(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
-}
-
-// parentAt begins the place of a gap that is a parent.
-const parentAt = "parent "
 
 // gather reads the list of one tuple to its end.
 func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
@@ -290,6 +260,7 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 		}
 		if l.pages == 1 {
 			if err := f.hears(ctx, l, line, &st.batch); err != nil {
+				f.ofStream = true
 				return true, err
 			}
 		}

@@ -188,7 +188,7 @@ func (f *feed) fill() {
 	f.old = slices.AppendSeq(f.old, maps.Values(f.filling))
 	f.filling = make(map[string]*spool, len(f.wants))
 	for key, params := range f.wants {
-		f.filling[key] = newSpool(f.c.cfg.Dir, params, f.parent.Volatile)
+		f.filling[key] = newSpool(f.c.cfg.Dir, params, f.parent)
 	}
 }
 

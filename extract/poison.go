@@ -31,6 +31,9 @@ func (g Gap) String() string {
 	var b strings.Builder
 	if strings.HasPrefix(g.At, parentAt) {
 		b.WriteString(g.At)
+		if g.Rows > 1 {
+			fmt.Fprintf(&b, " and %d after it", g.Rows-1)
+		}
 	} else if g.Rows == 1 {
 		fmt.Fprintf(&b, "record %d of the list (%s)", g.From+1, g.At)
 	} else {

@@ -213,6 +213,11 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: read keys: %w", s.Name, err)
 	}
+	for _, v := range values {
+		if v.value[0] == '[' { // see tupleValue
+			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: more than %d bytes long", v.Name, maxTupleValue)}
+		}
+	}
 	return append(params, values...), nil
 }
 

@@ -3,12 +3,15 @@ package extract
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/schemas"
@@ -16,6 +19,10 @@ import (
 
 // spoolMemory is how much of a spool stays in memory; the rest goes to a file.
 const spoolMemory = 1 << 20
+
+// maxTupleValue is how many bytes a value of a parent may have that a request takes, as JSON.
+// Invariant 6
+const maxTupleValue = 64 << 10
 
 // spool keeps tuples: the values that one request to a child needs, one JSON
 // array a line, each once, in the order of the parent's records, and a
@@ -25,6 +32,7 @@ type spool struct {
 	dir      string
 	params   []schemas.Param // those that come from the parent
 	volatile []string        // of the parent's members
+	keyed    []bool          // by parameter: it is the parent's key
 	seed     maphash.Seed
 	seen     map[uint64]int32 // places of lines
 	prints   []uint64         // by place: the sum of the records' fingerprints
@@ -34,11 +42,12 @@ type spool struct {
 	buffer *bufio.Writer
 }
 
-func newSpool(dir string, params []schemas.Param, volatile []string) *spool {
-	s := &spool{dir: dir, volatile: volatile, seed: maphash.MakeSeed(), seen: make(map[uint64]int32)}
+func newSpool(dir string, params []schemas.Param, parent schemas.Stream) *spool {
+	s := &spool{dir: dir, volatile: parent.Volatile, seed: maphash.MakeSeed(), seen: make(map[uint64]int32)}
 	for _, p := range params {
 		if p.From != "" {
 			s.params = append(s.params, p)
+			s.keyed = append(s.keyed, p.In == "path" && slices.Contains(parent.Key, schemas.Column(p.From)))
 		}
 	}
 	return s
@@ -46,13 +55,18 @@ func newSpool(dir string, params []schemas.Param, volatile []string) *spool {
 
 // add keeps the tuples of one parent's record: as many as its lists have
 // elements where a pointer goes through one. A record without a value that the
-// path needs has none.
+// path needs has none, but the empty text is a value where it is the record's key:
+// no path can carry it, and that is reported.
 func (s *spool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
 		values := d.scalarsAt(r, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
-		if len(values) == 0 && p.In != "path" {
+		switch {
+		case len(values) > 0:
+		case p.In != "path":
 			values = [][]byte{[]byte("null")}
+		case s.keyed[i] && d.blank(r, p.From):
+			values = [][]byte{[]byte(`""`)}
 		}
 		var longer [][]byte
 		for _, line := range lines {
@@ -61,7 +75,7 @@ func (s *spool) add(d *doc, r value) error {
 				if i > 0 {
 					next = append(next, ',')
 				}
-				longer = append(longer, append(next, v...))
+				longer = append(longer, append(next, tupleValue(v)...))
 			}
 		}
 		lines = longer
@@ -76,6 +90,28 @@ func (s *spool) add(d *doc, r value) error {
 		}
 	}
 	return nil
+}
+
+// tupleValue is a value as a tuple has it. Of one that is too long for a request, an array
+// of one text is left, which begins as the value does and tells it apart from others.
+func tupleValue(v []byte) []byte {
+	if len(v) <= maxTupleValue {
+		return v
+	}
+	text, err := json.Marshal(fmt.Sprintf("%s… (%d bytes, SHA-256 %x)", v[1:maxShown], len(v), sha256.Sum256(v)))
+	if err != nil {
+		panic(err) // a string
+	}
+	return fmt.Appendf(nil, "[%s]", text)
+}
+
+// blank reports whether a pointer leads to an empty text.
+func (d *doc) blank(r value, pointer string) bool {
+	v := r
+	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		v = d.get(v, unescape(token))
+	}
+	return d.kind(v) == '"' && d.void(v)
 }
 
 // scalarsAt are the values below v that a pointer leads to, * standing for each
@@ -155,7 +191,7 @@ func (s *spool) tuples() iter.Seq2[tuple, error] {
 			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
 		}
 		in := bufio.NewScanner(io.MultiReader(readers...))
-		in.Buffer(nil, 16<<20)
+		in.Buffer(nil, 16<<20) // of a line, which has a few values of at most maxTupleValue
 		for at := 0; in.Scan(); at++ {
 			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
 				return

@@ -228,7 +228,7 @@ func (m *Mapper) Flush() ([]TableBatch, []Reject) {
 	if cap(m.raw) > keepRaw {
 		m.raw = nil
 	}
-	return batches, rejects
+	return batches, indexed(rejects)
 }
 
 // keepRaw is the most that is kept of a buffer for pages.

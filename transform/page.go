@@ -3,6 +3,8 @@ package transform
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // SyntaxError is returned for a page that is no JSON array.
@@ -75,6 +77,9 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	if end > 0 && !m.hasKey(row) {
 		end = refuseKey
 	}
+	if end > 0 && m.longKey(row) {
+		end = refuseLong
+	}
 	if end > 0 && m.clashing(begin, end, row) {
 		end = refuseClash
 	}
@@ -88,12 +93,16 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 		return end, false
 	}
 	if repairable(code) && m.repair(begin, end, row) {
-		if !m.clashing(begin, end, row) {
+		switch {
+		case m.longKey(row):
+			code = refuseLong
+		case m.clashing(begin, end, row):
+			code = refuseClash
+		default:
 			m.keep(k, row)
 			return end, true
 		}
 		m.undo(k, m.root, row)
-		code = refuseClash
 	}
 	m.rejectRecord(begin, end, code)
 	return end, true
@@ -156,6 +165,18 @@ func (m *Mapper) hasKey(row int) bool {
 		}
 	}
 	return true
+}
+
+// longKey reports whether the key of row is longer than an index can hold.
+func (m *Mapper) longKey(row int) bool {
+	n := 0
+	for _, c := range m.key {
+		if c.kind >= kindText {
+			n += len(c.cell(row))
+		}
+	}
+	const escaped = 6 // bytes that JSON takes for one
+	return n*escaped > schemas.MaxKeyBytes && len(m.keyOf(row)) > schemas.MaxKeyBytes
 }
 
 // keyRejects says of the values of row that were rejected since k whose they are:

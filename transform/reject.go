@@ -40,6 +40,7 @@ var reasons = map[int]string{
 	refuseDepth:     fmt.Sprintf("nested more than %d levels deep", maxLevels),
 	refuseSize:      fmt.Sprintf("longer than %d MiB", maxRecord>>20),
 	refuseKey:       "no value in a key column",
+	refuseLong:      fmt.Sprintf("the key is longer than %d bytes, which no index can hold; choose another key for the stream", schemas.MaxKeyBytes),
 	refuseClash:     "another record of the same reading has the same key and other content",
 	refuseSyntax:    "not understood",
 	refuseNull:      "null in place of a record",
@@ -52,8 +53,12 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 	raw, note := m.shown(m.raw, begin, end)
 	key := m.keyIn(m.raw[begin:end])
 	id := cmp.Or(key, HashID(raw))
-	if code == refuseClash {
+	switch {
+	case code == refuseClash:
 		id = key + " " + HashID(raw) // the key is that of another record
+	case len(key) > schemas.MaxKeyBytes:
+		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // valid UTF-8
+		key = string(short)
 	}
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
@@ -66,6 +71,15 @@ func (m *Mapper) rejectRecord(begin, end, code int) {
 		Reason:  reasons[code] + note,
 		Record:  true,
 	})
+}
+
+// indexed returns rejects whose identities an index can hold.
+func indexed(rejects []Reject) []Reject {
+	for i := range rejects {
+		r := &rejects[i]
+		r.ID, r.Pointer = schemas.Indexed(r.ID), schemas.Indexed(r.Pointer)
+	}
+	return rejects
 }
 
 // shown is the record page[begin:end] as a reject keeps it, and what to say

@@ -65,6 +65,36 @@ func TestRejects(t *testing.T) {
 	}
 }
 
+// TestLongestKey holds that a key of the greatest length is one, and that a longer one costs
+// its record only. The length is that of the JSON text.
+func TestLongestKey(t *testing.T) {
+	longest := strings.Repeat("k", schemas.MaxKeyBytes-len(`""`))
+	for _, long := range []string{longest + "k", strings.Repeat(`\u0001`, schemas.MaxKeyBytes/6+1), strings.Repeat("l", 1<<20)} {
+		out := mustMap(t, keyedStream, `[{"id":"`+longest+`"},{"id":"`+long+`"},{"id":"x"}]`)
+		require.EqualValues(t, 2, out.batches[0].Batch.NumRows())
+		require.Len(t, out.rejects, 1)
+		r := out.rejects[0]
+		require.Contains(t, r.Reason, reasons[refuseLong])
+		require.True(t, r.Record)
+		require.Less(t, len(r.ID)+len(r.Pointer)+len(r.Key), schemas.MaxKeyBytes)
+	}
+}
+
+// TestLongPointer holds that a rejected value below long names is identified by a short text,
+// and two of them by two.
+func TestLongPointer(t *testing.T) {
+	name := strings.Repeat("n", 1000)
+	at := func(last string) string {
+		return `{"` + name + `":{"` + name + `":{"` + name + last + `":1,"` + name + last + `":2}}}`
+	}
+	out := mustMap(t, keyedStream, `[{"id":1,"o":`+at("a")+`},{"id":1,"o":`+at("b")+`}]`)
+	require.Len(t, out.rejects, 2)
+	for _, r := range out.rejects {
+		require.Less(t, len(r.Pointer), schemas.MaxKeyBytes/2)
+	}
+	require.NotEqual(t, out.rejects[0].Pointer, out.rejects[1].Pointer)
+}
+
 // A part of the key is a column, in whatever way the source spells its member.
 func TestKeyIsFoundByItsColumn(t *testing.T) {
 	for _, name := range []string{"id", "ID", "Id", "objectId", "order-no", "KundenNr"} {

@@ -22,6 +22,7 @@ const (
 	refuseKey                   // no value in a key column
 	refuseClash                 // the key of another record, and other content
 	refuseNull                  // null in place of a record
+	refuseLong                  // a key that no index can hold
 	refuseBound                 // more columns or child tables than a stream may have
 )
 

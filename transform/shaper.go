@@ -78,7 +78,7 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	}
 	s.filtered += w.filtered
 	s.rejected += w.refused
-	return out, rejects, nil
+	return out, indexed(rejects), nil
 }
 
 // Filtered is the number of records so far that the filter has left out. They

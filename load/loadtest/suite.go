@@ -180,6 +180,7 @@ var (
 		{"own tables", testOwnTables},
 		{"own rows written again", testOwnOrder},
 		{"rejects met again", testRejectsMetAgain},
+		{"longest keys", testLongestKeys},
 		{"times of day", testClock},
 		{"readers that follow", testFollow},
 		{"times after cursors are lost", testTimesLost},

@@ -35,9 +35,9 @@ func (m *merge) flaw(t *target, b arrow.RecordBatch, column string, row int, raw
 		pointer = "/" + f.Name
 	}
 	m.flaws = append(m.flaws, []any{
-		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), elementOf(t, b, row) + pointer, m.of.Time(),
+		run, m.key.Pipeline, m.key.Stream, n, cellInt(b, schemas.ColOrdinal, row), schemas.Indexed(elementOf(t, b, row) + pointer), m.of.Time(),
 		nil, schemas.TypeName(schemas.TypeOf(f)), raw, reason, false, nil,
-		recordID(t, b, row), "load", nil,
+		schemas.Indexed(recordID(t, b, row)), "load", nil,
 	})
 }
 

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
@@ -132,6 +134,42 @@ func TestFileThatIsNoneCostsItselfAlone(t *testing.T) {
 	e.secret[3] = 7
 	_, child = e.complete(Options{})
 	require.EqualValues(t, 1, child.Counts.Written)
+}
+
+// TestFileThatIsRefusedCostsItselfOnly holds that a file which the user may not read is
+// reported, requested again by each run, and never deletes what was there. The others are
+// committed, and unchanged ones are not requested again.
+func TestFileThatIsRefusedCostsItselfOnly(t *testing.T) {
+	e, dir := newArchive(t, 300)
+	e.refused = map[int]bool{7: true}
+	e.secret[8] = -1
+	for i := range 2 {
+		n, child := e.sync(Options{})
+		require.Equal(t, StatusHeld, child.Status)
+		require.Equal(t, Unproven, child.Verdict)
+		require.Len(t, e.memory.Rows("x_paper"), 298)
+		require.Len(t, kept(t, dir), 298)
+		if i > 0 {
+			require.Less(t, n, 10)
+		}
+	}
+	e.named(dir)
+	var open []string
+	for _, row := range e.memory.Rows(load.Rejects.Name) {
+		if row["resolved_at"] == "" {
+			open = append(open, row["reason"])
+		}
+	}
+	require.Len(t, open, 2)
+	require.Contains(t, strings.Join(open, "\n"), "the server does not give parent [7]: 403: This action is unauthorized.")
+	require.Contains(t, strings.Join(open, "\n"), "the server does not give parent [8]: 200: text/html")
+
+	e.refused, e.secret[8] = nil, 1
+	n, child := e.complete(Options{})
+	require.EqualValues(t, 2, child.Counts.Written)
+	require.Less(t, n, 10)
+	require.Len(t, kept(t, dir), 300)
+	e.named(dir)
 }
 
 // A destination without a folder has the rows.

@@ -246,13 +246,15 @@ func (k *sink) writeParents(ctx context.Context, p *pass, g *group) error {
 		}
 	}
 	for some := range slices.Chunk(g.parents, max(1, p.limits.batchRows)) {
-		rows := make([][]any, len(some))
-		for i, n := range some {
+		var rows [][]any
+		for _, n := range some {
 			var print any
 			if n.sure {
 				print = n.print
 			}
-			rows[i] = []any{p.Name, p.stream.Name, n.tuple, print, p.id, now}
+			if len(n.tuple) <= schemas.MaxKeyBytes { // others no index can hold: they are requested each time
+				rows = append(rows, []any{p.Name, p.stream.Name, n.tuple, print, p.id, now})
+			}
 		}
 		if err := writeOwn(ctx, k.tx, load.Parents, rows...); err != nil {
 			return err

@@ -40,6 +40,7 @@ type estate struct {
 	budget  int            // requests to the details before they break; -1: none
 	lists   bool           // read the lists, not the details
 	papers  bool           // read the files
+	refused map[int]bool   // files that the user may not read
 	reread  int
 }
 
@@ -70,12 +71,13 @@ func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
 	e.asked[kind]++
 	id, _ := strconv.Atoi(rest)
-	if kind != "parents" && e.budget >= 0 {
-		if e.budget--; e.budget < 0 {
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
-			return
-		}
+	if kind != "parents" && e.budget == 0 {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
+		return
+	}
+	if kind != "parents" && e.budget > 0 {
+		e.budget--
 	}
 	switch {
 	case kind == "parents":
@@ -83,6 +85,9 @@ func (e *estate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.absent[id]:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"message":"Record not found"}`)
+	case kind == "paper" && e.refused[id]:
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"message":"This action is unauthorized."}`)
 	case kind == "paper" && e.secret[id] < 0:
 		fmt.Fprint(w, `<html><title>Oops</title></html>`)
 	case kind == "paper":
