@@ -29,8 +29,14 @@ func (Keyring) Get(name string) (string, error) {
 	return text, nil
 }
 
-// Set keeps the text. Some systems take no more than 2,500 bytes.
+// Set keeps the text; "" removes it. Some systems take no more than 2,500 bytes.
 func (Keyring) Set(name, text string) error {
+	if text == "" {
+		if err := keyring.Delete(keyringService, name); err != nil && !errors.Is(err, keyring.ErrNotFound) {
+			return fmt.Errorf("ask the keyring: %w", err)
+		}
+		return nil
+	}
 	if err := keyring.Set(keyringService, name, text); err != nil {
 		return fmt.Errorf("ask the keyring: %w", err)
 	}

@@ -131,6 +131,25 @@ func writePrivate(path string, text []byte, step func(string)) error {
 	return nil
 }
 
+// removePrivate removes a file that writePrivate has made, and what a killed process
+// left beside it.
+func removePrivate(path string, step func(string)) error {
+	if info, err := inspect(path); info == nil || err != nil {
+		return err
+	}
+	for _, file := range []string{path + ".new", path} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove credential: %w", err)
+		}
+	}
+	step("removed")
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("remove credential: %w", err)
+	}
+	step("durable")
+	return nil
+}
+
 // fill makes the file path with this text and has it on the disk.
 func fill(path string, text []byte, step func(string)) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -29,8 +29,8 @@ type Safe interface {
 	// Read returns what is kept, nil for nothing.
 	Read(name string, what Entry) ([]byte, error)
 	// Write keeps text in the place of what was kept, and is called by who has the
-	// lock. It has not changed anything, or is durable, when it returns; step is
-	// told its steps.
+	// lock; no text removes what was kept. It has not changed anything, or is durable,
+	// when it returns; step is told its steps.
 	Write(name string, what Entry, text []byte, step func(string)) error
 	// Where says in words for people where the secret is kept.
 	Where(name string) string
@@ -52,7 +52,7 @@ const (
 type Ring interface {
 	// Get returns the text, "" if there is none.
 	Get(name string) (string, error)
-	// Set keeps the text in the place of any other.
+	// Set keeps the text in the place of any other; "" removes it.
 	Set(name, text string) error
 }
 
@@ -137,6 +137,11 @@ func (s *Slot) Secret() ([]byte, error) {
 // SetSecret keeps text in the place of what was kept. It has not changed
 // anything, or is durable, when it returns.
 func (s *Slot) SetSecret(text []byte) error { return s.write(EntrySecret, text) }
+
+// Remove removes the secret. It has not changed anything, or is durable, when it returns.
+func (s *Slot) Remove() error {
+	return s.vault.safe.Write(s.name, EntrySecret, nil, func(done string) { s.vault.step("removed " + done) })
+}
 
 // Note returns the note, nil for none.
 func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNote) }
@@ -237,6 +242,9 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 
 // Write implements [Safe].
 func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
+	if len(text) == 0 && (what == EntryNote || f.ring == nil) {
+		return removePrivate(f.file(name, what), step)
+	}
 	if what == EntrySecret && f.ring == nil && f.keys != "" {
 		var err error
 		if text, err = Seal(f.keys, text); err != nil {

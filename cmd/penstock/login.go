@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -19,6 +22,8 @@ import (
 // loginFlags are the command line's words for one sign-in.
 type loginFlags struct {
 	noBrowser bool
+	paste     bool
+	device    bool
 	status    bool
 }
 
@@ -31,10 +36,14 @@ func (a *app) loginCmd() *cobra.Command {
 PKCE, for the scopes alone that the pipelines' streams take. The tokens are kept in the
 state folder, or in the keyring, and renewed by whatever reads the source later.
 
+On a machine without a browser, --device shows a code to enter in a browser on any other
+machine, where the server has device codes. With --paste, open the address on any machine,
+sign in, and paste the address that the browser ended on, although its page cannot be shown.
+
 For a source whose auth is login it signs in with e-mail and password at once, which a
 run does by itself only where it must: each sign-in ends every other token of the user.`,
 		Example: `  penstock login
-  penstock login main v2 --no-browser
+  penstock login main v2 --device
   penstock login --status`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +65,10 @@ run does by itself only where it must: each sign-in ends every other token of th
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "print the address only; open it in a browser of this machine")
+	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address that a browser on another machine ended on")
+	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on any machine")
 	cmd.Flags().BoolVar(&f.status, "status", false, "tell what is kept, and sign in to nothing")
+	cmd.MarkFlagsMutuallyExclusive("no-browser", "paste", "device", "status")
 	return cmd
 }
 
@@ -77,7 +89,7 @@ func (a *app) signInsOf(c *config.Config, args []string) ([]config.SignIn, error
 		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
 	}
 	if len(all) == 0 {
-		return nil, usage("keys and tokens need none; `auth: {oauth: …}` of v2 and `auth: {login: …}` of app do",
+		return nil, usage("keys and tokens need none; `auth: {oauth: …}`, and `auth: {login: …}` of app, do",
 			"no credential in %s that somebody signs in with", strings.Join(append([]string{c.File}, args...), " "))
 	}
 	return all, nil
@@ -103,7 +115,10 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 		return err
 	}
 	if len(st.Lacking) > 0 {
-		a.log.Warn("not all that was asked for was granted", "source", name, "missing", strings.Join(st.Lacking, " "))
+		a.log.Warn("the server did not grant all scopes that were asked for", "source", name, "missing", strings.Join(st.Lacking, " "))
+	}
+	if st.NoRefresh {
+		a.log.Warn("the server gave no refresh token", "source", name, "ends", endOf(st), "remedy", noRefreshRemedy)
 	}
 	if a.json {
 		return lineWriter(a.out).Encode(statusOf(s, st))
@@ -113,30 +128,96 @@ func (a *app) login(ctx context.Context, at *config.Config, s config.SignIn, f l
 }
 
 func (a *app) signIn(ctx context.Context, at *config.Config, s config.SignIn, f loginFlags) error {
+	client, done, err := a.signInClient(ctx, at, s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client.SignIn(ctx, a.signInBy(ctx, s, f)), client.Close(), done())
+}
+
+// signInClient is a client for the calls of a sign-in, and what closes its books.
+func (a *app) signInClient(ctx context.Context, at *config.Config, s config.SignIn) (*wire.Client, func() error, error) {
 	s.MaxAttempts, s.UserAgent = 2, "penstock/"+versionNow().Version
 	var counted sourceClient
 	as := config.Client{Account: s.Account, Options: s.Options}
 	if err := counted.govern(ctx, a, at, &as); err != nil {
-		return err
+		return nil, nil, err
 	}
 	client, err := wire.New(as.Options)
 	if err != nil {
-		return errors.Join(err, counted.close())
+		return nil, nil, errors.Join(err, counted.close())
 	}
-	err = client.SignIn(ctx, func(address string) error { return a.show(ctx, address, f) })
-	return errors.Join(err, client.Close(), counted.close())
+	return client, counted.close, nil
+}
+
+// signInBy is how a person takes part.
+func (a *app) signInBy(ctx context.Context, s config.SignIn, f loginFlags) wire.SignInBy {
+	by := wire.SignInBy{Show: func(address string) error { return a.show(ctx, s, address, f) }}
+	switch {
+	case f.device:
+		by.Device = a.showCode
+	case f.paste:
+		by.Paste = a.pasted
+	}
+	return by
 }
 
 // show brings a person to the server's page.
-func (a *app) show(ctx context.Context, address string, f loginFlags) error {
-	fmt.Fprintf(a.err, "open this address in a browser of this machine to sign in:\n\n%s\n\n", address)
-	if f.noBrowser {
+func (a *app) show(ctx context.Context, s config.SignIn, address string, f loginFlags) error {
+	where := "a browser of this machine"
+	if f.paste {
+		where = "a browser on any machine"
+	}
+	fmt.Fprintf(a.err, "open this address in %s to sign in:\n\n%s\n\n", where, address)
+	if st, err := s.Credential.(wire.Keeper).Standing(); err == nil && st.Redirect != "" {
+		fmt.Fprintf(a.err, "redirect address to register with the server: %s\n", st.Redirect)
+	}
+	if f.noBrowser || f.paste {
 		return nil
 	}
 	if err := openBrowser(ctx, address); err != nil {
 		a.log.Debug("open browser", "error", err)
+		fmt.Fprintln(a.err, "no browser on this machine? `penstock login --device`, or `penstock login --paste`")
 	}
 	return nil
+}
+
+// showCode shows the code of another device.
+func (a *app) showCode(c wire.DeviceCode) error {
+	fmt.Fprintf(a.err, "open %s in a browser on any machine, and enter the code %s\n", printable(c.Address, false), printable(c.Code, false))
+	if c.Complete != "" {
+		fmt.Fprintf(a.err, "or open this address, which holds the code: %s\n", printable(c.Complete, false))
+	}
+	if !c.Expires.IsZero() {
+		fmt.Fprintf(a.err, "the code is good until %s\n", c.Expires.Local().Format(time.DateTime))
+	}
+	return nil
+}
+
+// pasted reads a line from standard input.
+func (a *app) pasted(ctx context.Context) (string, error) {
+	fmt.Fprint(a.err, "after signing in, paste the address that the browser shows:\n")
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(io.LimitReader(os.Stdin, 64<<10)).ReadString('\n')
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		return text, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// noRefreshRemedy is what a person can do where a server gives no refresh token.
+const noRefreshRemedy = "allow the grant type refresh_token for this client at the server, or ask for it: scopes with offline_access, or authorize_params: {access_type: offline}"
+
+func endOf(st wire.Standing) string {
+	if st.Expires.IsZero() {
+		return "when the server says so"
+	}
+	return st.Expires.Local().Format(time.DateTime)
 }
 
 // openBrowser starts the desktop's browser and does not wait for it.
@@ -178,11 +259,14 @@ type loginState struct {
 	Renewed  time.Time `json:"renewed,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
 	Lacking  []string  `json:"lacking_scopes,omitempty"`
+	Failing  time.Time `json:"failing_since,omitzero"`
+	Refresh  bool      `json:"refresh_token"`
+	Redirect string    `json:"redirect_uri,omitempty"`
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
 func statusOf(s config.SignIn, st wire.Standing) loginState {
-	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Trouble}
+	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Failing, !st.SignedIn.IsZero() && !st.NoRefresh, st.Redirect, st.Trouble}
 }
 
 // loginStatus prints what is kept.
@@ -211,6 +295,8 @@ func (a *app) loginStatus(all []config.SignIn) error {
 // standing says in a line what is kept.
 func standing(st wire.Standing) string {
 	switch {
+	case st.Trouble != "" && st.SignedIn.IsZero() && st.Redirect != "":
+		return st.Trouble + "; the redirect address to register with the server is " + st.Redirect
 	case st.Trouble != "":
 		return st.Trouble
 	case st.SignedIn.IsZero():
@@ -219,6 +305,12 @@ func standing(st wire.Standing) string {
 	text := "signed in since " + st.SignedIn.Local().Format(time.DateTime)
 	if !st.Expires.IsZero() {
 		text += ", this token ends " + st.Expires.Local().Format(time.DateTime)
+	}
+	if st.NoRefresh {
+		text += ", and no refresh token came, so somebody has to sign in then"
+	}
+	if !st.Failing.IsZero() {
+		text += ", renewals have failed since " + st.Failing.Local().Format(time.DateTime)
 	}
 	if len(st.Lacking) > 0 {
 		text += ", not granted: " + strings.Join(st.Lacking, " ")

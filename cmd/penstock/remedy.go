@@ -91,6 +91,9 @@ func remedyOf(e *wire.Error, stream string) string {
 	case wire.NotEntitled:
 		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)
 	case wire.Throttled:
+		if errors.Is(e, wire.ErrOutage) {
+			return "the server that renews the token is in trouble; the sign-in is kept, and what is committed stays: run again later"
+		}
 		if !e.NotBefore.IsZero() {
 			return "the source asks to come back after " + e.NotBefore.Local().Format(time.DateTime) + "; until then no run asks it, what is committed stays"
 		}

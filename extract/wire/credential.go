@@ -48,8 +48,13 @@ type Standing struct {
 	Renewed  time.Time // when the token came
 	Expires  time.Time // of the token; zero if the server has not said
 	Lacking  []string  // scopes that are needed and were not given
-	Trouble  string    // why it is of no use as it is; "" if nothing is known
-	Retry    time.Time // when penstock signs in by itself; zero: somebody has to
+
+	NoRefresh bool      // nothing renews the token: somebody has to sign in when it ends
+	Failing   time.Time // since when renewals have brought no token; zero: they do
+	Redirect  string    // the address to register with the server; "" where there is none
+
+	Trouble string    // why it is of no use as it is; "" if nothing is known
+	Retry   time.Time // when penstock signs in by itself; zero: somebody has to
 }
 
 // Bearer returns the credential of a key or token made in the dashboard. It is

@@ -79,7 +79,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		x := exchange{h: first.hold}
 		x.g, x.n, err = first.hold.load()
 		require.NoError(t, err)
-		x.g.expires = place.Now().Add(-time.Second)
+		x.g.renewed, x.g.expires = place.Now().Add(-time.Hour), place.Now().Add(-time.Second)
 		require.NoError(t, x.keep(x.g))
 		for range 3 {
 			read()

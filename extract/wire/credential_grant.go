@@ -17,6 +17,25 @@ type grant struct {
 	scopes   []string  // given; nil: those that were asked for
 	signedIn time.Time
 	renewed  time.Time
+	rotation rotation
+}
+
+// rotation is what the last renewal showed of the server's refresh tokens.
+type rotation string
+
+const (
+	rotationNone rotation = "none" // the same one is good again
+	rotationUsed rotation = "used" // each is good once, or for a moment more
+)
+
+// margin is how long before its end a token is renewed: one that is good for a short
+// time only, later, so that it is used for most of that.
+func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
+
+// due reports whether the token is about to end. One that ended when it came goes by
+// the server's word alone.
+func (g grant) due(now time.Time) bool {
+	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
 
 // storedGrant is a grant where it is kept. Nothing else ever prints a token.
@@ -29,6 +48,7 @@ type storedGrant struct {
 	Scopes   []string  `json:"scopes,omitzero"`
 	SignedIn time.Time `json:"signed_in"`
 	Renewed  time.Time `json:"renewed"`
+	Rotation rotation  `json:"rotation,omitzero"`
 }
 
 const storedVersion = 1
@@ -40,7 +60,7 @@ func newGrant(now time.Time, access, refresh Secret) grant {
 
 func (g grant) encode() ([]byte, error) {
 	return json.MarshalIndent(storedGrant{
-		storedVersion, g.id, g.access.Reveal(), g.refresh.Reveal(), g.expires, g.scopes, g.signedIn, g.renewed,
+		storedVersion, g.id, g.access.Reveal(), g.refresh.Reveal(), g.expires, g.scopes, g.signedIn, g.renewed, g.rotation,
 	}, "", "\t")
 }
 
@@ -55,7 +75,7 @@ func decodeGrant(text []byte) (grant, error) {
 	if s.Version != storedVersion {
 		return grant{}, fmt.Errorf("read credential: version %d is not of this release", s.Version)
 	}
-	return grant{s.ID, Secret(s.Access), Secret(s.Refresh), s.Expires, s.Scopes, s.SignedIn, s.Renewed}, nil
+	return grant{s.ID, Secret(s.Access), Secret(s.Refresh), s.Expires, s.Scopes, s.SignedIn, s.Renewed, s.Rotation}, nil
 }
 
 // note is what has become of a credential, without a secret.
@@ -63,6 +83,9 @@ type note struct {
 	Version int       `json:"version"`
 	Call    *openCall `json:"call,omitzero"`    // whose outcome is not known
 	Refused *refusal  `json:"refused,omitzero"` // of the grant that is kept, or of the sign-in
+	Outage  *outage   `json:"outage,omitzero"`  // of the token endpoint
+
+	SignedOut time.Time `json:"signed_out,omitzero"` // when a person removed what was kept
 
 	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last of them, at most maxSignIns
 	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, up to the last
@@ -76,6 +99,8 @@ type openCall struct {
 	Kind callKind  `json:"kind"`
 	At   time.Time `json:"at"`
 	Of   string    `json:"of,omitzero"` // the grant to be replaced
+
+	Words string `json:"words,omitzero"` // what came instead of the answer, if anything is known
 }
 
 // refusal is what the server has said last.
@@ -185,4 +210,18 @@ func (n note) open(g grant) bool {
 // dead reports whether the server has refused to renew this grant.
 func (n note) dead(g grant) bool {
 	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
+}
+
+// failing is since when calls that were to bring a new token have brought none; zero
+// where the last one did.
+func (n note) failing(g grant) time.Time {
+	switch {
+	case n.Refused != nil:
+		return n.Refused.At
+	case n.open(g):
+		return n.Call.At
+	case n.Outage != nil:
+		return n.Outage.Since
+	}
+	return time.Time{}
 }

@@ -14,9 +14,9 @@ import (
 
 // How long things may take around an exchange of tokens.
 const (
-	exchangeTime = time.Minute     // the call itself
-	exchangeTail = 5 * time.Second // the call, once its caller has gone
-	exchangeWait = 3 * time.Minute // for another process to finish its own
+	exchangeTime = 5 * time.Minute // the call itself: a late answer may hold the only copy of a token
+	exchangeTail = 5 * time.Second // a caller that is stopped, for the call
+	exchangeWait = 6 * time.Minute // for another process to finish its own
 )
 
 // maxLost is how many exchanges without an answer one process makes.
@@ -34,6 +34,7 @@ type holder struct {
 	have grant
 	dead error // why no further exchange is tried
 	lost int   // exchanges without an answer
+	bad  int   // exchanges in a row of which no token came
 	seen []Secret
 }
 
@@ -116,14 +117,15 @@ type exchange struct {
 func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
+	done := func() { <-h.turn }
 	if g, err := h.current(); err != nil || g.access != spent {
+		done()
 		return g.access, err
 	}
-	return h.locked(ctx, func(ctx context.Context, x *exchange) error {
+	return h.exclusive(ctx, done, func(ctx context.Context, x *exchange) error {
 		if x.g.access != spent && x.g.access != "" {
 			h.adopt(x.g) // another process was faster
 			return nil
@@ -135,6 +137,39 @@ func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Co
 // locked runs f with the slot to itself and gives the token that is current
 // afterwards.
 func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) error) (Secret, error) {
+	return h.exclusive(ctx, func() {}, f)
+}
+
+// exclusive does the same, and calls done when it is over. A caller that is stopped
+// leaves soon, but the exchange goes on for as long as this process does: the server has
+// ended the old token when its answer comes, so the new one is kept whenever that is.
+func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
+	type outcome struct {
+		token Secret
+		err   error
+	}
+	over := make(chan outcome, 1)
+	go func() {
+		defer done()
+		token, err := h.exchange(ctx, f)
+		over <- outcome{token, err}
+	}()
+	select {
+	case o := <-over:
+		return o.token, o.err
+	case <-ctx.Done():
+	}
+	tail := time.NewTimer(exchangeTail)
+	defer tail.Stop()
+	select {
+	case o := <-over:
+		return o.token, o.err
+	case <-tail.C:
+		return "", context.Cause(ctx)
+	}
+}
+
+func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange) error) (Secret, error) {
 	lock, err := h.slot.Lock(ctx, exchangeWait)
 	if err != nil {
 		return "", err
@@ -144,9 +179,9 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	if err != nil {
 		return "", err
 	}
-	safe, cancel := outlive(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
 	defer cancel()
-	if err := f(safe, &exchange{h, g, n}); err != nil {
+	if err := f(ctx, &exchange{h, g, n}); err != nil {
 		if errors.Is(err, ErrSignIn) {
 			h.mu.Lock()
 			h.dead = err
@@ -156,23 +191,6 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	}
 	now, err := h.current()
 	return now.access, err
-}
-
-// outlive gives a context that ends some time after ctx has. The server has
-// revoked the old token when its answer comes: a caller that gives up in
-// between must not take the new one with it.
-func outlive(ctx context.Context) (context.Context, func()) {
-	safe, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
-	tail := time.NewTimer(exchangeTime)
-	stop := context.AfterFunc(ctx, func() {
-		tail.Reset(exchangeTail)
-		select {
-		case <-tail.C:
-			cancel()
-		case <-safe.Done():
-		}
-	})
-	return safe, func() { stop(); cancel(); tail.Stop() }
 }
 
 // call makes one call that brings a new grant. What is about to be done is
@@ -206,10 +224,10 @@ func (x *exchange) keep(g grant) error {
 	}
 	h.adopt(g)
 	h.mu.Lock()
-	h.dead, h.lost = nil, 0
+	h.dead, h.lost, h.bad = nil, 0, 0
 	h.mu.Unlock()
 	done := x.n
-	done.Call, done.Refused, done.Failed, done.Retry = nil, nil, 0, time.Time{}
+	done.Call, done.Refused, done.Outage, done.Failed, done.Retry, done.SignedOut = nil, nil, nil, 0, time.Time{}, time.Time{}
 	return x.setNote(done)
 }
 
@@ -228,6 +246,11 @@ func (x *exchange) setNote(n note) error {
 // kept stays as it is, whatever the server has said.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
+	if e, ok := isOutage(err); ok {
+		n = n.trouble(x.h.slot.Now().UTC(), e, x.h.failure())
+		before.Outage = n.Outage
+		e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
+	}
 	switch fateOf(err) {
 	case undone:
 		return x.setNote(before)
@@ -247,8 +270,18 @@ func (x *exchange) failed(before note, err error) error {
 		if n.Call.Kind == signInCall {
 			n = n.failedSignIn(now, lostPause)
 		}
+		n.Call.Words = wordsOf(err)
 	}
 	return x.setNote(n)
+}
+
+// failure counts an exchange of which no token came, and returns how many there were
+// in a row.
+func (h *holder) failure() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bad++
+	return h.bad
 }
 
 // stamp is this moment by the clock of all that share the slot: what one of them keeps
@@ -287,6 +320,8 @@ func fateOf(err error) fate {
 		return lost
 	case e.kept:
 		return undone
+	case e.outage:
+		return lost
 	}
 	switch e.Class {
 	case Throttled, Refused:
@@ -333,6 +368,8 @@ func (x *exchange) explain() error {
 	}
 	why := "nobody has signed in yet"
 	switch {
+	case x.n.open(x.g) && x.g.refresh != "":
+		why = x.n.Call.lostWords()
 	case r != nil && !r.Lost.IsZero():
 		why = fmt.Sprintf("the token was being renewed at %s when penstock was ended or cut off: the new one was lost with the answer, and the old one has ended", at(r.Lost))
 	case r != nil && r.Kind == refreshCall:
@@ -341,10 +378,22 @@ func (x *exchange) explain() error {
 		why = fmt.Sprintf("the sign-in at %s was refused: %s", at(r.At), words)
 	case x.n.Call != nil && x.n.Call.Kind == signInCall:
 		why = fmt.Sprintf("the sign-in at %s was not answered, or penstock was ended before it could keep the token", at(x.n.Call.At))
+	case x.g.access == "" && !x.n.SignedOut.IsZero():
+		why = fmt.Sprintf("somebody signed out at %s", at(x.n.SignedOut))
 	case x.g.access != "":
 		why = fmt.Sprintf("the token of %s is no longer taken", at(x.g.renewed))
 	}
 	return &spentError{why: why}
+}
+
+// lostWords says of a renewal without an answer why it is not repeated.
+func (c *openCall) lostWords() string {
+	what := "penstock was ended before the answer came"
+	if c.Words != "" {
+		what = strings.TrimRight(c.Words, ".")
+	}
+	return fmt.Sprintf("the answer to the renewal at %s was lost (%s). The server may have given out a new refresh token by then, so the old one is not presented again: "+
+		"a server that detects reuse would end the grant. If this server takes a used refresh token again, set refresh_grace", at(c.At), what)
 }
 
 func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

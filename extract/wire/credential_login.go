@@ -105,7 +105,7 @@ func (l *Login) tooSoon(x *exchange) error {
 }
 
 // signIn signs in for a person, whatever is kept.
-func (l *Login) signIn(ctx context.Context, s Session, _ func(string) error) error {
+func (l *Login) signIn(ctx context.Context, s Session, _ SignInBy) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
 }
@@ -131,6 +131,7 @@ func (h *holder) standing(account string, trouble func(*exchange) error) (Standi
 	if err := trouble(&exchange{h, g, n}); err != nil {
 		st.Trouble, st.Retry = err.Error(), n.nextSignIn(h.stamp())
 	}
+	st.Failing = n.failing(g)
 	return st, nil
 }
 

@@ -30,11 +30,22 @@ type realm struct {
 	answer    http.HandlerFunc    // of session calls, in the place of their own; nil: their own
 	at        func(moment string) // told before a call has its effect, and after
 	life      int                 // expires_in of access tokens
+	reuse     reuse               // of refresh tokens
+	answered  map[string]int      // how often each refresh token was presented
 	calls     sync.WaitGroup      // under way
 }
 
+// reuse is what a realm does with a refresh token that comes a second time.
+type reuse int
+
+const (
+	detected  reuse = iota // the grant ends
+	graced                 // it is good again
+	unrotated              // it is good for ever, and no other is given out
+)
+
 func newRealm() *realm {
-	return &realm{codes: map[string]string{}, used: map[string]bool{}, at: func(string) {}, life: 3600}
+	return &realm{codes: map[string]string{}, used: map[string]bool{}, answered: map[string]int{}, at: func(string) {}, life: 3600}
 }
 
 func (r *realm) serve(t *testing.T) string {
@@ -97,10 +108,11 @@ func (r *realm) call(req *http.Request) (string, int) {
 		}
 	case "/oauth/token refresh_token":
 		have := req.PostForm.Get("refresh_token")
-		if r.used[have] {
+		r.answered[have]++
+		if r.used[have] && r.reuse == detected {
 			r.access, r.refresh = "", ""
 		}
-		if have != r.refresh || have == "" {
+		if have != r.refresh && !(r.used[have] && r.reuse == graced) || have == "" {
 			return `{"error":"invalid_grant","error_description":"The refresh token has ended."}`, 400
 		}
 		r.used[have] = true
@@ -108,7 +120,10 @@ func (r *realm) call(req *http.Request) (string, int) {
 		delete(r.codes, req.PostForm.Get("code"))
 	}
 	r.issued++
-	r.access, r.refresh = fmt.Sprintf("access-%04d", r.issued), fmt.Sprintf("refresh-%04d", r.issued)
+	r.access = fmt.Sprintf("access-%04d", r.issued)
+	if r.reuse != unrotated || kind != "/oauth/token refresh_token" {
+		r.refresh = fmt.Sprintf("refresh-%04d", r.issued)
+	}
 	r.session = r.access
 	if strings.HasPrefix(kind, "/api/") {
 		return fmt.Sprintf(newLogin, r.access), 200
@@ -159,7 +174,6 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 		Scopes: []string{"crm.read"}, Slot: v.Slot("oauth"), Patience: 5 * time.Second,
 	})
 	require.NoError(t, err)
-	t.Cleanup(o.http.CloseIdleConnections)
 	return o
 }
 
@@ -167,7 +181,7 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 func signedIn(t *testing.T, k Keeper, base string) {
 	t.Helper()
 	if o, ok := k.(*OAuth); ok {
-		require.NoError(t, o.signIn(t.Context(), Session{}, browser(t, nil)))
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 		return
 	}
 	_, err := as(t, k, base).Read(t.Context(), contacts)
@@ -177,7 +191,7 @@ func signedIn(t *testing.T, k Keeper, base string) {
 // as is a client with the credential.
 func as(t *testing.T, k Keeper, base string) *Client {
 	t.Helper()
-	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts = k, 3 })
+	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts, o.MaxWait = k, 3, time.Second })
 }
 
 // kept is what lies in a credential's slot, byte for byte.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"golang.org/x/oauth2"
 )
@@ -13,6 +14,14 @@ import (
 // fetch a token and that no stream may request. The zero Session belongs to no
 // client, and can make none.
 type Session struct{ c *Client }
+
+// maxWait is the longest wait that is slept through.
+func (s Session) maxWait() time.Duration {
+	if s.c == nil {
+		return Options{}.withDefaults().MaxWait
+	}
+	return s.c.opts.MaxWait
+}
 
 // post makes one call to the client's origin. It passes the governor like any
 // other, is never redirected, and is not repeated: the answer to a rotation
@@ -58,16 +67,15 @@ func (s Session) aside(ctx context.Context, path string, ask func() error) error
 
 // SignIn has the client's credential sign in now, whatever is kept of earlier
 // times: for a person who has asked for it. Other tokens of the same user may
-// end by it. show brings the person to the server's page, where the credential
-// is one that has such a page.
-func (c *Client) SignIn(ctx context.Context, show func(address string) error) error {
+// end by it.
+func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
 	k, ok := c.cred.(interface {
-		signIn(context.Context, Session, func(string) error) error
+		signIn(context.Context, Session, SignInBy) error
 	})
 	if !ok {
 		return errors.New("there is nothing to sign in to: the credential is a key or token")
 	}
-	err := k.signIn(ctx, Session{c}, show)
+	err := k.signIn(ctx, Session{c}, by)
 	c.redact.Add(c.cred.Secrets()...)
 	return err
 }

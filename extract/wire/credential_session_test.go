@@ -19,7 +19,7 @@ func TestTokenCallsCount(t *testing.T) {
 			c := client(t, base, func(o *Options) {
 				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), Rate{100_000, time.Hour}
 			})
-			require.NoError(t, c.SignIn(t.Context(), browser(t, nil)))
+			require.NoError(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}))
 			require.EqualValues(t, 1, c.gov.book.ledger.total, "the sign-in")
 			r.expire()
 			_, err := c.Read(t.Context(), contacts)
@@ -61,7 +61,7 @@ func TestTokenCallWithoutLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)
 		_ = c.gov.with(func(b *book, now instant) bool {
-			b.gate.extend(now.add(5*time.Minute), tooMany)
+			b.gate.extend(now.add(2*exchangeTime), tooMany)
 			return true
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), exchangeTime)

@@ -51,6 +51,8 @@ type Error struct {
 	retryAfter time.Duration // what the answer asked for
 	cut        bool          // the body ended early
 	kept       bool          // of a credential's call: it has changed nothing
+	outage     bool          // of a credential's call: the token endpoint is in trouble
+	code       string        // of a token endpoint's refusal: RFC 6749, section 5.2
 }
 
 // Error reads as a sentence: read /v2/contacts: 429 too many requests after 5 attempts.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -15,31 +16,63 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// OAuthOptions say how an [OAuth] credential is made. The client, both URLs and
-// the slot are needed.
+// OAuthOptions say how an [OAuth] credential is made. The client and the slot are
+// needed, and either both URLs or an issuer that states them.
 type OAuthOptions struct {
 	ClientID     string
 	ClientSecret Secret // "" for a public client
+	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "" as the issuer states, else basic
+
+	// Issuer is the authorization server. An answer to a sign-in must name it
+	// (RFC 9207), and the endpoints that are not given here come from its metadata
+	// (RFC 8414, OpenID Connect Discovery).
+	Issuer       string
 	AuthorizeURL string
 	TokenURL     string
-	Issuer       string // if known, the answer to a sign-in must name it (RFC 9207)
-	Scopes       []string
-	RedirectPort int // of the loopback listener; 0 for any that is free
-	Slot         *state.Slot
-	Patience     time.Duration // with the person who signs in; default 10 minutes
+	RevokeURL    string // RFC 7009
+	DeviceURL    string // RFC 8628
+
+	AuthorizeParams map[string]string // more parameters of the sign-in page's address
+
+	// RedirectURI is the address that the browser comes back to. Penstock listens on
+	// it if it is a loopback address; without a port it takes any that is free. ""
+	// is http://127.0.0.1/callback.
+	RedirectURI string
+
+	Scopes []string
+
+	// Grace is how long the server takes a refresh token again after its first use,
+	// [GraceAlways] for ever. 0: nobody knows, so a refresh token is not presented
+	// again after a call whose answer was lost, unless the server has been seen not
+	// to rotate.
+	Grace time.Duration
+
+	Slot     *state.Slot
+	Patience time.Duration // with the person who signs in; default 10 minutes
 }
+
+// The ways in which a client sends its secret (RFC 6749, section 2.3.1).
+const (
+	ClientBasic = "basic" // in the header Authorization
+	ClientPost  = "post"  // in the body
+)
+
+// GraceAlways is the grace of a server that does not rotate refresh tokens.
+const GraceAlways time.Duration = 1<<63 - 1
 
 // OAuth is the credential of an OAuth 2.0 grant: somebody has allowed penstock
 // in a browser, and it has kept that permission alive since by rotating tokens.
-// It calls the token URL's origin and no other. // Invariant 10
+// It calls the origins of the endpoints that are configured, or of the issuer, and
+// no other. // Invariant 10
 type OAuth struct {
-	conf     oauth2.Config
-	issuer   string
-	port     int
-	patience time.Duration
-	http     *http.Client
+	opts     OAuthOptions
+	redirect *url.URL
 	hold     *holder
 	redact   *Redactor
+
+	mu      sync.Mutex
+	stated  *metadata // of the issuer, once it was asked
+	clients map[string]*http.Transport
 }
 
 var _ Keeper = (*OAuth)(nil)
@@ -48,45 +81,32 @@ var _ Keeper = (*OAuth)(nil)
 // travel in clear text, and scopes that are more than reading. Nothing is
 // requested yet.
 func NewOAuth(o OAuthOptions) (*OAuth, error) {
-	token, err := endpoint("token_url", o.TokenURL)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := endpoint("authorize_url", o.AuthorizeURL); err != nil {
-		return nil, err
+	for _, u := range []struct{ what, raw string }{
+		{"token_url", o.TokenURL}, {"authorize_url", o.AuthorizeURL}, {"revoke_url", o.RevokeURL}, {"device_url", o.DeviceURL}, {"issuer", o.Issuer},
+	} {
+		if u.raw == "" && (o.Issuer != "" || u.what == "revoke_url" || u.what == "device_url" || u.what == "issuer") {
+			continue
+		}
+		if u.what == "issuer" && o.TokenURL != "" && o.AuthorizeURL != "" {
+			continue // a name that answers must carry; it is not requested
+		}
+		if _, err := endpoint(u.what, u.raw); err != nil {
+			return nil, err
+		}
 	}
 	if i := slices.IndexFunc(o.Scopes, Writes); i >= 0 {
 		return nil, fmt.Errorf("open oauth: scope %q is not for reading", o.Scopes[i])
 	}
-	c := oauth2.Config{
-		ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), Scopes: o.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: o.AuthorizeURL, TokenURL: o.TokenURL, AuthStyle: oauth2.AuthStyleInParams},
+	o.RedirectURI = orDefault(o.RedirectURI, DefaultRedirect)
+	back, err := url.Parse(o.RedirectURI)
+	if err != nil || RedirectFault(o.RedirectURI) != "" {
+		return nil, fmt.Errorf("open oauth: redirect_uri %s", RedirectFault(o.RedirectURI))
 	}
-	if o.ClientSecret != "" {
-		c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
-	}
-	base := *token
-	base.Host = hostPort(token)
-	limits := Options{}.withDefaults()
-	limits.Timeouts.Header = 30 * time.Second
+	o.Patience = orDefault(o.Patience, 10*time.Minute)
 	return &OAuth{
-		conf: c, issuer: o.Issuer, port: o.RedirectPort, patience: orDefault(o.Patience, 10*time.Minute),
+		opts: o, redirect: back, clients: map[string]*http.Transport{},
 		hold: newHolder(o.Slot, o.ClientSecret), redact: NewRedactor(o.ClientSecret),
-		http: &http.Client{
-			Transport: newTransport(limits, &base),
-			// A redirect would carry the grant to wherever it leads. // Invariant 10
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
 	}, nil
-}
-
-// Writes reports whether a scope lets its holder change anything, as far as its
-// name tells. // Invariant 9
-func Writes(scope string) bool {
-	scope = strings.ToLower(scope)
-	return scope == "*" || slices.ContainsFunc([]string{"write", "admin", "manage", "delete"}, func(verb string) bool {
-		return scope == verb || strings.HasSuffix(scope, "."+verb) || strings.HasSuffix(scope, ":"+verb)
-	})
 }
 
 func endpoint(what, raw string) (*url.URL, error) {
@@ -106,9 +126,6 @@ func (o *OAuth) Secrets() []Secret { return o.hold.secrets() }
 // Format keeps the secrets out of a printed Options. // Invariant 5
 func (o *OAuth) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
 
-// margin is how long before its end a token is renewed.
-const margin = 30 * time.Second
-
 // Token returns the access token that is kept, renewing one that has expired.
 func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 	g, err := o.hold.current()
@@ -117,141 +134,136 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 		return "", err
 	case g.access == "":
 		return o.hold.replace(ctx, "", func(_ context.Context, x *exchange) error { return x.explain() })
-	case !g.expires.IsZero() && g.expires.Sub(o.hold.slot.Now()) < margin:
+	case g.due(o.hold.slot.Now()):
 		return o.Renew(ctx, s, g.access)
 	}
 	return g.access, nil
 }
 
-// Renew rotates the grant, once for all that come with the spent token.
+// Renew rotates the grant, once for all that come with the spent token. It waits
+// for a token endpoint that is in trouble: see [outageWait].
 func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
-	return o.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
-		if x.g.refresh == "" || x.n.dead(x.g) {
-			return x.explain()
+	w := newOutageWait(s.maxWait())
+	for {
+		token, err := o.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error { return o.renew(ctx, s, x) })
+		if err == nil || !w.sleep(ctx, err) {
+			return token, w.end(err)
 		}
-		err := o.refresh(ctx, s, x)
-		if err != nil && x.n.dead(x.g) {
-			return x.explain()
-		}
+	}
+}
+
+// renew makes one call of the token endpoint, or says why none is made.
+func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
+	if x.g.refresh == "" || x.n.dead(x.g) || o.spent(x) {
+		return x.explain()
+	}
+	if err := x.tooEarly(); err != nil {
 		return err
-	})
+	}
+	err := o.refresh(ctx, s, x)
+	if err != nil && (x.n.dead(x.g) || o.spent(x)) {
+		return x.explain()
+	}
+	return err
+}
+
+// spent reports whether the refresh token may have been used up by a call whose
+// answer was lost. It is not presented again then: a server that detects reuse
+// ends the grant, and may take it for a theft.
+func (o *OAuth) spent(x *exchange) bool {
+	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
+		return false
+	}
+	return o.opts.Grace == 0 || x.h.stamp().Sub(x.n.Call.At) >= o.opts.Grace
 }
 
 func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
-	if err := o.hold.patience(); err != nil {
-		return err
-	}
 	return x.call(ctx, x.n.refreshing(x.h.stamp(), x.g), func(ctx context.Context) (grant, error) {
-		g, err := o.ask(ctx, s, o.conf.TokenSource(o.client(ctx), &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token)
+		conf, err := o.config(ctx)
+		if err != nil {
+			return grant{}, err
+		}
+		g, err := o.ask(ctx, s, conf, func(ctx context.Context) (*oauth2.Token, error) {
+			return conf.TokenSource(ctx, &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token()
+		})
 		g.signedIn = x.g.signedIn
 		if g.scopes == nil {
 			g.scopes = x.g.scopes
+		}
+		g.rotation = rotationUsed
+		if g.refresh == x.g.refresh {
+			g.rotation = rotationNone
 		}
 		return g, err
 	})
 }
 
-// ask makes a call of the token URL.
-func (o *OAuth) ask(ctx context.Context, s Session, call func() (*oauth2.Token, error)) (grant, error) {
-	var t *oauth2.Token
-	err := s.aside(ctx, o.tokenPath(), func() (err error) {
-		t, err = call()
-		return err
-	})
-	if e, ok := errors.AsType[*Error](err); ok {
-		return grant{}, e // it was not let through
-	}
-	if err != nil {
-		return grant{}, o.fault(err)
-	}
-	return o.granted(t), nil
-}
-
-// client has x/oauth2 use the one client that reaches the token URL alone.
-func (o *OAuth) client(ctx context.Context) context.Context {
-	return context.WithValue(ctx, oauth2.HTTPClient, o.http)
-}
-
-func (o *OAuth) granted(t *oauth2.Token) grant {
-	g := newGrant(o.hold.stamp(), Secret(t.AccessToken), Secret(t.RefreshToken))
-	if !t.Expiry.IsZero() {
-		g.expires = o.hold.stamp().Add(time.Until(t.Expiry).Truncate(time.Second))
-	}
-	if list, ok := t.Extra("scope").(string); ok {
-		g.scopes = strings.Fields(list)
-	}
-	return g
-}
-
-// fault sorts an error of the token URL: whether the server has refused, or may
-// do better another time. // Invariant 5
-func (o *OAuth) fault(err error) error {
-	o.redact.Add(o.hold.secrets()...)
-	e := &Error{Method: http.MethodPost, Path: o.tokenPath(), Attempts: 1}
-	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		status := r.Response.StatusCode
-		e.Class, e.kept = tokenClass(status, r.ErrorCode)
-		words := strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")
-		e.Message = o.says(fmt.Sprintf("%d %s %s", status, statusText(status), words))
-		return e
-	}
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err
-	}
-	e.Class, e.Message = Transient, o.says(err.Error())
-	e.Err = &cause{text: e.Message, err: err}
-	if untrusted(err) {
-		e.Class, e.kept = Refused, true
-	}
-	return e
-}
-
-// says is what came of a call to the token URL, fit to be printed.
-func (o *OAuth) says(words string) string {
-	return o.redact.excerpt(oneLine("ask "+o.tokenPath()+" for a token: "+words), 256)
-}
-
-func (o *OAuth) tokenPath() string {
-	u, err := url.Parse(o.conf.Endpoint.TokenURL)
-	if err != nil {
-		return "token_url"
-	}
-	return u.Path
-}
-
-// tokenClass sorts the answers of a token URL, and tells those that have left
-// everything as it was. Only invalid_grant says that the grant has ended; the
-// other refusals are about the configuration.
-func tokenClass(status int, code string) (class Class, kept bool) {
-	switch {
-	case code == "invalid_grant":
-		return Auth, false
-	case status == http.StatusTooManyRequests, code == "slow_down":
-		return Throttled, true
-	case code == "temporarily_unavailable", code == "server_error", status >= 500,
-		status == http.StatusRequestTimeout, status == http.StatusTooEarly, status < 300:
-		return Transient, false
-	}
-	return Auth, true
-}
-
 // Standing tells what is kept.
 func (o *OAuth) Standing() (Standing, error) {
-	st, err := o.hold.standing("client "+o.conf.ClientID, func(x *exchange) error {
-		if x.g.access == "" || x.n.dead(x.g) || x.g.refresh == "" && !x.g.expires.IsZero() && o.hold.stamp().After(x.g.expires) {
+	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
+		if x.g.access == "" || x.n.dead(x.g) || o.spent(x) || x.g.refresh == "" && !x.g.expires.IsZero() && o.hold.stamp().After(x.g.expires) {
 			return x.explain()
 		}
 		return nil
 	})
 	st.Retry = time.Time{} // a grant is not given without somebody
+	st.Redirect = o.redirectWords()
 	if err != nil || st.SignedIn.IsZero() {
 		return st, err
 	}
 	g, err := o.hold.current()
-	for _, want := range o.conf.Scopes {
-		if g.scopes != nil && !slices.Contains(g.scopes, want) {
-			st.Lacking = append(st.Lacking, want)
+	if g.access == "" {
+		return st, err
+	}
+	st.Lacking, st.NoRefresh = g.lacking(o.opts.Scopes), g.refresh == ""
+	return st, err
+}
+
+// lacking are those of the scopes that the server has not given. A refresh token
+// shows that offline_access was given, which some servers do not list.
+func (g grant) lacking(want []string) []string {
+	if g.scopes == nil {
+		return nil
+	}
+	var all []string
+	for _, s := range ScopeWords(want...) {
+		if !slices.Contains(g.scopes, s) && (s != offlineAccess || g.refresh == "") {
+			all = append(all, s)
 		}
 	}
-	return st, err
+	return all
+}
+
+// offlineAccess is the scope of OpenID Connect that asks for a refresh token.
+const offlineAccess = "offline_access"
+
+// ScopeWords are the scopes in these texts, which spaces or commas separate: RFC 6749
+// says spaces, and some servers write commas. Each is there once, in its order.
+func ScopeWords(texts ...string) []string {
+	var all []string
+	for _, text := range texts {
+		for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }) {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// Writes reports whether one of the scopes in a text lets its holder change
+// anything, as far as its name tells. // Invariant 9
+func Writes(scopes string) bool {
+	return slices.ContainsFunc(ScopeWords(strings.ToLower(scopes)), func(scope string) bool {
+		return scope == "*" || slices.ContainsFunc([]string{"write", "admin", "manage", "delete"}, func(verb string) bool {
+			return scope == verb || strings.HasSuffix(scope, "."+verb) || strings.HasSuffix(scope, ":"+verb)
+		})
+	})
+}
+
+// isOutage returns the error of a token endpoint that gave no answer to the
+// question: it is in trouble, and may do better another time.
+func isOutage(err error) (*Error, bool) {
+	e, ok := errors.AsType[*Error](err)
+	return e, ok && e.outage
 }

@@ -5,10 +5,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,11 +15,11 @@ import (
 // callback is where a browser comes back to after a sign-in: a listener on a
 // loopback address that takes one answer and closes.
 type callback struct {
-	nonce  string
-	issuer string
-	host   string // 127.0.0.1:port, as a browser that was sent there names it
-	server *http.Server
-	closed chan struct{}
+	nonce    string
+	issuer   string   // that the answer must name; "" for none
+	redirect *url.URL // where the browser comes back to, with its port
+	server   *http.Server
+	serving  sync.WaitGroup
 
 	mu     sync.Mutex
 	used   bool
@@ -34,30 +33,24 @@ type landed struct {
 	err  error
 }
 
-const callbackPath = "/callback"
-
-// listen opens the listener. Port 0 takes any that is free.
-func listen(port int, nonce, issuer string) (*callback, error) {
-	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// listen opens the listener of a loopback address. Without a port it takes any that is
+// free.
+func listen(redirect *url.URL, nonce, issuer string) (*callback, error) {
+	all, at, err := listenFor(redirect)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the browser: %w", err)
+		return nil, err
 	}
-	c := &callback{
-		nonce: nonce, issuer: issuer, host: l.Addr().String(), closed: make(chan struct{}), answer: make(chan landed, 1),
-	}
+	c := &callback{nonce: nonce, issuer: issuer, redirect: at, answer: make(chan landed, 1)}
 	c.server = &http.Server{
 		Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
 		MaxHeaderBytes: 32 << 10,
 	}
 	c.server.SetKeepAlivesEnabled(false)
-	go func() {
-		defer close(c.closed)
-		_ = c.server.Serve(l) // until close
-	}()
+	for _, l := range all {
+		c.serving.Go(func() { _ = c.server.Serve(l) }) // until close
+	}
 	return c, nil
 }
-
-func (c *callback) address() string { return "http://" + c.host + callbackPath }
 
 // wait gives the code that the browser brings.
 func (c *callback) wait(ctx context.Context) (Secret, error) {
@@ -69,15 +62,30 @@ func (c *callback) wait(ctx context.Context) (Secret, error) {
 	}
 }
 
+// code gives the code that the browser brings, or that a person pastes.
+func (c *callback) code(ctx context.Context, paste func(context.Context) (string, error)) (Secret, error) {
+	if paste == nil {
+		return c.wait(ctx)
+	}
+	text, err := paste(ctx)
+	if err != nil {
+		return "", err
+	}
+	return c.pasted(text)
+}
+
 // close lets the page under way go out, then frees the port. Twice is fine.
 func (c *callback) close() {
 	c.once.Do(func() {
+		if c.server == nil {
+			return // nothing listens
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
 		if c.server.Shutdown(ctx) != nil {
 			_ = c.server.Close()
 		}
-		<-c.closed
+		c.serving.Wait()
 	})
 }
 
@@ -98,9 +106,9 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	switch {
-	case r.Method != http.MethodGet, r.URL.Path != callbackPath:
+	case r.Method != http.MethodGet, r.URL.Path != orDefault(c.redirect.Path, "/"):
 		w.WriteHeader(http.StatusNotFound)
-	case r.Host != c.host, err != nil, len(query["state"]) != 1, !same(query.Get("state"), c.nonce):
+	case !c.named(r.Host), err != nil, !c.ours(query):
 		w.WriteHeader(http.StatusBadRequest)
 	case !c.take():
 		w.WriteHeader(http.StatusGone)
@@ -110,6 +118,37 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte(pageNot))
+}
+
+// named reports whether a browser that was sent to the redirect address says that it
+// speaks to this host.
+func (c *callback) named(host string) bool {
+	return host == c.redirect.Host || c.redirect.Port() == "80" && host == c.redirect.Hostname()
+}
+
+// ours reports whether an answer carries the state of this sign-in.
+func (c *callback) ours(query url.Values) bool {
+	return len(query["state"]) == 1 && same(query.Get("state"), c.nonce)
+}
+
+// pasted judges the address that a person's browser ended on.
+func (c *callback) pasted(text string) (Secret, error) {
+	text = strings.TrimSpace(text)
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return "", errors.New("no address was given")
+	case err != nil || u.Host == "":
+		return "", errors.New("this is no address: paste all of what the browser shows, from http to the end")
+	case u.Scheme != c.redirect.Scheme || u.Hostname() != c.redirect.Hostname() || orDefault(u.Path, "/") != orDefault(c.redirect.Path, "/"):
+		return "", fmt.Errorf("this address is not the one that the server sends the browser to, %s", c.redirect)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || !c.ours(query) {
+		return "", errors.New("this address does not belong to this sign-in: its state is another one; nothing was exchanged")
+	}
+	a := c.read(query)
+	return a.code, a.err
 }
 
 // take reports whether this is the first answer.

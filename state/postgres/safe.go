@@ -95,7 +95,7 @@ func (f safe) Write(name string, what state.Entry, text []byte, step func(string
 	if l == nil {
 		return fmt.Errorf("write credential %s: its lock is not held", name)
 	}
-	if what == state.EntrySecret {
+	if what == state.EntrySecret && len(text) > 0 {
 		var err error
 		if text, err = f.seal(text); err != nil {
 			return fmt.Errorf("write credential: %w", err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -141,18 +142,30 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret(a.Login.Email), nil
 	case a.OAuth != nil:
-		o := a.OAuth
-		cred, err := wire.NewOAuth(wire.OAuthOptions{
-			ClientID: o.ClientID, ClientSecret: o.ClientSecret, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL,
-			Issuer: o.Issuer, RedirectPort: o.RedirectPort, Scopes: as.c.Scopes(as.source.Name),
-			Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(as.source.Name, o.TokenURL, o.ClientID)).For(originOf(at)),
-		})
-		if err != nil {
-			return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)
-		}
-		return cred, wire.Secret("oauth " + o.TokenURL + " " + o.ClientID), nil
+		return as.oauth(a.OAuth, at)
 	}
 	return wire.None(), "", nil
+}
+
+// oauth makes the grant of a surface. Each surface has one of its own: they are other
+// servers, or take other scopes.
+func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
+	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
+	words := []string{as.source.Name, server, o.ClientID}
+	if at != nil && at == as.source.App {
+		surface = schemas.SurfaceApp
+		words = append(words, string(surface))
+	}
+	cred, err := wire.NewOAuth(wire.OAuthOptions{
+		ClientID: o.ClientID, ClientSecret: o.ClientSecret, ClientAuth: o.ClientAuth,
+		Issuer: o.Issuer, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL, RevokeURL: o.RevokeURL, DeviceURL: o.DeviceURL,
+		AuthorizeParams: o.AuthorizeParams, RedirectURI: o.RedirectURI, Grace: o.RefreshGrace, Scopes: as.c.Scopes(as.source.Name, surface),
+		Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(words...)).For(originOf(at)),
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)
+	}
+	return cred, wire.Secret(strings.Join(append([]string{"oauth", server, o.ClientID}, words[3:]...), " ")), nil
 }
 
 // originOf is the scheme and host of a surface, "" of none.

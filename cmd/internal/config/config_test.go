@@ -213,10 +213,10 @@ func TestParseFaults(t *testing.T) {
 		{"port", with("example.com", "example.com:99999"), "4:21: source main app base_url has a port that is none"},
 
 		{"no auth", with(", auth: {token: t}", ""), "4:10: source main app has no auth"},
-		{"two credentials", with("token: t", "token: t, login: {email: e, password: p}"), "4:54: source main app auth holds 2 credentials; want one of token or login"},
+		{"two credentials", with("token: t", "token: t, login: {email: e, password: p}"), "4:54: source main app auth holds 2 credentials; want one of token, login or oauth"},
 		{"half a login", with("token: t", "login: {email: e}"), "4:62: source main app auth login has no password"},
 		{"api key on app", with("token: t", "api_key: t"), `4:55: unknown key "api_key" in source main app auth`},
-		{"oauth on app", with("token: t", "oauth: {client_id: c}"), `4:55: unknown key "oauth" in source main app auth`},
+		{"oauth on app", with("token: t", "oauth: {client_id: c}"), `4:62: source main app auth oauth has no authorize_url`},
 		{"secret with a line break", with("token: t", `token: "a\nb"`), "4:62: source main app auth token holds a control character"},
 		{"empty source", with("app: {", "ap: {"), `4:5: unknown key "ap" in source main; did you mean "app"?`},
 		{"rate", with("auth:", "rate: 100/week, auth:"), `4:54: source main app rate "100/week": want requests per second`},

@@ -92,7 +92,7 @@ func (r *reader) source(e entry) Source {
 	what := "source " + e.key
 	ok := r.mapping(e.value, what, fields{
 		"v2":       func(n ast.Node) { s.V2 = r.surface(n, what+" v2", "api_key", "oauth") },
-		"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login") },
+		"app":      func(n ast.Node) { s.App = r.surface(n, what+" app", "token", "login", "oauth") },
 		"webhooks": func(n ast.Node) { s.Webhooks = r.webhooks(n, what+" webhooks") },
 	})
 	if ok && s.V2 == nil && s.App == nil {

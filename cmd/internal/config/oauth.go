@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -14,11 +15,18 @@ import (
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client
+	ClientAuth   string      // basic or post; "" as the issuer says
+
+	Issuer       string // states the addresses that are not given here
 	AuthorizeURL string
 	TokenURL     string
-	Issuer       string
-	Scopes       []string // over those that the selected streams need
-	RedirectPort int      // 0 for any that is free
+	RevokeURL    string
+	DeviceURL    string
+
+	AuthorizeParams map[string]string // of the sign-in page, over those of every sign-in
+	RedirectURI     string            // "" for the default
+	Scopes          []string          // instead of those that the selected streams need
+	RefreshGrace    time.Duration     // see [wire.OAuthOptions]
 }
 
 func (r *reader) oauth(n ast.Node, what string) *OAuth {
@@ -33,19 +41,77 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 	address := func(to *string, key string) func(ast.Node) {
 		return func(n ast.Node) { *to = r.address(n, what+" "+key) }
 	}
+	var issuer ast.Node
 	ok := r.mapping(n, what, fields{
 		"client_id":     word(&o.ClientID, "client_id"),
 		"client_secret": func(n ast.Node) { o.ClientSecret = r.secret(n, what+" client_secret") },
-		"authorize_url": address(&o.AuthorizeURL, "authorize_url"),
-		"token_url":     address(&o.TokenURL, "token_url"),
-		"issuer":        word(&o.Issuer, "issuer"),
-		"scopes":        func(n ast.Node) { o.Scopes = r.scopes(n, what+" scopes") },
-		"redirect_port": func(n ast.Node) { o.RedirectPort = r.number(n, what+" redirect_port", 1024, 65535) },
+		"client_auth":   func(n ast.Node) { o.ClientAuth = r.choice(n, what+" client_auth", wire.ClientBasic, wire.ClientPost) },
+		"issuer": func(n ast.Node) {
+			issuer = n
+			if s, ok := r.urlText(n, what+" issuer"); ok {
+				o.Issuer = s.value
+			}
+		},
+		"authorize_url":    address(&o.AuthorizeURL, "authorize_url"),
+		"token_url":        address(&o.TokenURL, "token_url"),
+		"revoke_url":       address(&o.RevokeURL, "revoke_url"),
+		"device_url":       address(&o.DeviceURL, "device_url"),
+		"authorize_params": func(n ast.Node) { o.AuthorizeParams = r.authorizeParams(n, what+" authorize_params") },
+		"redirect_uri":     func(n ast.Node) { o.RedirectURI = r.redirectURI(n, what+" redirect_uri") },
+		"scopes":           func(n ast.Node) { o.Scopes = r.scopes(n, what+" scopes") },
+		"refresh_grace":    func(n ast.Node) { o.RefreshGrace = r.refreshGrace(n, what+" refresh_grace") },
 	})
-	if ok {
-		r.require(n, what, "client_id", "authorize_url", "token_url")
+	if !ok {
+		return o
+	}
+	r.require(n, what, "client_id")
+	if issuer == nil {
+		r.require(n, what, "authorize_url", "token_url")
+	} else if o.AuthorizeURL == "" || o.TokenURL == "" {
+		r.address(issuer, what+" issuer") // its metadata is requested
 	}
 	return o
+}
+
+// ownParams are the parameters of a sign-in page that penstock sets.
+var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
+
+func (r *reader) authorizeParams(n ast.Node, what string) map[string]string {
+	es, ok := r.entries(n, what)
+	if !ok {
+		return nil
+	}
+	all := map[string]string{}
+	for _, e := range es {
+		if slices.Contains(ownParams, e.key) {
+			r.fault(e.at, "%s: penstock sets %s itself", what, e.key)
+			continue
+		}
+		if s, ok := r.text(e.value, what+" "+e.key); ok {
+			all[e.key] = s.value
+		}
+	}
+	return all
+}
+
+func (r *reader) redirectURI(n ast.Node, what string) string {
+	s, ok := r.urlText(n, what)
+	if !ok {
+		return ""
+	}
+	if bad := wire.RedirectFault(s.value); bad != "" {
+		r.fault(s.at, "%s %s; want http to 127.0.0.1, [::1] or localhost, or https and `penstock login --paste`", what, bad)
+		return ""
+	}
+	return s.value
+}
+
+// refreshGrace reads how long a server takes a used refresh token again.
+func (r *reader) refreshGrace(n ast.Node, what string) time.Duration {
+	if s, ok := r.scalar(n, what); ok && s.value == "always" {
+		return wire.GraceAlways
+	}
+	return r.duration(n, what)
 }
 
 // address reads an absolute URL that secrets travel to, with its path.
@@ -74,19 +140,21 @@ func (r *reader) scopes(n ast.Node, what string) []string {
 			r.fault(s.at, "%s: %q is more than reading, and penstock only reads", what, s.raw)
 			continue
 		}
-		all = append(all, s.value)
+		all = append(all, wire.ScopeWords(s.value)...)
 	}
 	return all
 }
 
-// Scopes are the least that the grant of a source's versioned surface must
-// allow for what its pipelines read, unless the file names others.
-func (c *Config) Scopes(source string) []string {
+// Scopes are those that the grant of a source's surface is asked for: the file's own or,
+// of the versioned surface, the least that its pipelines need. The application surface
+// documents none.
+func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
-	if src.V2 == nil || src.V2.Auth.OAuth == nil {
+	from := src.Surface(surface)
+	if from == nil || from.Auth.OAuth == nil {
 		return nil
 	}
-	if own := src.V2.Auth.OAuth.Scopes; own != nil {
+	if own := from.Auth.OAuth.Scopes; own != nil || surface != schemas.SurfaceV2 {
 		return own
 	}
 	var all []string

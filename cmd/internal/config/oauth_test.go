@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,12 +35,22 @@ func TestOAuth(t *testing.T) {
 	require.Equal(t, &OAuth{
 		ClientID: "c", AuthorizeURL: "https://auth.example.com/authorize?tenant=1", TokenURL: "https://auth.example.com/token",
 	}, c.Sources[0].V2.Auth.OAuth)
-	c = parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, client_secret: s, issuer: "https://auth.example.com", scopes: [a.read], redirect_port: 8400}`))
+	c = parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, client_secret: s, issuer: "https://auth.example.com", scopes: [a.read], client_auth: post, revoke_url: "https://auth.example.com/revoke", device_url: "https://auth.example.com/device", redirect_uri: "http://localhost:8400/back", authorize_params: {access_type: offline}, refresh_grace: 30s}`))
 	o := c.Sources[0].V2.Auth.OAuth
 	require.Equal(t, "s", o.ClientSecret.Reveal())
 	require.Equal(t, "https://auth.example.com", o.Issuer)
 	require.Equal(t, []string{"a.read"}, o.Scopes)
-	require.Equal(t, 8400, o.RedirectPort)
+	require.Equal(t, "post", o.ClientAuth)
+	require.Equal(t, "https://auth.example.com/revoke", o.RevokeURL)
+	require.Equal(t, "https://auth.example.com/device", o.DeviceURL)
+	require.Equal(t, "http://localhost:8400/back", o.RedirectURI)
+	require.Equal(t, map[string]string{"access_type": "offline"}, o.AuthorizeParams)
+	require.Equal(t, 30*time.Second, o.RefreshGrace)
+	c = parsed(t, granting(`{client_id: c, issuer: "https://auth.example.com/tenant/", scopes: ["a.read,b.read", "c.read d.read"], refresh_grace: always}`))
+	o = c.Sources[0].V2.Auth.OAuth
+	require.Equal(t, "https://auth.example.com/tenant/", o.Issuer, "as its metadata names it")
+	require.Equal(t, []string{"a.read", "b.read", "c.read", "d.read"}, o.Scopes)
+	require.Equal(t, wire.GraceAlways, o.RefreshGrace)
 }
 
 func TestOAuthFaults(t *testing.T) {
@@ -51,7 +62,15 @@ func TestOAuthFaults(t *testing.T) {
 		{"https://auth.example.com/authorize", "auth", "authorize_url has no http or https scheme"},
 		{"client_id: c", "client_id: c, scopes: [crm.read, crm.write]", `7:50: source main v2 auth oauth scopes: "crm.write" is more than reading, and penstock only reads`},
 		{"client_id: c", "client_id: c, scopes: ['*']", `"*" is more than reading`},
-		{"client_id: c", "client_id: c, redirect_port: 80", `redirect_port "80": want a whole number from 1024 to 65535`},
+		{"client_id: c", "client_id: c, scopes: ['crm.write crm.read']", `"crm.write crm.read" is more than reading`},
+		{"client_id: c", "client_id: c, scopes: ['crm.write,crm.read']", `"crm.write,crm.read" is more than reading`},
+		{"client_id: c", "client_id: c, redirect_uri: 'http://vm.example.com/back'", "redirect_uri is http to another machine; a code would travel in clear text"},
+		{"client_id: c", "client_id: c, redirect_uri: 'http://127.0.0.1/back#x'", "redirect_uri is no plain URL"},
+		{"client_id: c", "client_id: c, authorize_params: {state: x}", "authorize_params: penstock sets state itself"},
+		{"client_id: c", "client_id: c, client_auth: jwt", `client_auth "jwt" is unknown`},
+		{"client_id: c", "client_id: c, refresh_grace: soon", `refresh_grace "soon": want a length of time`},
+		{`authorize_url: "https://auth.example.com/authorize?tenant=1", `, `issuer: "http://auth.example.com", `, "issuer is http; credentials would travel in clear text"},
+		{`authorize_url: "https://auth.example.com/authorize?tenant=1", `, "", "oauth has no authorize_url"},
 		{"client_id: c", `client_id: c, client_secret: "${NOPE}"`, "environment variable NOPE is not set"},
 	} {
 		_, err := Parse([]byte(granting(strings.Replace(oauthBlock, tt.from, tt.to, 1))), input())
@@ -79,15 +98,15 @@ func TestScopesAreTheLeast(t *testing.T) {
 			"streams:\n  blog.posts: {path: \"https://blog.example/posts\"}\n  deals.archive: {surface: v2, path: /v2/deals/archive}\n"
 		c, err := Parse([]byte(text), in)
 		require.NoError(t, err)
-		got := c.Scopes("main")
+		got := c.Scopes("main", schemas.SurfaceV2)
 		require.Equal(t, want, got, streams)
 		for _, scope := range got {
 			require.False(t, wire.Writes(scope))
 		}
 	}
 	c := parsed(t, granting(strings.TrimSuffix(oauthBlock, "}")+`, scopes: [everything.read]}`))
-	require.Equal(t, []string{"everything.read"}, c.Scopes("main"), "the file's own come first")
-	require.Nil(t, parsed(t, both).Scopes("main"))
+	require.Equal(t, []string{"everything.read"}, c.Scopes("main", schemas.SurfaceV2), "the file's own come first")
+	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
 // Clients of one user share one credential: two would end each other's token.

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// DeviceCode is what a person enters on another device to sign in here.
+type DeviceCode struct {
+	Address  string    // to open
+	Code     string    // to enter there
+	Complete string    // an address that holds the code; "" where the server gives none
+	Expires  time.Time // zero where the server does not say
+}
+
+// mostInterval is the longest time between two polls that is believed.
+const mostInterval = 60
+
+// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a
+// browser on any machine, while penstock polls. x/oauth2 keeps the interval, slows down
+// where the server asks for it, and ends with the code.
+func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceCode) error) error {
+	conf, err := o.configSoon(ctx, s)
+	if err != nil {
+		return err
+	}
+	if conf.Endpoint.DeviceAuthURL, err = o.endpointOf(ctx, deviceEndpoint); err != nil {
+		return err
+	}
+	if conf.Endpoint.DeviceAuthURL == "" {
+		return o.misconfigured(errors.New("this server states no device_authorization_endpoint; set device_url, or sign in with --paste"))
+	}
+	conf.Scopes = o.scopes()
+	code, err := o.askDevice(ctx, s, conf)
+	if err != nil {
+		return err
+	}
+	o.hold.saw(Secret(code.DeviceCode))
+	if err := show(DeviceCode{Address: code.VerificationURI, Code: code.UserCode, Complete: code.VerificationURIComplete, Expires: code.Expiry}); err != nil {
+		return err
+	}
+	g, err := o.pollDevice(ctx, conf, code)
+	if err != nil {
+		return fmt.Errorf("sign in: %w", err)
+	}
+	// The poll is not made under the lock of the slot: a person takes minutes, and
+	// renewals by other processes go on meanwhile.
+	_, err = o.hold.locked(ctx, func(_ context.Context, x *exchange) error { return x.keep(o.firstGrant(x, g, conf.Scopes)) })
+	return err
+}
+
+// askDevice asks for a code.
+func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*oauth2.DeviceAuthResponse, error) {
+	u, err := endpoint("device_url", conf.Endpoint.DeviceAuthURL)
+	if err != nil {
+		return nil, o.misconfigured(err)
+	}
+	c := o.client(u, false)
+	c.Transport = authenticated{c.Transport, o.opts.ClientID, o.opts.ClientSecret, o.clientAuth()}
+	var secret []oauth2.AuthCodeOption
+	if o.opts.ClientSecret != "" && o.clientAuth() == ClientPost {
+		secret = append(secret, oauth2.SetAuthURLParam("client_secret", o.opts.ClientSecret.Reveal()))
+	}
+	w := newOutageWait(s.maxWait())
+	for n := 1; ; n++ {
+		code, err := conf.DeviceAuth(context.WithValue(ctx, oauth2.HTTPClient, c), secret...)
+		if err == nil {
+			code.Interval = min(max(code.Interval, 0), mostInterval)
+			return code, nil
+		}
+		fault := o.fault(u.Path, err)
+		if !w.soon(ctx, fault, n) {
+			return nil, fmt.Errorf("sign in: %w", w.end(fault))
+		}
+	}
+}
+
+// pollDevice waits for the person. A poll that is not answered is made again: only an
+// answer uses the code up.
+func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
+	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
+	if err != nil {
+		return grant{}, err
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client(u, true))
+	for {
+		t, err := conf.DeviceAccessToken(ctx, code)
+		if err == nil {
+			return o.granted(t), nil
+		}
+		switch {
+		case context.Cause(ctx) != nil:
+			return grant{}, context.Cause(ctx)
+		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
+			return grant{}, errors.New("the code has expired before it was entered; nothing was kept")
+		}
+		e := o.fault(u.Path, err)
+		if !e.outage {
+			return grant{}, o.deviceRefusal(e)
+		}
+		code.Interval = min(mostInterval, max(5, code.Interval)*2) // RFC 8628, 3.5: after a connection timeout
+	}
+}
+
+// deviceRefusal says what the server's refusal means.
+func (o *OAuth) deviceRefusal(e *Error) error {
+	switch e.code {
+	case "access_denied":
+		return errors.New("the server says access_denied: the request was refused on the other device")
+	case "expired_token":
+		return errors.New("the code has expired before it was entered; nothing was kept")
+	}
+	return e
+}
+
+// authenticated adds the client's secret to requests that x/oauth2 sends without: to
+// device codes and revocations.
+type authenticated struct {
+	base   http.RoundTripper
+	id     string
+	secret Secret
+	by     string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.secret != "" && a.by == ClientBasic {
+		r = r.Clone(r.Context())
+		r.SetBasicAuth(queryEscaped(a.id), queryEscaped(a.secret.Reveal()))
+	}
+	return a.base.RoundTrip(r)
+}

@@ -1,0 +1,156 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// metadata is what an issuer states of itself (RFC 8414, section 2).
+type metadata struct {
+	Issuer      string   `json:"issuer"`
+	Authorize   string   `json:"authorization_endpoint"`
+	Token       string   `json:"token_endpoint"`
+	Revoke      string   `json:"revocation_endpoint"`
+	Device      string   `json:"device_authorization_endpoint"`
+	Scopes      []string `json:"scopes_supported"`
+	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+}
+
+// onlyPost reports whether a secret goes in the body and not in the header.
+func (m *metadata) onlyPost() bool {
+	return slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic")
+}
+
+// endpointKind is one of the addresses of an authorization server.
+type endpointKind struct {
+	key  string // of the configuration
+	name string // in the metadata
+	of   func(*OAuthOptions) string
+	said func(*metadata) string
+}
+
+var (
+	authorizeEndpoint = endpointKind{"authorize_url", "authorization_endpoint", func(o *OAuthOptions) string { return o.AuthorizeURL }, func(m *metadata) string { return m.Authorize }}
+	tokenEndpoint     = endpointKind{"token_url", "token_endpoint", func(o *OAuthOptions) string { return o.TokenURL }, func(m *metadata) string { return m.Token }}
+	revokeEndpoint    = endpointKind{"revoke_url", "revocation_endpoint", func(o *OAuthOptions) string { return o.RevokeURL }, func(m *metadata) string { return m.Revoke }}
+	deviceEndpoint    = endpointKind{"device_url", "device_authorization_endpoint", func(o *OAuthOptions) string { return o.DeviceURL }, func(m *metadata) string { return m.Device }}
+)
+
+// endpointOf is the configured address, or else the issuer's; "" where there is none.
+// An address of another origin than the issuer's has to be configured: what a server
+// says does not widen where secrets go. // Invariant 10
+func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
+	if own := k.of(&o.opts); own != "" || o.opts.Issuer == "" {
+		return own, nil
+	}
+	m, err := o.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	raw := k.said(m)
+	if raw == "" {
+		if k.key == authorizeEndpoint.key || k.key == tokenEndpoint.key {
+			return "", o.misconfigured(fmt.Errorf("the issuer %s states no %s; set %s", o.opts.Issuer, k.name, k.key))
+		}
+		return "", nil
+	}
+	u, err := endpoint(k.key, raw)
+	if err != nil {
+		return "", o.misconfigured(fmt.Errorf("the %s of the issuer: %w", k.name, err))
+	}
+	issuer, err := url.Parse(o.opts.Issuer)
+	if err != nil || u.Scheme != issuer.Scheme || hostPort(u) != hostPort(issuer) {
+		return "", o.misconfigured(fmt.Errorf("the issuer %s has its %s at another host, %s://%s; to allow that host, set %s: %q", o.opts.Issuer, k.name, u.Scheme, u.Host, k.key, raw))
+	}
+	return raw, nil
+}
+
+// discover asks the issuer for its metadata, once in the life of the credential.
+func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
+	o.mu.Lock()
+	m := o.stated
+	o.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	issuer, err := endpoint("issuer", o.opts.Issuer)
+	if err != nil {
+		return nil, o.misconfigured(err)
+	}
+	var last *Error
+	for _, at := range wellKnown(issuer) {
+		m, fault := o.readMetadata(ctx, at)
+		if fault == nil {
+			o.mu.Lock()
+			o.stated = m
+			o.mu.Unlock()
+			return m, nil
+		}
+		if last = fault; fault.Class != Missing {
+			break
+		}
+	}
+	return nil, last
+}
+
+// wellKnown are the places of the metadata: of OpenID Connect, and of RFC 8414.
+func wellKnown(issuer *url.URL) []*url.URL {
+	oidc, oauth := *issuer, *issuer
+	path := strings.TrimSuffix(issuer.Path, "/")
+	oidc.Path, oauth.Path = path+"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"+path
+	return []*url.URL{&oidc, &oauth}
+}
+
+func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Error) {
+	e := &Error{Method: http.MethodGet, Path: at.Path, Attempts: 1, kept: true}
+	fail := func(class Class, words string) (*metadata, *Error) {
+		e.Class, e.outage = class, class == Transient
+		e.Message = o.redact.excerpt(oneLine("read the metadata of the issuer at "+at.Path+": "+words), 256)
+		return nil, e
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return fail(Refused, err.Error())
+	}
+	r.Header.Set("Accept", "application/json")
+	resp, err := o.client(at, false).Do(r)
+	if err != nil {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
+		if untrusted(err) {
+			return fail(Refused, err.Error())
+		}
+		return fail(Transient, err.Error())
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer))
+	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
+	var m metadata
+	switch status := resp.StatusCode; {
+	case err != nil:
+		return fail(Transient, err.Error())
+	case status == http.StatusTooManyRequests, status >= 500, status == http.StatusRequestTimeout:
+		return fail(Transient, fmt.Sprintf("%d %s", status, statusText(status)))
+	case status != http.StatusOK:
+		return fail(Missing, fmt.Sprintf("%d %s", status, statusText(status)))
+	case json.Unmarshal(body, &m) != nil:
+		return fail(Missing, "the answer is not JSON")
+	case m.Issuer != o.opts.Issuer:
+		return fail(Refused, fmt.Sprintf("it is the metadata of issuer %q, and the configuration says %q; the two must be the same", m.Issuer, o.opts.Issuer))
+	}
+	return &m, nil
+}
+
+// misconfigured is the error of an address that is not used. Nothing was sent there.
+func (o *OAuth) misconfigured(err error) *Error {
+	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, kept: true}
+}

@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// ErrNotRevocable is wrapped where a server states no way to end a grant.
+var ErrNotRevocable = errors.New("the server has no revocation endpoint")
+
+func queryEscaped(s string) string { return url.QueryEscape(s) }
+
+// SignedOut is what became of a sign-out.
+type SignedOut struct {
+	Nothing bool // nothing was kept
+	Revoked bool // the server has ended the grant
+}
+
+// SignOut ends what a sign-in has brought: the server is asked to revoke the tokens
+// (RFC 7009), and then they are removed from where they are kept. Where the server does
+// not confirm, they stay, so that another try can be made. With local the server is not
+// asked: tokens that it gave out stay good there until they end.
+func (c *Client) SignOut(ctx context.Context, local bool) (SignedOut, error) {
+	k, ok := c.cred.(interface {
+		signOut(context.Context, Session, bool) (SignedOut, error)
+	})
+	if !ok {
+		return SignedOut{}, errors.New("there is nothing to sign out of: the credential is a key or token")
+	}
+	done, err := k.signOut(ctx, Session{c}, local)
+	c.redact.Add(c.cred.Secrets()...)
+	return done, err
+}
+
+func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (done SignedOut, err error) {
+	_, err = o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
+		if x.g.access == "" {
+			done.Nothing = true
+			return nil
+		}
+		if !local {
+			if err := o.revoke(ctx, s, x.g); err != nil {
+				return err
+			}
+			done.Revoked = true
+		}
+		return x.forget()
+	})
+	return done, err
+}
+
+// revoke ends the grant: first the refresh token, which ends the access tokens with it
+// on most servers, then the access token.
+func (o *OAuth) revoke(ctx context.Context, s Session, g grant) error {
+	raw, err := o.endpointOf(ctx, revokeEndpoint)
+	if err != nil {
+		return err
+	}
+	if raw == "" {
+		return fmt.Errorf("sign out: %w; set revoke_url if there is one", ErrNotRevocable)
+	}
+	u, err := endpoint("revoke_url", raw)
+	if err != nil {
+		return o.misconfigured(err)
+	}
+	for _, t := range []struct {
+		token Secret
+		kind  string
+	}{{g.refresh, "refresh_token"}, {g.access, "access_token"}} {
+		if t.token == "" {
+			continue
+		}
+		w := newOutageWait(s.maxWait())
+		for n := 1; ; n++ {
+			fault := o.revokeOne(ctx, u, t.token, t.kind)
+			if fault == nil {
+				break
+			}
+			if !w.soon(ctx, fault, n) {
+				return fmt.Errorf("sign out: %w", w.end(fault))
+			}
+		}
+	}
+	return nil
+}
+
+// revokeOne asks for the end of one token. A server that does not know it says that all
+// is well.
+func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind string) error {
+	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {kind}}
+	secret := o.opts.ClientSecret
+	if secret == "" || o.clientAuth() == ClientPost {
+		form.Set("client_id", o.opts.ClientID)
+	}
+	if secret != "" && o.clientAuth() == ClientPost {
+		form.Set("client_secret", secret.Reveal())
+	}
+	o.redact.Add(o.hold.secrets()...)
+	e := &Error{Method: http.MethodPost, Path: u.Path, Attempts: 1, kept: true}
+	fail := func(class Class, words string) error {
+		e.Class, e.outage = class, class == Transient
+		e.Message = o.redact.excerpt(oneLine("ask "+u.Path+" to end the token: "+words), 256)
+		return e
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return fail(Refused, err.Error())
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	c := o.client(u, false)
+	c.Transport = authenticated{c.Transport, o.opts.ClientID, secret, o.clientAuth()}
+	resp, err := c.Do(r)
+	if err != nil {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
+		if untrusted(err) {
+			return fail(Refused, err.Error())
+		}
+		return fail(Transient, err.Error())
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for its words
+	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
+	words := fmt.Sprintf("%d %s %s", resp.StatusCode, statusText(resp.StatusCode), ErrorMessage(body))
+	switch status := resp.StatusCode; {
+	case status >= 200 && status < 300:
+		return nil
+	case status == http.StatusTooManyRequests, status >= 500, status == http.StatusRequestTimeout:
+		return fail(Transient, words)
+	}
+	return fail(Auth, words)
+}
+
+// forget removes what is kept. A note stays that says so to processes which still run.
+func (x *exchange) forget() error {
+	if err := x.h.slot.Remove(); err != nil {
+		return err
+	}
+	x.h.mu.Lock()
+	x.h.have, x.h.read, x.h.dead = grant{}, true, nil
+	x.h.mu.Unlock()
+	return x.setNote(note{SignedOut: x.h.stamp()})
+}
+
+// signOut removes the token of a login. Its server is not asked: a sign-out there is no
+// read. // Invariant 9
+func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (done SignedOut, err error) {
+	_, err = l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
+		if done.Nothing = x.g.access == ""; done.Nothing {
+			return nil
+		}
+		n := x.n
+		if err := x.forget(); err != nil {
+			return err
+		}
+		// A sign-out is no way round the limit of sign-ins.
+		return x.setNote(note{SignedOut: x.h.stamp(), Recent: n.Recent, Failed: n.Failed, Retry: n.Retry})
+	})
+	return done, err
+}

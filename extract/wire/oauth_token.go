@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// maxTokenAnswer bounds an answer of the authorization server, in bytes.
+const maxTokenAnswer = 1 << 20
+
+// config is the client for x/oauth2, with the endpoints that are known by now.
+func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
+	token, err := o.endpointOf(ctx, tokenEndpoint)
+	if err != nil {
+		return oauth2.Config{}, err
+	}
+	authorize, err := o.endpointOf(ctx, authorizeEndpoint)
+	if err != nil {
+		return oauth2.Config{}, err
+	}
+	c := oauth2.Config{
+		ClientID: o.opts.ClientID, ClientSecret: o.opts.ClientSecret.Reveal(), Scopes: o.opts.Scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: authorize, TokenURL: token, AuthStyle: oauth2.AuthStyleInParams},
+	}
+	if o.opts.ClientSecret != "" && o.clientAuth() == ClientBasic {
+		c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
+	}
+	return c, nil
+}
+
+// clientAuth is how the secret is sent.
+func (o *OAuth) clientAuth() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.opts.ClientAuth != "":
+		return o.opts.ClientAuth
+	case o.stated != nil && o.stated.onlyPost():
+		return ClientPost
+	}
+	return ClientBasic
+}
+
+// ask makes a call of the token endpoint. Its context has x/oauth2 use the one
+// client that reaches that endpoint's origin alone.
+func (o *OAuth) ask(ctx context.Context, s Session, conf oauth2.Config, call func(context.Context) (*oauth2.Token, error)) (grant, error) {
+	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
+	if err != nil {
+		return grant{}, err
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client(u, true))
+	var t *oauth2.Token
+	err = s.aside(ctx, u.Path, func() (err error) {
+		t, err = call(ctx)
+		return err
+	})
+	if e, ok := errors.AsType[*Error](err); ok {
+		return grant{}, e // it was not let through
+	}
+	if err != nil {
+		return grant{}, o.fault(u.Path, err)
+	}
+	return o.granted(t), nil
+}
+
+// client reaches one origin, and follows no redirect: that would carry the grant
+// to wherever it leads. Each call has a connection of its own: whether a server that
+// closes an idle connection has read the call could not be known. // Invariant 10
+func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
+	origin := *u
+	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.clients[origin.String()]
+	if t == nil {
+		limits := Options{}.withDefaults()
+		limits.Timeouts.Header = exchangeTime // a late answer may hold the only copy of a token
+		t = newTransport(limits, &origin)
+		t.DisableKeepAlives = true
+		o.clients[origin.String()] = t
+	}
+	c := &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if tokens {
+		c.Transport = tokenTransport{t}
+	}
+	return c
+}
+
+// tokenTransport sorts what became of a call of the token endpoint by whether the
+// server may have used up what was presented.
+type tokenTransport struct{ base http.RoundTripper }
+
+// exchangeError is a call of the token endpoint that no answer to it came of.
+type exchangeError struct {
+	sent   bool        // some of the request went out
+	status int         // of an answer that came whole and is none of a token endpoint; else 0
+	header http.Header // of that answer
+	err    error
+}
+
+// Error says what is wrong.
+func (e *exchangeError) Error() string { return e.err.Error() }
+
+// Unwrap returns what went wrong below.
+func (e *exchangeError) Unwrap() error { return e.err }
+
+// RoundTrip implements [http.RoundTripper].
+func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	resp, err := t.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err != nil {
+		return nil, &exchangeError{sent: sent.Load(), err: err}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer))
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, &exchangeError{sent: true, err: fmt.Errorf("the answer was cut off: %w", err)}
+	}
+	if err := judgeToken(resp, body); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// judgeToken returns what is wrong with an answer that a token endpoint would not
+// give; nil for one that may be its own.
+func judgeToken(resp *http.Response, body []byte) error {
+	foreign := func(words string) error {
+		return &exchangeError{sent: true, status: resp.StatusCode, header: resp.Header, err: errors.New(words)}
+	}
+	text := bytes.TrimSpace(body)
+	if bytes.HasPrefix(text, []byte("<")) && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
+		what := fmt.Sprintf("%d, a page of HTML and no token", resp.StatusCode)
+		if m := title.FindSubmatch(text); m != nil {
+			what += fmt.Sprintf(", titled %q", oneLine(string(m[1])))
+		}
+		return foreign(what)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case len(text) == 0:
+		return foreign(fmt.Sprintf("%d, an empty answer", resp.StatusCode))
+	case kind == "application/x-www-form-urlencoded", kind == "text/plain":
+		return nil // x/oauth2 reads both
+	case !json.Valid(text):
+		return &exchangeError{sent: true, err: fmt.Errorf("%d, an answer that ends early or is not JSON", resp.StatusCode)}
+	}
+	var t struct {
+		Access string          `json:"access_token"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(text, &t) != nil || t.Access == "" && t.Error == nil {
+		return foreign(fmt.Sprintf("%d, an answer without a token", resp.StatusCode))
+	}
+	return nil
+}
+
+func (o *OAuth) granted(t *oauth2.Token) grant {
+	g := newGrant(o.hold.stamp(), Secret(t.AccessToken), Secret(t.RefreshToken))
+	if !t.Expiry.IsZero() {
+		g.expires = o.hold.stamp().Add(time.Until(t.Expiry).Round(time.Second))
+	}
+	if list, ok := t.Extra("scope").(string); ok {
+		g.scopes = ScopeWords(list)
+	}
+	return g
+}
+
+// fault sorts an error of the token endpoint: whether the server has refused, or may
+// do better another time. // Invariant 5
+func (o *OAuth) fault(path string, err error) *Error {
+	o.redact.Add(o.hold.secrets()...)
+	e := &Error{Method: http.MethodPost, Path: path, Attempts: 1}
+	says := func(words string) string {
+		return o.redact.excerpt(oneLine("ask "+path+" for a token: "+words), 256)
+	}
+	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		status := r.Response.StatusCode
+		e.Class, e.kept = tokenClass(status, r.ErrorCode)
+		e.outage = e.Class == Transient || e.Class == Throttled
+		e.retryAfter, _ = retryAfter(r.Response.Header, clockOf(r.Response.Header))
+		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
+		e.code = r.ErrorCode
+		return e
+	}
+	x, came := errors.AsType[*exchangeError](err)
+	if came && x.status > 0 {
+		e.retryAfter, _ = retryAfter(x.header, clockOf(x.header))
+	}
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err
+	}
+	e.Class, e.Message, e.outage = Transient, says(err.Error()), true
+	e.Err = &cause{text: e.Message, err: err}
+	e.kept = came && (!x.sent || x.status > 0 && x.status != http.StatusGatewayTimeout)
+	if untrusted(err) {
+		e.Class, e.kept, e.outage = Refused, true, false
+	}
+	return e
+}
+
+// tokenClass sorts the answers of a token endpoint, and tells those that have left
+// everything as it was. Only invalid_grant says that the grant has ended; the
+// other refusals are about the configuration. Behind a gateway that has stopped
+// waiting the server may have gone on.
+func tokenClass(status int, code string) (class Class, kept bool) {
+	switch {
+	case code == "invalid_grant":
+		return Auth, false
+	case status == http.StatusTooManyRequests, code == "slow_down":
+		return Throttled, true
+	case status == http.StatusGatewayTimeout:
+		return Transient, false
+	case code == "temporarily_unavailable", code == "server_error", status >= 500,
+		status == http.StatusRequestTimeout, status == http.StatusTooEarly, status < 300:
+		return Transient, true
+	}
+	return Auth, true
+}
