@@ -74,11 +74,44 @@ func (d *Daemon) server(base context.Context) *http.Server {
 	}
 }
 
+// Route is an entry of the daemon's mux.
+type Route struct {
+	Pattern string
+	Handler http.Handler // nil: 404
+	AnyHost bool         // whether it answers whatever host name a request has
+}
+
+// Routes are those of the daemon's mux. Deliveries below /webhooks/ do not pass it.
+func (d *Daemon) Routes() []Route {
+	h := d.Handlers
+	return []Route{
+		// Whoever watches a process asks by an address, or by a name that only its own
+		// network knows. The answer tells nothing that another page could use.
+		{"GET /healthz", h.Health, true},
+		{"GET /readyz", h.Health, true},
+		{"GET /metrics", h.Metrics, false},
+		{"GET /events", endless(h.Events), false},
+		{"/api/v1/", h.API, false},
+		{"/", h.Board, false},
+	}
+}
+
+// secure sets what holds for every answer, whoever makes it: no answer is a page that may
+// load anything, be framed, kept or taken for another type. The dashboard's pages allow
+// themselves their own style and script.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
 // route hands deliveries of webhooks on as they came. The mux would redirect a
 // path with a slash too many, and senders take that for an end.
 func (d *Daemon) route() http.Handler {
 	m, webhooks := d.mux(), d.Handlers.Webhooks // whose signature says who asks
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
 		if webhooks != nil && strings.HasPrefix(path.Clean("/"+r.URL.Path), "/webhooks/") {
 			webhooks.ServeHTTP(w, r)
 			return
@@ -89,23 +122,16 @@ func (d *Daemon) route() http.Handler {
 
 func (d *Daemon) mux() http.Handler {
 	m := http.NewServeMux()
-	mount := func(pattern string, h http.Handler, open bool) {
+	for _, r := range d.Routes() {
+		h := r.Handler
 		if h == nil {
 			h = http.NotFoundHandler()
 		}
-		if !open {
+		if !r.AnyHost {
 			h = allowHosts(d.hosts, h)
 		}
-		m.Handle(pattern, h)
+		m.Handle(r.Pattern, h)
 	}
-	// Whoever watches a process asks by an address, or by a name that only its own
-	// network knows. The answer tells nothing that another page could use.
-	mount("GET /healthz", d.Handlers.Health, true)
-	mount("GET /readyz", d.Handlers.Health, true)
-	mount("GET /metrics", d.Handlers.Metrics, false)
-	mount("GET /events", endless(d.Handlers.Events), false)
-	mount("/api/v1/", d.Handlers.API, false)
-	mount("/", d.Handlers.Board, false)
 	return m
 }
 

@@ -13,6 +13,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ type Config struct {
 type Board struct {
 	Config
 	mux      *http.ServeMux
+	patterns []string // of mux
 	guarded  http.Handler
 	pages    map[string]*template.Template
 	openapi  []byte
@@ -100,25 +102,31 @@ const maxForm = 64 << 10
 // are made of is for those who may see the board.
 func (b *Board) routes() {
 	for _, v := range views() {
-		b.mux.Handle("GET "+v.path, b.seen(b.show(v)))
+		b.handle("GET "+v.path, b.seen(b.show(v)))
 	}
 	for _, e := range endpoints() {
-		b.mux.Handle(e.method+" "+e.path, b.seen(b.answer(e)))
+		b.handle(e.method+" "+e.path, b.seen(b.answer(e)))
 	}
 	for _, a := range actions() {
-		b.mux.Handle("POST "+a.path, b.seen(b.act(a)))
+		b.handle("POST "+a.path, b.seen(b.act(a)))
 	}
-	b.mux.Handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(b.description)))
-	b.mux.Handle("GET /events", b.seen(http.HandlerFunc(b.events)))
-	b.mux.HandleFunc("GET /assets/{name}", asset)
-	b.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, assetURL("icon.svg"), http.StatusMovedPermanently)
-	})
-	b.mux.HandleFunc("GET /signin", b.signInPage)
-	b.mux.HandleFunc("POST /signin", b.signIn)
-	b.mux.HandleFunc("POST /signout", b.signOut)
-	b.mux.Handle("/", b.seen(http.HandlerFunc(b.nowhere)))
+	b.handle("GET /api/v1/openapi.json", b.seen(http.HandlerFunc(b.description)))
+	b.handle("GET /events", b.seen(http.HandlerFunc(b.events)))
+	b.handle("GET /assets/{name}", http.HandlerFunc(asset))
+	b.handle("GET /favicon.ico", http.RedirectHandler(assetURL("icon.svg"), http.StatusMovedPermanently))
+	b.handle("GET /signin", http.HandlerFunc(b.signInPage))
+	b.handle("POST /signin", http.HandlerFunc(b.signIn))
+	b.handle("POST /signout", http.HandlerFunc(b.signOut))
+	b.handle("/", b.seen(http.HandlerFunc(b.nowhere)))
 }
+
+func (b *Board) handle(pattern string, h http.Handler) {
+	b.patterns = append(b.patterns, pattern)
+	b.mux.Handle(pattern, h)
+}
+
+// Patterns are those of the board's mux.
+func (b *Board) Patterns() []string { return slices.Clone(b.patterns) }
 
 // nowhere answers for a path that nothing is at.
 func (b *Board) nowhere(w http.ResponseWriter, r *http.Request) {
