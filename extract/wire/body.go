@@ -39,9 +39,10 @@ type memory struct {
 // buffer is the memory of one body. It goes back to the pool when the
 // response is released. // Invariant 6
 type buffer struct {
-	pool *sync.Pool
-	mem  []byte
-	text []byte // the part of mem that is the body
+	pool   *sync.Pool
+	mem    []byte
+	text   []byte // the part of mem that is the body
+	expect int64  // how long it may be, as the server or the body before it says
 
 	notice string // what the server printed before it, as an interpreter's warnings
 }
@@ -51,6 +52,7 @@ func (m *memory) buffer(size int64) *buffer {
 	if !ok {
 		b = &buffer{pool: &m.buffers}
 	}
+	b.expect = size
 	size = min(max(size, firstBuffer), trustLength)
 	if int64(cap(b.mem)) < size {
 		b.mem = make([]byte, 0, size+512) // the extra room lets the last read see the end
@@ -66,12 +68,22 @@ func (b *buffer) release() {
 	}
 }
 
+// larger is the size that a full buffer grows to: the length of the body once an eighth of
+// it has come, else twice its size.
+func (b *buffer) larger() int64 {
+	have, all := int64(cap(b.mem)), b.expect+512
+	if have < all && all <= 8*have {
+		return all
+	}
+	return 2 * have
+}
+
 // fill reads r to its end. The text may reach limit bytes, and of a compressed
 // body, ratio times what was read from the wire.
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
-			grown := make([]byte, len(b.mem), min(2*int64(cap(b.mem)), limit+512))
+			grown := make([]byte, len(b.mem), min(b.larger(), limit+512))
 			copy(grown, b.mem)
 			b.mem = grown
 		}
@@ -136,7 +148,11 @@ func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer,
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
 		encoding = "several"
 	}
-	b := c.memory.buffer(max(resp.ContentLength, c.sizeHint.Load()))
+	size := resp.ContentLength
+	if size <= 0 || encoding != "" && encoding != "identity" {
+		size = max(size, c.sizeHint.Load())
+	}
+	b := c.memory.buffer(size)
 	var err error
 	switch encoding {
 	case "", "identity":
