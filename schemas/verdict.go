@@ -127,21 +127,32 @@ func (m MaskRule) names(l level) bool {
 // globs reports whether a pattern means a name. Most have a star at one or both ends
 // and nowhere else.
 func globs(pattern, name string) bool {
-	if !strings.ContainsAny(pattern, `*?[\`) {
-		return pattern == name
-	}
-	if text := strings.Trim(pattern, "*"); !strings.ContainsAny(text, `*?[\`) {
+	text, before := strings.CutPrefix(pattern, "*")
+	text, after := strings.CutSuffix(text, "*")
+	if literal(text) {
 		switch {
-		case pattern == text+"*":
-			return strings.HasPrefix(name, text)
-		case pattern == "*"+text:
-			return strings.HasSuffix(name, text)
-		case pattern == "*"+text+"*":
+		case before && after:
 			return strings.Contains(name, text)
+		case before:
+			return strings.HasSuffix(name, text)
+		case after:
+			return strings.HasPrefix(name, text)
 		}
+		return pattern == name
 	}
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
+}
+
+// literal reports whether a pattern means itself.
+func literal(pattern string) bool {
+	for i := range len(pattern) {
+		switch pattern[i] {
+		case '*', '?', '[', '\\':
+			return false
+		}
+	}
+	return true
 }
 
 const (

@@ -183,7 +183,7 @@ func (x *splitter) value(i int, s spot) (kept, rest []byte, end int) {
 	end, depth, _ := x.walk.value(x.b, i)
 	whole := x.b[i:end]
 	switch _, void := x.void(i); {
-	case m.leavesOut(m.rulings.peek(s.table.path+s.pointer), i):
+	case m.rulings.drops && m.leavesOut(m.rulings.peek(s.table.path+s.pointer), i):
 		x.left++ // it needs no place
 		return nil, nil, end
 	case void:

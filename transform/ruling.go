@@ -26,12 +26,14 @@ type rulings struct {
 	known  map[string]*ruling // by pointer from the record, arrays leaving no mark
 	below  *place             // of the record; see redact
 	places int
+	drops  bool  // some field may be left out
 	err    error // the first one met
 }
 
 func newRulings(s schemas.Stream) *rulings {
 	r := &rulings{stream: s, known: map[string]*ruling{}}
 	r.below = &place{}
+	r.drops = s.Rules.Select != nil || slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskDrop })
 	for _, name := range s.Key {
 		if v := s.Verdict(schemas.PathPointer(name)); v.Drop || !v.Mask.Keyable() {
 			r.fail("key column %s: only hmac and hash leave a key what it is", name)
