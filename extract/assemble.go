@@ -33,6 +33,7 @@ type batch struct {
 	content []uint64 // hashes of the records without their keys' help; only where the assembler is deep
 	first   value    // the first record, in the body it came with
 	last    value    // the last record
+	cuts    cuts
 }
 
 // json is the batch as one JSON array.
@@ -53,7 +54,9 @@ func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.apart && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
 		b.records, b.whole = d.raw(p.value), true
+		b.keys = slices.Grow(b.keys, d.count(p.value))
 		for r := range d.elements(p.value) {
+			b.cuts.note(r.start-p.value.start, b.n)
 			a.note(d, r, nil, nil, b)
 		}
 		return d.err
@@ -139,6 +142,7 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	} else {
 		b.records = append(b.records, ',')
 	}
+	b.cuts.note(len(b.records), b.n)
 	a.note(d, r, identity, context, b)
 	raw := d.raw(r)
 	if identity == nil && context == nil || !d.isObject(r) {

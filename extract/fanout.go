@@ -319,7 +319,7 @@ func (f *fan) append(records []byte) {
 func (f *fan) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
-	out := Page{Records: b.json(), Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
+	out := Page{Records: b.json(), cuts: b.cuts.at, Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
 		Files: f.files, Gaps: f.gaps, Parents: f.parents, End: end}
 	if f.windows != nil {
 		out.Windows = &Windows{Done: f.mark.Parents, Of: f.windows.count()}

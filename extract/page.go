@@ -32,6 +32,8 @@ type Page struct {
 	Edge  time.Time
 
 	Partial bool // incremental: the pass leaves out what has not changed
+
+	cuts []int // offsets in Records, see Parts
 }
 
 // Windows says how far a pass is that asks for one window of time after the

@@ -98,7 +98,7 @@ func (p *pass) page(l *listing, st *step) Page {
 	}
 	m.Gaps, m.Incomplete = l.gaps.all, l.incomplete
 	m.Total, m.Pages, m.Rows, m.Step = l.firstTotal+1, l.pages, l.pager.rows, l.pager.step
-	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps}
+	out := Page{Records: st.batch.json(), Requests: l.requests, Bytes: l.bytes, Total: st.total, Gaps: st.gaps, cuts: st.batch.cuts.at}
 	if st.file != nil {
 		out.Files = []File{*st.file}
 	}

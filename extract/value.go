@@ -188,6 +188,15 @@ func (d *doc) elements(v value) iter.Seq[value] {
 	}
 }
 
+// count is how many objects and lists stand in the object or list v.
+func (d *doc) count(v value) int {
+	n := 0
+	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
+		n++
+	}
+	return n
+}
+
 func (d *doc) close(v value, at int) {
 	if at != v.end-1 {
 		d.fail(at, "unexpected end")

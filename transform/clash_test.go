@@ -87,6 +87,38 @@ func TestRecordsOfOneKeyAreCompared(t *testing.T) {
 	}
 }
 
+// A page that is appended in parts is one page to the comparison, also when it is read
+// again because a type has grown.
+func TestPartsOfAPageAreComparedAsOne(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	for _, flush := range []bool{false, true} {
+		var same []bool
+		m := NewMapper(s, Stamp{Run: "r"}, nil)
+		m.CompareKeys(func(c Clash) Judgement { same = append(same, c.SamePage); return Open }, MostKeySlots)
+		for i, part := range []string{`[{"id":1,"a":1}]`, `[{"id":2}]`, `[{"id":1,"a":2}]`, `[{"id":1,"a":3,"b":4}]`, `[{"id":3,"b":"text"}]`} {
+			add := m.AppendMore
+			if i == 0 || i == 3 {
+				add = m.Append
+			}
+			require.NoError(t, add([]byte(part)))
+			if flush {
+				batches, _ := m.Flush()
+				for _, b := range batches {
+					b.Batch.Release()
+				}
+			}
+		}
+		require.Equal(t, []bool{true, false}, same[:2], "flush=%t", flush)
+		for i, again := range same[2:] {
+			require.Equal(t, i%2 == 0, again, "read again")
+		}
+		require.EqualValues(t, 5, m.Fetched())
+		m.Close()
+		require.EqualValues(t, 2, m.Repeats().Open, "the counts stay")
+		m.Close()
+	}
+}
+
 // Keys are remembered in bounded memory, and what is not is told. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}

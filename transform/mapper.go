@@ -68,8 +68,11 @@ type Mapper struct {
 	tokens
 }
 
-// span is a stretch of raw.
-type span struct{ begin, end int }
+// span is a stretch of raw: a page, or further records of the page before.
+type span struct {
+	begin, end int
+	more       bool
+}
 
 // NewMapper makes a mapper for one pass over s. It starts from the tables as
 // the destination has them, from their types and from the columns that their
@@ -133,7 +136,12 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 // may be reused. An error is a [*SyntaxError] and means that nothing of the
 // page was kept; a record that cannot be kept is a [Reject] and no error. Raw
 // control characters in strings are taken for what they stand for.
-func (m *Mapper) Append(records []byte) error {
+func (m *Mapper) Append(records []byte) error { return m.append(records, false) }
+
+// AppendMore is Append for further records of the page that was appended last.
+func (m *Mapper) AppendMore(records []byte) error { return m.append(records, true) }
+
+func (m *Mapper) append(records []byte, more bool) error {
 	m.last.raw = nil
 	begin := len(m.raw)
 	if begin+len(records) > maxBuffered {
@@ -145,17 +153,18 @@ func (m *Mapper) Append(records []byte) error {
 
 	m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 	k, rows, fetched, refused := m.mark(), m.root.rows, m.fetched, m.refused
-	if err := m.page(begin, end); err != nil {
+	page := span{begin, end, more}
+	if err := m.page(page); err != nil {
 		m.undo(k, m.root, rows)
 		m.own.truncate(rows)
 		m.fetched, m.refused = fetched, refused
 		m.raw = m.raw[:begin]
-		if escaped, ok := escapeControls(records); ok && m.Append(escaped) == nil {
+		if escaped, ok := escapeControls(records); ok && m.append(escaped, more) == nil {
 			return nil
 		}
 		return err
 	}
-	m.pages = append(m.pages, span{begin, end})
+	m.pages = append(m.pages, page)
 	m.rebuild()
 	return nil
 }
@@ -243,8 +252,13 @@ func (m *Mapper) clear() {
 	m.clashes.undo()
 }
 
-// Close gives back what is buffered and was not flushed.
+// Close gives back what is buffered and was not flushed, and all memory that only
+// further records would need. The counts stay.
 func (m *Mapper) Close() {
 	m.root.discard()
 	m.own.free()
+	m.raw, m.pages, m.last = nil, nil, flushed{}
+	if m.clashes != nil {
+		m.clashes.seen = keyTable{}
+	}
 }

@@ -19,11 +19,13 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of raw[begin:end].
-func (m *Mapper) page(begin, end int) error {
-	b := m.raw
+// page reads the records of p.
+func (m *Mapper) page(p span) error {
+	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
-	m.clashes.begin(first)
+	if !p.more {
+		m.clashes.begin(first)
+	}
 	broken := func(i int, reason string) error {
 		if i >= end {
 			i, reason = end, "unexpected end"

@@ -87,7 +87,7 @@ func (m *Mapper) rebuild() {
 		m.clear()
 		for _, p := range m.pages {
 			// It was valid the first time, so it is now.
-			_ = m.page(p.begin, p.end)
+			_ = m.page(p)
 		}
 	}
 }

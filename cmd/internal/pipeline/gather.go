@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/transform"
 )
 
 // gather reads pages into groups and sends each on when it is full.
@@ -62,12 +64,10 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if err := p.reserve(ctx, groups, len(page.Records)+files); err != nil {
 		return err
 	}
+	p.large = p.large || len(page.Records) >= largePage
 	at := p.mapper.Fetched()
-	if err := p.mapper.Append(page.Records); err != nil {
-		return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
-	}
-	if err := p.doubtKey(); err != nil {
-		return fmt.Errorf("%s: %w", p.stream.Name, err)
+	if err := p.mapPage(ctx, page); err != nil {
+		return err
 	}
 	g := p.group
 	p.partial = page.Partial
@@ -86,13 +86,47 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 	if p.kin != nil {
 		p.kin.note(page.Parents)
 	}
-	if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
-		if err := p.flush(); err != nil {
-			return err
-		}
+	if g.batched > 0 {
+		p.settle()
 	}
 	if g.end == nil && p.full() {
 		return p.send(ctx, groups)
+	}
+	return nil
+}
+
+// largePage is the size of a page whose memory the system gets back before the commit.
+// // Invariant 6
+const largePage = 16 << 20
+
+// mapPage reads the page's records into batches, part by part. // Invariants 6 and 15
+func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
+	before := p.mapper.Fetched()
+	p.inPage = true
+	defer func() { p.inPage = false }()
+	for offset, part := range page.Parts() {
+		records := p.mapper.Fetched() - before
+		add := p.mapper.AppendMore
+		if offset == 0 {
+			add = p.mapper.Append
+		}
+		if err := add(part); err != nil {
+			if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
+				broken.Offset, broken.Record = broken.Offset+offset, broken.Record+records
+			}
+			return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
+		}
+		if err := p.doubtKey(); err != nil {
+			return fmt.Errorf("%s: %w", p.stream.Name, err)
+		}
+		if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
+			if err := p.flush(); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 	return nil
 }
@@ -146,13 +180,19 @@ func (p *pass) hold(cost int64) {
 // the bytes that it holds: as JSON, records are often twice as large. Without it
 // a group and the next would not find room beside each other, and one would be
 // gathered only when the other is committed.
-func (p *pass) settle(bytes int64) {
+//
+// Amid a page nothing is given back: its body is still in memory.
+func (p *pass) settle() {
 	g := p.group
-	if spare := g.loose - bytes; spare > 0 {
+	if p.inPage {
+		return
+	}
+	buffered := p.mapper.Bytes()
+	if spare := g.loose - g.batched - buffered; spare > 0 {
 		p.budget.release(spare)
 		g.held -= spare
 	}
-	g.loose = 0
+	g.loose, g.batched = min(g.loose, buffered), 0
 }
 
 func (p *pass) count(page extract.Page) {
@@ -181,6 +221,13 @@ func (p *pass) send(ctx context.Context, groups chan<- *group) error {
 	g.met = &p.met
 	if g.end != nil && !p.resumes && g.end.Skipped == 0 && !g.end.Partial {
 		g.profile = p.profile.profile(g.ended)
+	}
+	if g.end != nil {
+		p.mapper.Close()
+	}
+	if p.large {
+		debug.FreeOSMemory() // the commit needs what reading the page has taken
+		p.large = false
 	}
 	if p.kin != nil {
 		g.parents = p.kin.take()

@@ -65,6 +65,8 @@ type pass struct {
 	carried *sieve  // nil where the pass does not lend its turn
 	clash   clashes // records of one key
 	partial bool    // what has not changed is left out, up to the page at hand
+	inPage  bool    // a page is being mapped
+	large   bool    // a page of the group was large
 	read0   int64   // records up to the page before
 
 	total  tally // of the source's side, up to the group at hand
@@ -99,6 +101,7 @@ type group struct {
 	bytes   int64 // of the batches
 	held    int64 // from the budget
 	loose   int64 // of held: what pages have taken that are in no batch yet
+	batched int64 // bytes of the batches since
 	spill   bool  // have it applied, though the transaction stays open
 
 	next    position // after the group's last page

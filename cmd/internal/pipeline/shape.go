@@ -14,8 +14,8 @@ import (
 func (p *pass) flush() error {
 	g := p.group
 	bytes := p.mapper.Bytes()
-	g.bytes += bytes
-	defer p.settle(bytes)
+	g.bytes, g.batched = g.bytes+bytes, g.batched+bytes
+	defer p.settle()
 	batches, rejects := p.mapper.Flush()
 	for _, b := range batches {
 		p.profile.add(b.Table, b.Batch)
