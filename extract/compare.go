@@ -2,7 +2,9 @@ package extract
 
 import (
 	"errors"
+	"math/bits"
 	"net/http"
+	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -28,23 +30,35 @@ func compare(a, b batch) likeness {
 	case b.n == 0:
 		return noRecords
 	}
-	in := make(map[uint64]bool, a.n)
-	for _, k := range a.keys {
-		in[k] = true
-	}
-	common := 0
-	for _, k := range b.keys {
-		if in[k] {
-			common++
-		}
-	}
+	was, now := sampled(a.keys, max(a.n, b.n)), sampled(b.keys, max(a.n, b.n))
+	common := common(now, slices.Compact(slices.Clone(was)))
 	switch {
-	case 4*common >= 3*max(a.n, b.n):
+	case 4*common >= 3*max(len(was), len(now)):
 		return mostlySame
-	case common == b.n:
+	case common == len(now):
 		return fewerRecords
 	}
 	return otherRecords
+}
+
+// maxCompared is about how many records of a page are compared with another. Of more, those
+// are taken whose keys end in zeros, so that the same are taken of both. // Invariant 6
+const maxCompared = 1 << 16
+
+// sampleRate has the bits set that are zero in the keys that stand for n.
+func sampleRate(n int) uint64 { return 1<<max(0, bits.Len(uint(n))-bits.Len(uint(maxCompared))) - 1 }
+
+// sampled are the keys of a page that are compared, where the larger page has n, sorted.
+func sampled(keys []uint64, n int) []uint64 {
+	rate := sampleRate(n)
+	var out []uint64
+	for _, k := range keys {
+		if k&rate == 0 {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // leastRenamed is how many records must have the keys of others before their key is
@@ -57,11 +71,17 @@ func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
 	}
-	at := make(map[uint64]uint64, a.n)
+	rate := sampleRate(max(a.n, b.n))
+	at := make(map[uint64]uint64)
 	for i, k := range a.keys {
-		at[k] = a.content[i]
+		if k&rate == 0 {
+			at[k] = a.content[i]
+		}
 	}
 	for i, k := range b.keys {
+		if k&rate != 0 {
+			continue
+		}
 		if content, ok := at[k]; !ok || content == b.content[i] {
 			return false
 		}

@@ -43,8 +43,9 @@ func (f *finder) detect(v value, path string, depth int) bool {
 
 // detectIn tries the members of v that have one of these names.
 func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
+	members := f.d.folded(v, words)
 	for _, word := range words {
-		name, m := f.d.folded(v, word)
+		name, m := members[word].name, members[word].value
 		if !m.ok() {
 			continue
 		}
@@ -93,8 +94,9 @@ func (f *finder) detectByPath(v value, path string) bool {
 	if lists < 2 {
 		return false
 	}
+	members := f.d.folded(v, f.pathNames)
 	for _, name := range f.pathNames {
-		if spelled, m := f.d.folded(v, name); m.ok() && f.d.isList(m) && f.d.recordList(m) {
+		if spelled, m := members[name].name, members[name].value; m.ok() && f.d.isList(m) && f.d.recordList(m) {
 			ok := f.at(path+"/"+escape(spelled)) == present
 			f.out.byPath = ok
 			return ok
@@ -116,19 +118,37 @@ func (f *finder) filled(v value) bool {
 	return false
 }
 
-// folded is the member of v whose folded name is word, and how it is spelled; an
-// exact match comes first.
-func (d *doc) folded(v value, word string) (string, value) {
-	if m := d.get(v, word); m.ok() {
-		return word, m
+// member is a member of an object, and its name as it is spelled.
+type member struct {
+	name  string
+	value value
+}
+
+// folded are the members of v whose folded names are among words; a name that is the word
+// comes first. It goes over the members once, of which there may be millions.
+func (d *doc) folded(v value, words []string) map[string]member {
+	found := make(map[string]member, len(words))
+	longest := 0
+	for _, word := range words {
+		found[word] = member{}
+		longest = max(longest, len(word))
 	}
 	for raw, m := range d.members(v) {
-		if name := unquote(raw); schemas.FoldName(name) == word {
-			return name, m
+		if len(raw) > maxSpelled*longest {
+			continue
+		}
+		name := unquote(raw)
+		for _, word := range []string{name, schemas.FoldName(name)} {
+			if have, ok := found[word]; ok && (!have.value.ok() || word == name && have.name != name) {
+				found[word] = member{name, m}
+			}
 		}
 	}
-	return "", missing
+	return found
 }
+
+// maxSpelled is how many times as long as its folded name a name may be.
+const maxSpelled = 8
 
 // detectNamed takes the list of v that is called like the stream's records.
 func (f *finder) detectNamed(v value, path string) bool {

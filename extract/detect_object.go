@@ -99,5 +99,10 @@ func (f *finder) enveloped(v value) bool {
 
 // hasAny reports whether the object v has a member of one of these names.
 func (f *finder) hasAny(v value, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return f.d.get(v, name).ok() })
+	for raw := range f.d.members(v) {
+		if slices.ContainsFunc(names, func(name string) bool { return nameIs(raw, name) }) {
+			return true
+		}
+	}
+	return false
 }

@@ -124,10 +124,15 @@ func (c *Client) release(a *answer) {
 	if a.resp != nil {
 		a.resp.Release()
 	}
-	a.d.b = nil
+	if a.d.b = nil; cap(a.d.nodes) > keepNodes {
+		a.d.nodes = nil
+	}
 	c.docs.Put(a.d)
 	a.d = nil
 }
+
+// keepNodes is how many nodes a doc keeps for the next body: 12 MiB.
+const keepNodes = 1 << 20
 
 // excerpt is what of a message fits into an error.
 func excerpt(message string) string {

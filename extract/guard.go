@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -107,24 +107,18 @@ func (l *listing) repeats(keys []uint64) error {
 		return errors.New("the page repeats an earlier one")
 	}
 	l.seen[print] = true
-	fresh := len(l.before) == 0
-	clear(l.now)
-	overlap := 0
-	for _, k := range keys {
-		if l.before[k] {
-			overlap++
-		}
-		l.now[k] = true
-	}
-	fresh = fresh || overlap < len(keys)
+	now := slices.Clone(keys)
+	slices.Sort(now)
+	overlap := common(now, l.before)
+	fresh := len(l.before) == 0 || overlap < len(keys)
+	doubled := len(now) - distinctIn(now)
 	if len(l.s.Key) == 0 {
-		l.alike(keys, overlap)
-	}
-	if len(l.s.Key) > 0 {
+		l.alike(now, doubled, overlap)
+	} else {
 		l.drift.Overlap += overlap
-		l.drift.Doubled += len(keys) - len(l.now)
+		l.drift.Doubled += doubled
 	}
-	l.before, l.now = l.now, l.before
+	l.before = slices.Compact(now)
 	if !fresh {
 		return errors.New("the page has no record that the one before it did not have")
 	}
@@ -134,22 +128,45 @@ func (l *listing) repeats(keys []uint64) error {
 // alike takes note of records without a key that the page before or the first page
 // had as well: the list has moved, or has begun anew. A list that holds equal records
 // shows some on one page, too; of such a list half of a page must have come again.
-func (l *listing) alike(keys []uint64, overlap int) {
-	l.twins = l.twins || len(l.now) < len(keys)
+func (l *listing) alike(now []uint64, doubled, overlap int) {
+	l.twins = l.twins || doubled > 0
 	if l.pages == 1 {
-		l.firstKeys = maps.Clone(l.now)
+		l.firstKeys = slices.Compact(slices.Clone(now))
 	} else if l.pages > 2 {
-		again := 0
-		for _, k := range keys {
-			if l.firstKeys[k] {
-				again++
-			}
-		}
-		overlap = max(overlap, again)
+		overlap = max(overlap, common(now, l.firstKeys))
 	}
-	if overlap > 0 && !l.twins || overlap > 1 && 2*overlap >= len(keys) {
+	if overlap > 0 && !l.twins || overlap > 1 && 2*overlap >= len(now) {
 		l.drift.Alike += overlap
 	}
+}
+
+// common counts the keys that are in both of two sorted sets. One that keys has twice
+// counts twice.
+func common(keys, set []uint64) int {
+	n := 0
+	for _, k := range keys {
+		for len(set) > 0 && set[0] < k {
+			set = set[1:]
+		}
+		if len(set) == 0 {
+			break
+		}
+		if set[0] == k {
+			n++
+		}
+	}
+	return n
+}
+
+// distinctIn counts the different keys of a sorted set.
+func distinctIn(keys []uint64) int {
+	n := 0
+	for i, k := range keys {
+		if i == 0 || keys[i-1] != k {
+			n++
+		}
+	}
+	return n
 }
 
 // sum is a fingerprint of a set of keys that does not depend on their order.

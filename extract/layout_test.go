@@ -171,7 +171,7 @@ func BenchmarkPage(b *testing.B) {
 	l := c.newListing(s, nil, &habits{})
 	for b.Loop() {
 		clear(l.seen)
-		clear(l.before)
+		l.before = nil
 		if err := d.scan(body); err != nil {
 			b.Fatal(err)
 		}

@@ -39,15 +39,14 @@ type listing struct {
 	lastTotal  int64
 	seen       map[uint64]bool // fingerprints of pages, to know one that comes again
 	visited    map[uint64]bool // hashes of cursors
-	before     map[uint64]bool // keys of the page before
-	now        map[uint64]bool // of this one
+	before     []uint64        // keys of the page before, sorted
 	lastID     string          // of the last record: a list may go on after it
 	lastN      int             // records of the page before
 	echoed     int64           // number that the first page gave itself; -1 for none
 	clampedTo  int64           // number of the last page, which came in the place of the one after it; -1 for none
 	firstPrint uint64          // fingerprint of the first page's records
 	twins      bool            // a page held two records that are the same in all their members
-	firstKeys  map[uint64]bool // of its records, where they have no key: hashes of their content
+	firstKeys  []uint64        // of its records, sorted, where they have no key: hashes of their content
 	lastPrint  uint64          // of the page before
 	lastKey    uint64          // of its last record
 	behind     position        // was shown to lie behind the end; the zero value for none
@@ -85,7 +84,6 @@ func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listin
 		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
 		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, said: noSignals,
 		seen: make(map[uint64]bool), visited: make(map[uint64]bool),
-		before: make(map[uint64]bool), now: make(map[uint64]bool),
 		drift: drift{total: -1},
 	}
 }

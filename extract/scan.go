@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // node is one object or list of a scanned body. Nodes stand in the order in
@@ -107,6 +108,9 @@ func (d *doc) bracket(at int) error {
 		if len(d.nodes) == maxNodes {
 			return fmt.Errorf("more than %d objects and lists", maxNodes)
 		}
+		if len(d.nodes) == cap(d.nodes) {
+			d.grow(at)
+		}
 		d.open = append(d.open, uint32(len(d.nodes)))
 		d.nodes = append(d.nodes, node{start: uint32(at)})
 	case '}', ']':
@@ -124,6 +128,17 @@ func (d *doc) bracket(at int) error {
 		return fmt.Errorf("unexpected %q at offset %d", c, at)
 	}
 	return nil
+}
+
+// grow makes room for as many nodes as the body has if the rest of it is like what was
+// scanned, up to the offset at.
+func (d *doc) grow(at int) {
+	have := len(d.nodes)
+	more := max(have, 64)
+	if have >= 1024 {
+		more = max(have/8, int(float64(have)*float64(len(d.b)-at)/float64(at+1)*1.02))
+	}
+	d.nodes = slices.Grow(d.nodes, min(more, maxNodes-have))
 }
 
 const (

@@ -40,6 +40,33 @@ type signals struct {
 // noSignals are those of an answer that states nothing.
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
+// What an answer says beside its records may be of any size. So many unread signals are
+// kept, with values of so many bytes: no request carries a longer token. So many members
+// are looked at. // Invariant 6
+const (
+	maxUnread      = 1000
+	maxUnreadBytes = 64 << 10
+	maxDoubted     = 10_000
+)
+
+// doubtful keeps an unread signal.
+func (s *signals) doubtful(u unread) {
+	if len(s.unread) >= maxUnread {
+		return
+	}
+	if len(u.value) > maxUnreadBytes {
+		u.value, u.name = strings.Clone(u.value[:maxUnreadBytes]), named{}
+	}
+	s.unread = append(s.unread, u)
+}
+
+// lacks keeps a statement that the answer lacks records.
+func (s *signals) lacks(statement string) {
+	if len(s.incomplete) < maxStatements {
+		s.incomplete = append(s.incomplete, statement)
+	}
+}
+
 // named is a member's name and that of the object it is in, "" at the top.
 type named struct{ in, name string }
 
@@ -81,7 +108,7 @@ func signalsOf(a *answer, f found, n int) signals {
 	if a.resp != nil {
 		r.header(a.resp.Header)
 		if a.resp.Status == statusPartial && !s.ranged && a.resp.Header.Get("Content-Range") == "" {
-			s.incomplete = append(s.incomplete, "status 206")
+			s.lacks("status 206")
 		}
 	}
 	s.settle()

@@ -100,7 +100,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 	switch role := r.words.Role(plain); {
 	case role == schemas.RoleMore && said(text) == unsaid:
-		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: -1})
+		s.doubtful(unread{pointer: "header " + name, value: text, number: -1})
 	case role == schemas.RoleMore:
 		s.more = said(text)
 	case role == schemas.RoleLast && said(text) == yes:
@@ -113,11 +113,11 @@ func (r *signalReader) headerField(name, low, text string) {
 		}
 		r.take(text, named{name: plain})
 	case role == schemas.RolePartial && strings.EqualFold(text, "true"):
-		s.incomplete = append(s.incomplete, "header "+name+": "+text)
+		s.lacks("header " + name + ": " + text)
 	case role == "" && err != nil && r.words.Continues(plain):
-		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: -1})
+		s.doubtful(unread{pointer: "header " + name, value: text, number: -1})
 	case role == "" && err == nil && number > int64(r.n) && (strings.Contains(plain, "total") || strings.Contains(plain, "count")):
-		s.unread = append(s.unread, unread{pointer: "header " + name, value: text, number: number})
+		s.doubtful(unread{pointer: "header " + name, value: text, number: number})
 	}
 }
 

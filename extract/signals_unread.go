@@ -21,15 +21,21 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		}
 	case schemas.RolePages:
 		if i, err := r.d.integer(v); err == nil && i > 1 && !in.ignored {
-			r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1})
+			r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
 		}
 		return
 	case schemas.RoleToken:
 		if !in.trusted && !in.ignored && r.d.kind(v) == '"' && !r.d.void(v) && !r.words.NoToken(r.d.text(v)) {
-			r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
+			r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1, name: r.tokenAt(name, v, in)})
 		}
 		return
 	default:
+		return
+	}
+	if r.doubted++; r.doubted > maxDoubted {
+		if len(r.s.unread) == 0 { // what was not looked at may say that there is more
+			r.s.doubtful(unread{pointer: pointer, value: "not read", number: -1})
+		}
 		return
 	}
 	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && goesOn(t) {
@@ -54,7 +60,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	case role != schemas.RoleNext && !r.words.Continues(name), r.d.void(v), raw == "false", raw == "true" && role != schemas.RoleMore:
 		return
 	}
-	r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
+	r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
 }
 
 // tokenAt is the name of a text that may be a token of the next page; the zero value for

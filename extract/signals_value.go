@@ -10,7 +10,7 @@ import (
 // total reads a total. A text that is no number, like "87 or more", stays unread.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
-		r.s.unread = append(r.s.unread, unread{pointer: pointer, value: r.plain(v), number: -1})
+		r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
 		return
 	}
 	r.number(v, &r.s.total)
@@ -30,7 +30,7 @@ func (r *signalReader) more(v value, pointer string) {
 	case isLink(t):
 		r.link(t)
 	case said(t) == unsaid:
-		r.s.unread = append(r.s.unread, unread{pointer: pointer, value: t, number: -1})
+		r.s.doubtful(unread{pointer: pointer, value: t, number: -1})
 	}
 }
 
@@ -61,7 +61,7 @@ func (r *signalReader) completeness(role schemas.Role, name string, v value, poi
 		said = r.d.kind(v) == '"' && raw != "" && err != nil || raw == "true" || err == nil && number > 0
 	}
 	if said {
-		r.s.incomplete = append(r.s.incomplete, pointer+": "+short(r.plain(v)))
+		r.s.lacks(pointer + ": " + short(r.plain(v)))
 	}
 }
 

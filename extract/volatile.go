@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -12,11 +13,19 @@ import (
 // several probes of a negotiation.
 type volatility struct {
 	seed    maphash.Seed
-	records map[uint64]map[string]uint64 // by key: the hashes of the members in the first reading of a record
-	shared  map[string]int               // by member: how often two readings were compared
-	differ  map[string]int               // by member: how often they differed
-	again   int                          // records that came again
-	twice   bool                         // an answer had two records with one key, so that readings cannot be compared
+	records map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading of a record
+	kept    int                       // hashes in records
+	names   map[string]int            // of members, at most maxNames: the place of each in members
+	members []compared
+	again   int  // records that came again
+	twice   bool // an answer had two records with one key, so that readings cannot be compared
+}
+
+// compared counts the readings of one member.
+type compared struct {
+	name   string
+	shared int // how often two readings were compared
+	differ int // how often they differed
 }
 
 // A field is volatile if it differs in at least this many records that came again, and
@@ -26,8 +35,11 @@ const (
 	volatileShare   = 90
 )
 
+// maxHashes is how many hashes of members are kept for the comparison. // Invariant 6
+const maxHashes = 100 * maxNames
+
 func newVolatility() *volatility {
-	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[string]uint64{}, shared: map[string]int{}, differ: map[string]int{}}
+	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
 // observe compares the records of one answer with those that came before.
@@ -35,50 +47,75 @@ func (v *volatility) observe(l *listing, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	records := map[uint64]value{}
-	seen := 0
+	came := map[uint64]value{} // of the records that are compared, or may be with the next answer
+	all, seen := 0, 0
 	for _, p := range f.places {
 		for _, r := range d.records(p) {
 			key, ok := l.asm.key(d, r)
 			if !ok {
 				continue
 			}
-			if _, ok := records[key]; ok {
-				v.twice = true
+			all++
+			known := v.records[key] != nil
+			if !known && len(v.records)+len(came)-seen >= maxRows {
+				continue
 			}
-			if records[key] = r; v.records[key] != nil {
+			if _, ok := came[key]; ok {
+				v.twice = true
+			} else if known {
 				seen++
 			}
+			came[key] = r
 		}
 	}
 	// On another page, a record with the key of an earlier one may be another record.
-	again := seen*100 >= len(records)*volatileShare
-	for key, r := range records {
+	again := seen*100 >= min(all, len(v.records))*volatileShare
+	for key, r := range came {
 		switch before := v.records[key]; {
-		case before == nil && len(v.records) < maxRows:
+		case before == nil && v.kept < maxHashes:
 			v.records[key] = v.hashes(d, r)
+			v.kept += len(v.records[key])
 		case before != nil && again:
 			v.compare(before, v.hashes(d, r))
 		}
 	}
 }
 
-// hashes are those of a record's members.
-func (v *volatility) hashes(d *doc, r value) map[string]uint64 {
-	h := map[string]uint64{}
+// hashes are those of a record's members, by their places in v.members. Members beyond
+// the first maxNames names are left out.
+func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
+	h := map[int]uint64{}
 	for raw, m := range d.members(r) {
-		h[unquote(raw)] = maphash.Bytes(v.seed, d.raw(m))
+		if i, ok := v.place(raw); ok {
+			h[i] = maphash.Bytes(v.seed, d.raw(m))
+		}
 	}
 	return h
 }
 
+// place is where the member with a raw name is counted; ok is false where it is not.
+func (v *volatility) place(raw []byte) (i int, ok bool) {
+	if len(raw) > 4*maxValue {
+		return 0, false
+	}
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		raw = []byte(unquote(raw))
+	}
+	if i, ok = v.names[string(raw)]; !ok && len(v.members) < maxNames {
+		i, ok = len(v.members), true
+		v.members = append(v.members, compared{name: string(raw)})
+		v.names[v.members[i].name] = i
+	}
+	return i, ok
+}
+
 // compare counts the members that two readings of a record share, and those that differ.
-func (v *volatility) compare(before, now map[string]uint64) {
+func (v *volatility) compare(before, now map[int]uint64) {
 	v.again++
-	for name, h := range now {
-		if was, there := before[name]; there {
-			if v.shared[name]++; was != h {
-				v.differ[name]++
+	for i, h := range now {
+		if was, there := before[i]; there {
+			if v.members[i].shared++; was != h {
+				v.members[i].differ++
 			}
 		}
 	}
@@ -91,12 +128,16 @@ func (v *volatility) fields() []string {
 	if v.twice {
 		return nil
 	}
-	for name, n := range v.differ {
-		if n >= volatileRecords && n*100 >= v.shared[name]*volatileShare {
-			found = append(found, name)
+	shared := 0
+	for _, m := range v.members {
+		if m.shared > 0 {
+			shared++
+		}
+		if m.differ >= volatileRecords && m.differ*100 >= m.shared*volatileShare {
+			found = append(found, m.name)
 		}
 	}
-	if len(found)*2 > len(v.shared) {
+	if len(found)*2 > shared {
 		return nil
 	}
 	slices.Sort(found)
@@ -116,7 +157,8 @@ func (n *negotiation) volatile() {
 	n.out.Volatile = names
 	f := Fact{About: FactVolatile, Value: strings.Join(names, ", "), From: Learned}
 	for _, name := range names {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d records that came again; a row in which nothing else changes is not written again", name, v.differ[name], v.shared[name]))
+		m := v.members[v.names[name]]
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d records that came again; a row in which nothing else changes is not written again", name, m.differ, m.shared))
 	}
 	n.out.Facts = append(n.out.Facts, f)
 }

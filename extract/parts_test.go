@@ -1,0 +1,189 @@
+package extract
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// The parts of a page are JSON arrays, hold its records in their order, and leave the
+// page as it was. // Invariants 6 and 11
+func TestPartsOfAPage(t *testing.T) {
+	record := `{"id":%d,"text":"` + strings.Repeat("x", 1000) + `"}`
+	for name, tt := range map[string]struct {
+		n          int
+		between    string
+		dictionary bool
+		parts      int
+	}{
+		"few records":          {3, ",", false, 1},
+		"none":                 {0, ",", false, 1},
+		"9 MB":                 {9000, ",", false, 3},
+		"white space":          {9000, " \n, \t", false, 3},
+		"records by their ids": {9000, ",", true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var body []string
+			for i := range tt.n {
+				r := fmt.Sprintf(record, i)
+				if tt.dictionary {
+					r = fmt.Sprintf(`"%d":%s`, i+1, r)
+				}
+				body = append(body, r)
+			}
+			text := "[" + strings.Join(body, tt.between) + "]"
+			if tt.dictionary {
+				text = `{"data":{` + strings.Join(body, tt.between) + "}}"
+			}
+			d := new(doc)
+			require.NoError(t, d.scan([]byte(text)))
+			s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
+			f, err := find(d, s)
+			require.NoError(t, err)
+			a := assembler{stream: s, seed: maphash.MakeSeed()}
+			var b batch
+			require.NoError(t, a.assemble(d, f, &b))
+			page := Page{Records: b.json(), cuts: b.cuts.at}
+			whole := bytes.Clone(page.Records)
+
+			n, parts := 0, 0
+			for offset, part := range page.Parts() {
+				parts++
+				require.LessOrEqual(t, len(part), partBytes+2000)
+				inner := new(doc)
+				require.NoError(t, inner.scan(part))
+				require.True(t, jsontext.Value(part).IsValid())
+				for r := range inner.elements(inner.root()) {
+					require.Equal(t, fmt.Sprint(n), string(inner.raw(inner.get(r, "id"))))
+					require.Equal(t, whole[offset+r.start:offset+r.end], inner.raw(r))
+					n++
+				}
+			}
+			require.Equal(t, tt.n, n)
+			require.Equal(t, tt.parts, parts)
+			require.Equal(t, whole, page.Records)
+			for range page.Parts() {
+				break
+			}
+			require.Equal(t, whole, page.Records, "a reader that leaves")
+		})
+	}
+}
+
+// The list of a page's keys, and what compares it with another's, take memory by the
+// records, and little more. // Invariant 6
+func TestCompareOfManyRecords(t *testing.T) {
+	seed := maphash.MakeSeed()
+	keys := func(from, n int) batch {
+		var b batch
+		for i := range n {
+			b.keys = append(b.keys, maphash.Comparable(seed, from+i))
+		}
+		b.n = n
+		return b
+	}
+	for _, n := range []int{100, 300_000} {
+		for name, tt := range map[string]struct {
+			other batch
+			want  likeness
+		}{
+			"the same":      {keys(0, n), sameRecords},
+			"mostly":        {keys(n/10, n), mostlySame},
+			"fewer":         {keys(0, n/2), fewerRecords},
+			"others":        {keys(n, n), otherRecords},
+			"half of them":  {keys(n/2, n), otherRecords},
+			"none":          {batch{}, noRecords},
+			"more of these": {keys(0, 3*n), otherRecords},
+		} {
+			require.Equal(t, tt.want, compare(keys(0, n), tt.other), "%s of %d", name, n)
+		}
+	}
+	a := keys(0, 300_000)
+	allocated := testing.AllocsPerRun(1, func() { compare(a, keys(1, 10)) })
+	require.Less(t, allocated, 100.0)
+}
+
+// Two million members beside the records are neither remembered nor looked at one by one,
+// and what was not read forbids the proof. // Invariants 6, 14 and 15
+func TestSignalsOfManyMembers(t *testing.T) {
+	read := func(n int, format string) (signals, signalReader) {
+		var b strings.Builder
+		b.WriteString(`{"data":[{"id":1}]`)
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		d := new(doc)
+		require.NoError(t, d.scan([]byte(b.String()+`,"next_cursor":"abc"}`)))
+		s := noSignals
+		r := signalReader{words: schemas.Paging(), d: d, n: 1, s: &s, skip: map[int]bool{8: true}}
+		r.object(d.root(), "", scope{trusted: true, top: true})
+		return s, r
+	}
+	for _, format := range []string{`,"m%07d":87`, `,"m%07d":"x"`, `,"next%07d":"x y"`} {
+		s, r := read(50_000, format)
+		require.LessOrEqual(t, len(s.unread), maxUnread)
+		require.NotEmpty(t, s.unread, format)
+		require.Equal(t, "abc", s.token, "the cursor behind them is found")
+		require.Greater(t, r.doubted, maxDoubted)
+	}
+	s, _ := read(20, `,"m%07d":"x"`)
+	require.Empty(t, s.unread)
+	s, _ = read(20, `,"m%07d":87`)
+	require.Len(t, s.unread, 20)
+	s, _ = read(1, `,"next%07d":"`+strings.Repeat("y", 1<<20)+`"`)
+	require.Len(t, s.unread, 1)
+	require.Len(t, s.unread[0].value, maxUnreadBytes)
+}
+
+// What is compared between two readings is bounded, and volatile fields are found in wide
+// records as well. // Invariant 6
+func TestVolatilityIsBounded(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}, Records: []string{""}}
+	c := &Client{seed: maphash.MakeSeed()}
+	readings := func(rows, names int, each bool) *volatility {
+		v := newVolatility()
+		for reading := range 2 {
+			var b strings.Builder
+			for i := range rows {
+				fmt.Fprintf(&b, `,{"id":%d,"seen":%d`, i, 10*i+reading)
+				for j := range names {
+					if each {
+						j += i * names
+					}
+					fmt.Fprintf(&b, `,"m%06d":1`, j)
+				}
+				b.WriteString("}")
+			}
+			d := new(doc)
+			require.NoError(t, d.scan([]byte("["+b.String()[1:]+"]")))
+			f, err := find(d, s)
+			require.NoError(t, err)
+			v.observe(c.newListing(s, nil, &habits{}), d, f)
+		}
+		return v
+	}
+	v := readings(1000, 300, false)
+	require.Equal(t, []string{"seen"}, v.fields())
+	require.Less(t, v.kept, maxHashes+maxNames)
+	v = readings(1000, 1000, true)
+	require.LessOrEqual(t, len(v.members), maxNames)
+	require.LessOrEqual(t, v.kept, maxHashes+maxNames)
+	v = readings(5_000, 1, false)
+	require.LessOrEqual(t, len(v.records), maxRows)
+	require.Equal(t, []string{"seen"}, v.fields())
+}
+
+// The index of a body of small records is as large as it needs to be. // Invariant 6
+func TestNodesOfALongBody(t *testing.T) {
+	d := new(doc)
+	require.NoError(t, d.scan([]byte("["+strings.Repeat(`{"id":1},`, 300_000)+`{}]`)))
+	require.Len(t, d.nodes, 300_002)
+	require.Less(t, cap(d.nodes), 320_000)
+}
