@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,32 +52,71 @@ func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := fmt.Sprintf(`[{"id":1,"name":"a","total":1},{"id":2,"name":"b","total":2%s},{"id":3,"name":"c","total":3}]`, tt.body)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write([]byte(body))
-			}))
-			defer server.Close()
-			dir := t.TempDir()
-			config := fmt.Sprintf(`version: 1
+			require.Equal(t, tt.want, syncHostile(t, body, tt.query))
+		})
+	}
+}
+
+// Answers of 32 MB that are hostile as a whole. // Invariants 6, 11 and 15
+func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 100 MB")
+	}
+	for name, tt := range map[string]struct {
+		body        func() string
+		query, want string
+	}{
+		"1,500,000 members beside the records": {
+			func() string { return `{"data":[{"id":1},{"id":2}],` + joined(1_500_000, `"m%07d":%[1]d`) + "}" },
+			"SELECT count(*) FROM h_x", "2"},
+		"2,000,000 names": {
+			func() string {
+				var b strings.Builder
+				for i := range 1000 {
+					fmt.Fprintf(&b, `,{"id":%d`, i)
+					for j := range 2000 {
+						fmt.Fprintf(&b, `,"k%08d":1`, i*2000+j)
+					}
+					b.WriteByte('}')
+				}
+				return "[" + b.String()[1:] + "]"
+			},
+			"SELECT count(*), count(_penstock_rest), count(k00000001) FROM h_x", "1000,1000,1"},
+		"800,000 records by their ids": {
+			func() string { return `{"data":{` + joined(800_000, `"%d":{"id":%[1]d,"v":1}`) + "}}" },
+			"SELECT count(*), count(DISTINCT id), sum(v)::BIGINT FROM h_x", "800000,800000,800000"},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, syncHostile(t, tt.body(), tt.query)) })
+	}
+}
+
+// syncHostile syncs a list that is body, in bounded memory, and returns the last line of
+// what the query finds.
+func syncHostile(t *testing.T, body, query string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	config := fmt.Sprintf(`version: 1
 sources: {main: {app: {base_url: %q, auth: {token: of_this_test_alone}}}}
 destinations: {w: "duckdb:w.duckdb"}
 pipelines: {p: {from: main, to: w, streams: [h.x]}}
 streams: {h.x: {path: /x, key: [id], pagination: none}}
 `, server.URL)
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "pipelines.yaml"), []byte(config), 0o600))
-			self, err := os.Executable()
-			require.NoError(t, err)
-			run := func(args ...string) (string, *os.ProcessState) {
-				cmd := exec.Command(self, args...)
-				cmd.Args[0], cmd.Dir = "penstock", dir
-				out, err := cmd.Output()
-				require.NoError(t, err, "%s", out)
-				return string(out), cmd.ProcessState
-			}
-			_, state := run("sync", "--no-progress")
-			require.Less(t, state.SysUsage().(*syscall.Rusage).Maxrss>>10, int64(mostMemory))
-			out, _ := run("query", "--format", "csv", tt.query)
-			require.Equal(t, tt.want, strings.TrimSpace(out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:]))
-		})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pipelines.yaml"), []byte(config), 0o600))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	run := func(args ...string) (string, *os.ProcessState) {
+		cmd := exec.Command(self, args...)
+		cmd.Args[0], cmd.Dir = "penstock", dir
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		return string(out), cmd.ProcessState
 	}
+	_, state := run("sync", "--no-progress")
+	require.Less(t, state.SysUsage().(*syscall.Rusage).Maxrss>>10, int64(mostMemory))
+	out, _ := run("query", "--format", "csv", query)
+	return strings.TrimSpace(out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:])
 }
