@@ -15,6 +15,18 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
+// objectsOf is a query for the relations, functions, types and triggers of a schema. Indexes
+// and sequences of a table are the table's.
+func objectsOf(schema string) string {
+	const of = " WHERE n.nspname = "
+	return `SELECT string_agg(name, ' ') FROM (
+		SELECT relname::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace` + of + schema + ` AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+		UNION ALL SELECT proname || '()' FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace` + of + schema + `
+		UNION ALL SELECT 'type:' || typname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace` + of + schema + ` AND typrelid = 0 AND typelem = 0
+		UNION ALL SELECT 'trigger:' || tgname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace` + of + schema + ` AND NOT tgisinternal
+		UNION ALL SELECT 'rule:' || rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace` + of + schema + ` AND rulename <> '_RETURN') all_of_them`
+}
+
 // TestScriptsPostgres runs the scripts whose name begins with postgres. They
 // share a server at $POSTGRES, where each has a schema of its own, $SCHEMA.
 // `postgres SQL [VALUE]` runs statements there as the role that may do
@@ -36,6 +48,12 @@ func TestScriptsPostgres(t *testing.T) {
 			if len(args) > 1 && (text == args[1]) == neg {
 				ts.Fatalf("%s: %q", sql, text)
 			}
+		},
+		"objects": func(ts *testscript.TestScript, _ bool, args []string) {
+			schema := strings.ReplaceAll(args[0], "SCHEMA", ts.Getenv("SCHEMA"))
+			text, err := firstText(server.URL(), objectsOf("'"+schema+"'"))
+			ts.Check(err)
+			surfaceIs(ts, args[1], withoutModes(strings.Fields(text)))
 		},
 	})
 }

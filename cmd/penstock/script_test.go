@@ -71,6 +71,8 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"modes":    scriptModes,
 		"tokens":   scriptTokens,
 		"bucket":   scriptBucket,
+		"surface":  scriptSurface,
+		"deliver":  scriptDeliver,
 	}
 	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{
