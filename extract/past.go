@@ -23,6 +23,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 		return nil, false
 	}
 	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0 && l.said.more != yes
+	all = all && (l.pages > 1 || !l.full()) // the total of one full page may be the number of its records
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
