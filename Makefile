@@ -87,6 +87,25 @@ fuzz: ## each fuzz target in turn (T=30s)
 man: ## the manual: a page for every verb in bin/man, to be read with man -l
 	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
 
+.PHONY: release
+release: ## the files of a release in dist: archive, SBOM (CycloneDX), provenance (SLSA), sums; in a clean clone
+	rm -rf dist
+	$(MAKE) build BIN=dist/penstock
+	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist LICENSE README.md CHANGELOG.md SECURITY.md
+	rm dist/penstock
+
+.PHONY: reproduce
+reproduce: ## build the release of this commit in two folders: the same bytes
+	@sh .ci/reproduce
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what the program calls, where their database can be reached
+	@sh .ci/vulncheck
+
+.PHONY: postgres
+postgres: ## the tests of the Postgres destination and state against other versions of the server (POSTGRES=FOLDER/bin for one of your own)
+	@sh .ci/postgres $(SERVERS) $(POSTGRES)
+
 .PHONY: images
 images: ## pin the images of cmd/penstock/deploy: writes the digest that each tag has now in its registry
 	@sh .ci/images cmd/penstock/deploy/Dockerfile cmd/penstock/deploy/compose.yaml

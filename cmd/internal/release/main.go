@@ -1,0 +1,136 @@
+// Command release writes the files of a release from a binary that was built: an archive,
+// what the binary is made of (a CycloneDX SBOM), where it comes from (an in-toto statement
+// with SLSA provenance), and the SHA-256 sums of all three. The same binary gives the same
+// bytes. `make release` calls it.
+package main
+
+import (
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	bin := flag.String("bin", "", "`file` of the binary")
+	out := flag.String("out", "dist", "`folder` for the files")
+	builder := flag.String("builder", localBuilder, "`URI` of who runs the build, for the provenance")
+	flag.Parse()
+	if err := release(*bin, *out, *builder, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// binary is what a release is made of.
+type binary struct {
+	*buildinfo.BuildInfo
+	path    string
+	sum     string // SHA-256, as hexadecimal digits
+	version string // without the v
+	commit  string
+	at      time.Time // of the commit
+	os      string
+	arch    string
+}
+
+// read reads what the go command has written into the binary. One that was not built from a
+// commit cannot be released.
+func read(path string) (*binary, error) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := sumOf(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &binary{BuildInfo: info, path: path, sum: sum, version: strings.TrimPrefix(info.Main.Version, "v")}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.commit = s.Value
+		case "vcs.time":
+			b.at, err = time.Parse(time.RFC3339, s.Value)
+		case "GOOS":
+			b.os = s.Value
+		case "GOARCH":
+			b.arch = s.Value
+		}
+	}
+	return b, err
+}
+
+// releasable says why a binary cannot be released; nil where it can.
+func (b *binary) releasable() error {
+	switch {
+	case b.commit == "" || b.at.IsZero():
+		return fmt.Errorf("%s names no commit: build it in a clone of the repository (a work tree of git does not do), with git on the PATH", b.path)
+	case strings.HasSuffix(b.version, "+dirty"):
+		return fmt.Errorf("%s was built with changes that are not committed: commit them, or take a fresh clone", b.path)
+	}
+	return nil
+}
+
+// release writes the files; documents go into the archive beside the binary.
+func release(bin, out, builder string, documents []string) error {
+	b, err := read(bin)
+	if err != nil {
+		return err
+	}
+	if err := b.releasable(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	name := filepath.Join(out, fmt.Sprintf("penstock_%s_%s_%s", b.version, b.os, b.arch))
+	parts, err := b.native()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		archive(name+".tar.gz", b.at, append([]string{bin}, documents...)),
+		writeJSON(name+".cdx.json", b.bom(parts)))
+	if err != nil {
+		return err
+	}
+	var subjects []subject
+	for _, file := range []string{name + ".tar.gz", name + ".cdx.json"} {
+		sum, err := sumOf(file)
+		if err != nil {
+			return err
+		}
+		subjects = append(subjects, subject{Name: filepath.Base(file), Digest: digest{"sha256": sum}})
+	}
+	subjects = append(subjects, subject{Name: "penstock", Digest: digest{"sha256": b.sum}})
+	if err := writeJSON(name+".intoto.json", b.provenance(builder, subjects)); err != nil {
+		return err
+	}
+	return writeSums(name+".sha256", name+".tar.gz", name+".cdx.json", name+".intoto.json")
+}
+
+func sumOf(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// writeSums writes a file that sha256sum --check reads.
+func writeSums(to string, files ...string) error {
+	var text strings.Builder
+	for _, file := range files {
+		sum, err := sumOf(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%s  %s\n", sum, filepath.Base(file))
+	}
+	return os.WriteFile(to, []byte(text.String()), 0o666)
+}

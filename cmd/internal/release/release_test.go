@@ -1,0 +1,220 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+// goTool runs the go command in dir.
+func goTool(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
+	return string(out)
+}
+
+// TestBOM builds penstock and holds its SBOM against it: the schema of CycloneDX, every
+// module in the binary and no other, the engine, and the libraries that it is loaded with.
+func TestBOM(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "penstock")
+	goTool(t, "", "build", "-tags", "duckdb_arrow", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
+	b, err := read(bin)
+	require.NoError(t, err)
+	native, err := b.native()
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "bom.json")
+	require.NoError(t, writeJSON(path, b.bom(native)))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	valid(t, text)
+
+	var bom cdx.BOM
+	require.NoError(t, json.Unmarshal(text, &bom))
+	listed, parts := map[string]string{}, map[string]cdx.Component{}
+	for _, c := range *bom.Components {
+		parts[c.Name] = c
+		if strings.HasPrefix(c.PackageURL, "pkg:golang/") && c.Name != "std" {
+			listed[c.Name] = c.Version
+		}
+	}
+	inBinary := map[string]string{}
+	for line := range strings.Lines(goTool(t, "", "version", "-m", bin)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[0] == "dep" {
+			inBinary[f[1]] = f[2]
+		}
+	}
+	require.Greater(t, len(inBinary), 50)
+	require.Equal(t, inBinary, listed)
+	require.Equal(t, strings.TrimSpace(goTool(t, "", "env", "GOVERSION")), parts["std"].Version)
+	sum, err := sumOf(bin)
+	require.NoError(t, err)
+	require.Equal(t, sum, (*bom.Metadata.Component.Hashes)[0].Value)
+
+	program, err := os.ReadFile(bin)
+	require.NoError(t, err)
+	for module := range inBinary {
+		if strings.HasPrefix(module, engineModule) {
+			engine, ok := parts["duckdb"]
+			require.True(t, ok, "the engine is in the binary")
+			require.True(t, bytes.Contains(program, []byte(engine.Version)), "the binary says which version its engine is")
+			require.Greater(t, len(*engine.Components), 15)
+			for _, c := range *engine.Components {
+				require.Len(t, *c.Hashes, 1, c.Name)
+			}
+		}
+	}
+	if ldd, err := exec.Command("ldd", bin).Output(); err == nil {
+		for name, c := range parts {
+			require.True(t, !strings.HasPrefix(c.BOMRef, "system/") || bytes.Contains(ldd, []byte(name)), name)
+		}
+	}
+	require.Len(t, *(*bom.Dependencies)[0].Dependencies, len(*bom.Components))
+}
+
+// valid holds a document against the JSON Schema of CycloneDX, which its library ships.
+func valid(t *testing.T, text []byte) {
+	t.Helper()
+	dir := filepath.Join(strings.TrimSpace(goTool(t, "", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")), "schema")
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	const at = "http://cyclonedx.org/schema/"
+	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+		f, err := os.Open(filepath.Join(dir, file))
+		require.NoError(t, err)
+		doc, err := jsonschema.UnmarshalJSON(f)
+		require.NoError(t, errors.Join(err, f.Close()))
+		require.NoError(t, c.AddResource(at+name, doc))
+	}
+	schema, err := c.Compile(at + "bom-1.6.schema.json")
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.NoError(t, schema.Validate(doc))
+	delete(doc.(map[string]any), "bomFormat")
+	require.Error(t, schema.Validate(doc), "control: the schema refuses what it must")
+}
+
+// commit makes a repository of one program and its commit; it returns a function that
+// builds it.
+func commit(t *testing.T, dir string) (build func() string) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/program\n\ngo 1.26\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "x"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	return func() string {
+		bin := filepath.Join(t.TempDir(), "penstock")
+		goTool(t, dir, "build", "-trimpath", "-buildvcs=true", "-o", bin, ".")
+		return bin
+	}
+}
+
+// TestRelease: the files of a release name each other's sums and the commit, are the same
+// from another folder, and none is made of a binary that no commit gives.
+func TestRelease(t *testing.T) {
+	var made [2]map[string]string
+	for i := range made {
+		dir, out := t.TempDir(), t.TempDir()
+		bin := commit(t, dir)()
+		document := filepath.Join(dir, "LICENSE")
+		require.NoError(t, os.WriteFile(document, []byte("free"), 0o600))
+		require.NoError(t, release(bin, out, localBuilder, []string{document}))
+		made[i] = map[string]string{}
+		files, err := os.ReadDir(out)
+		require.NoError(t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(filepath.Join(out, f.Name()))
+			require.NoError(t, err)
+			made[i][f.Name()] = string(text)
+			if strings.HasSuffix(f.Name(), ".cdx.json") {
+				valid(t, text)
+			}
+		}
+		sums, err := filepath.Glob(filepath.Join(out, "*.sha256"))
+		require.NoError(t, err)
+		check := exec.Command("sha256sum", "--check", "--strict", sums[0])
+		check.Dir = out
+		text, err := check.CombinedOutput()
+		require.NoError(t, err, string(text))
+		require.Equal(t, 3, strings.Count(string(text), ": OK"))
+
+		var s statement
+		text, err = os.ReadFile(strings.TrimSuffix(sums[0], ".sha256") + ".intoto.json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &s))
+		sum, err := sumOf(strings.TrimSuffix(sums[0], ".sha256") + ".tar.gz")
+		require.NoError(t, err)
+		require.Equal(t, sum, s.Subject[0].Digest["sha256"])
+		packed, inBinary := unpack(t, strings.TrimSuffix(sums[0], ".sha256")+".tar.gz")
+		require.Equal(t, []string{"penstock -rwxr-xr-x", "LICENSE -rw-r--r--"}, packed)
+		require.Equal(t, inBinary, s.Subject[2].Digest["sha256"])
+		head, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimSpace(string(head)), s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"])
+	}
+	require.Equal(t, made[0], made[1])
+
+	dir := t.TempDir()
+	build := commit(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "more.go"), []byte("package main\n"), 0o600))
+	require.ErrorContains(t, release(build(), t.TempDir(), localBuilder, nil), "changes that are not committed")
+	bin := filepath.Join(t.TempDir(), "penstock")
+	goTool(t, dir, "build", "-buildvcs=false", "-o", bin, ".")
+	require.ErrorContains(t, release(bin, t.TempDir(), localBuilder, nil), "names no commit")
+}
+
+// unpack lists an archive, and returns the sum of its first file.
+func unpack(t *testing.T, path string) (names []string, sum string) {
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	for all := tar.NewReader(zip); ; {
+		h, err := all.Next()
+		if errors.Is(err, io.EOF) {
+			return names, sum
+		}
+		require.NoError(t, err)
+		names = append(names, h.Name+" "+h.FileInfo().Mode().String())
+		if len(names) == 1 {
+			to := filepath.Join(t.TempDir(), "first")
+			text, err := io.ReadAll(all)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(to, text, 0o600))
+			sum, err = sumOf(to)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// TestEngineVersion reads the version of DuckDB from the number of its module.
+func TestEngineVersion(t *testing.T) {
+	for module, want := range map[string]string{"v0.10505.0": "v1.5.5", "v0.20012.3": "v2.0.12", "v1.2": "", "v0.5.0": "", "v0.x.0": ""} {
+		got, err := engineVersion(module)
+		require.Equal(t, want, got, module)
+		require.Equal(t, want == "", err != nil, module)
+	}
+}
