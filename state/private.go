@@ -85,7 +85,7 @@ func OnlyOurs(path string) error {
 	switch {
 	case fixed(path):
 	case other && owner != 0:
-		return fmt.Errorf("%s is %w: it belongs to user %d, and this process runs as user %d; chown it", path, ErrExposed, owner, os.Geteuid())
+		return fmt.Errorf("%s is %w: it belongs to user %d, and this process runs as user %d; chown it to that user or to root", path, ErrExposed, owner, os.Geteuid())
 	case shared(info, 0o022):
 		return fmt.Errorf("%s is %w: others may write to it (mode %04o); chmod go-w it", path, ErrExposed, info.Mode().Perm())
 	}

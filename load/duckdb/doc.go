@@ -62,4 +62,4 @@ var ErrNotBuilt = errors.New("built without duckdb: it needs cgo and the build t
 
 // ErrNotReadOnly is returned by Query for a statement that is more than a
 // question.
-var ErrNotReadOnly = errors.New("only a single SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN can be asked")
+var ErrNotReadOnly = errors.New("only a single SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN can be asked; another program of DuckDB runs all else, while no sync does")

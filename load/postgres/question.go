@@ -281,13 +281,13 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
-			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
+			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s)",
 				ErrNotReadOnly, name, owner, role)
 		case shadow != "":
 			refused = fmt.Errorf("%w: it calls %s, in which names may mean %s of another role; give the function names of its own (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop what has the server's name",
 				ErrNotReadOnly, name, shadow)
 		default:
-			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
+			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction", ErrNotReadOnly, name)
 		}
 		return nil
 	})

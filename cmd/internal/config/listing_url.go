@@ -42,7 +42,7 @@ func (r *reader) fitsURL(field, value, before, after string) bool {
 		if !strings.ContainsAny(value, `?#\`) && !dotted(value) {
 			return true
 		}
-		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..", field)
+		return r.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; want %%3F, %%23 or %%5C for the first three", field)
 	case label.MatchString(value) || hosts && labels.MatchString(value):
 		return true
 	case hosts:
@@ -77,7 +77,7 @@ func (r *reader) hostFits(u *url.URL, what string) bool {
 	case strings.Contains("."+host, ".."):
 		return r.unfit("its host has an empty part")
 	case r.rowOf.Hosts != nil && !slices.ContainsFunc(r.rowOf.Hosts, func(p string) bool { return hostMatches(p, host) }):
-		return r.unfit("its host is none of `hosts:` under from")
+		return r.unfit("its host is none of `hosts:` under from; add it there, or *.example.com for all hosts below one")
 	}
 	return true
 }

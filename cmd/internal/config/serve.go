@@ -64,7 +64,7 @@ func (r *reader) listens(s Serve, at Pos) {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
 		r.fault(at, "serve listen: want host:port, such as %s, or unix:PATH", DefaultListen)
 	case !isLoopback(host) && len(s.Tokens) == 0:
-		r.fault(at, "serve listen is open to other machines and serve auth has no token")
+		r.fault(at, "serve listen is open to other machines and serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
 	}
 }
 

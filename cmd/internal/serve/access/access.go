@@ -53,8 +53,8 @@ type Identity struct {
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
-	ErrLimited = errors.New("too many wrong tokens")
-	ErrRole    = errors.New("the role of this token does not allow it")
+	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, from the machine of the daemon or through an SSH tunnel to it")
+	ErrRole    = errors.New("the role of this token does not allow it; `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration names another")
 	ErrProxied = errors.New("a proxy sent this request and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )
 

@@ -219,3 +219,23 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, "10.0.0.2 for 192.0.2.1", From(from("10.0.0.2:1", "X-Forwarded-For", "evil\n, 192.0.2.1")))
 	require.Equal(t, "10.0.0.2", From(from("10.0.0.2:1", "X-Forwarded-For", "<script>")))
 }
+
+// TestRefusalsSayWhatToDo: an answer that refuses a program with a valid reason to ask says
+// what allows it.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	w := newWorld()
+	answer := func(g *Guard, want Role, r *http.Request) string {
+		a := httptest.NewRecorder()
+		g.Require(want, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(a, r)
+		return a.Body.String()
+	}
+	require.Contains(t, answer(w.Guard, Operate, bearer("127.0.0.1:1", analyst)), "`role:` of the token in `serve: {auth: {tokens: […]}}`")
+	require.Empty(t, answer(w.Guard, Operate, bearer("127.0.0.1:1", owner)), "control")
+	for range 100 {
+		answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong"))
+	}
+	require.Contains(t, answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong")), "try again in a minute; if this goes on, from the machine of the daemon or through an SSH tunnel")
+	without := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Observe: func(serve.AccessRefused) {}})
+	require.Contains(t, answer(without, Read, from("127.0.0.1:1", "X-Forwarded-For", "192.0.2.1")), "set `serve: {auth: {token: …}}`")
+	require.Empty(t, answer(without, Read, from("127.0.0.1:1")), "control")
+}

@@ -41,7 +41,9 @@ func (b *Board) audit(r *http.Request, who access.Identity, what, object string,
 	a := Audit{At: b.Clock(), Who: who.Name, What: what, Object: object, From: access.From(r), Outcome: auditDone}
 	if err != nil {
 		a.Outcome = err.Error()
-		a.Refused = errors.Is(err, access.ErrRole)
+		if a.Refused = errors.Is(err, access.ErrRole); a.Refused {
+			a.Outcome = "the role of this token does not allow it"
+		}
 	}
 	if b.Record == nil {
 		return

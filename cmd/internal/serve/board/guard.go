@@ -51,7 +51,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 			return
 		case !who.Role.Includes(access.Operate):
 			b.audit(r, who, r.Method+" "+r.URL.Path, "", access.ErrRole)
-			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role read, which changes nothing")
+			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role read, which changes nothing; `role: operate` in the configuration does")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))
