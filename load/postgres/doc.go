@@ -61,7 +61,7 @@ const (
 
 // ErrNotReadOnly is returned by Query for a statement that is more than a
 // question.
-var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN can be asked; psql runs all else")
+var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW or EXPLAIN can be asked")
 
 // ErrUnsafe is returned where a table of penstock's own is another's, or where others
 // have attached to it what would act with the rights of penstock's role.

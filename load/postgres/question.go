@@ -33,6 +33,9 @@ type question struct {
 	shows   bool   // it prints a setting
 }
 
+// errElsewhere is [ErrNotReadOnly] with what a user can do.
+var errElsewhere = fmt.Errorf("%w; psql runs all else", ErrNotReadOnly)
+
 func parseQuestion(sql string) (question, error) {
 	if !storable([]byte(sql)) { // the server would end the connection
 		return question{}, errors.New("the statement has a zero byte, or bytes that are no UTF-8")
@@ -45,7 +48,7 @@ func parseQuestion(sql string) (question, error) {
 		q.explain, q.sql = strings.Join([]string{"EXPLAIN", comments.ReplaceAllString(m[1], " "), m[2], ""}, " "), m[3]
 	}
 	if !asks.MatchString(q.sql) {
-		return q, ErrNotReadOnly
+		return q, errElsewhere
 	}
 	return q, nil
 }
@@ -180,7 +183,7 @@ func (s *session) prepareShown(ctx context.Context, name, sql string) (*pgconn.S
 	case text == "":
 		return nil, "", errors.New("the server does not hand out the parse tree of the statement, by which penstock sees what it calls: run it with psql")
 	case !strings.HasPrefix(strings.TrimLeft(text, "( \n"), "{QUERY :commandType 1 ") || strings.Contains(text, ":hasModifyingCTE true"):
-		return nil, "", ErrNotReadOnly
+		return nil, "", errElsewhere
 	default:
 		return stmt, text, nil
 	}
@@ -281,13 +284,13 @@ func (s *session) harmless(ctx context.Context, tree string) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
-			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s)",
+			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; have it given to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
 				ErrNotReadOnly, name, owner, role)
 		case shadow != "":
 			refused = fmt.Errorf("%w: it calls %s, in which names may mean %s of another role; give the function names of its own (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop what has the server's name",
 				ErrNotReadOnly, name, shadow)
 		default:
-			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction", ErrNotReadOnly, name)
+			refused = fmt.Errorf("%w: it calls %s, which acts beyond the transaction; run it with psql", ErrNotReadOnly, name)
 		}
 		return nil
 	})
