@@ -29,10 +29,11 @@ type rotating struct {
 	again func() (Secret, error)
 	now   func() time.Time
 
-	mu   sync.Mutex
-	all  []Secret  // the tokens so far, the current one last
-	last time.Time // when the token was last read again
-	err  error     // of that read
+	mu      sync.Mutex
+	all     []Secret      // the tokens so far, the current one last
+	last    time.Time     // when the token was last read again
+	err     error         // of that read
+	reading chan struct{} // closed when the read under way ends; nil while there is none
 }
 
 // Token returns the current token.
@@ -43,27 +44,50 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 }
 
 // Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read
-// again a moment ago.
-func (r *rotating) Renew(_ context.Context, _ Session, spent Secret) (Secret, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	current := r.all[len(r.all)-1]
-	if current != spent {
-		return current, nil
-	}
-	if since := r.now().Sub(r.last); r.last.IsZero() || since < 0 || since >= rereadEvery {
-		var fresh Secret
-		fresh, r.err = r.again()
-		r.last = r.now()
-		if r.err == nil && fresh != current {
-			r.all = append(r.all[max(0, len(r.all)-mostTokens+1):], fresh) // Invariant 6
-			return fresh, nil
+// again a moment ago. Reading may take as long as a command does: requests that have another
+// token go on meanwhile, and those that wait for it leave with their contexts.
+func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
+	for {
+		r.mu.Lock()
+		current, err, reading := r.all[len(r.all)-1], r.err, r.reading
+		if current == spent && reading == nil && r.due() {
+			reading = make(chan struct{})
+			r.reading = reading
+			go r.read(reading)
+		}
+		r.mu.Unlock()
+		switch {
+		case current != spent:
+			return current, nil
+		case reading == nil && err != nil:
+			return "", fmt.Errorf("%w: read it again: %w", ErrSpent, err)
+		case reading == nil:
+			return "", ErrSpent
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
 		}
 	}
-	if r.err != nil {
-		return "", fmt.Errorf("%w: read it again: %w", ErrSpent, r.err)
+}
+
+// due reports whether the token may be read again. r.mu is held.
+func (r *rotating) due() bool {
+	since := r.now().Sub(r.last)
+	return r.last.IsZero() || since < 0 || since >= rereadEvery
+}
+
+// read reads the token again and closes done.
+func (r *rotating) read(done chan struct{}) {
+	fresh, err := r.again()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.last, r.reading = err, r.now(), nil
+	if err == nil && fresh != r.all[len(r.all)-1] {
+		r.all = append(r.all[max(0, len(r.all)-mostTokens+1):], fresh) // Invariant 6
 	}
-	return "", ErrSpent
+	close(done)
 }
 
 // Secrets returns the current token and those before it.

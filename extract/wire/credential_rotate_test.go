@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -48,6 +49,30 @@ func TestRotating(t *testing.T) {
 		require.ErrorIs(t, err, ErrSpent)
 		require.ErrorContains(t, err, "vault is sealed")
 		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token of the file is always the same")
+	})
+}
+
+// TestRotatingSlow holds that a command which does not end holds up no request: those with the
+// token go on, and those that wait for another leave with their contexts.
+func TestRotatingSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := Rotating("old", func() (Secret, error) { <-release; return "new", nil })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := c.Renew(ctx, Session{}, "old")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began))
+		token, err := c.Token(t.Context(), Session{})
+		require.NoError(t, err)
+		require.Equal(t, Secret("old"), token)
+		require.Equal(t, []Secret{"old"}, c.Secrets())
+
+		time.AfterFunc(time.Minute, func() { close(release) })
+		token, err = c.Renew(t.Context(), Session{}, "old")
+		require.NoError(t, err)
+		require.Equal(t, Secret("new"), token)
 	})
 }
 

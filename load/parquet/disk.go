@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,19 +81,20 @@ func (d *disk) makeFolders(path string) error {
 
 // makeFolder makes one folder. Who may read its files may enter it.
 func (d *disk) makeFolder(path string) error {
-	err := os.Mkdir(path, 0o755)
+	mode := d.mode | (d.mode&0o444)>>2
+	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never wider, should the process end here
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
-	if err == nil && d.mode != 0 {
-		err = os.Chmod(path, d.mode|(d.mode&0o444)>>2)
+	if err == nil && mode != 0 {
+		err = os.Chmod(path, mode) // whatever the umask
 	}
 	return err
 }
 
 // makeFile makes a file that was not there.
 func (d *disk) makeFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // who opens it before Chmod reads what comes after
 	if err != nil || d.mode == 0 {
 		return f, err
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -10,13 +11,20 @@ import (
 // printed, however many sources take their credential from it.
 const rereadEvery = 30 * time.Second
 
+// failingTime is how long commands that fail may take together while the configuration is
+// read. After it no other command runs: each of thousands of sources may have one of its own,
+// and a secret manager that waits for somebody to sign in would be waited for thousands of
+// times. // Invariant 15
+const failingTime = time.Minute
+
 // commands runs the commands of ${cmd:…}. Each runs once while the configuration is read:
 // a template may name the same one for thousands of sources. It is safe for concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 
-	mu  sync.Mutex
-	all map[string]*output // by the words of the command
+	mu     sync.Mutex
+	all    map[string]*output // by the words of the command
+	failed time.Duration      // what commands took that failed in once
 }
 
 // output is what a command printed, or why it failed.
@@ -33,11 +41,27 @@ func (c *commands) once(argv []string) (string, error) {
 	o := c.of(argv)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.ran {
-		o.text, o.err = c.run(argv)
-		o.ran = true
+	if o.ran {
+		return o.text, o.err
+	}
+	if c.failing(0) >= failingTime {
+		return "", fmt.Errorf("not run, as other commands of the configuration failed for %s", failingTime)
+	}
+	began := time.Now()
+	o.text, o.err = c.run(argv)
+	o.ran = true
+	if o.err != nil {
+		c.failing(time.Since(began))
 	}
 	return o.text, o.err
+}
+
+// failing adds to what commands took that failed, and returns it.
+func (c *commands) failing(more time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed += more
+	return c.failed
 }
 
 // again returns what a command prints now. It runs the command unless again has done so

@@ -76,16 +76,16 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed is what a command prints. Of a source, only credentials may name a command. A verb
-// that reads no source runs the commands of destinations and of the state only.
+// printed is what a command prints. Only credentials, destinations and the state may name a
+// command. A verb that reads no source runs the commands of destinations and of the state only.
 func (r *reader) printed(command string, at Pos) (string, bool) {
 	argv, ok := words(command)
 	switch {
 	case !ok || len(argv) == 0:
 		r.fault(at, "${cmd:%s}: want a program and its arguments, with both quotes around an argument that has spaces", command)
 		return "", false
-	case r.sourceOf && !r.asSecret:
-		r.fault(at, "${cmd:…} is for credentials; here, want ${NAME} or ${file:PATH}")
+	case !r.asSecret && !r.place:
+		r.fault(at, "${cmd:…} is for credentials, destinations and the state; here, want ${NAME} or ${file:PATH}")
 		return "", false
 	case r.Run == nil, r.Places && r.asSecret && !r.place:
 		return unread, true

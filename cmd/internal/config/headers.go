@@ -23,7 +23,9 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 	}
 	all := map[string]wire.Secret{}
 	for _, e := range es {
+		r.asSecret = true
 		v, ok := r.text(e.value, what+" "+e.key)
+		r.asSecret = false
 		if !ok {
 			continue
 		}
@@ -36,7 +38,7 @@ func (r *reader) headers(n ast.Node, what string) map[string]wire.Secret {
 			r.fault(e.at, "%s: %s stands there twice", what, name)
 			continue
 		}
-		if v.raw != v.value || secretName.MatchString(name) {
+		if value != unread && (v.raw != v.value || secretName.MatchString(name)) {
 			r.secrets = append(r.secrets, value)
 		}
 		all[name] = value

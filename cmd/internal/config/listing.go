@@ -86,8 +86,6 @@ func (r *reader) sources(n ast.Node, c *Config) []Source {
 }
 
 func (r *reader) source(e entry) Source {
-	r.sourceOf = true
-	defer func() { r.sourceOf = false }()
 	s := Source{At: e.at, Name: e.key}
 	what := "source " + e.key
 	ok := r.mapping(e.value, what, fields{

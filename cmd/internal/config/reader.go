@@ -38,8 +38,7 @@ type reader struct {
 	row      *Row     // of a listing, while a source is made of it
 	rowOf    *Listing // that
 	rowName  string   // and what the source is called
-	sourceOf bool     // a source is being read,
-	asSecret bool     // a credential,
+	asSecret bool     // a credential is being read,
 	place    bool     // a destination or the state
 	looked   bool     // something was looked up; see again
 

@@ -168,7 +168,7 @@ func newRun(c Config) (*run, error) {
 	for i := range r.Streams {
 		r.Streams[i].Table.Mode = r.Streams[i].Table.Mode.Or(schemas.Merge)
 	}
-	r.proof = lists{verdict: map[string]Verdict{}, held: map[[2]string]bool{}}
+	r.proof = lists{verdict: map[string]Verdict{}, own: map[[2]string]Verdict{}, held: map[[2]string]bool{}}
 	r.Run = cmp.Or(c.Run, NewRunID(r.started))
 	r.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	if r.budget = c.Budget; r.budget == nil {

@@ -8,8 +8,9 @@ import (
 // lists is what a run knows of the lists it has read, for the streams that take
 // their parents from them.
 type lists struct {
-	verdict map[string]Verdict // on the last pass, by stream
-	held    map[[2]string]bool // waits for a person, by stream and destination
+	verdict map[string]Verdict    // on the last pass in any destination, by stream
+	own     map[[2]string]Verdict // on the last pass in a destination, by stream and destination
+	held    map[[2]string]bool    // waits for a person, likewise
 }
 
 // claim is what the end of a pass says for the streams below it.
@@ -20,11 +21,16 @@ type claim struct {
 }
 
 // proofOf is the verdict on the last pass over a stream in this run, as far as
-// it counts in the destination; "" where there was none, or not yet.
+// it counts in the destination; "" where there was none, or not yet. The streams below
+// take their parents from the last pass, wherever it was, and compare them with what the
+// destination has from its own: the worse verdict of both counts. // Invariant 12
 func (r *run) proofOf(destination, stream string) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := r.proof.verdict[stream]
+	if own, ok := r.proof.own[[2]string{stream, destination}]; ok && own.Worse(v) {
+		v = own
+	}
 	if v == Proven && r.proof.held[[2]string{stream, destination}] {
 		return Consistent
 	}
@@ -66,5 +72,6 @@ func (p *pass) prove(destination string, c claim) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proof.verdict[p.stream.Name] = c.verdict
+	p.proof.own[[2]string{p.stream.Name, destination}] = c.verdict
 	p.proof.held[[2]string{p.stream.Name, destination}] = c.held
 }

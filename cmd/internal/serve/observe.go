@@ -98,7 +98,6 @@ type AccessRefused struct {
 	Path    string // of the request
 	Why     string
 	Limited bool // too many wrong tokens came: this one was not evaluated
-	At      time.Time
 }
 
 func (AccessRefused) notice() {}

@@ -165,7 +165,7 @@ const logEvery = time.Minute
 // limit bounds those. The others share one line a minute.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
-	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited), At: now})
+	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})
 	if !errors.Is(why, ErrLimited) {
 		g.Log.Warn("wrong token", "path", r.URL.Path, "from", from)
 		return
