@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSecurityPolicy: each test that SECURITY.md names is there, and so is each target of make.
+// TestSecurityPolicy: each test that SECURITY.md names is there, and so are each target of
+// make and each file that it links to.
 func TestSecurityPolicy(t *testing.T) {
 	root := filepath.Join("..", "..")
 	policy, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
@@ -35,5 +36,8 @@ func TestSecurityPolicy(t *testing.T) {
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile("`make (\\w+)`").FindAllSubmatch(policy, -1) {
 		require.True(t, strings.Contains(string(rules), "\n"+string(m[1])+": "), "SECURITY.md names the target %s", m[1])
+	}
+	for _, m := range regexp.MustCompile(`\]\(([\w/.]+)\)`).FindAllSubmatch(policy, -1) {
+		require.FileExists(t, filepath.Join(root, string(m[1])))
 	}
 }
