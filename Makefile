@@ -74,6 +74,11 @@ servers: ## servers of the public registries, fetched once: their lists are read
 	@sh .ci/servers $(SERVERS)
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealServers$$' -count=1 -timeout 10m ./cmd/penstock
 
+.PHONY: oauth
+oauth: ## authorization servers of the public registries, fetched once: sign-ins, renewals, faults and sign-outs with each
+	@sh .ci/servers $(SERVERS) oauth
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealOAuth$$' -count=1 -timeout 20m ./cmd/penstock
+
 .PHONY: stores
 stores: ## object stores of the public registries, fetched once: conformance and faults of a lake in a bucket of each
 	@sh .ci/servers $(SERVERS) stores

@@ -206,7 +206,7 @@ func (a *app) checkSignIns(ctx context.Context, c *config.Config, source string)
 		case err != nil:
 			all = append(all, failed(ctx, part, err, ""))
 		case st.Trouble != "":
-			all = append(all, failed(ctx, part, errors.New(st.Trouble), login+" signs in"))
+			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" signs in"))
 		case len(st.Lacking) > 0:
 			all = append(all, failed(ctx, part, errors.New(standing(st)), login+" asks for it; streams that need it cannot be read"))
 			continue

@@ -47,6 +47,9 @@ run does by itself only where it must: each sign-in ends every other token of th
   penstock login --status`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.paste && f.device {
+				return usage("one of the two", "--paste and --device are two ways to sign in")
+			}
 			c, err := a.load()
 			if err != nil {
 				return err
@@ -68,7 +71,6 @@ run does by itself only where it must: each sign-in ends every other token of th
 	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address that a browser on another machine ended on")
 	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on any machine")
 	cmd.Flags().BoolVar(&f.status, "status", false, "tell what is kept, and sign in to nothing")
-	cmd.MarkFlagsMutuallyExclusive("no-browser", "paste", "device", "status")
 	return cmd
 }
 

@@ -87,8 +87,14 @@ func remedyOf(e *wire.Error, stream string) string {
 		if errors.Is(e, wire.ErrSignIn) {
 			return hintSignIn
 		}
+		if e.Challenge == wire.ChallengeToken {
+			return "the server says that the token has ended or was revoked: `penstock login` for oauth, another key or token otherwise; what is committed stays"
+		}
 		return "the key or token is missing, wrong or expired; look at auth in the configuration, then `penstock check`"
 	case wire.NotEntitled:
+		if e.Challenge == wire.ChallengeScope {
+			return hintScope(e.Scope, stream)
+		}
 		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or leave it out: \"!%s\"", stream)
 	case wire.Throttled:
 		if errors.Is(e, wire.ErrOutage) {
@@ -119,6 +125,15 @@ func remedyOf(e *wire.Error, stream string) string {
 		return fmt.Sprintf("the path or its parameters are not what this platform has; override them under streams: %s", stream)
 	}
 	return ""
+}
+
+// hintScope is what a person can do about a token that lacks a scope.
+func hintScope(scope, stream string) string {
+	what := "a scope that this stream needs"
+	if scope != "" {
+		what = fmt.Sprintf("the scope %q", scope)
+	}
+	return fmt.Sprintf("the token lacks %s: for oauth, add it to scopes and run `penstock login`; otherwise make a key or token that has it, or leave the stream out: \"!%s\"", what, stream)
 }
 
 // nextSteps are a few things worth doing after a run.

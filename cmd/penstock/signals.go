@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -30,11 +31,14 @@ type signals struct {
 	inbox    state.Inbox           // ditto
 	now      func() time.Time      // by the clock that the inbox goes by
 	log      *slog.Logger
+
+	conf     atomic.Pointer[config.Config]
+	grantsOf func(*config.Config) (serve.GrantsSeen, error)
 }
 
 // openSignals opens the signals of a configuration.
 func (a *app) openSignals(ctx context.Context, c *config.Config, pipelines []serve.Pipeline) (*signals, error) {
-	s := &signals{redactor: a.redactor, now: a.stateOf(c).Now, statuses: func() []serve.Status { return nil }}
+	s := &signals{grantsOf: a.grantsOf, log: a.log, redactor: a.redactor, now: a.stateOf(c).Now, statuses: func() []serve.Status { return nil }}
 	v := versionNow()
 	s.metrics = signal.NewMetrics(signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, s.read)
 	var err error
@@ -73,6 +77,7 @@ func (a *app) openCollectors(ctx context.Context, c *config.Config, s *signals) 
 // configure goes by another configuration from now on. Secrets that were known
 // stay so.
 func (s *signals) configure(c *config.Config, pipelines []serve.Pipeline) {
+	s.conf.Store(c)
 	s.redactor.Add(c.Secrets...)
 	r := signal.Routing{Route: routeOf(c.Alerts), Digest: c.Alerts.Digest, Pipelines: map[string]signal.Carried{}}
 	for _, src := range c.Sources {
@@ -180,6 +185,7 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.alerts.Run(ctx) })
+	all.Go(func() { s.watchGrants(ctx, s.grantsOf) })
 	if s.lineage != nil {
 		all.Go(func() { s.lineage.Run(ctx) })
 	}

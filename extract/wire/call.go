@@ -150,7 +150,7 @@ func (k *call) lasting(fault *Error) *Error {
 
 // renew asks the credential for another token after a 401.
 func (k *call) renew(ctx context.Context, fault *Error) *Error {
-	if fault.Status != http.StatusUnauthorized || k.anonymous {
+	if k.anonymous || fault.Status != http.StatusUnauthorized && !k.deadToken(fault) {
 		return fault
 	}
 	switch {
@@ -180,6 +180,13 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	}
 	fault.Err = err
 	return fault
+}
+
+// deadToken reports whether a 403 is about the token itself: it says so by its challenge
+// or, to the token of a grant, in its words.
+func (k *call) deadToken(fault *Error) bool {
+	_, grant := k.c.cred.(*OAuth)
+	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
 }
 
 const (

@@ -157,7 +157,16 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 			message = string(m[1])
 		}
 	}
-	e := k.fault(statusClass(resp.StatusCode, message), resp, message)
+	class := statusClass(resp.StatusCode, message)
+	challenge, scope := challengeOf(resp, body)
+	switch challenge {
+	case ChallengeToken:
+		class = Auth
+	case ChallengeScope:
+		class = NotEntitled
+	}
+	e := k.fault(class, resp, message)
+	e.Challenge, e.Scope = challenge, k.c.redact.excerpt(oneLine(scope), 256)
 	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
 	return e
 }

@@ -46,6 +46,8 @@ type Error struct {
 	Message   string    // the server's own words, or what is wrong with the answer
 	NotBefore time.Time // for [Throttled] and [Transient]: asking earlier is in vain; zero if unknown
 	Attempts  int       // requests made
+	Challenge string    // why the token does not do: [ChallengeToken], [ChallengeScope] or ""
+	Scope     string    // with ChallengeScope: what it takes, if the server says
 	Err       error     // what went wrong below, for errors.Is; may be nil
 
 	retryAfter time.Duration // what the answer asked for

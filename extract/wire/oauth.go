@@ -200,7 +200,9 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 
 // Standing tells what is kept.
 func (o *OAuth) Standing() (Standing, error) {
+	var g grant
 	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
+		g = x.g
 		if x.g.access == "" || x.n.dead(x.g) || o.spent(x) || x.g.refresh == "" && !x.g.expires.IsZero() && o.hold.stamp().After(x.g.expires) {
 			return x.explain()
 		}
@@ -208,11 +210,7 @@ func (o *OAuth) Standing() (Standing, error) {
 	})
 	st.Retry = time.Time{} // a grant is not given without somebody
 	st.Redirect = o.redirectWords()
-	if err != nil || st.SignedIn.IsZero() {
-		return st, err
-	}
-	g, err := o.hold.current()
-	if g.access == "" {
+	if err != nil || g.access == "" {
 		return st, err
 	}
 	st.Lacking, st.NoRefresh = g.lacking(o.opts.Scopes), g.refresh == ""

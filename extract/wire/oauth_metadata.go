@@ -51,13 +51,17 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	if own := k.of(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil
 	}
+	needed := k.key == authorizeEndpoint.key || k.key == tokenEndpoint.key
 	m, err := o.discover(ctx)
+	if e, ok := errors.AsType[*Error](err); ok && e.Class == Missing && !needed {
+		return "", nil // it has no metadata, and works without
+	}
 	if err != nil {
 		return "", err
 	}
 	raw := k.said(m)
 	if raw == "" {
-		if k.key == authorizeEndpoint.key || k.key == tokenEndpoint.key {
+		if needed {
 			return "", o.misconfigured(fmt.Errorf("the issuer %s states no %s; set %s", o.opts.Issuer, k.name, k.key))
 		}
 		return "", nil
@@ -85,7 +89,8 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	var last *Error
+	// A server that has one of the two places may break at the other.
+	var worst *Error
 	for _, at := range wellKnown(issuer) {
 		m, fault := o.readMetadata(ctx, at)
 		if fault == nil {
@@ -94,11 +99,11 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 			o.mu.Unlock()
 			return m, nil
 		}
-		if last = fault; fault.Class != Missing {
-			break
+		if worst == nil || worst.Class == Missing {
+			worst = fault
 		}
 	}
-	return nil, last
+	return nil, worst
 }
 
 // wellKnown are the places of the metadata: of OpenID Connect, and of RFC 8414.

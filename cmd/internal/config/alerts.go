@@ -20,7 +20,7 @@ type Alerts struct {
 
 // AlertKinds are what there are alerts of; each is told unless `on` is given.
 func AlertKinds() []string {
-	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access"}
+	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
 }
 
 // alerts reads the block of the whole file.

@@ -143,3 +143,33 @@ func TestStateBlock(t *testing.T) {
 	_, err := Parse([]byte(both+"state: {tokens: keychain}\n"), input())
 	require.ErrorContains(t, err, `state tokens "keychain" is unknown`)
 }
+
+// Both surfaces may have a grant: each of its own, with scopes of its own.
+func TestOAuthOnBothSurfaces(t *testing.T) {
+	text := `version: 1
+sources:
+  main:
+    v2: {base_url: "https://api.example.com", auth: {oauth: {client_id: c, issuer: "https://auth.example.com"}}}
+    app: {base_url: "https://app.example.com", auth: {oauth: {client_id: c, issuer: "https://auth.example.com", scopes: [leads.read]}}}
+destinations: {warehouse: "duckdb:w.duckdb"}
+pipelines: {all: {from: main, to: warehouse}}
+`
+	c := parsed(t, text)
+	require.Equal(t, []string{"leads.read"}, c.Scopes("main", schemas.SurfaceApp))
+	require.NotContains(t, c.Scopes("main", schemas.SurfaceV2), "leads.read")
+	all, err := c.SignIns("main", state.NewVault(t.TempDir(), nil))
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	kept := map[string]bool{}
+	for _, s := range all {
+		st, err := s.Credential.(wire.Keeper).Standing()
+		require.NoError(t, err)
+		kept[st.Where] = true
+	}
+	require.Len(t, kept, 2, "tokens of one surface are not those of the other")
+	require.NotEqual(t, all[0].Account, all[1].Account)
+	require.NotSame(t, all[0].Governor, all[1].Governor)
+
+	c = parsed(t, strings.Replace(text, ", scopes: [leads.read]", "", 1))
+	require.Nil(t, c.Scopes("main", schemas.SurfaceApp), "the application surface documents no scopes")
+}

@@ -15,7 +15,7 @@ type Observer interface {
 }
 
 // Notice is something that happened: RunStarted, RunProgress, RunEnded,
-// SlotSkipped, RunLate, WebhookSeen, DeltasApplied, Reloaded or AccessRefused.
+// SlotSkipped, RunLate, WebhookSeen, DeltasApplied, Reloaded, AccessRefused or GrantsSeen.
 type Notice interface{ notice() }
 
 // RunStarted says that a run has begun.
@@ -100,6 +100,24 @@ type AccessRefused struct {
 	Limited bool // too many wrong tokens came: this one was not evaluated
 }
 
+// GrantsSeen says how the sign-ins of all sources stand: those that are not in it are not
+// in the configuration any more.
+type GrantsSeen struct {
+	Grants []Grant
+	At     time.Time // by the clock that the times of grants go by
+}
+
+// Grant is how one sign-in stands.
+type Grant struct {
+	Source, Surface string
+	Renewed         time.Time // when the token came; zero: nobody has signed in
+	Expires         time.Time // of the token; zero: not said
+	Failing         time.Time // since when renewals have brought no token; zero: they do
+	NoRefresh       bool      // nothing renews the token
+	Trouble         string    // why it is of no use until somebody acts; "" if nothing is known
+}
+
+func (GrantsSeen) notice()    {}
 func (AccessRefused) notice() {}
 func (RunStarted) notice()    {}
 func (RunProgress) notice()   {}

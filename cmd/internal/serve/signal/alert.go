@@ -22,10 +22,11 @@ const (
 	Signature    Kind = "signature"    // deliveries are refused: their signature does not fit
 	Contradicted Kind = "contradicted" // a list's own total says that rows are missing
 	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
+	Grant        Kind = "grant"        // a sign-in is of no use, or its renewal fails
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access} }
+func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access, Grant} }
 
 // topic is what is told as one: everything of one kind that is the matter with
 // one pipeline, or with one source.

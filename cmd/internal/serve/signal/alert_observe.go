@@ -42,6 +42,8 @@ func (a *Alerts) Observe(n serve.Notice) {
 		a.webhook(n)
 	case serve.AccessRefused:
 		a.access(n)
+	case serve.GrantsSeen:
+		a.grants(n)
 	}
 }
 

@@ -32,6 +32,8 @@ type Metrics struct {
 	runDuration, slotDelay             *prometheus.HistogramVec
 	requestDuration, deliveryDuration  *prometheus.HistogramVec
 	appliedLag                         *prometheus.HistogramVec
+	grantUsable, grantExpires          *prometheus.GaugeVec
+	grantRenewed, grantFailing         *prometheus.GaugeVec
 }
 
 // Reading is where the daemon's books stand, asked for at each scrape.
@@ -78,6 +80,7 @@ func NewMetrics(b Build, read func() Reading) *Metrics {
 	m.makeRuns()
 	m.makeSource()
 	m.makeEvents()
+	m.makeGrants()
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -41,6 +41,8 @@ func (m *Metrics) Observe(n serve.Notice) {
 		m.reloads.WithLabelValues(outcome(n.Err)).Inc()
 	case serve.AccessRefused:
 		m.refused.WithLabelValues(evaluated(n.Limited)).Inc()
+	case serve.GrantsSeen:
+		m.grantsSeen(n)
 	}
 }
 

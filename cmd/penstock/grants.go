@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// grantsEvery is how often the daemon looks at how sign-ins stand.
+const grantsEvery = time.Minute
+
+// watchGrants tells observers how the sign-ins of the configuration stand, until ctx ends.
+func (s *signals) watchGrants(ctx context.Context, grantsOf func(*config.Config) (serve.GrantsSeen, error)) {
+	tick := time.NewTicker(grantsEvery)
+	defer tick.Stop()
+	for {
+		seen, err := grantsOf(s.conf.Load())
+		if err != nil {
+			s.log.Warn("read how sign-ins stand", "error", err)
+		}
+		s.metrics.Observe(seen)
+		s.alerts.Observe(seen)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// grantsOf are the sign-ins of a configuration. One that cannot be read costs the others
+// nothing.
+func (a *app) grantsOf(c *config.Config) (seen serve.GrantsSeen, failed error) {
+	seen.At = a.stateOf(c).Now()
+	for _, src := range c.Sources {
+		if src.Faults != nil {
+			continue
+		}
+		all, err := a.signIns(c, src.Name)
+		if err != nil {
+			failed = err
+			continue
+		}
+		for _, in := range all {
+			st, err := in.Credential.(wire.Keeper).Standing()
+			if err != nil {
+				failed = err
+				continue
+			}
+			seen.Grants = append(seen.Grants, serve.Grant{
+				Source: in.Name, Surface: string(in.Surface), Renewed: st.Renewed, Expires: st.Expires,
+				Failing: st.Failing, NoRefresh: st.NoRefresh, Trouble: st.Trouble,
+			})
+		}
+	}
+	return seen, failed
+}
