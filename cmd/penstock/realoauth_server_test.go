@@ -383,6 +383,36 @@ func (h *home) paste(change func(*url.URL)) (int, string) {
 	return cmd.ProcessState.ExitCode(), out + stdout.String()
 }
 
+// metrics are what the daemon tells, as soon as it has looked at the sign-ins.
+func (h *home) metrics(t *testing.T) (text string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	file := filepath.Join(h.dir, "pipelines.yaml")
+	conf, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(conf, "serve: {listen: %q}\n", address), 0o600))
+	defer func() { require.NoError(t, os.WriteFile(file, conf, 0o600)) }()
+	cmd := h.command("serve")
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	require.Eventually(t, func() bool {
+		resp, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		text = string(body)
+		return strings.Contains(text, "penstock_grant_usable{")
+	}, 30*time.Second, 100*time.Millisecond, "%s", &log)
+	return text
+}
+
 // tokens is the file of the tokens.
 func (h *home) tokens(t *testing.T) string {
 	t.Helper()

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,6 +57,7 @@ func TestRealOAuth(t *testing.T) {
 				{"sign out", realSignOut},
 				{"403 for a dead token and for a scope", realForbidden},
 				{"revoked at the server", realRevoked},
+				{"the daemon's metrics", realMetrics},
 			} {
 				t.Run(c.name, func(t *testing.T) { c.test(t, s.anew(t)) })
 			}
@@ -386,6 +388,27 @@ func realRevoked(t *testing.T, s *authServer) {
 		require.Contains(t, out, "invalid_grant")
 	}
 	require.Equal(t, 1, s.presented(), "a grant that has ended is not asked for again")
+}
+
+func realMetrics(t *testing.T, s *authServer) {
+	h := s.home(t, "client_id: public", "")
+	require.Contains(t, h.metrics(t), `penstock_grant_usable{source="main",surface="v2"} 0`)
+	h.signIn(t)
+	text := h.metrics(t)
+	require.Contains(t, text, `penstock_grant_usable{source="main",surface="v2"} 1`)
+	require.Contains(t, text, `penstock_grant_failing_since_timestamp_seconds{source="main",surface="v2"} 0`)
+	m := regexp.MustCompile(`penstock_grant_expires_timestamp_seconds\{source="main",surface="v2"\} (\S+)`).FindStringSubmatch(text)
+	require.NotNil(t, m, text)
+	ends, err := strconv.ParseFloat(m[1], 64)
+	require.NoError(t, err)
+	require.InDelta(t, time.Now().Add(time.Hour).Unix(), ends, 120)
+	require.NotContains(t, text, "oauth-client-secret")
+
+	s.expire()
+	s.intercept(refuseWith(503, "text/html", "<html>", ""), 1000)
+	code, out := h.run("sync")
+	require.Equal(t, exitPartial, code, out)
+	require.NotContains(t, h.metrics(t), `penstock_grant_failing_since_timestamp_seconds{source="main",surface="v2"} 0`)
 }
 
 func realNoRefresh(t *testing.T, s *authServer) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/oauth2"
 )
@@ -63,7 +62,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
 
 // configSoon waits for an issuer in trouble.
 func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, err error) {
-	w := newOutageWait(s.maxWait())
+	w := s.personWait()
 	for n := 1; ; n++ {
 		if conf, err = o.config(ctx); err == nil || !w.soon(ctx, err, n) {
 			return conf, w.end(err)
@@ -125,13 +124,10 @@ func (o *OAuth) refused(err error) error {
 	return fmt.Errorf("sign in: %w", err)
 }
 
-// redeemTime is how long a code is worth presenting.
-const redeemTime = time.Minute
-
 // redeem exchanges a code for tokens and keeps them.
 func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
 	o.hold.saw(code)
-	w := newOutageWait(min(redeemTime, s.maxWait()))
+	w := s.personWait()
 	for n := 1; ; n++ {
 		_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
 			return x.call(ctx, x.n.signingIn(x.h.stamp()), func(ctx context.Context) (grant, error) {

@@ -66,7 +66,7 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	if o.opts.ClientSecret != "" && o.clientAuth() == ClientPost {
 		secret = append(secret, oauth2.SetAuthURLParam("client_secret", o.opts.ClientSecret.Reveal()))
 	}
-	w := newOutageWait(s.maxWait())
+	w := s.personWait()
 	for n := 1; ; n++ {
 		code, err := conf.DeviceAuth(context.WithValue(ctx, oauth2.HTTPClient, c), secret...)
 		if err == nil {

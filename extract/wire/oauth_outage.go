@@ -15,6 +15,7 @@ const (
 	outageWaits   = 2 * time.Minute  // in all, unless the server says how long
 	outageFirst   = time.Second      // after the first call; then twice as long each time
 	outageLongest = 30 * time.Second // between two calls, unless the server says how long
+	outagePerson  = 30 * time.Second // in all, of a person who signs in or out
 	outageAsked   = 24 * time.Hour   // the longest Retry-After that is believed
 )
 
@@ -58,6 +59,9 @@ type outageWait struct {
 }
 
 func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: limit} }
+
+// personWait is the wait of a person who signs in or out, and looks at the terminal.
+func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
 // sleep waits until the next call, and reports whether it should be made.
 func (w *outageWait) sleep(ctx context.Context, err error) bool {

@@ -75,7 +75,7 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) error {
 		if t.token == "" {
 			continue
 		}
-		w := newOutageWait(s.maxWait())
+		w := s.personWait()
 		for n := 1; ; n++ {
 			fault := o.revokeOne(ctx, u, t.token, t.kind)
 			if fault == nil {

@@ -86,7 +86,7 @@ func (c *Config) SignIns(source string, vault *state.Vault) ([]SignIn, error) {
 			return nil, err
 		}
 		all = append(all, SignIn{surface, a.word, wire.Options{
-			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Headers: from.Headers,
+			Name: src.Name, BaseURL: from.BaseURL, Credential: a.credential, Governor: a.governor, Headers: from.Headers, MaxWait: from.MaxWait,
 		}})
 	}
 	return all, nil
