@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -135,8 +136,11 @@ func (k *call) broken(resp *http.Response, err error) *Error {
 		err = inner.Err // the outer text has the URL with its query
 	}
 	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
-	if untrusted(err) {
+	switch {
+	case untrusted(err):
 		e.Class = Refused
+	case longHeader(err):
+		e.Class, k.malformed = Malformed, maxMalformed // no further try
 	}
 	if resp != nil && resp.StatusCode >= 300 {
 		e.Status = resp.StatusCode
@@ -151,6 +155,13 @@ func untrusted(err error) bool {
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	_, alert := errors.AsType[tls.AlertError](err)
 	return certificate || plain || alert
+}
+
+// longHeader reports whether the header of an answer, its trailer or the interim answers
+// before it are longer than allowed. The errors of net/http have no type.
+func longHeader(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // oneLine keeps what a server sends from forging lines of a log or colouring a
