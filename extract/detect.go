@@ -200,14 +200,20 @@ func (f *finder) detectOnly(v value, path string) bool {
 // detectBoardIn descends into the one object of v that holds columns:
 // {"pipeline":{"id":1,"stages":[{"deals":[…]}]}}.
 func (f *finder) detectBoardIn(v value, path string, depth int) bool {
+	if f.record(v) {
+		return false
+	}
 	for name, m := range f.d.members(v) {
 		n := unquote(name)
-		if !f.d.isObject(m) || schemas.Paging().NotRecords(n) || f.record(v) {
+		if !f.d.isObject(m) || schemas.Paging().NotRecords(n) {
 			continue
 		}
 		for inner, list := range f.d.members(m) {
+			if !f.d.isList(list) {
+				continue
+			}
 			below := path + "/" + escape(n) + "/" + escape(unquote(inner))
-			if f.d.isList(list) && f.detectList(list, below) && strings.Contains(f.out.pointer, "/*/") {
+			if f.detectList(list, below) && strings.Contains(f.out.pointer, "/*/") {
 				return true
 			}
 		}

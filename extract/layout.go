@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -219,6 +220,7 @@ func (f *finder) each(v value, tokens []string) presence {
 	case !d.isObject(v) || len(tokens) == 0 && !f.recordMap(v):
 		return absent
 	}
+	f.out.places = slices.Grow(f.out.places, d.count(v))
 	for name, m := range d.members(v) {
 		in := container{key: append(append([]byte{'"'}, name...), '"')}
 		if len(tokens) > 0 || !d.isObject(m) {

@@ -7,7 +7,7 @@ import "iter"
 // // Invariant 6
 const (
 	partBytes   = 4 << 20
-	partRecords = 20_000
+	partRecords = 5_000
 )
 
 // cuts are offsets in a page's records at which a part of it begins.

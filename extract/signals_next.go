@@ -41,6 +41,10 @@ func (r *signalReader) take(t string, at named) {
 	if s.tokened && (s.token != "" || t == "") {
 		return
 	}
+	if len(t) > maxUnreadBytes {
+		s.doubtful(unread{pointer: "/" + at.name, value: t, number: -1})
+		return
+	}
 	s.tokened, s.token, s.tokenName = true, t, at
 }
 
@@ -70,6 +74,10 @@ func (r *signalReader) link(t string) {
 		return
 	}
 	s.linked = true
+	if len(t) > maxUnreadBytes {
+		s.doubtful(unread{pointer: "next link", value: t, number: -1})
+		return
+	}
 	s.query(t)
 	s.opaque = t != "" && s.next == nil
 }

@@ -147,6 +147,8 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 		case b[i] != '{' || m.numericNames(i):
 			m.undo(k, t, first)
 			return decline
+		case n&1023 == 1023 && m.Bytes() > maxColumnBytes:
+			return refuseWide
 		default:
 			m.bound.use(t)
 			i = m.members(t.object, i+1, t.add(row, n))

@@ -94,7 +94,11 @@ func (m *Mapper) batches() []TableBatch {
 func (m *Mapper) batch(t *table, own []arrow.Array) TableBatch {
 	arrays := make([]arrow.Array, 0, len(t.columns)+len(own))
 	for _, c := range t.columns {
-		if c.kind != kindNone {
+		switch {
+		case c.kind == kindNone:
+		case c.n == 0 && t.rows > 0:
+			arrays = append(arrays, m.nothings.array(c, t.rows))
+		default:
 			arrays = append(arrays, c.finish(t.rows))
 		}
 	}

@@ -35,12 +35,13 @@ type Mapper struct {
 	tableNamer *schemas.Namer
 	mem        memory.Allocator
 
-	root    *table
-	scalars *field    // of records that are no objects
-	key     []*column // of the root table; nil until the field was seen
-	own     rootColumns
-	fixed   constants
-	layout  int // changes whenever a table gains a column or a type grows
+	root     *table
+	scalars  *field    // of records that are no objects
+	key      []*column // of the root table; nil until the field was seen
+	own      rootColumns
+	fixed    constants
+	nothings nothings
+	layout   int // changes whenever a table gains a column or a type grows
 
 	raw         []byte // the pages of the batch, each with padding behind it
 	pages       []span
@@ -187,7 +188,9 @@ func (m *Mapper) Bytes() int64 {
 	}
 	m.root.each(func(t *table) {
 		for _, c := range t.columns {
-			n += c.bytes() + int64(max(0, t.rows-c.n)*c.kind.width())
+			if c.n > 0 {
+				n += c.bytes() + int64(max(0, t.rows-c.n)*c.kind.width())
+			}
 		}
 	})
 	return n

@@ -24,6 +24,7 @@ const (
 	refuseNull                  // null in place of a record
 	refuseLong                  // a key that no index can hold
 	refuseBound                 // more columns or child tables than a stream may have
+	refuseWide                  // more memory for the columns than a record may take
 )
 
 // decline is what a column's fast function returns for a value that it leaves

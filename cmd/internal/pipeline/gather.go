@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
 
@@ -99,9 +100,14 @@ func (p *pass) take(ctx context.Context, groups chan<- *group, page extract.Page
 // // Invariant 6
 const largePage = 16 << 20
 
+// mostMapped is the most that the rows of one page may take in columns. Rows of few bytes
+// in a table of many columns take a thousand times what they took in the page.
+// // Invariant 6
+const mostMapped = 384 << 20
+
 // mapPage reads the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	before := p.mapper.Fetched()
+	before, mapped := p.mapper.Fetched(), p.group.bytes
 	p.inPage = true
 	defer func() { p.inPage = false }()
 	for offset, part := range page.Parts() {
@@ -123,6 +129,9 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 			if err := p.flush(); err != nil {
 				return err
 			}
+		}
+		if p.group.bytes-mapped > mostMapped {
+			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a lower max_columns of the stream keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -1,0 +1,98 @@
+package transform
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A batch of a table with many columns takes memory for those that have a value in it,
+// and the others are null in it. // Invariants 6 and 11
+func TestColumnsWithoutAValueTakeNoMemory(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+	defer mem.AssertSize(t, 0)
+	m := NewMapper(s, Stamp{Run: "r"}, nil)
+	m.SetAllocator(mem)
+	defer m.Close()
+	values := []string{"1", `"text"`, "true", "1.25", `"2024-01-02"`, `"2024-01-02T03:04:05Z"`, `[1,2]`, `[1,{"a":[]}]`}
+	var wide strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&wide, `,"m%04d":%s`, i, values[i%len(values)])
+	}
+	require.NoError(t, m.Append([]byte(`[{"id":0`+wide.String()+`}]`)))
+	release(m.Flush())
+	before := mem.CurrentAlloc()
+
+	rows := joinedRecords(20_000)
+	require.NoError(t, m.Append([]byte(rows)))
+	require.Less(t, m.Bytes(), int64(4<<20))
+	batches, rejects := m.Flush()
+	require.Empty(t, rejects)
+	require.Len(t, batches, 1)
+	require.Less(t, mem.CurrentAlloc()-before, 8<<20, "20,000 rows of 1,000 columns")
+	b := batches[0].Batch
+	require.EqualValues(t, 20_000, b.NumRows())
+	for i, f := range b.Schema().Fields() {
+		a := b.Column(i)
+		require.Equal(t, 20_000, a.Len(), f.Name)
+		if strings.HasPrefix(f.Name, "m") {
+			require.Equal(t, 20_000, a.NullN(), f.Name)
+			require.True(t, a.IsNull(0) && a.IsNull(19_999))
+			require.True(t, arrow.TypeEqual(f.Type, a.DataType()) || f.Type.ID() == arrow.EXTENSION, f.Name)
+			if text, ok := a.(*array.String); ok {
+				require.Empty(t, text.Value(19_999))
+			}
+		}
+	}
+	release(batches, nil)
+
+	require.NoError(t, m.Append([]byte(`[{"id":1`+wide.String()+`},{"id":2}]`)))
+	batches, _ = m.Flush()
+	at := batches[0].Batch.Schema().FieldIndices("m0000")[0]
+	require.Equal(t, 1, batches[0].Batch.Column(at).NullN())
+	require.Equal(t, "1", batches[0].Batch.Column(at).ValueStr(0))
+	release(batches, nil)
+}
+
+// A record whose rows would take more memory than a record may is rejected with its
+// reason, and the records beside it are kept. // Invariants 6 and 11
+func TestRecordOfManyWideRows(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	m := NewMapper(s, Stamp{Run: "r"}, nil)
+	defer m.Close()
+	var wide strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&wide, `,"m%04d":1`, i)
+	}
+	all := "{" + wide.String()[1:] + "}"
+	require.NoError(t, m.Append([]byte(`[{"id":1,"rows":[`+all+`]},{"id":2,"rows":[`+strings.Repeat("{},", 30_000)+all+strings.Repeat(",{}", 5_000)+`]},{"id":3,"rows":[{},`+all+`]}]`)))
+	batches, rejects := m.Flush()
+	require.Len(t, rejects, 1)
+	require.True(t, rejects[0].Record)
+	require.Contains(t, rejects[0].Reason, "max_columns")
+	require.EqualValues(t, 2, batches[0].Batch.NumRows())
+	require.EqualValues(t, 3, batches[1].Batch.NumRows())
+	release(batches, nil)
+}
+
+func joinedRecords(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,{"id":%d}`, i+1)
+	}
+	return "[" + b.String()[1:] + "]"
+}
+
+func release(batches []TableBatch, _ []Reject) {
+	for _, b := range batches {
+		b.Batch.Release()
+	}
+}
