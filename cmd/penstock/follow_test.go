@@ -15,7 +15,7 @@ import (
 )
 
 // follower keeps copies of a table and of its child table by the recipe of
-// guide/following.md: it never asks again for rows up to the latest time it has seen.
+// docs/following.md: it never asks again for rows up to the latest time it has seen.
 type follower struct {
 	root, child string
 	seen        string            // the latest time, as the engine writes it

@@ -122,7 +122,7 @@ var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 func everyConfiguration(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	pages, err := filepath.Glob("../../penstock/guide/*.md")
+	pages, err := filepath.Glob("../../../docs/*.md")
 	require.NoError(t, err)
 	for _, page := range append(pages, "../../../README.md") {
 		text, err := os.ReadFile(page)

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// moduleRoot is the folder of the module, seen from this package.
+const moduleRoot = "../.."
+
+// pages are the Markdown files of the project, by their path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	add := func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(moduleRoot, path)
+		all[name] = string(text)
+		return err
+	}
+	for _, folder := range []string{"docs", "cmd/penstock/deploy"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(moduleRoot, folder), add))
+	}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"} {
+		text, err := os.ReadFile(filepath.Join(moduleRoot, name))
+		require.NoError(t, err)
+		all[name] = string(text)
+	}
+	return all
+}
+
+// TestLinksLeadSomewhere follows every relative link of every page to a file, and to a
+// heading of it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
+	all := pages(t)
+	for name, text := range all {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target := name
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(name), m[1])
+			}
+			_, err := os.Stat(filepath.Join(moduleRoot, target))
+			require.NoError(t, err, "%s links to %s", name, m[1])
+			if m[2] != "" {
+				require.Contains(t, anchors(all[target]), m[2], "%s links to %s%s", name, m[1], m[2])
+			}
+		}
+	}
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		out = append(out, "#"+strings.ReplaceAll(plain, " ", "-"))
+	}
+	return out
+}
+
+// TestReadmeIsShort holds the README to the size that a newcomer reads.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, len(pages(t)["README.md"]), 9000)
+}
+
+// TestGuaranteesNameTests finds each test that the README's guarantees name. The gate
+// runs it: the test does not skip itself in its short form.
+func TestGuaranteesNameTests(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{}
+	eachGoFile(t, func(path, text string) {
+		for _, m := range regexp.MustCompile(`(?ms)^func (Test\w+)\(.*?^}`).FindAllStringSubmatch(text, -1) {
+			tests[m[1]] = m[0]
+		}
+	})
+	skips := regexp.MustCompile(`testing\.Short\(\)[^\n]*\n\t+t\.Skip`)
+	_, guarantees, _ := strings.Cut(pages(t)["README.md"], "## Guarantees")
+	rows := 0
+	for line := range strings.Lines(guarantees) {
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(line, -1)
+		if len(named) > 0 {
+			rows++
+		}
+		for _, m := range named {
+			require.Contains(t, tests, m[1])
+			require.False(t, skips.MatchString(tests[m[1]]), "%s skips itself in the gate", m[1])
+		}
+	}
+	require.Positive(t, rows)
+	require.LessOrEqual(t, rows, 12)
+}
+
+// TestInvariants compares the invariants of docs/ARCHITECTURE.md with the comments that
+// cite them: each file that the page names cites its invariant, and each citation is of
+// an invariant on the page.
+func TestInvariants(t *testing.T) {
+	t.Parallel()
+	cited := citations(t)
+	row := regexp.MustCompile(`(?m)^\| (\d+) \| \*\*.*\| ([^|]+) \|$`)
+	listed := map[int]bool{}
+	for _, m := range row.FindAllStringSubmatch(pages(t)["docs/ARCHITECTURE.md"], -1) {
+		n, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		listed[n] = true
+		for _, file := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(m[2], -1) {
+			require.Contains(t, cited[file[1]], n, "%s does not cite invariant %d", file[1], n)
+		}
+	}
+	require.Len(t, listed, 18)
+	for file, numbers := range cited {
+		for _, n := range numbers {
+			require.True(t, listed[n], "%s cites invariant %d, which is not on the page", file, n)
+		}
+	}
+}
+
+// citations are the invariants that the comments of each file cite.
+func citations(t *testing.T) map[string][]int {
+	t.Helper()
+	cite := regexp.MustCompile(`Invariants?\s+(\d+(?:(?:,| and|, and)\s+\d+)*)`)
+	all := map[string][]int{}
+	eachGoFile(t, func(path, text string) {
+		f, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments)
+		require.NoError(t, err)
+		for _, c := range f.Comments {
+			for _, m := range cite.FindAllStringSubmatch(c.Text(), -1) {
+				for _, digits := range regexp.MustCompile(`\d+`).FindAllString(m[1], -1) {
+					n, err := strconv.Atoi(digits)
+					require.NoError(t, err)
+					all[path] = append(all[path], n)
+				}
+			}
+		}
+	})
+	return all
+}
+
+// eachGoFile calls f with each Go file of the module, by its path from the root.
+func eachGoFile(t *testing.T, f func(path, text string)) {
+	t.Helper()
+	for _, folder := range []string{"cmd", "extract", "load", "schemas", "state", "transform"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(moduleRoot, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(moduleRoot, path)
+			f(filepath.ToSlash(name), string(text))
+			return err
+		}))
+	}
+}
