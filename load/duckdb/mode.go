@@ -67,9 +67,10 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 // maxLinks is how many symbolic links may lead from one to the next.
 const maxLinks = 40
 
-// followed returns the absolute path of a file. Where path is a symbolic link, that is
-// the file which it leads to, there or not: the engine is confined to the files of one
-// name and writes its log beside the file itself.
+// followed returns the absolute path of a file, without symbolic links in it. Where path is
+// one, that is the file which it leads to, there or not: the engine is confined to the files of
+// one name and writes its log beside the file itself. Whoever changes a link of a folder later
+// does not move a database that is open.
 func followed(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {
@@ -78,7 +79,7 @@ func followed(path string) (string, error) {
 		}
 		var target string
 		if target, err = os.Readlink(path); err != nil {
-			return path, nil // no link, or nothing there
+			return inFolder(path), nil // no link, or nothing there
 		}
 		if !filepath.IsAbs(target) {
 			var dir string
@@ -88,4 +89,14 @@ func followed(path string) (string, error) {
 		path = target
 	}
 	return "", errors.Join(err, fmt.Errorf("%s: more than %d symbolic links", path, maxLinks))
+}
+
+// inFolder returns the path of a file without the symbolic links of its folder, as far as
+// there is one.
+func inFolder(path string) string {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return path // the first run makes the folder
+	}
+	return filepath.Join(dir, filepath.Base(path))
 }

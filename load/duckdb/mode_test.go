@@ -96,6 +96,14 @@ func TestSymbolicLink(t *testing.T) {
 		require.NotZero(t, info.Mode()&fs.ModeSymlink, "a link stays one")
 	}
 
+	require.NoError(t, os.Symlink("real", filepath.Join(dir, "linked")))
+	for _, name := range []string{"linked/w.duckdb", "linked/new.duckdb"} {
+		through := openTest(t, filepath.Join(dir, name), Options{})
+		require.Equal(t, filepath.Join(dir, "real", filepath.Base(name)), through.o.Path, "a link of the folder is resolved once")
+	}
+	none := openTest(t, filepath.Join(dir, "none", "w.duckdb"), Options{})
+	require.Equal(t, filepath.Join(dir, "none", "w.duckdb"), none.o.Path, "control: a folder that is not there yet")
+
 	loop := filepath.Join(dir, "loop.duckdb")
 	require.NoError(t, os.Symlink("loop.duckdb", loop))
 	_, err := Open(t.Context(), Options{Path: loop, TempDir: t.TempDir()})

@@ -202,6 +202,41 @@ func TestDeltasPoison(t *testing.T) {
 	r.equal()
 }
 
+// TestDeltasHostileRecord holds that a record which the source refuses, or whose key fits no
+// request, costs its own event: the others are applied, and the list is not read again.
+func TestDeltasHostileRecord(t *testing.T) {
+	for name, fault := range map[string]*wire.Error{
+		"403":        {Class: wire.NotEntitled, Status: 403, Message: "hostile", Attempts: 1},
+		"login page": {Class: wire.Auth, Status: 200, Message: "hostile", Attempts: 1},
+		"502":        {Class: wire.Transient, Status: 502, Message: "hostile", Attempts: 1},
+		"its key":    {Class: wire.Refused, Message: "hostile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(50)
+			r := newDeltaRig(t, m)
+			r.sync()
+			for id := 1; id <= 50; id++ {
+				m.records[id] = 2
+				m.send(m.event("updated", id))
+			}
+			m.served = func(id int) error {
+				if id == 17 {
+					return fault
+				}
+				return nil
+			}
+			rep := r.apply()
+			require.Equal(t, 1, rep.Dead)
+			require.EqualValues(t, 49, rep.Written)
+			require.Empty(t, rep.Refresh)
+			require.Contains(t, r.dead[17], "hostile")
+			m.served = nil
+			r.sync()
+			r.equal()
+		})
+	}
+}
+
 func memoryOf(r *deltaRig) *loadtest.Memory {
 	return r.config.Destinations[0].Destination.(*loadtest.Memory)
 }

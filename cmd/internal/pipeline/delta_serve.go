@@ -202,10 +202,13 @@ func (d *Deltas) values(q *queue, key string) map[string][]byte {
 	return map[string][]byte{q.detail.Params[0].Name: []byte(key)}
 }
 
-// endpointWide reports whether an error is one that other records would meet as
-// well.
+// endpointWide reports whether an error may be one that other records would meet as
+// well. A key that fits no request is not.
 func endpointWide(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
+	if ok && e.Class == wire.Refused && e.Attempts == 0 {
+		return false
+	}
 	return ok && e.Class != wire.Malformed && e.Class != wire.Invalid ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -276,7 +279,7 @@ func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
 			}
 			a := &answers[i]
 			a.record, a.requests, a.err = x.fetch.Record(ctx, x.q.detail, x.values(x.q, e.key))
-			if a.err != nil && endpointWide(a.err) {
+			if a.err != nil && endpointWide(a.err) && !x.othersAnswer(ctx, e, a) {
 				return fmt.Errorf("%s: %w", x.q.detail.Name, a.err)
 			}
 			return nil
@@ -288,6 +291,19 @@ func (x *delta) ask(ctx context.Context, all []*entity) ([]heard, error) {
 	}
 	x.run.asked.Add(int64(len(all)))
 	return answers, err
+}
+
+// othersAnswer reports whether the record that was there last is there still, right after an
+// error about another one that may be about all of them: a missing permission, a login page, a
+// server that does not respond.
+func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool {
+	e, ok := errors.AsType[*wire.Error](a.err)
+	if !ok || e.Class == wire.Throttled || !e.NotBefore.IsZero() || x.q.control == "" || x.q.control == about.key {
+		return false
+	}
+	record, requests, err := x.fetch.Record(ctx, x.q.detail, x.values(x.q, x.q.control))
+	a.requests += requests
+	return err == nil && record != nil
 }
 
 // trouble has a record tried again, and given up the third time: the others go on
