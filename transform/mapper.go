@@ -184,7 +184,7 @@ func (m *Mapper) Rows() int { return m.root.rows }
 func (m *Mapper) Bytes() int64 {
 	var n int64
 	for i := range m.rejects {
-		n += int64(len(m.rejects[i].Raw))
+		n += int64(len(m.rejects[i].Raw)) + rejectBytes
 	}
 	m.root.each(func(t *table) {
 		for _, c := range t.columns {
@@ -195,6 +195,9 @@ func (m *Mapper) Bytes() int64 {
 	})
 	return n
 }
+
+// rejectBytes is what a reject takes beside its raw value.
+const rejectBytes = 256
 
 // Fetched is the number of records appended so far.
 func (m *Mapper) Fetched() int64 { return m.fetched }

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -203,4 +204,26 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Len(t, out.rejects, 1)
 	require.Equal(t, reasons[refuseDepth], out.rejects[0].Reason)
 	require.Equal(t, "/x", out.rejects[0].Pointer)
+}
+
+// A record with many names that stand twice, and one with a broken value far inside, are
+// repaired in time that grows with their size. // Invariants 11 and 15
+func TestRepairOfLargeRecords(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	m := NewMapper(s, Stamp{Run: "r"}, nil)
+	defer m.Close()
+	var twice strings.Builder
+	for i := range 150_000 {
+		fmt.Fprintf(&twice, `,"k%06d":1,"k%06d":2`, i, i)
+	}
+	deep := strings.Repeat(`{"a":[`, 400) + `"` + strings.Repeat("x", 2<<20) + "\xff" + `"` + strings.Repeat("]}", 400)
+	shallow := strings.Repeat(`{"a":`, 3) + `"` + "\xff" + `"` + strings.Repeat("}", 3)
+	require.NoError(t, m.Append([]byte(`[{"id":1`+twice.String()+`},{"id":2,"name":"two","deep":`+deep+`},{"id":3,"deep":`+shallow+`}]`)))
+	batches, rejects := m.Flush()
+	release(batches, nil)
+	require.EqualValues(t, 3, batches[0].Batch.NumRows())
+	require.Len(t, rejects, 150_002)
+	require.Equal(t, "1, 2", rejects[149_999].Raw)
+	require.Equal(t, "/deep"+strings.Repeat("/a/0", 9)+"/a", rejects[150_000].Pointer, "of what is deep, the list around it")
+	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }

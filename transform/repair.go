@@ -63,6 +63,10 @@ type repairer struct {
 	changed int // values that were changed or left out
 }
 
+// maxRepaired is the level up to which single values are left out; of what is deeper, the
+// object or list at that level is. Each level goes over all that is in it. // Invariant 15
+const maxRepaired = 20
+
 // site is where a value stands.
 type site struct {
 	pointer string // from the record
@@ -97,6 +101,10 @@ func (x *repairer) value(dst []byte, i int, s site) (out []byte, end int) {
 	switch {
 	case s.level-1+depth > maxLevels && (b[i] != '{' || s.level > maxDepth):
 		return x.without(dst, i, end, s, "JSON", reasons[refuseDepth]), end
+	case s.level > maxRepaired && (b[i] == '{' || b[i] == '['):
+		if code := strict(b[i:end]); code != 0 {
+			return x.without(dst, i, end, s, "JSON", reasons[code]), end
+		}
 	case b[i] == '{':
 		return x.object(dst, i, end, s), end
 	case b[i] == '[':
@@ -124,8 +132,14 @@ func (x *repairer) refuse(s site, wanted, reason string, values ...[]byte) {
 	raw := masked
 	if !s.hidden {
 		var shown []string
+		size := 0
 		for _, v := range values {
+			if size > maxRaw {
+				shown = append(shown, "…")
+				break
+			}
 			shown = append(shown, printable(x.shown(v, s), maxRaw))
+			size += len(shown[len(shown)-1])
 		}
 		raw = strings.Join(shown, ", ")
 	}
@@ -176,6 +190,7 @@ type part struct {
 func (x *repairer) object(dst []byte, i, end int, s site) []byte {
 	from, changed := len(dst), x.changed
 	parts := x.parts(i)
+	values := valuesOf(x.b, parts)
 	dst = append(dst, '{')
 	for n, p := range parts {
 		in := x.member(s, []byte(p.text))
@@ -196,19 +211,28 @@ func (x *repairer) object(dst []byte, i, end int, s site) []byte {
 			dst, _ = x.value(dst, p.begin, in)
 			continue
 		}
-		var values [][]byte
-		for _, other := range parts {
-			if !other.broken && other.first == n {
-				values = append(values, x.b[other.begin:other.end])
-			}
-		}
-		x.refuse(in, "one value", reasons[refuseDuplicate], values...)
+		x.refuse(in, "one value", reasons[refuseDuplicate], values[n]...)
 		dst = append(dst, "null"...)
 	}
 	if x.changed == changed {
 		return append(dst[:from], x.b[i:end]...)
 	}
 	return append(dst, '}')
+}
+
+// valuesOf are all values of each name that has several, by the part that has it first.
+func valuesOf(b []byte, parts []part) map[int][][]byte {
+	var values map[int][][]byte
+	for _, p := range parts {
+		if p.broken || parts[p.first].others == 0 {
+			continue
+		}
+		if values == nil {
+			values = map[int][][]byte{}
+		}
+		values[p.first] = append(values[p.first], b[p.begin:p.end])
+	}
+	return values
 }
 
 // parts are the members of the object at i.

@@ -103,11 +103,14 @@ const largePage = 16 << 20
 // mostMapped is the most that the rows of one page may take in columns. Rows of few bytes
 // in a table of many columns take a thousand times what they took in the page.
 // // Invariant 6
-const mostMapped = 384 << 20
+const (
+	mostMapped  = 384 << 20
+	mostRejects = 250_000 // of one page
+)
 
 // mapPage reads the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	before, mapped := p.mapper.Fetched(), p.group.bytes
+	before, mapped, rejects := p.mapper.Fetched(), p.group.bytes, len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
 	for offset, part := range page.Parts() {
@@ -129,6 +132,9 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 			if err := p.flush(); err != nil {
 				return err
 			}
+		}
+		if len(p.group.rejects)-rejects > mostRejects {
+			return fmt.Errorf("%s: map page %d: no column can hold more than %d of its records and values; pages of fewer records are read", p.stream.Name, p.total.pages+1, mostRejects)
 		}
 		if p.group.bytes-mapped > mostMapped {
 			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a lower max_columns of the stream keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
