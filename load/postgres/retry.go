@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -25,6 +26,7 @@ const (
 	codeOtherColumns   = "42P16"
 	codeLockTimeout    = "55P03"
 	codeDiskFull       = "53100"
+	codeLimit          = "54000"
 	codeInternal       = "XX000"
 )
 
@@ -42,6 +44,15 @@ func full(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == codeInternal && strings.Contains(e.Message, "could not write init file")) {
 		return fmt.Errorf("the server's disk is full: %w: %w", syscall.ENOSPC, err)
+	}
+	return err
+}
+
+// wide says of a row that Postgres cannot store what keeps it small enough: it stores at
+// least 18 bytes of each value in the row's page, which holds 8,160.
+func wide(err error) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeLimit && strings.Contains(e.Message, "row is too big") {
+		return fmt.Errorf("a row has more values than Postgres can store in its 8,160 bytes; `max_columns: 400` of the stream keeps the others in %s: %w", schemas.ColRest, err)
 	}
 	return err
 }

@@ -345,3 +345,28 @@ func TestDocuments(t *testing.T) {
 	require.Equal(t, "12345678901234567890.50", server.Text("SELECT j FROM jsonb.docs WHERE j::text LIKE '1234%'"))
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM json._penstock_rejects"))
 }
+
+// A row with more values than a page of Postgres can store fails with what helps, and
+// leaves nothing behind; one of 400 long values is stored.
+func TestRowLargerThanAPage(t *testing.T) {
+	server := pgtest.Start(t)
+	for _, n := range []int{400, 1000} {
+		d := open(t, Options{URL: server.URL(), Schema: fmt.Sprintf("wide%d", n)})
+		fields := make([]arrow.Field, n)
+		values := loadtest.Row{"id": "1"}
+		for i := range fields {
+			fields[i] = field(fmt.Sprintf("c%04d", i), schemas.Text)
+			values[fields[i].Name] = fmt.Sprintf("value %d, which is as long as many are", i)
+		}
+		p := part{table: rootTable("wide", fields...), rows: []loadtest.Row{row(1, 0, "h", values)}}
+		_, err := attemptLoad(t, d, 1, "c1", p)
+		if n == 400 {
+			require.NoError(t, err)
+			require.Equal(t, "1", server.Text("SELECT count(*)::text FROM wide400.wide WHERE c0399 LIKE 'value 399,%'"))
+		} else {
+			require.ErrorContains(t, err, "`max_columns: 400` of the stream keeps the others in _penstock_rest")
+			require.Equal(t, "0", server.Text("SELECT count(*)::text FROM pg_class WHERE relname = 'wide' AND relnamespace = 'wide1000'::regnamespace"))
+		}
+		require.NoError(t, d.Close())
+	}
+}
