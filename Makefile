@@ -12,8 +12,11 @@ COMMA  := ,
 # the loader has set are read-only from the start (now).
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
 # What users run has no paths of this machine, no debug symbols (panics print their lines without them), loads at
-# a random address, and names its commit and the date of it, so that two builds of a commit are the same bytes.
+# a random address, and names its commit and the date of it.
 BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev/null),auto,false) -buildmode=pie -ldflags '-s -w $(LINK)'
+# The go command's id of a build depends on the folder of the modules, since cgo names it to the linker. A release
+# has none, so that two builds of a commit are the same bytes; others have it, so that they are linked once.
+NOID   := -buildid=
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help
@@ -95,7 +98,7 @@ man: ## the manual: a page for every verb in bin/man, to be read with man -l
 .PHONY: release
 release: ## the files of a release in dist: archive, SBOM (CycloneDX), provenance (SLSA), sums; in a clean clone
 	rm -rf dist
-	$(MAKE) build BIN=dist/penstock
+	$(MAKE) build BIN=dist/penstock LINK='$(LINK) $(NOID)'
 	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist LICENSE README.md CHANGELOG.md SECURITY.md
 	rm dist/penstock
 
