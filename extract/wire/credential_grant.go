@@ -216,7 +216,7 @@ func (n note) dead(g grant) bool {
 // where the last one did.
 func (n note) failing(g grant) time.Time {
 	switch {
-	case n.Refused != nil:
+	case n.dead(g), n.Refused != nil && g.access == "":
 		return n.Refused.At
 	case n.open(g):
 		return n.Call.At

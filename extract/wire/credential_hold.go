@@ -246,7 +246,7 @@ func (x *exchange) setNote(n note) error {
 // kept stays as it is, whatever the server has said.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
-	if e, ok := isOutage(err); ok {
+	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {
 		n = n.trouble(x.h.slot.Now().UTC(), e, x.h.failure())
 		before.Outage = n.Outage
 		e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))

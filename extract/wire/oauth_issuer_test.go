@@ -349,6 +349,29 @@ func TestSignOutOfLogin(t *testing.T) {
 	require.NoError(t, err, "it signs in again")
 }
 
+// A sign-in that comes to nothing leaves the grant as it was, and as healthy.
+func TestFailedSignInIsNoOutage(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"refused": jsonText(400, `{"error":"invalid_grant"}`),
+		"down":    jsonText(503, `{}`),
+	} {
+		i := newIssuer(t)
+		o := i.grant(t, nil)
+		c := client(t, i.url, func(opts *Options) { opts.Credential, opts.MaxWait = o, time.Millisecond })
+		require.NoError(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}))
+		i.respond(answer)
+		require.Error(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}), name)
+		st, err := o.Standing()
+		require.NoError(t, err)
+		require.Zero(t, st.Failing, name)
+		require.Empty(t, st.Trouble, name)
+		i.respond(nil)
+		i.expire()
+		_, err = c.Read(t.Context(), contacts)
+		require.NoError(t, err, name)
+	}
+}
+
 // A server that gives no refresh token is one to sign in to again, which is said.
 func TestNoRefreshToken(t *testing.T) {
 	i := newIssuer(t)

@@ -275,6 +275,8 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, ""},
 		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, ""},
 		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Auth, ""},
+		"refused, under 200":   {jsonText(200, `{"error":"incorrect_client_credentials"}`), Auth, ""},
+		"ended, as GitHub":     {jsonText(200, `{"error":"bad_refresh_token"}`), Auth, "bad_refresh_token"},
 		"ended":                {jsonText(400, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
 		"ended, under 200":     {jsonText(200, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
 		"ended, with an echo":  {jsonText(400, `{"error":"invalid_grant","error_description":"refresh-0001 client-secret"}`), Auth, "invalid_grant"},

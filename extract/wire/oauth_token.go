@@ -226,14 +226,14 @@ func (o *OAuth) fault(path string, err error) *Error {
 // waiting the server may have gone on.
 func tokenClass(status int, code string) (class Class, kept bool) {
 	switch {
-	case code == "invalid_grant":
+	case code == "invalid_grant", code == "bad_refresh_token": // the latter is GitHub's
 		return Auth, false
 	case status == http.StatusTooManyRequests, code == "slow_down":
 		return Throttled, true
 	case status == http.StatusGatewayTimeout:
 		return Transient, false
 	case code == "temporarily_unavailable", code == "server_error", status >= 500,
-		status == http.StatusRequestTimeout, status == http.StatusTooEarly, status < 300:
+		status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return Transient, true
 	}
 	return Auth, true

@@ -168,6 +168,22 @@ func TestNothingInClear(t *testing.T) {
 	_, err = none.Vault().Slot("token").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNoKey)
 
+	require.ErrorIs(t, slot.Remove(), state.ErrLocked, "its lock is not held")
+	l, err = slot.Lock(t.Context(), 0)
+	require.NoError(t, err)
+	require.NoError(t, slot.SetNote([]byte("note")))
+	require.NoError(t, slot.Remove())
+	require.NoError(t, l.Release())
+	text, err := slot.Secret()
+	require.NoError(t, err)
+	require.Nil(t, text)
+	text, err = slot.Note()
+	require.NoError(t, err)
+	require.Equal(t, "note", string(text))
+	var left int
+	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT count(secret) FROM secrets").Scan(&left))
+	require.Zero(t, left, "nothing of it is in the database")
+
 	for _, at := range []string{"postgres://u:hushhush@127.0.0.1:1/x?sslmode=disable", "postgres://u:hushhush@:x:1/%zz"} {
 		away := New(Options{URL: at})
 		_, _, err := away.Migrate(t.Context())
