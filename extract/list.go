@@ -288,6 +288,10 @@ func (l *listing) single(f found, st *step, s signals) bool {
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
 
+// maxIDBytes is the longest id that a list may go on after: it goes into a URL, under many
+// names while the parameter is looked for.
+const maxIDBytes = 1024
+
 // idOf is what a list may call the record by that it goes on after.
 func (l *listing) idOf(d *doc, record value) string {
 	var id value
@@ -300,7 +304,7 @@ func (l *listing) idOf(d *doc, record value) string {
 	if !id.ok() || id.node >= 0 {
 		id = d.get(record, "id")
 	}
-	if !id.ok() || id.node >= 0 || string(d.raw(id)) == "null" {
+	if !id.ok() || id.node >= 0 || id.end-id.start > maxIDBytes || string(d.raw(id)) == "null" {
 		return ""
 	}
 	return bound{value: d.raw(id)}.text()

@@ -187,3 +187,45 @@ func TestNodesOfALongBody(t *testing.T) {
 	require.Len(t, d.nodes, 300_002)
 	require.Less(t, cap(d.nodes), 320_000)
 }
+
+// A list does not go on after an id of a megabyte, nor by a token of one: no request can
+// carry it. Usual ones are taken. // Invariants 6 and 15
+func TestIDsAndTokensThatNoRequestCarries(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
+	l := (&Client{seed: maphash.MakeSeed()}).newListing(s, nil, &habits{})
+	for n, kept := range map[int]bool{36: true, 1 << 20: false} {
+		text := strings.Repeat("k", n)
+		d := new(doc)
+		require.NoError(t, d.scan([]byte(fmt.Sprintf(`{"data":[{"id":%q}],"next_cursor":%[1]q}`, text))))
+		f, err := find(d, s)
+		require.NoError(t, err)
+		got := signalsOf(&answer{d: d}, f, 1)
+		var id string
+		for r := range d.elements(f.places[0].value) {
+			id = l.idOf(d, r)
+		}
+		if kept {
+			require.Equal(t, text, id)
+			require.Equal(t, text, got.token)
+			require.Empty(t, got.unread)
+			continue
+		}
+		require.Empty(t, id)
+		require.Empty(t, got.token)
+		require.Len(t, got.unread, 1, "the token forbids the proof")
+	}
+}
+
+// Names of a map of records, and members that may be a board, are gone over a few times,
+// however many there are. // Invariant 15
+func TestMapOfManyNamedRecords(t *testing.T) {
+	var b strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&b, `,"x%d":{"id":%[1]d,"v":1}`, i)
+	}
+	d := new(doc)
+	require.NoError(t, d.scan([]byte(`{"data":{`+b.String()[1:]+`}}`)))
+	f, err := find(d, schemas.Stream{Name: "x.things", Class: "list"})
+	require.NoError(t, err)
+	require.Len(t, f.places, 200_000)
+}
