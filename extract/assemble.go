@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -165,7 +166,10 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 
 // note counts one record and remembers which it was.
 func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
-	b.n++
+	if b.n++; b.n > maxNodes { // Invariant 6
+		d.fail(r.start, fmt.Sprintf("more than %d records in one answer", maxNodes))
+		return
+	}
 	if b.last = r; !b.first.ok() {
 		b.first = r
 	}

@@ -229,3 +229,20 @@ func TestMapOfManyNamedRecords(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, f.places, 200_000)
 }
+
+// An answer of more records than one may have is refused. // Invariant 6
+func TestTooManyRecordsInAnAnswer(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{""}}
+	for n, message := range map[int]string{maxNodes: "", maxNodes + 1: "more than 4194304 records in one answer"} {
+		d := new(doc)
+		require.NoError(t, d.scan([]byte("[{}"+strings.Repeat(",1", n-1)+"]")))
+		f, err := find(d, s)
+		require.NoError(t, err)
+		err = (&assembler{stream: s, seed: maphash.MakeSeed()}).assemble(d, f, new(batch))
+		if message == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, message)
+	}
+}
