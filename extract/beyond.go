@@ -10,7 +10,7 @@ import (
 // page again, or the last one, with all that this page says of itself. An offset is
 // behind the end where the one before it brings the last record alone; a page number
 // is where the next number brings the same page.
-func (l *listing) beyond(ctx context.Context, st *step) error {
+func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
 		return nil
@@ -32,7 +32,7 @@ func (l *listing) beyond(ctx context.Context, st *step) error {
 }
 
 // isBehind asks once more whether a page that came before lies behind the end.
-func (l *listing) isBehind(ctx context.Context, st *step, print uint64) (bool, error) {
+func (l *listReader) isBehind(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
 	case at.kind == pagerOffset:
@@ -43,7 +43,7 @@ func (l *listing) isBehind(ctx context.Context, st *step, print uint64) (bool, e
 		return false, nil
 	}
 	other, err := l.look(ctx, at)
-	if minded(err) {
+	if probeRefused(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *listing) isBehind(ctx context.Context, st *step, print uint64) (bool, e
 
 // lastOnly reports whether an answer is the last record of the page before, and says
 // of no more.
-func (l *listing) lastOnly(end *step) bool {
+func (l *listReader) lastOnly(end *step) bool {
 	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.goesOn()
 }
 

@@ -6,29 +6,29 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// turns say how many candidates of each kind are tried before those of the next kind,
+// searchOrder say how many candidates of each kind are tried before those of the next kind,
 // where each costs a request.
-type turns []struct {
+type searchOrder []struct {
 	kind string
 	n    int
 }
 
 var (
 	// usualTurns go by how often lists use each kind, and each name.
-	usualTurns = turns{
+	usualTurns = searchOrder{
 		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
 		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
 	}
 	// offsetTurns are those of a list that says where its page begins.
-	offsetTurns = turns{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
+	offsetTurns = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
 	// pageTurns are those of a list that says the number of its page.
-	pageTurns = turns{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
+	pageTurns = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
 	// tokenTurns are those of a list that states a token.
-	tokenTurns = turns{{"token", 40}}
+	tokenTurns = searchOrder{{"token", 40}}
 	// nextPageTurns are those of a list whose token is the number of its second page.
-	nextPageTurns = turns{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
+	nextPageTurns = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
 	// nextOffsetTurns are those of a list whose token is the number of its next record.
-	nextOffsetTurns = turns{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
+	nextOffsetTurns = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
 // oneByOne are the candidates of a server that cannot be asked by several at once, the

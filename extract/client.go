@@ -64,7 +64,7 @@ type Client struct {
 	inFlight atomic.Int64
 
 	mu      sync.Mutex
-	feeds   map[string]*feed // by parent
+	feeds   map[string]*parentFeed // by parent
 	settles func(schemas.Stream) schemas.Stream
 }
 
@@ -78,7 +78,7 @@ func New(cfg Config) (*Client, error) {
 		maxPages: cfg.MaxPages,
 		seed:     maphash.MakeSeed(),
 		docs:     sync.Pool{New: func() any { return new(doc) }},
-		feeds:    make(map[string]*feed),
+		feeds:    make(map[string]*parentFeed),
 	}
 	if c.parallel <= 0 {
 		c.parallel = 16

@@ -97,9 +97,9 @@ func requestsOf(err error) int {
 	return 0
 }
 
-// minded reports whether the server took offence at what a probe has added to
+// probeRefused reports whether the server took offence at what a probe has added to
 // its request: it answered, and who asks or how often is not what it is about.
-func minded(err error) bool {
+func probeRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {
 		return false

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mark is what a cursor says: which pass, and where in it. Every mark of a pass
+// passCursor is what a cursor says: which pass, and where in it. Every mark of a pass
 // differs from every other, since it counts the pages, and passes differ by
 // their ids; so a cursor never comes back.
-type mark struct {
+type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
 	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request: a changed one is read anew
@@ -45,7 +45,7 @@ type mark struct {
 	Gaps []Gap `json:"gaps,omitempty"` // what the server could not give so far; maxIsolating bounds them
 
 	recall
-	Frame frame `json:"windows,omitzero"`
+	Frame windowPlan `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
 	Skipped int    `json:"skipped,omitempty"` // of which not asked
@@ -57,14 +57,14 @@ type mark struct {
 const markVersion = 1
 
 // newMark is the beginning of a pass over s.
-func newMark(s schemas.Stream) mark {
+func newMark(s schemas.Stream) passCursor {
 	id := make([]byte, 9)
 	rand.Read(id)
-	return mark{Version: markVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
+	return passCursor{Version: markVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
 // anew is the beginning of the pass m, with an id of its own.
-func (m mark) anew(s schemas.Stream) mark {
+func (m passCursor) anew(s schemas.Stream) passCursor {
 	n := newMark(s)
 	n.recall, n.Frame = m.recall, m.Frame
 	n.Frame.Barren, n.Frame.Found = 0, false
@@ -87,7 +87,7 @@ func pagesOf(s schemas.Stream) string {
 }
 
 // cursor is m as it is stored.
-func (m mark) cursor() state.Cursor {
+func (m passCursor) cursor() state.Cursor {
 	b, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // a struct of strings and numbers
@@ -96,8 +96,8 @@ func (m mark) cursor() state.Cursor {
 }
 
 // ending is the cursor after the last page.
-func (m mark) ending() state.Cursor {
-	return mark{Version: markVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
+func (m passCursor) ending() state.Cursor {
+	return passCursor{Version: markVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
 }
 
 // ErrCursor is returned, wrapped, by [Client.Pages] for a cursor that it has not
@@ -106,22 +106,22 @@ var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it 
 
 // parseMark reads a cursor. The empty one and an end cursor are the beginning of
 // a new pass, for which ok is false.
-func parseMark(c state.Cursor) (m mark, ok bool, err error) {
+func parseMark(c state.Cursor) (m passCursor, ok bool, err error) {
 	if c == "" {
-		return mark{}, false, nil
+		return passCursor{}, false, nil
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(c)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return mark{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
+		return passCursor{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) || !m.valid() {
-		return mark{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
+		return passCursor{}, false, fmt.Errorf("read cursor: %w", ErrCursor)
 	}
 	return m, !m.End, nil
 }
 
-func (m mark) valid() bool {
+func (m passCursor) valid() bool {
 	switch {
 	case m.Version != markVersion || m.Pass == "":
 		return false
@@ -146,4 +146,4 @@ func (m mark) valid() bool {
 	return false
 }
 
-func (m mark) position() position { return position{kind: m.Kind, param: m.Param, at: m.At} }
+func (m passCursor) position() position { return position{kind: m.Kind, param: m.Param, at: m.At} }

@@ -6,7 +6,7 @@ import "context"
 // no total: the page with its last records, and the empty page after it if that ended the
 // list and no other empty page came before it. A difference shows that the list changes,
 // or that its server leaves out records.
-func (l *listing) confirm(ctx context.Context, st *step) error {
+func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (l *listing) confirm(ctx context.Context, st *step) error {
 }
 
 // turned notes a page that held records: it may be the last.
-func (l *listing) turned(st *step) {
+func (l *listReader) turned(st *step) {
 	if st.batch.n > 0 {
 		l.ends = ends{st.at, sum(st.batch.keys)}
 	}

@@ -32,14 +32,14 @@ type tuples interface {
 	count() int // 0 where nobody knows it yet
 }
 
-// fan is one pass of a stream that is asked for several times: once for each of
+// fanPass is one pass of a stream that is asked for several times: once for each of
 // its parent's records, or for each window of time.
-type fan struct {
+type fanPass struct {
 	*pass
 	over    tuples
 	fed     []schemas.Param // those that get a tuple's values
 	windows *windows        // what is over, where it is that; else nil
-	habits  habits
+	habits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
 	list    *ParentList   // of the parents; nil where their own pass gave them
 	test    parameterTest // whether the source reads the parameters
@@ -79,13 +79,13 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 				return
 			}
 		}
-		fan := &fan{pass: p, over: over, fed: fedOf(p.s), done: fnvBasis, list: f.own()}
+		fan := &fanPass{pass: p, over: over, fed: fedOf(p.s), done: fnvBasis, list: f.own()}
 		fan.goOn(ctx, yield)
 	}
 }
 
 // goOn reads from where the pass stands.
-func (f *fan) goOn(ctx context.Context, yield func(Page, error) bool) {
+func (f *fanPass) goOn(ctx context.Context, yield func(Page, error) bool) {
 	if err := f.resume(); err != nil {
 		yield(Page{}, err)
 		return
@@ -98,7 +98,7 @@ func (f *fan) goOn(ctx context.Context, yield func(Page, error) bool) {
 
 // resume passes over the tuples that an earlier process has done. If they are
 // not the same any more, the pass begins anew.
-func (f *fan) resume() error {
+func (f *fanPass) resume() error {
 	if f.mark.Parents == 0 {
 		return nil
 	}
@@ -123,11 +123,11 @@ func (f *fan) resume() error {
 	return nil
 }
 
-func (f *fan) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
+func (f *fanPass) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
 // run asks for each tuple that is wanted and not done yet, several at a time, and
 // yields their records in the tuples' order.
-func (f *fan) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
+func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
 	for range f.mark.Parents {
@@ -135,7 +135,7 @@ func (f *fan) run(ctx context.Context, yield func(Page, error) bool) (more bool,
 	}
 	q := &ahead[string]{c: f.c, fetch: f.fetch}
 	defer q.stop()
-	w := &lookout{next: next, size: f.reach(), sum: f.done}
+	w := &lookahead{next: next, size: f.reach(), sum: f.done}
 	if f.ask != nil {
 		w.ask = func(t tuple) bool { return f.ask(Parent{Tuple: t.line, Print: t.print}, f.over.count()) }
 	}
@@ -165,8 +165,8 @@ type candidate struct {
 	sum   uint64 // fingerprint of all tuples up to and with it
 }
 
-// lookout is the tuples that are looked ahead at. Each is there once.
-type lookout struct {
+// lookahead is the tuples that are looked ahead at. Each is there once.
+type lookahead struct {
 	next  func() (tuple, error, bool)
 	ask   func(tuple) bool // nil: all
 	size  int
@@ -175,7 +175,7 @@ type lookout struct {
 	sum   uint64 // fingerprint of all that were seen
 }
 
-func (w *lookout) fill() error {
+func (w *lookahead) fill() error {
 	for len(w.ahead) < w.size {
 		t, err, ok := w.next()
 		if err != nil || !ok {
@@ -192,7 +192,7 @@ func (w *lookout) fill() error {
 	return nil
 }
 
-func (w *lookout) after(line string) (string, bool) {
+func (w *lookahead) after(line string) (string, bool) {
 	for i, t := range w.ahead {
 		if t.line == line && i+1 < len(w.ahead) {
 			return w.ahead[i+1].line, true
@@ -202,7 +202,7 @@ func (w *lookout) after(line string) (string, bool) {
 }
 
 // fetch asks for the first page of one tuple.
-func (f *fan) fetch(ctx context.Context, line string) (*answer, error) {
+func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (f *fan) fetch(ctx context.Context, line string) (*answer, error) {
 }
 
 // passOver counts tuples that nobody asked for, up to the fingerprint sum.
-func (f *fan) passOver(n int, sum uint64) {
+func (f *fanPass) passOver(n int, sum uint64) {
 	f.mark.Parents += n
 	f.mark.Skipped += n
 	f.done = sum
@@ -219,7 +219,7 @@ func (f *fan) passOver(n int, sum uint64) {
 
 // parent takes in all records of one tuple, given the first answer to it. A
 // parent that is gone by now has none.
-func (f *fan) parent(ctx context.Context, t candidate, w *lookout, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
+func (f *fanPass) parent(ctx context.Context, t candidate, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	pages := f.mark.Pages
 	if err == nil {
@@ -244,7 +244,7 @@ func (f *fan) parent(ctx context.Context, t candidate, w *lookout, a *answer, er
 }
 
 // gather reads the list of one tuple to its end.
-func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
+func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func(Page, error) bool) (more bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return true, err
@@ -292,7 +292,7 @@ func (f *fan) gather(ctx context.Context, line string, a *answer, yield func(Pag
 // short reports whether the list of one parent, at its end, is not what it said
 // it would be, or may have been cut. Of many parents some have lists of any
 // length, so that only a size which is likely to be a limit counts.
-func (l *listing) short(end *step) bool {
+func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
 		return l.lastTotal != n || l.firstTotal >= 0 && l.firstTotal != l.lastTotal
@@ -304,7 +304,7 @@ func (l *listing) short(end *step) bool {
 const likelyLimit = 50
 
 // append adds the records of a batch, which stands without its last bracket.
-func (f *fan) append(records []byte) {
+func (f *fanPass) append(records []byte) {
 	switch {
 	case len(records) == 0:
 	case len(f.records) == 0:
@@ -316,7 +316,7 @@ func (f *fan) append(records []byte) {
 
 // page is what was gathered. Its cursor covers the parents that are done; the
 // part of one that is not is read again after an interruption.
-func (f *fan) page(end *End) Page {
+func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
 	out := Page{Records: b.json(), cuts: b.cuts.at, Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
@@ -334,7 +334,7 @@ func (f *fan) page(end *End) Page {
 
 // end yields the last page. That each of many parents is gone says that the
 // endpoint is not there, not that the records are not.
-func (f *fan) end(yield func(Page, error) bool) (more bool, err error) {
+func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	asked := f.mark.Parents - f.mark.Skipped
 	if f.mark.Gone >= allGone && f.mark.Gone == asked {
 		return true, &wire.Error{

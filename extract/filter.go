@@ -95,7 +95,7 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	}
 	rows, err := t.ask(ctx, q)
 	switch {
-	case minded(err):
+	case probeRefused(err):
 		t.f.Refuted = append(t.f.Refuted, q.names()+": "+excerpt(err.Error()))
 		return false, nil
 	case err != nil:
@@ -153,7 +153,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
 	rows, err := t.ask(ctx, query{name: t.h.text(bound)})
 	switch {
-	case minded(err):
+	case probeRefused(err):
 		t.refuse(name, bound, excerpt(err.Error()))
 		return nil, nil
 	case err != nil:

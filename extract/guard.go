@@ -14,7 +14,7 @@ import (
 // repeat where the list numbers its pages, says how many there are, and has a key:
 // it ends all the same, and who counts the keys sees what came twice.
 // Invariants 14, 15
-func (l *listing) guard(st *step) error {
+func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
 		l.firstTotal = st.total
@@ -66,7 +66,7 @@ func (l *listing) guard(st *step) error {
 
 // early marks an error of the second page: that it is none may be due to a
 // change in how the list goes on.
-func (l *listing) early(err error) error {
+func (l *listReader) early(err error) error {
 	if l.pages == 2 {
 		return l.changed(err)
 	}
@@ -77,7 +77,7 @@ func (l *listing) early(err error) error {
 // for every page beyond its last, and nothing says that there is more: the page
 // before was short, or this one is the last one or the first one again, of a list
 // whose pages have differed.
-func (l *listing) clamped(st *step) bool {
+func (l *listReader) clamped(st *step) bool {
 	if st.at == l.behind && st.at != (position{}) {
 		return true
 	}
@@ -98,7 +98,7 @@ func (l *listing) clamped(st *step) bool {
 
 // repeats tells a page that was there before, or brings nothing that the one
 // before it did not have.
-func (l *listing) repeats(keys []uint64) error {
+func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (l *listing) repeats(keys []uint64) error {
 // alike takes note of records without a key that the page before or the first page
 // had as well: the list has moved, or has begun anew. A list that holds equal records
 // shows some on one page, too; of such a list half of a page must have come again.
-func (l *listing) alike(now []uint64, doubled, overlap int) {
+func (l *listReader) alike(now []uint64, doubled, overlap int) {
 	l.twins = l.twins || doubled > 0
 	if l.pages == 1 {
 		l.firstKeys = slices.Compact(slices.Clone(now))

@@ -123,7 +123,7 @@ func (p answerPrint) differs(o answerPrint) (members map[string]bool, ok bool) {
 
 // printOf is the answerPrint of records, elements of a JSON array that lacks its
 // last bracket.
-func (l *listing) printOf(b *batch) (answerPrint, error) {
+func (l *listReader) printOf(b *batch) (answerPrint, error) {
 	p := answerPrint{records: b.n, members: map[string]uint64{}}
 	if b.n == 0 {
 		return p, nil
@@ -153,7 +153,7 @@ func (l *listing) printOf(b *batch) (answerPrint, error) {
 
 // hears adds the first page of the answer to one value to the test. It returns an error
 // if the test shows that the source ignores the parameters.
-func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) error {
+func (f *fanPass) hears(ctx context.Context, l *listReader, line string, b *batch) error {
 	t := &f.test
 	if t.over || b.n == 0 {
 		return nil
@@ -186,7 +186,7 @@ func (f *fan) hears(ctx context.Context, l *listing, line string, b *batch) erro
 // unread reports whether line, which has the answer print, has the same answer as
 // another value and as a value that no object has. Members that differ between two
 // answers to the same request do not count.
-func (f *fan) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
+func (f *fanPass) unread(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
 		return false, nil
@@ -221,7 +221,7 @@ func within(some, others map[string]bool) bool {
 
 // peek is the fingerprint of the first page of the answer to a tuple; ok is false where
 // there is no such page: a server that refuses a value reads it.
-func (f *fan) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
+func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok bool, err error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return print, false, err
@@ -270,7 +270,7 @@ func nowhere(months bool, line string) string {
 
 // testable reports whether the parameters of f are hypotheses. A parameter in the path
 // is none: it is part of the address, and the server cannot ignore it.
-func (f *fan) testable() bool {
+func (f *fanPass) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()
 	}
@@ -280,12 +280,12 @@ func (f *fan) testable() bool {
 // needed are the tuples with all values that the stream's key needs. A parent without
 // one of them is not requested: the key could not distinguish its records.
 type needed struct {
-	*spool
+	*paramSpool
 	at []int // places of the values
 }
 
-func newNeeded(s schemas.Stream, spool *spool) needed {
-	n := needed{spool: spool}
+func newNeeded(s schemas.Stream, spool *paramSpool) needed {
+	n := needed{paramSpool: spool}
 	for i, p := range fedOf(s) {
 		if slices.Contains(s.Key, schemas.Column("/"+contextKey+"/"+p.Name)) {
 			n.at = append(n.at, i)
@@ -309,7 +309,7 @@ func (n needed) has(line []byte) bool {
 // tuples are those of the spool that have the values.
 func (n needed) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
-		for t, err := range n.spool.tuples() {
+		for t, err := range n.paramSpool.tuples() {
 			if err == nil && !n.has(t.line) {
 				continue
 			}

@@ -51,7 +51,7 @@ func (c *Client) by(s schemas.Stream) string {
 // begin makes m the beginning of a pass that follows the one with the end mark
 // prev: over what has changed since, or over the whole list, where that is due
 // or nothing is known. now is our clock.
-func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
+func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Frame = newFrame(s, now)
 	if by == "" {
 		return
@@ -100,7 +100,7 @@ func (m *mark) begin(prev mark, by string, s schemas.Stream, now time.Time) {
 
 // left is the recall of the next pass after this one has ended. A pass of several pages
 // settles the edge of the previous pass, since its own may have a gap.
-func (m *mark) left() recall {
+func (m *passCursor) left() recall {
 	if m.Behind {
 		return recall{By: m.By}
 	}
@@ -116,10 +116,10 @@ func (m *mark) left() recall {
 }
 
 // partial reports whether the pass leaves records out.
-func (m *mark) partial() bool { return m.Tail || !m.Since.IsZero() || m.Frame.Part }
+func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Frame.Part }
 
 // bounds are the parameters that leave out what was changed before.
-func (m *mark) bounds(s schemas.Stream) []bound {
+func (m *passCursor) bounds(s schemas.Stream) []bound {
 	if m.Since.IsZero() {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (p *pass) bounded(page Page, older []bool) Page {
 }
 
 // wentBack says that the source's clock did.
-func (m *mark) wentBack() string {
+func (m *passCursor) wentBack() string {
 	if !m.Behind {
 		return ""
 	}

@@ -142,17 +142,17 @@ func singleClass(c schemas.Class) bool {
 	return false
 }
 
-// presence is how surely a pointer leads to records.
-type presence int
+// pointerMatch is how surely a pointer leads to records.
+type pointerMatch int
 
 const (
-	absent  presence = iota // contradicted by the body
-	hollow                  // the way ends in nothing: null, "", [] or {}
-	present                 // the place is there
+	absent  pointerMatch = iota // contradicted by the body
+	hollow                      // the way ends in nothing: null, "", [] or {}
+	present                     // the place is there
 )
 
 // at follows a pointer and keeps what it leads to in f.out.
-func (f *finder) at(pointer string) presence {
+func (f *finder) at(pointer string) pointerMatch {
 	f.out = found{pointer: pointer}
 	var tokens []string
 	if pointer != "" {
@@ -166,7 +166,7 @@ func (f *finder) at(pointer string) presence {
 }
 
 // follow takes the tokens from v on.
-func (f *finder) follow(v value, tokens []string, in container) presence {
+func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	switch {
 	case !v.ok():
 		return absent
@@ -189,7 +189,7 @@ func (f *finder) follow(v value, tokens []string, in container) presence {
 
 // element follows the tokens through one element of v: [{"page": 1}, [records]]. The
 // first object beside it may speak of pages.
-func (f *finder) element(v value, tokens []string) presence {
+func (f *finder) element(v value, tokens []string) pointerMatch {
 	i, at := 0, missing
 	for e := range f.d.elements(v) {
 		if strconv.Itoa(i) == tokens[0] {
@@ -204,7 +204,7 @@ func (f *finder) element(v value, tokens []string) presence {
 
 // each follows the tokens from every element or value of v on. Containers
 // without the member in question are no contradiction as long as one has it.
-func (f *finder) each(v value, tokens []string) presence {
+func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
 	case d.isList(v) && len(tokens) == 0:
@@ -234,7 +234,7 @@ func (f *finder) each(v value, tokens []string) presence {
 }
 
 // take accepts v as a place of records, or does not.
-func (f *finder) take(v value, in container) presence {
+func (f *finder) take(v value, in container) pointerMatch {
 	d := f.d
 	p := place{value: v, in: in}
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// habits are what an endpoint has shown of itself. The lists of a fan-out's
+// endpointTraits are what an endpoint has shown of itself. The lists of a fan-out's
 // parents share them, so that each is learned once.
-type habits struct {
+type endpointTraits struct {
 	layout found               // pointer and form only
 	whole  int                 // the longest list that ignored page numbers, as a probe has shown; 0 for none
 	paging *schemas.Pagination // what probes have shown of its pages; nil for nothing yet
@@ -21,12 +21,12 @@ type habits struct {
 	isolating int // requests spent on finding broken records
 }
 
-// listing is one reading of one list from a position to its end.
-type listing struct {
+// listReader is one reading of one list from a position to its end.
+type listReader struct {
 	c      *Client
 	s      schemas.Stream
 	params []bound
-	habits *habits
+	habits *endpointTraits
 	asm    assembler
 	pager  pager
 
@@ -74,11 +74,11 @@ type listing struct {
 	gaps  gaps
 }
 
-func (c *Client) newListing(s schemas.Stream, params []bound, h *habits) *listing {
+func (c *Client) newListing(s schemas.Stream, params []bound, h *endpointTraits) *listReader {
 	if h.paging != nil {
 		s.Pagination, s.Settled = *h.paging, true
 	}
-	return &listing{
+	return &listReader{
 		c: c, s: s, params: params, habits: h,
 		asm:        assembler{stream: s, params: contextMembers(s, params), seed: c.seed},
 		pager:      pager{stated: stated(s), hint: s.Pagination, settled: s.Settled && s.Pagination.Type != "", loud: h.loud, wary: s.Parent != "", total: -1},
@@ -114,7 +114,7 @@ type step struct {
 
 // walk reads the list page by page from at on. A step is valid until the next
 // is asked for. first, if not nil, is the answer to at.
-func (l *listing) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
+func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
 			return l.c.fetch(ctx, l.s, l.params, p)
@@ -144,7 +144,7 @@ func (l *listing) walk(ctx context.Context, at position, first *answer) iter.Seq
 
 // following is the position after at that is worth fetching along with it. A
 // reading that may end at any page goes one step at a time.
-func (l *listing) following(at position) (position, bool) {
+func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false
 	}
@@ -152,7 +152,7 @@ func (l *listing) following(at position) (position, bool) {
 }
 
 // step takes the answer to at and decides what comes after it.
-func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
+func (l *listReader) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
 		ended, over := l.past(ctx, at, err)
@@ -163,7 +163,7 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 	}
 	st := &step{at: at, a: a}
 	if err = l.read(st); err == nil && st.open {
-		err = l.settle(ctx, q, st)
+		err = l.findPaging(ctx, q, st)
 	}
 	if err == nil && l.outsized(st) {
 		err = l.resize(ctx, q, st)
@@ -178,7 +178,7 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 		err = l.beyond(ctx, st)
 	}
 	if err == nil {
-		err = l.stands(ctx, st)
+		err = l.checkConstantToken(ctx, st)
 	}
 	if err == nil {
 		err = l.renamedPage(ctx, st)
@@ -197,7 +197,7 @@ func (l *listing) step(ctx context.Context, q *ahead[position], at position) (*s
 }
 
 // read finds the records of an answer and what it says about the next.
-func (l *listing) read(st *step) error {
+func (l *listReader) read(st *step) error {
 	a := st.a
 	l.requests += a.requests
 	l.bytes += a.bytes
@@ -257,7 +257,7 @@ func (l *listing) read(st *step) error {
 
 // distant takes a text that nothing explains for the token of the next page, where the
 // list may go on by tokens.
-func (l *listing) distant(s *signals, at position, constant map[string]bool) {
+func (l *listReader) distant(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
 		s.distant(at, constant)
 	}
@@ -269,7 +269,7 @@ const maxStatements = 5
 
 // counting reports whether what the list calls its total is the number of records
 // on each page: then it says nothing, and what it said before does not either.
-func (l *listing) counting(total int64, n int) bool {
+func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
 	}
@@ -278,7 +278,7 @@ func (l *listing) counting(total int64, n int) bool {
 
 // single reports whether the answer is the one object there is: what a list has
 // become that collapses when it holds but one record says nothing of more.
-func (l *listing) single(f found, st *step, s signals) bool {
+func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
 	}
@@ -293,7 +293,7 @@ func (l *listing) single(f found, st *step, s signals) bool {
 const maxIDBytes = 1024
 
 // idOf is what a list may call the record by that it goes on after.
-func (l *listing) idOf(d *doc, record value) string {
+func (l *listReader) idOf(d *doc, record value) string {
 	var id value
 	switch field := l.s.Pagination.Field; {
 	case field != "":
@@ -311,7 +311,7 @@ func (l *listing) idOf(d *doc, record value) string {
 }
 
 // changed marks an error that shows a settled endpoint not to be what it was.
-func (l *listing) changed(err error) error {
+func (l *listReader) changed(err error) error {
 	if !l.s.Settled || errors.Is(err, ErrShape) {
 		return err
 	}
@@ -325,7 +325,7 @@ func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.
 // echo checks the page number that came back against the one asked for: a
 // server that clamps it would give one page for another. A number that is the same
 // on every page says nothing: guard sees a page that comes again.
-func (l *listing) echo(st *step, s *signals) error {
+func (l *listReader) echo(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {
 		l.echoed = s.page

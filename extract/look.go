@@ -12,7 +12,7 @@ import (
 
 // look reads an answer of the list that does not count as a page. Every position but the
 // first page is a probe: the server may not know the parameters that it adds.
-func (l *listing) look(ctx context.Context, at position) (*step, error) {
+func (l *listReader) look(ctx context.Context, at position) (*step, error) {
 	if at == (position{}) {
 		return l.reread(ctx, at)
 	}
@@ -20,13 +20,13 @@ func (l *listing) look(ctx context.Context, at position) (*step, error) {
 }
 
 // reread is look for a page that is known to exist.
-func (l *listing) reread(ctx context.Context, at position) (*step, error) {
+func (l *listReader) reread(ctx context.Context, at position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at position) (*answer, error) {
 		return l.c.fetch(ctx, l.s, l.params, at)
 	})
 }
 
-func (l *listing) inspect(ctx context.Context, at position, ask func(context.Context, position) (*answer, error)) (*step, error) {
+func (l *listReader) inspect(ctx context.Context, at position, ask func(context.Context, position) (*answer, error)) (*step, error) {
 	if err := l.spend(); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (l *listing) inspect(ctx context.Context, at position, ask func(context.Con
 // locate finds the records where they were on the page before, or anywhere on
 // the first. Whatever the first pages leave open, being empty, later ones may
 // settle; what is settled stays. A change is an error, never an end.
-func (l *listing) locate(d *doc) (found, error) {
+func (l *listReader) locate(d *doc) (found, error) {
 	if l.habits.layout.form != formNone {
 		f, err := again(d, l.s, l.habits.layout)
 		if err != nil {
@@ -91,7 +91,7 @@ func empty(d *doc, f found) bool {
 // outsized reports whether the first of several numbered pages is shorter than requested,
 // and the answer does not state its own size. If the server counts pages in the requested
 // size and cuts them shorter, records between the pages would be missing.
-func (l *listing) outsized(st *step) bool {
+func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.n, l.s.Pagination
 	if st.at.kind != pagerNone || p.Size == "" || n == 0 || n >= p.Limit || st.signals.limit == int64(n) {
 		return false
@@ -103,7 +103,7 @@ func (l *listing) outsized(st *step) bool {
 }
 
 // resize reads the first page anew in the size in which it came.
-func (l *listing) resize(ctx context.Context, q *ahead[position], st *step) error {
+func (l *listReader) resize(ctx context.Context, q *ahead[position], st *step) error {
 	q.reset()
 	l.s.Pagination.Limit = st.batch.n
 	fresh, err := l.first(ctx, st)
@@ -115,7 +115,7 @@ func (l *listing) resize(ctx context.Context, q *ahead[position], st *step) erro
 }
 
 // first reads the first page again, in the place of st.
-func (l *listing) first(ctx context.Context, st *step) (*step, error) {
+func (l *listReader) first(ctx context.Context, st *step) (*step, error) {
 	a, err := l.c.fetch(ctx, l.s, l.params, position{})
 	if err != nil {
 		l.requests += requestsOf(err)
@@ -136,7 +136,7 @@ func (l *listing) first(ctx context.Context, st *step) (*step, error) {
 // ask makes a probe. An answer 5xx refutes it where the same comes a second time.
 // 502, 503 and 504 may speak of the server: they refute the probe only where the
 // first page comes as before.
-func (l *listing) ask(ctx context.Context, at position) (*answer, error) {
+func (l *listReader) ask(ctx context.Context, at position) (*answer, error) {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if !serverFault(err) {
 		return a, err

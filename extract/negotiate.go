@@ -60,7 +60,7 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 type negotiation struct {
 	c    *Client
 	s    schemas.Stream
-	l    *listing
+	l    *listReader
 	at   found // of the first page
 	rows []row // of the pages that were seen
 	now  time.Time
@@ -126,7 +126,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	params = append(params, present...)
 	s := n.s
 	s.Settled = false
-	n.l = n.c.newListing(s, params, &habits{})
+	n.l = n.c.newListing(s, params, &endpointTraits{})
 	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
 	if n.chooses() {
@@ -170,7 +170,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 // learn goes on from the first page.
 func (n *negotiation) learn(ctx context.Context, st *step) error {
 	if st.rule == RuleSingle {
-		n.told(FactPager, oneObject, "the answer is one object, not a list")
+		n.record(FactPager, oneObject, "the answer is one object, not a list")
 		n.units()
 		return nil
 	}
@@ -207,7 +207,7 @@ func (n *negotiation) unfound(d *doc, err error) error {
 func (n *negotiation) envelope(d *doc) {
 	n.out.Shape = d.outline()
 	how, value := d.success()
-	n.told(FactSuccess, value, how)
+	n.record(FactSuccess, value, how)
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
 	if len(n.rows) == 0 && n.at.form != formOne {
@@ -306,8 +306,8 @@ func (n *negotiation) keyFields() []string {
 	return key
 }
 
-// told adds a fact that the first page shows.
-func (n *negotiation) told(about, value string, evidence ...string) {
+// record adds a fact that the first page shows.
+func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
@@ -351,7 +351,7 @@ func (d *doc) success() (evidence, value string) {
 var errProbes = errors.New("nothing is settled after so many probes")
 
 // spend refuses a probe beyond the listing's budget.
-func (l *listing) spend() error {
+func (l *listReader) spend() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}
 	}

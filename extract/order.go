@@ -55,17 +55,17 @@ func (n *negotiation) ordered(f *Fact, name string, desc bool) {
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
 }
 
-// slope is how the values of a field change from record to record.
-type slope int
+// fieldTrend is how the values of a field change from record to record.
+type fieldTrend int
 
 const (
-	uneven slope = iota
+	uneven fieldTrend = iota
 	rising
 	falling
 )
 
 // trend is the slope of a field over at least three records with more than one value.
-func trend(rows []row, name string) slope {
+func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
 		v, ok := r[name]
@@ -125,7 +125,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	for _, pattern := range schemas.Paging().Sorts()[:maxSorts] {
 		order := strings.ReplaceAll(pattern, "%s", url.QueryEscape(key[0]))
 		probe, err := n.l.look(ctx, position{extra: order})
-		if minded(err) {
+		if probeRefused(err) {
 			f.Refuted = append(f.Refuted, order+": "+excerpt(err.Error()))
 			continue
 		}

@@ -18,7 +18,7 @@ type otherLists struct {
 
 // observe compares the lists of an answer with those of the first one. Lists that change
 // without being asked for say nothing.
-func (o *otherLists) observe(l *listing, at position, d *doc, f found) {
+func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	if o == nil || o.changed != "" {
 		return
 	}

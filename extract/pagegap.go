@@ -16,7 +16,7 @@ const maxPageGaps = 3
 // supports smaller pages, it reads the records around the broken one; otherwise it
 // skips the page. The records left out are a gap. It returns an error where the server
 // fails altogether and not only this page.
-func (l *listing) recover(ctx context.Context, at position, cause error) (*step, error) {
+func (l *listReader) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
 		return st, err
@@ -30,7 +30,7 @@ func (l *listing) recover(ctx context.Context, at position, cause error) (*step,
 // skip makes a page that always fails a gap. It returns nil where the extent of the gap
 // is unknown: pages must be counted by number or offset, and the server must still
 // return a page that it returned before.
-func (l *listing) skip(ctx context.Context, at position, cause error) *step {
+func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
 	if !ok || !poisonous(fault) || at.kind != pagerPage && at.kind != pagerOffset || rows == 0 || l.pages == 0 ||
@@ -68,7 +68,7 @@ func (l *listing) skip(ctx context.Context, at position, cause error) *step {
 
 // answers reports whether the server still returns the last page that held records, or
 // the first page if there is none.
-func (l *listing) answers(ctx context.Context) bool {
+func (l *listReader) answers(ctx context.Context) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
 	if err != nil {
 		l.requests += requestsOf(err)

@@ -72,7 +72,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	}
 	// A list that was whole when it was learned, and has more now, is to be learned anew.
 	grown := p.settled && p.hint.Type == "none"
-	guess := at.kind == pagerNone && (!p.settled || grown) && !p.told()
+	guess := at.kind == pagerNone && (!p.settled || grown) && !p.statesPages()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 && !p.indexed(s, n) {
@@ -198,7 +198,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
 	switch {
-	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0) && !(p.told() && s.total > p.rows):
+	case at.kind == pagerNone && p.unsure() && (n > 0 || s.total < 0) && !(p.statesPages() && s.total > p.rows):
 		switch {
 		case full:
 			return turn{next: next, rule: RuleTotal, open: true}
@@ -233,8 +233,8 @@ func (p *pager) ended(at position) bool {
 	return p.barren > 1
 }
 
-// told reports whether the stream itself says all about its pages.
-func (p *pager) told() bool {
+// statesPages reports whether the stream itself says all about its pages.
+func (p *pager) statesPages() bool {
 	return !p.wary && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 

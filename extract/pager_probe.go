@@ -12,7 +12,7 @@ import (
 // page is the whole list.
 type pagerProbe struct {
 	renamed bool // an answer had the keys of the first page, and other records
-	l       *listing
+	l       *listReader
 	first   *step
 	second  *step // the page that was found; nil for none
 	paging  schemas.Pagination
@@ -69,9 +69,9 @@ func (p *pagerProbe) most(silent bool) int {
 // maxReread bounds how often a list is read again until two readings are the same.
 const maxReread = 3
 
-// settle finds out how the list continues after its first page, or that it does not. The
+// findPaging finds out how the list continues after its first page, or that it does not. The
 // result holds for the list's other pages, and for the lists of other parents.
-func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) error {
+func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.habits.whole {
 		st.turn = turn{rule: st.ending()}
 		return nil
@@ -105,11 +105,11 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 		if p.shrank && p.counts {
 			l.counts, st.total, st.signals.total, st.rule = true, -1, -1, RuleEmptyPage
 		}
-		l.learn(p.paging)
+		l.usePaging(p.paging)
 		st.turn = l.afterProbes(st, p.shrank)
 	default:
 		l.habits.loud = st.rule == ""
-		l.learn(p.paging)
+		l.usePaging(p.paging)
 		st.turn = turn{next: p.second.at}
 		q.put(p.second.at, p.second.a)
 		l.requests -= p.second.a.requests
@@ -122,7 +122,7 @@ func (l *listing) settle(ctx context.Context, q *ahead[position], st *step) erro
 // afterProbes is the turn after a page behind which the probes have found nothing. Smaller
 // pages show how a list goes on that counts them, and not that nothing is behind the
 // single page: it is requested.
-func (l *listing) afterProbes(st *step, shrank bool) turn {
+func (l *listReader) afterProbes(st *step, shrank bool) turn {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
 		if next, ok := l.pager.onward(st.at, st.batch.n, l.lastID, st.signals); shrank && ok && st.rule != RuleTotal {
@@ -132,8 +132,8 @@ func (l *listing) afterProbes(st *step, shrank bool) turn {
 	return turn{rule: st.rule}
 }
 
-// learn makes p the paging of the list and of the lists that are read after it.
-func (l *listing) learn(p schemas.Pagination) {
+// usePaging makes p the paging of the list and of the lists that are read after it.
+func (l *listReader) usePaging(p schemas.Pagination) {
 	l.habits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
 	l.pager.zero = l.pager.zero || p.Zero

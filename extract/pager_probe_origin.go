@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// minds reports whether a list whose second page is empty reads the page number at all:
+// readsPageNumber reports whether a list whose second page is empty reads the page number at all:
 // requested by the number of its first page, that page must come again. A server that
 // treats unknown parameters as filters returns no records then, too.
-func (p *pagerProbe) minds(ctx context.Context, c pagerCandidate) (bool, error) {
+func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
 			continue
@@ -141,10 +141,10 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// stride tests an offset parameter that returns nothing for the second page with the
+// testsOffset tests an offset parameter that returns nothing for the second page with the
 // offset 1: only the first record must be missing then. If other records come, the
 // parameter counts pages.
-func (p *pagerProbe) stride(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
+func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
 	if err != nil || st == nil {

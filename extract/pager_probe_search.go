@@ -127,7 +127,7 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 		}
 		return 0, true, nil // each by itself, then
 	}
-	if minded(err) {
+	if probeRefused(err) {
 		return otherRecords, false, nil // something in it makes the server stumble
 	}
 	if err != nil {

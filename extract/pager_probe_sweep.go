@@ -38,7 +38,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	all := position{extra: extra}
 	for range maxReread {
 		second, err := p.l.look(ctx, all)
-		if minded(err) {
+		if probeRefused(err) {
 			p.say("all parameters at once", err.Error())
 			if _, refused := refusal(err); refused {
 				err = p.control(ctx)

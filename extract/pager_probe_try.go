@@ -63,7 +63,7 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	before := p.paging
 	p.accept(c)
 	if silent {
-		accepted, err = p.minds(ctx, c)
+		accepted, err = p.readsPageNumber(ctx, c)
 	} else {
 		err = p.base(ctx, c)
 		accepted = p.second != nil
@@ -110,7 +110,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 		name = "all parameters of the link"
 	}
 	st, err = p.l.look(ctx, at)
-	if minded(err) {
+	if probeRefused(err) {
 		if at.extra == "" && stumbled(at, err) && (p.broken == position{}) {
 			p.broken = at
 		}
@@ -150,7 +150,7 @@ func short(v string) string {
 
 // unstable reports whether the records, which have no key, differ when they are read
 // again.
-func (l *listing) unstable(ctx context.Context, first *step) (bool, error) {
+func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	st, err := l.look(ctx, position{})
 	if err != nil {
 		return false, err
@@ -208,11 +208,11 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	accepted = true
 	switch {
 	case c.at.kind == pagerPage && like == noRecords && silent && !echoed:
-		accepted, err = p.minds(ctx, c)
+		accepted, err = p.readsPageNumber(ctx, c)
 	case c.at.kind == pagerPage && p.first.signals.page < 0:
 		err = p.base(ctx, c)
 	case c.at.kind == pagerOffset && like == noRecords:
-		accepted, err = p.stride(ctx, c)
+		accepted, err = p.testsOffset(ctx, c)
 	case c.at.kind == pagerOffset && c.typ == "offset":
 		err = p.origin(ctx, c)
 	case c.at.kind == pagerCursor && like == noRecords && c.typ != "link":

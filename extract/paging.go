@@ -11,7 +11,7 @@ import (
 // pager finds out how the list goes on, and in which sizes.
 func (n *negotiation) pager(ctx context.Context, st *step) error {
 	if st.batch.n == 0 && !st.open {
-		n.told(FactPager, "", "the list is empty: nothing shows how it goes on")
+		n.record(FactPager, "", "the list is empty: nothing shows how it goes on")
 		return nil
 	}
 	if n.l.pager.stated {
@@ -73,7 +73,7 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	probe, err := n.l.look(ctx, position{extra: h.everything()[0]})
 	f := n.open(FactPager)
 	f.Value, f.Evidence = "one page so far", []string{"the list says that it ends with its first page: " + st.rule}
-	if minded(err) {
+	if probeRefused(err) {
 		f.Evidence = append(f.Evidence, "a request for more was refused: "+excerpt(err.Error()))
 		return nil
 	}
@@ -116,7 +116,7 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	}
 	f := n.open(FactPager)
 	probe, err := look(last + 1)
-	if minded(err) {
+	if probeRefused(err) {
 		f.Evidence = append(f.Evidence, "a page beyond the last is refused")
 		return nil
 	}

@@ -23,7 +23,7 @@ const maxShown = 200
 // parent is gone, its record is broken, its values fit no request, or the source answers
 // about other parents. If none of several parents can be read, the error is that of the
 // endpoint. begun says that a part of the answer was there.
-func (f *fan) without(ctx context.Context, t candidate, w *lookout, err error, begun bool) error {
+func (f *fanPass) without(ctx context.Context, t candidate, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil:
@@ -50,13 +50,13 @@ func (f *fan) without(ctx context.Context, t candidate, w *lookout, err error, b
 // tooMany reports whether no further parent may be left out. Beyond maxGaps that holds for
 // failures that are requested several times: others are cheap, and are counted together.
 // Values that fit no request say nothing of the endpoint. // Invariant 15
-func (f *fan) tooMany(fault *wire.Error) bool {
+func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }
 
 // gap notes that the parent t could not be read. The last of maxGaps gaps stands for all
 // that come after it. // Invariant 6
-func (f *fan) gap(t candidate, fault *wire.Error) {
+func (f *fanPass) gap(t candidate, fault *wire.Error) {
 	shown := t.line
 	if len(shown) > maxShown {
 		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
@@ -82,7 +82,7 @@ func oneParent(s schemas.Stream, e *wire.Error) bool {
 // respond, another shape. It requests a parent that was answered before; before there is
 // one, those done by an earlier run and those that come next. An error that asks to come
 // back later is always about all of them.
-func (f *fan) others(ctx context.Context, w *lookout, fault *wire.Error) bool {
+func (f *fanPass) others(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false
 	}
@@ -102,7 +102,7 @@ func (f *fan) others(ctx context.Context, w *lookout, fault *wire.Error) bool {
 
 // answers reports whether the source answers about one parent, with records in the place
 // where the others have theirs.
-func (f *fan) answers(ctx context.Context, line string) bool {
+func (f *fanPass) answers(ctx context.Context, line string) bool {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
 		return false

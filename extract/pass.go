@@ -13,7 +13,7 @@ import (
 type pass struct {
 	c       *Client
 	s       schemas.Stream
-	mark    mark // where it stands
+	mark    passCursor // where it stands
 	resumed bool
 	note    string
 	ask     func(p Parent, of int) bool // fan-out: which parents; nil for all
@@ -57,7 +57,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 		return true, err
 	}
 	params = append(params, p.mark.bounds(p.s)...)
-	l := p.c.newListing(p.s, params, &habits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
+	l := p.c.newListing(p.s, params, &endpointTraits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
 	l.stepwise = p.mark.Tail
 	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
 	l.incomplete = slices.Clone(p.mark.Incomplete)
@@ -88,7 +88,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 }
 
 // page makes a step the next page of the pass.
-func (p *pass) page(l *listing, st *step) Page {
+func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
 	m.Pointer, m.Form = l.habits.layout.pointer, l.habits.layout.form
@@ -118,7 +118,7 @@ func (p *pass) page(l *listing, st *step) Page {
 // unexplained are the signals at the end of the list that may speak of more
 // records than have come. What the user states about paging explains all but a total
 // that is only a lower bound.
-func (l *listing) unexplained(st *step) []string {
+func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
 		return nil
@@ -141,14 +141,14 @@ func (l *listing) unexplained(st *step) []string {
 }
 
 // guessed reports whether nothing but probes says how the list goes on.
-func (l *listing) guessed() bool {
+func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
 // round reports whether the list may have been cut where it ended. One with pages
 // may be if nothing but an empty page has ended it, and the last page before was
 // full.
-func (l *listing) round(st *step) bool {
+func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)

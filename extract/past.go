@@ -17,7 +17,7 @@ const farBeyond = 1_000_000
 // list, and returns an empty page for it. That is so if as many records were read as the
 // list states, or if the server refuses a page far beyond any end in the same way and
 // still returns the last page unchanged.
-func (l *listing) past(ctx context.Context, at position, err error) (*step, bool) {
+func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
@@ -67,7 +67,7 @@ func (l *listing) past(ctx context.Context, at position, err error) (*step, bool
 
 // full reports whether the last page was as long as pages of this list are, by the pages
 // before it, by the size that was requested, or, of a single page, by habit.
-func (l *listing) full() bool {
+func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
 		return int64(n) >= l.pager.step
@@ -79,7 +79,7 @@ func (l *listing) full() bool {
 }
 
 // refusedAgain requests a page and reports whether it is refused with a status.
-func (l *listing) refusedAgain(ctx context.Context, at position, status int) bool {
+func (l *listReader) refusedAgain(ctx context.Context, at position, status int) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if err == nil {
 		l.requests += a.requests
@@ -106,7 +106,7 @@ func refusal(err error) (status int, ok bool) {
 // It applies to a list that is read in pages so large that the first holds everything,
 // and whose second page repeats the first. To be sure, it requests that page once more in
 // the server's own page size: it must then hold other records.
-func (l *listing) clamps(ctx context.Context, st *step) error {
+func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
 		return nil
@@ -114,7 +114,7 @@ func (l *listing) clamps(ctx context.Context, st *step) error {
 	l.s.Pagination.Size = ""
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
-	if minded(err) {
+	if probeRefused(err) {
 		return nil // guard refuses the page then
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *listing) clamps(ctx context.Context, st *step) error {
 
 // renamedPage checks a page that has the keys of the first one: it may be the first one
 // again, as beyond the end, or hold other records, whose keys begin anew.
-func (l *listing) renamedPage(ctx context.Context, st *step) error {
+func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (l *listing) renamedPage(ctx context.Context, st *step) error {
 
 // deepen makes the assembler take note of the content of records, until shallow is
 // called, and returns the records of st with it.
-func (l *listing) deepen(st *step) (here batch, shallow func(), err error) {
+func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
 	f, err := l.locate(st.a.d)
@@ -172,9 +172,9 @@ func (l *listing) deepen(st *step) (here batch, shallow func(), err error) {
 	return here, func() { l.asm.deep = deep }, err
 }
 
-// stands checks a token that leads to its own page. That is the end of the list, unless
+// checkConstantToken checks a token that leads to its own page. That is the end of the list, unless
 // the page holds other records each time, as a scroll with a constant token does.
-func (l *listing) stands(ctx context.Context, st *step) error {
+func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	}
 	defer c.release(a)
 	st := &step{a: a}
-	l := c.newListing(s, params, &habits{})
+	l := c.newListing(s, params, &endpointTraits{})
 	l.asm.params = nil // it is told nothing of who asked
 	if err := l.read(st); err != nil {
 		return nil, a.requests, err

@@ -25,11 +25,11 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	switch {
 	case n.s.Stated["pagination"] != "" && n.s.Pagination.Size != "":
 		p.Size, p.Limit = n.s.Pagination.Size, n.s.Pagination.Limit
-		n.told(FactPageSize, fmt.Sprintf("%s=%d", p.Size, p.Limit), fmt.Sprintf("asked for %d records, and got %d", p.Limit, rows))
+		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, p.Limit), fmt.Sprintf("asked for %d records, and got %d", p.Limit, rows))
 		return nil
 	case n.s.Pagination.Size != "" && rows == n.s.Pagination.Limit:
 		p.Size, p.Limit = n.s.Pagination.Size, rows
-		n.told(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("asked for %d records, and got as many", rows))
+		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("asked for %d records, and got as many", rows))
 		return nil
 	case rows >= largestPage:
 		return nil // no larger page is worth a request
@@ -66,7 +66,7 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 // request, in as many groups as there are sizes smaller than the first page, each
 // with a size of its own: the number of records that come tells the group, and
 // another request the parameter.
-func (l *listing) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
+func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
 		return few, nil
@@ -85,7 +85,7 @@ func (l *listing) sizedBy(ctx context.Context, st *step, names []string, f *Fact
 			extra.add(name, strconv.Itoa(in(i)+1))
 		}
 		probe, err := l.look(ctx, position{extra: extra.encode()})
-		if minded(err) {
+		if probeRefused(err) {
 			f.Refuted = append(f.Refuted, "all sizes at once: "+excerpt(err.Error()))
 			return few, nil
 		}
@@ -120,12 +120,12 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 			continue
 		}
 		probe, err := n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
-		if minded(err) && size == usualPage && st.batch.n < smallPage {
+		if probeRefused(err) && size == usualPage && st.batch.n < smallPage {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
 			size = smallPage
 			probe, err = n.l.look(ctx, position{extra: query{name: strconv.Itoa(size)}.encode()})
 		}
-		if minded(err) {
+		if probeRefused(err) {
 			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d: %s", name, size, excerpt(err.Error())))
 			return most, nil
 		}

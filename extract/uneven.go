@@ -20,7 +20,7 @@ type shortPage struct {
 // the end of the list then. Some servers leave out what one may not see, and such pages
 // come again as they were. A page that has more by then was cut by a fault that has passed,
 // and one without a list by a fault that stays.
-func (l *listing) askAgain(ctx context.Context, st *step) error {
+func (l *listReader) askAgain(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n
 	}
@@ -45,7 +45,7 @@ func (l *listing) askAgain(ctx context.Context, st *step) error {
 	return nil
 }
 
-func (l *listing) compareShort(ctx context.Context, p shortPage) error {
+func (l *listReader) compareShort(ctx context.Context, p shortPage) error {
 	l.askedAgain++
 	again, err := l.reread(ctx, p.at)
 	if err != nil {

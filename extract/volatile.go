@@ -43,7 +43,7 @@ func newVolatility() *volatility {
 }
 
 // observe compares the records of one answer with those that came before.
-func (v *volatility) observe(l *listing, d *doc, f found) {
+func (v *volatility) observe(l *listReader, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}

@@ -21,11 +21,11 @@ import (
 // shows which records came twice.
 type windows struct {
 	s     schemas.Stream
-	frame frame
+	frame windowPlan
 	lines [][]byte
 }
 
-func newWindows(s schemas.Stream, f frame) *windows {
+func newWindows(s schemas.Stream, f windowPlan) *windows {
 	w := &windows{s: s, frame: f}
 	if s.Months.Set() {
 		for _, m := range f.months() {
@@ -90,7 +90,7 @@ func (w *windows) count() int {
 
 // over reports whether nothing is to be expected of the windows to come. f is the
 // frame as it stands in the cursor.
-func (w *windows) over(f frame) bool {
+func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.walks() && f.spent()
 }
 
@@ -98,13 +98,13 @@ func (w *windows) over(f frame) bool {
 func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		w := newWindows(p.s, p.mark.Frame)
-		f := &fan{pass: p, over: w, fed: w.fed(), windows: w, done: fnvBasis}
+		f := &fanPass{pass: p, over: w, fed: w.fed(), windows: w, done: fnvBasis}
 		f.goOn(ctx, yield)
 	}
 }
 
 // reach is how many tuples are looked ahead at: few where the end may be near.
-func (f *fan) reach() int {
+func (f *fanPass) reach() int {
 	if f.windows != nil && f.mark.Frame.walks() {
 		return min(f.c.parallel, 4)
 	}
@@ -154,7 +154,7 @@ func (w *windows) holds(d *doc, r value, line string) error {
 }
 
 // end is what can be said once all windows were read.
-func (w *windows) end(f *fan) *End {
+func (w *windows) end(f *fanPass) *End {
 	m := &f.mark
 	e := &End{
 		Rule: RuleWindows, Resumed: f.resumed, Pages: m.Pages, FirstTotal: -1, LastTotal: -1,

@@ -62,7 +62,7 @@ func Vacant(p Plan, theirs func(column string) string) error {
 // any other of the mode given. What the columns hold is known again from the
 // rows that arrive; false where the table is not to be adopted.
 func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
-	if Own(want.Name) {
+	if IsInternal(want.Name) {
 		return Plan{}, false
 	}
 	for _, own := range []string{schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia} {

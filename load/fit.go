@@ -93,7 +93,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 // wanted are the columns of a table in its mode.
 func wanted(t schemas.Table) []arrow.Field {
 	fields := t.Columns.Fields()
-	if t.Mode == schemas.History && !Own(t.Name) && !t.Columns.HasField(schemas.ColValidFrom) {
+	if t.Mode == schemas.History && !IsInternal(t.Name) && !t.Columns.HasField(schemas.ColValidFrom) {
 		fields = append(fields, schemas.Field(schemas.ColValidFrom, schemas.Timestamp, ""), schemas.Field(schemas.ColValidTo, schemas.Timestamp, ""))
 	}
 	return fields

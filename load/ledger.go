@@ -11,10 +11,10 @@ import (
 // Prefix begins the names of penstock's own tables and columns.
 const Prefix = "_penstock_"
 
-// Own reports whether table is one of penstock's own. Those have no columns of
+// IsInternal reports whether table is one of penstock's own. Those have no columns of
 // bookkeeping: with a key their rows are replaced, without one they are
 // appended, and neither counts in an [Outcome].
-func Own(table string) bool { return strings.HasPrefix(table, Prefix) }
+func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
 // Penstock's own tables, as every destination has them. State and Changes are
 // written by the destination itself, the others through [Tx].Write.

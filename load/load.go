@@ -34,7 +34,7 @@ type Destination interface {
 
 	// Standing is what there is of the table of the stream k, and whose it is. Of a
 	// table that sources share it looks at the rows of k's.
-	Standing(ctx context.Context, k state.Key, table string) (Standing, error)
+	Standing(ctx context.Context, k state.Key, table string) (StreamState, error)
 
 	// Scan hands every committed row of table to each, tombstones and earlier
 	// versions included: the named columns in their order, all where columns is

@@ -31,8 +31,8 @@ type Claim struct {
 	Adopt bool
 }
 
-// Standing is what a destination has for a stream that has a cursor.
-type Standing struct {
+// StreamState is what a destination has for a stream that has a cursor.
+type StreamState struct {
 	Owner *Owner   // of the root table; nil where none is recorded
 	Gone  []string // tables that penstock has made and that no longer exist
 	Empty bool     // the root table exists, and has no row of the source

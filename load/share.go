@@ -73,7 +73,7 @@ func (p Part) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 }
 
 // Standing implements [Destination].
-func (p Part) Standing(ctx context.Context, k state.Key, table string) (Standing, error) {
+func (p Part) Standing(ctx context.Context, k state.Key, table string) (StreamState, error) {
 	k.Source = p.Source
 	return p.Destination.Standing(ctx, k, table)
 }

@@ -39,7 +39,7 @@ func Synced(pending []*Staged, at time.Time) {
 	times := constant(at, int(longest))
 	defer times.Release()
 	for _, s := range pending {
-		if Own(s.Name) {
+		if IsInternal(s.Name) {
 			continue
 		}
 		for i, b := range s.Batches {

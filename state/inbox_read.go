@@ -86,8 +86,8 @@ func (b *InboxFile) letters(ctx context.Context, query string, args ...any) (let
 	return letters, nil
 }
 
-// Standing is how the inbox stands with one source.
-type Standing struct {
+// SourceBacklog is how the inbox stands with one source.
+type SourceBacklog struct {
 	Source      string
 	Head        int64     // the ordinal of its last event
 	Trimmed     int64     // events up to here are gone: they were applied
@@ -98,9 +98,9 @@ type Standing struct {
 
 // Standings returns how the inbox stands with each source that ever had an
 // event. It looks at a few rows a source, and at the keys of the dead letters.
-func (b *InboxFile) Standings(ctx context.Context) (all []Standing, err error) {
+func (b *InboxFile) Standings(ctx context.Context) (all []SourceBacklog, err error) {
 	err = each(ctx, b.file.read, func(scan func(...any) error) error {
-		var s Standing
+		var s SourceBacklog
 		var name []byte
 		var oldest sql.NullInt64
 		if err := scan(&name, &s.Head, &s.Trimmed, &s.Bytes, &s.DeadLetters, &oldest); err != nil {

@@ -205,7 +205,7 @@ func TestInboxDeadLetters(t *testing.T) {
 	require.NoError(t, b.Trim(ctx, "main", 1e9))
 	all, err := b.Standings(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []Standing{{Source: "main", Head: 6, Trimmed: 6}}, all)
+	require.Equal(t, []SourceBacklog{{Source: "main", Head: 6, Trimmed: 6}}, all)
 }
 
 func TestInboxCaptures(t *testing.T) {

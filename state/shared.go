@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Shared is a few kilobytes that processes of one machine read and change in
+// LockedFile is a few kilobytes that processes of one machine read and change in
 // turns, as often as thousands of times a second. It is a file under an
 // advisory lock that the operating system takes back from a process that ends.
 // Nothing is synced: what is shared is for the moment, or can be found out
 // again.
 //
 // It is safe for concurrent use.
-type Shared struct {
+type LockedFile struct {
 	path string
 
 	mu     sync.Mutex
@@ -32,15 +32,15 @@ const sharedLook = time.Second
 
 // OpenShared opens the file at path, which it makes together with its folder
 // where they are missing. Only this user can read it.
-func OpenShared(path string) (*Shared, error) {
-	s := &Shared{path: path}
+func OpenShared(path string) (*LockedFile, error) {
+	s := &LockedFile{path: path}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Shared) open() error {
+func (s *LockedFile) open() error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return fmt.Errorf("open %s: %w", s.path, err)
 	}
@@ -59,7 +59,7 @@ func (s *Shared) open() error {
 //
 // What the file does not have of mem is zero: all of it in a new file. A process
 // that is killed in the middle may leave a part of what it wrote; mem should tell.
-func (s *Shared) Change(mem []byte, change func() bool) (bool, error) {
+func (s *LockedFile) Change(mem []byte, change func() bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if locked, err := s.lock(); !locked || err != nil {
@@ -69,14 +69,14 @@ func (s *Shared) Change(mem []byte, change func() bool) (bool, error) {
 	return true, s.wrap(errors.Join(err, s.lease.unlock(s.file)))
 }
 
-func (s *Shared) wrap(err error) error {
+func (s *LockedFile) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("share %s: %w", s.path, err)
 }
 
-func (s *Shared) exchange(mem []byte, change func() bool) error {
+func (s *LockedFile) exchange(mem []byte, change func() bool) error {
 	n, err := s.file.ReadAt(mem, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -90,7 +90,7 @@ func (s *Shared) exchange(mem []byte, change func() bool) error {
 }
 
 // lock takes the lock of the file that is at the path, if nobody has it.
-func (s *Shared) lock() (bool, error) {
+func (s *LockedFile) lock() (bool, error) {
 	for {
 		if s.file == nil {
 			return false, fs.ErrClosed
@@ -110,7 +110,7 @@ func (s *Shared) lock() (bool, error) {
 
 // current reports whether the file is still the one at the path; it looks once
 // in a while.
-func (s *Shared) current() (bool, error) {
+func (s *LockedFile) current() (bool, error) {
 	if since := time.Since(s.looked); since >= 0 && since < sharedLook {
 		return true, nil
 	}
@@ -130,7 +130,7 @@ func (s *Shared) current() (bool, error) {
 }
 
 // Sync waits until what was written would outlive a power cut.
-func (s *Shared) Sync() error {
+func (s *LockedFile) Sync() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {
@@ -140,7 +140,7 @@ func (s *Shared) Sync() error {
 }
 
 // Close gives the file up. The file stays, for the others and for the next.
-func (s *Shared) Close() error {
+func (s *LockedFile) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // change makes a change as soon as it can be made.
-func change(t testing.TB, s *Shared, mem []byte, f func() bool) {
+func change(t testing.TB, s *LockedFile, mem []byte, f func() bool) {
 	t.Helper()
 	for {
 		done, err := s.Change(mem, f)
@@ -28,7 +28,7 @@ func change(t testing.TB, s *Shared, mem []byte, f func() bool) {
 }
 
 // count adds one to the number that the file holds.
-func count(t *testing.T, s *Shared) {
+func count(t *testing.T, s *LockedFile) {
 	t.Helper()
 	mem := make([]byte, 16)
 	change(t, s, mem, func() bool {
@@ -37,7 +37,7 @@ func count(t *testing.T, s *Shared) {
 	})
 }
 
-func counted(t *testing.T, s *Shared) (n int) {
+func counted(t *testing.T, s *LockedFile) (n int) {
 	t.Helper()
 	mem := make([]byte, 16)
 	change(t, s, mem, func() bool { n = int(binary.LittleEndian.Uint64(mem)); return false })

@@ -88,7 +88,7 @@ type EventReader interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]Event, error)
 	DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error)
 	Event(ctx context.Context, ordinal int64) (DeadLetter, error)
-	Standings(ctx context.Context) ([]Standing, error)
+	Standings(ctx context.Context) ([]SourceBacklog, error)
 }
 
 // EventKeeper is the side of an inbox for whoever applies its events.

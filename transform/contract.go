@@ -46,7 +46,7 @@ func (w *work) hold() error {
 
 // holdTable deals with a table that would be one more. Of the root table no
 // record can be loaded; of a child table none of its rows.
-func (w *work) holdTable(t *sheet) (diff []string) {
+func (w *work) holdTable(t *openBatch) (diff []string) {
 	rows := w.standing(t, nil)
 	if len(rows) == 0 {
 		return nil
@@ -80,13 +80,13 @@ func (w *work) holdTable(t *sheet) (diff []string) {
 }
 
 // within reports whether t hangs from a table that is kept out itself.
-func (w *work) within(t *sheet) bool {
-	return slices.ContainsFunc(w.sheets, func(o *sheet) bool { return o.fresh && o.node == t.node.parent })
+func (w *work) within(t *openBatch) bool {
+	return slices.ContainsFunc(w.sheets, func(o *openBatch) bool { return o.fresh && o.node == t.node.parent })
 }
 
 // holdColumn deals with a column that would be one more. One that nobody has a
 // value in is no violation, and is not made either.
-func (w *work) holdColumn(t *sheet, st step) (diff []string) {
+func (w *work) holdColumn(t *openBatch, st step) (diff []string) {
 	typ := schemas.TypeName(schemas.TypeOf(st.field))
 	reason := fmt.Sprintf("a contract keeps out the new column %s of %s", st.field.Name, t.table.Name)
 	rows := w.standing(t, w.view(t, st.column))
@@ -101,7 +101,7 @@ func (w *work) holdColumn(t *sheet, st step) (diff []string) {
 
 // holdType deals with a column whose type has grown: the values that its table
 // can hold go on, in the type that it has there.
-func (w *work) holdType(t *sheet, st step) (diff []string) {
+func (w *work) holdType(t *openBatch, st step) (diff []string) {
 	policy := w.m.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)
 	wide, want := schemas.TypeName(schemas.TypeOf(st.field)), schemas.TypeName(st.known)
@@ -124,7 +124,7 @@ func (w *work) holdType(t *sheet, st step) (diff []string) {
 }
 
 // keepOut leaves out records, or only their values in one column.
-func (w *work) keepOut(t *sheet, st step, rows []int, policy schemas.Policy, n note) {
+func (w *work) keepOut(t *openBatch, st step, rows []int, policy schemas.Policy, n note) {
 	h := xxh3.HashString("without " + st.path)
 	for _, row := range rows {
 		if policy == schemas.DiscardRow {
@@ -156,7 +156,7 @@ func (w *work) refuse(row int, wanted, reason string) {
 
 // standing are the rows of t that are still to be loaded and have a value in
 // src, if that is given.
-func (w *work) standing(t *sheet, src *column) (rows []int) {
+func (w *work) standing(t *openBatch, src *column) (rows []int) {
 	for row := range t.rows {
 		if !w.gone[t.recordOf(row)] && (src == nil || !src.nothing(row)) {
 			rows = append(rows, row)
@@ -166,7 +166,7 @@ func (w *work) standing(t *sheet, src *column) (rows []int) {
 }
 
 // pointer is the JSON pointer from the record to what a row of t was made of.
-func (w *work) pointer(t *sheet, row int) string {
+func (w *work) pointer(t *openBatch, row int) string {
 	if t.node.parent == nil {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 // The functions of this file read one value of the kind their column has,
 // straight from the page into the column's buffers. They return the position
 // after it, or decline and leave a value of any other kind, or an unusual
-// spelling of theirs, to [Mapper.put].
+// spelling of theirs, to [Mapper.store].
 
 // text stores the string whose opening quote stands before b[i]. It copies
 // while it scans: eight bytes are read, stored and looked at together.

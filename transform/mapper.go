@@ -31,7 +31,7 @@ type Mapper struct {
 	known      []schemas.Table
 	declared   map[string]arrow.DataType // by path of column names
 	volatile   map[string]bool
-	rulings    *rulings
+	rulings    *fieldRules
 	tableNamer *schemas.Namer
 	mem        memory.Allocator
 

@@ -20,7 +20,7 @@ type narrowed struct {
 // that type's. How a number is spelled does not matter, and not whether it came
 // in quotes, so that the outcome is the same whatever type the values around it
 // have led to. // Invariant 8
-func (w *work) narrow(t *sheet, st step) narrowed {
+func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := ownColumn(w.m.mem, st.known)
 	if c := t.node.sources[schemas.Source(st.field)]; c != nil {

@@ -44,9 +44,9 @@ type field struct {
 
 	void     bool // it stands for a member without a value and without a field
 	volatile bool
-	context  bool    // what the record is told of where it was found
-	ruling   *ruling // nil: loaded as it is
-	inside   *place  // of its JSON text
+	context  bool       // what the record is told of where it was found
+	ruling   *fieldRule // nil: loaded as it is
+	inside   *place     // of its JSON text
 
 	object *object
 	rows   *table
@@ -243,7 +243,7 @@ func (m *Mapper) value(f *field, i, row int) (end int) {
 	if c.kind == kindJSON {
 		return m.opaque(f, i, row)
 	}
-	if end = m.token(i); end > 0 && !m.put(f, row) {
+	if end = m.token(i); end > 0 && !m.store(f, row) {
 		return m.opaque(f, i, row)
 	}
 	return end

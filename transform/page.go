@@ -112,7 +112,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 
 // keep makes row, which is filled, a row of the root table. Rejects since k are
 // about its values.
-func (m *Mapper) keep(k mark, row int) {
+func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.sum)
 	m.root.rows++
 	m.keyRejects(k, row)
@@ -183,7 +183,7 @@ func (m *Mapper) longKey(row int) bool {
 
 // keyRejects says of the values of row that were rejected since k whose they are:
 // the record's key, or its hash where it has none.
-func (m *Mapper) keyRejects(k mark, row int) {
+func (m *Mapper) keyRejects(k checkpoint, row int) {
 	if k.rejects == len(m.rejects) || m.stale {
 		return
 	}

@@ -26,7 +26,7 @@ type step struct {
 	column int
 	field  arrow.Field
 	path   string
-	ruling *ruling
+	ruling *fieldRule
 	known  arrow.DataType // what a contract holds the values to; nil: nothing
 	fresh  bool           // a contract says something of this column, which is not there yet
 }
@@ -132,7 +132,7 @@ func (m *Mapper) keyColumn(s *arrow.Schema, name string) int {
 }
 
 // rename gives the columns of t the names they have in their table.
-func (t *sheet) rename() error {
+func (t *openBatch) rename() error {
 	t.names = make([]string, len(t.arrays))
 	for i, f := range t.table.Columns.Fields() {
 		t.names[i] = f.Name

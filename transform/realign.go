@@ -69,7 +69,7 @@ func (w *work) keys() *column {
 }
 
 // rekey gives t's rows the keys of their records.
-func (w *work) rekey(t *sheet, keys *column) {
+func (w *work) rekey(t *openBatch, keys *column) {
 	own := schemas.ColParent
 	if t.node.level > 1 {
 		own = schemas.ColRoot

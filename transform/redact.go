@@ -13,14 +13,14 @@ import (
 type place struct {
 	pointer string
 	verdict schemas.Verdict
-	ruling  *ruling
+	ruling  *fieldRule
 	members map[string]*place
 }
 
 // maxPlaces bounds the places that are remembered: names can be data.
 const maxPlaces = 4 << 10
 
-func (r *rulings) place(pointer string) *place {
+func (r *fieldRules) place(pointer string) *place {
 	return &place{pointer: pointer, verdict: r.stream.Verdict(pointer), ruling: r.at(pointer)}
 }
 
@@ -36,7 +36,7 @@ func onlyDigits(name []byte) bool {
 
 // member is the place of a member of the object at p. Maps have as many names
 // as there are numbers; they are one place.
-func (r *rulings) member(p *place, name []byte) *place {
+func (r *fieldRules) member(p *place, name []byte) *place {
 	if onlyDigits(name) {
 		name = name[:0]
 	}
@@ -76,7 +76,7 @@ func longestPointer(of string, name []byte) string {
 // redactor writes JSON text anew as the rulings of what is in it demand. The
 // text is one that the grammar allows.
 type redactor struct {
-	rulings *rulings
+	rulings *fieldRules
 	reject  bool // say only that something was masked
 	touched bool
 	walk    walker
@@ -105,7 +105,7 @@ func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte,
 }
 
 // scalar appends what stands for the scalar b[i:end].
-func (x *redactor) scalar(dst, b []byte, i, end int, k *ruling) []byte {
+func (x *redactor) scalar(dst, b []byte, i, end int, k *fieldRule) []byte {
 	if x.reject || k.Drop {
 		return append(dst, `"`+masked+`"`...)
 	}
@@ -195,7 +195,7 @@ func (m *Mapper) opaqueRuled(f *field, i, end int) []byte {
 		return value
 	}
 	m.patched = out
-	m.cut(i, end, out[from:])
+	m.hashCut(i, end, out[from:])
 	return out[from:]
 }
 

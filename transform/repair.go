@@ -35,7 +35,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 	}
 	k := m.mark()
 	x := repairer{b: m.raw, rulings: m.rulings}
-	record, _ := x.value(nil, begin, site{below: m.rulings.below, level: 1})
+	record, _ := x.value(nil, begin, valuePath{below: m.rulings.below, level: 1})
 	page := m.raw
 	m.raw = append(record, zeros[:]...)
 	filled := m.fit(0, row)
@@ -57,7 +57,7 @@ func (m *Mapper) repair(begin, end, row int) bool {
 // nothing is wrong.
 type repairer struct {
 	b       []byte
-	rulings *rulings
+	rulings *fieldRules
 	walk    walker
 	faults  []fault
 	changed int // values that were changed or left out
@@ -67,8 +67,8 @@ type repairer struct {
 // object or list at that level is. Each level goes over all that is in it. // Invariant 15
 const maxRepaired = 20
 
-// site is where a value stands.
-type site struct {
+// valuePath is where a value stands.
+type valuePath struct {
 	pointer string // from the record
 	below   *place // what the stream's rules say of it; of an array, of its elements
 	level   int    // of containers, of the value if it is one
@@ -77,8 +77,8 @@ type site struct {
 }
 
 // member is the site of a member of the object at s.
-func (x *repairer) member(s site, name []byte) site {
-	in := site{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
+func (x *repairer) member(s valuePath, name []byte) valuePath {
+	in := valuePath{pointer: s.pointer + "/" + escapePointer(string(name)), below: s.below, level: s.level + 1, hidden: s.hidden, dropped: s.dropped}
 	if x.rulings.any() {
 		in.below = x.rulings.member(s.below, name)
 		in.hidden = in.hidden || in.below.ruling.hides()
@@ -88,14 +88,14 @@ func (x *repairer) member(s site, name []byte) site {
 }
 
 // element is the site of an element of the array at s.
-func (s site) element(i int) site {
+func (s valuePath) element(i int) valuePath {
 	s.pointer += "/" + strconv.Itoa(i)
 	s.level++
 	return s
 }
 
 // value appends the value at i, which stands at s.
-func (x *repairer) value(dst []byte, i int, s site) (out []byte, end int) {
+func (x *repairer) value(dst []byte, i int, s valuePath) (out []byte, end int) {
 	b := x.b
 	end, depth, _ := x.walk.value(b, i)
 	switch {
@@ -118,13 +118,13 @@ func (x *repairer) value(dst []byte, i int, s site) (out []byte, end int) {
 }
 
 // without appends null in place of the value b[i:end].
-func (x *repairer) without(dst []byte, i, end int, s site, wanted, reason string) []byte {
+func (x *repairer) without(dst []byte, i, end int, s valuePath, wanted, reason string) []byte {
 	x.refuse(s, wanted, reason, x.b[i:end])
 	return append(dst, "null"...)
 }
 
 // refuse notes the values that are left out at s.
-func (x *repairer) refuse(s site, wanted, reason string, values ...[]byte) {
+func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
 		return // they would not be stored anyway
@@ -147,7 +147,7 @@ func (x *repairer) refuse(s site, wanted, reason string, values ...[]byte) {
 }
 
 // shown is the value v at s as a reject may show it.
-func (x *repairer) shown(v []byte, s site) []byte {
+func (x *repairer) shown(v []byte, s valuePath) []byte {
 	if !x.rulings.any() {
 		return v
 	}
@@ -159,7 +159,7 @@ func (x *repairer) shown(v []byte, s site) []byte {
 }
 
 // array appends the array b[i:end].
-func (x *repairer) array(dst []byte, i, end int, s site) []byte {
+func (x *repairer) array(dst []byte, i, end int, s valuePath) []byte {
 	from, changed := len(dst), x.changed
 	dst = append(dst, '[')
 	for n, at := 0, space(x.b, i+1); x.b[at] != ']'; n++ {
@@ -187,7 +187,7 @@ type part struct {
 }
 
 // object appends the object b[i:end].
-func (x *repairer) object(dst []byte, i, end int, s site) []byte {
+func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	from, changed := len(dst), x.changed
 	parts := x.parts(i)
 	values := valuesOf(x.b, parts)

@@ -96,8 +96,8 @@ type spot struct {
 	level   int    // containers around its members
 }
 
-// portion is a member of an object, or what is left of it.
-type portion struct {
+// restMember is a member of an object, or what is left of it.
+type restMember struct {
 	name  []byte // as it stands, with its quotes
 	text  string // what that stands for
 	value []byte // nil: all of it has a place
@@ -109,7 +109,7 @@ type portion struct {
 func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
-	var parts []portion
+	var parts []restMember
 	some := false
 	for i = space(x.b, i+1); x.b[i] != '}' && x.code == 0; i = space(x.b, i) {
 		if x.b[i] == ',' {
@@ -121,7 +121,7 @@ func (x *splitter) object(i int, s spot) (kept, rest []byte, end int) {
 			x.code = code
 			break
 		}
-		p := portion{name: x.b[begin:code]}
+		p := restMember{name: x.b[begin:code]}
 		if p.text = string(p.name[1 : len(p.name)-1]); !plain {
 			p.text = string(unescape(nil, x.b, begin+1))
 		}
@@ -154,8 +154,8 @@ func (s spot) member(name string) spot {
 }
 
 // sorted is an object of what is left of the members; nil where that is nothing.
-func (x *splitter) sorted(parts []portion) []byte {
-	slices.SortFunc(parts, func(a, b portion) int { return strings.Compare(a.text, b.text) })
+func (x *splitter) sorted(parts []restMember) []byte {
+	slices.SortFunc(parts, func(a, b restMember) int { return strings.Compare(a.text, b.text) })
 	var out []byte
 	for i, p := range parts {
 		if i > 0 && p.text == parts[i-1].text && x.code == 0 {

@@ -10,28 +10,28 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ruling is what becomes of one field: the verdict of the stream's rules, made
+// fieldRule is what becomes of one field: the verdict of the stream's rules, made
 // ready to be carried out.
-type ruling struct {
+type fieldRule struct {
 	schemas.Verdict
 	text   *masker   // of a mask that makes text
 	round  *rounding // of one that rounds
 	needed bool      // dropped, but the filter looks at it
 }
 
-// rulings are the stream's rules as they are met. A field has its ruling from
+// fieldRules are the stream's rules as they are met. A field has its ruling from
 // when it is learned, so that reading costs nothing where there is none.
-type rulings struct {
+type fieldRules struct {
 	stream schemas.Stream
-	known  map[string]*ruling // by pointer from the record, arrays leaving no mark
-	below  *place             // of the record; see redact
+	known  map[string]*fieldRule // by pointer from the record, arrays leaving no mark
+	below  *place                // of the record; see redact
 	places int
 	drops  bool  // some field may be left out
 	err    error // the first one met
 }
 
-func newRulings(s schemas.Stream) *rulings {
-	r := &rulings{stream: s, known: map[string]*ruling{}}
+func newRulings(s schemas.Stream) *fieldRules {
+	r := &fieldRules{stream: s, known: map[string]*fieldRule{}}
 	r.below = &place{}
 	r.drops = s.Rules.Select != nil || slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskDrop })
 	for _, name := range s.Key {
@@ -45,19 +45,19 @@ func newRulings(s schemas.Stream) *rulings {
 	return r
 }
 
-func (r *rulings) fail(format string, args ...any) {
+func (r *fieldRules) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, args...)
 	}
 }
 
 // any reports whether some field may have a ruling.
-func (r *rulings) any() bool {
+func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
 
 // at is the ruling of the field at a pointer; nil where it is loaded as it is.
-func (r *rulings) at(pointer string) *ruling {
+func (r *fieldRules) at(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *rulings) at(pointer string) *ruling {
 }
 
 // peek is at for a field that is not learned: its name may be data.
-func (r *rulings) peek(pointer string) *ruling {
+func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
 	}
@@ -80,23 +80,23 @@ func (r *rulings) peek(pointer string) *ruling {
 	return r.make(pointer)
 }
 
-func (r *rulings) make(pointer string) *ruling {
+func (r *fieldRules) make(pointer string) *fieldRule {
 	return r.carryOut(r.stream.Verdict(pointer), pointer)
 }
 
 // carryOut makes a verdict on the field at a pointer ready; nil where there is nothing
 // to do.
-func (r *rulings) carryOut(v schemas.Verdict, pointer string) *ruling {
+func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	if !v.Touched() {
 		return nil
 	}
-	k := &ruling{Verdict: v, needed: v.Drop && r.filters(schemas.Column(pointer))}
+	k := &fieldRule{Verdict: v, needed: v.Drop && r.filters(schemas.Column(pointer))}
 	k.ready(r)
 	return k
 }
 
 // ready makes the mask. Where that fails nothing is let through.
-func (k *ruling) ready(r *rulings) {
+func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
 	}
@@ -112,23 +112,23 @@ func (k *ruling) ready(r *rulings) {
 }
 
 // filters reports whether the filter looks at a column, or at one within.
-func (r *rulings) filters(path string) bool {
+func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
 // hides reports whether the values of a field must not be seen anywhere but
 // where a mask puts them.
-func (k *ruling) hides() bool { return k != nil && (k.Drop || k.Masked()) }
+func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
 // verbatim reports whether the field's values are kept in the source's own
 // spelling, for a mask that makes text of them: what it makes must not depend
 // on the type that the other values have given the column. // Invariant 8
-func (k *ruling) verbatim() bool { return k != nil && k.text != nil }
+func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
 // rule makes a column ready for its ruling. What is dropped has no type, so
 // that no batch has it. What is kept verbatim is text: a type of the table that
 // is narrower is from before there was the rule.
-func (c *column) rule(k *ruling) {
+func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:
 		c.typ, c.declared = schemas.Null, nil
@@ -152,7 +152,7 @@ func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 		if !ok {
 			return refuseSyntax
 		}
-		m.cut(begin, end, nil)
+		m.hashCut(begin, end, nil)
 		return end
 	case !k.hides():
 		return m.value(f, i, row)
@@ -162,13 +162,13 @@ func (m *Mapper) ruled(f *field, begin, i, row int) (end int) {
 		return end
 	}
 	if (m.opaqued == f || !m.contains(i)) && (k.Drop || !m.nothingIn(i)) {
-		m.cut(begin, end, nil)
+		m.hashCut(begin, end, nil)
 	}
 	return end
 }
 
 // leavesOut reports whether a ruling drops the value at i, all of it.
-func (m *Mapper) leavesOut(k *ruling, i int) bool {
+func (m *Mapper) leavesOut(k *fieldRule, i int) bool {
 	return k != nil && k.Drop && !k.needed && !(k.Outer && m.contains(i))
 }
 
@@ -207,7 +207,7 @@ func (m *Mapper) contains(i int) bool {
 func (f *field) pointerOf() string { return f.owner.table.path + f.column.source }
 
 // maskText is what a mask makes of a text; of one that makes no text, nothing.
-func (k *ruling) maskText(dst, text []byte) (out []byte, ok bool) {
+func (k *fieldRule) maskText(dst, text []byte) (out []byte, ok bool) {
 	switch {
 	case k.text != nil:
 		return k.text.append(dst, text), true

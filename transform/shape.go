@@ -31,7 +31,7 @@ func (w *work) prune() {
 }
 
 // keep reduces t to some of its rows.
-func (w *work) keep(t *sheet, rows []int32) {
+func (w *work) keep(t *openBatch, rows []int32) {
 	for i, a := range t.arrays {
 		if a != nil {
 			t.put(i, gather(viewOf(a, t.types[i], w.m.mem), rows))
@@ -67,7 +67,7 @@ func (w *work) batches() ([]TableBatch, error) {
 	return out, nil
 }
 
-func (t *sheet) finish() TableBatch {
+func (t *openBatch) finish() TableBatch {
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	for i, f := range t.table.Columns.Fields() {

@@ -116,8 +116,8 @@ func (s *Shaper) idle(batches []TableBatch) bool {
 // work is one Shape under way.
 type work struct {
 	*Shaper
-	sheets []*sheet // the root table's first
-	root   *sheet
+	sheets []*openBatch // the root table's first
+	root   *openBatch
 
 	gone     []bool // rows of the root table that are left out
 	filtered int64
@@ -127,8 +127,8 @@ type work struct {
 	keyed    bool  // key values have changed
 }
 
-// sheet is one batch under way.
-type sheet struct {
+// openBatch is one batch under way.
+type openBatch struct {
 	*plan
 	table   schemas.Table
 	batch   arrow.RecordBatch
@@ -148,7 +148,7 @@ type sheet struct {
 func (s *Shaper) lay(batches []TableBatch) *work {
 	w := &work{Shaper: s}
 	for _, b := range batches {
-		w.sheets = append(w.sheets, &sheet{
+		w.sheets = append(w.sheets, &openBatch{
 			plan: s.planFor(b.Table), table: b.Table, batch: b.Batch, rows: int(b.Batch.NumRows()),
 			types: slices.Clone(s.planFor(b.Table).types), arrays: slices.Clone(b.Batch.Columns()),
 		})
@@ -177,18 +177,18 @@ func (w *work) align() {
 }
 
 // put sets a column to an array that the sheet is to release.
-func (t *sheet) put(i int, a arrow.Array) {
+func (t *openBatch) put(i int, a arrow.Array) {
 	t.arrays[i] = a
 	t.made = append(t.made, a)
 }
 
 // view reads a column.
-func (w *work) view(t *sheet, i int) *column {
+func (w *work) view(t *openBatch, i int) *column {
 	return viewOf(t.arrays[i], t.types[i], w.m.mem)
 }
 
 // own reads one of penstock's own columns.
-func (t *sheet) own(name string) *column {
+func (t *openBatch) own(name string) *column {
 	i := t.index[name]
 	return viewOf(t.arrays[i], t.types[i], nil)
 }
@@ -203,7 +203,7 @@ func (w *work) release() {
 }
 
 // recordOf is the root table's row that a row of t belongs to.
-func (t *sheet) recordOf(row int) int {
+func (t *openBatch) recordOf(row int) int {
 	if t.rootRow == nil {
 		return row
 	}

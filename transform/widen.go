@@ -47,19 +47,19 @@ func (m *Mapper) widen(c *column, t arrow.DataType) {
 	c.empty = empty
 }
 
-// mark is a point to which the mapper can go back.
-type mark struct {
+// checkpoint is a point to which the mapper can go back.
+type checkpoint struct {
 	changes, rejects, cuts, admitted int
 	stale                            bool
 }
 
-func (m *Mapper) mark() mark {
-	return mark{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
+func (m *Mapper) mark() checkpoint {
+	return checkpoint{len(m.changes), len(m.rejects), len(m.cuts), len(m.bound.admitted), m.stale}
 }
 
 // undo takes back what types and rejects have become since k, for row of t and
 // what comes after it.
-func (m *Mapper) undo(k mark, t *table, row int) {
+func (m *Mapper) undo(k checkpoint, t *table, row int) {
 	for i := len(m.changes) - 1; i >= k.changes; i-- {
 		c := m.changes[i]
 		m.layout++

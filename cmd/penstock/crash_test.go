@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,40 +52,6 @@ func TestCrashChild(t *testing.T) {
 		args = append(args, "--source", *crashOf)
 	}
 	os.Exit(a.execute(context.Background(), args))
-}
-
-// signalAt kills the process, as a power cut would, or stops it, when a step is
-// reached.
-func signalAt(spec string) func(string) error {
-	var mu sync.Mutex
-	if spec == "list" {
-		return func(name string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Println("step " + name)
-			return nil
-		}
-	}
-	name, rest, _ := strings.Cut(spec, ":")
-	nth, sig, _ := strings.Cut(rest, ":")
-	n, _ := strconv.Atoi(nth)
-	signal := syscall.SIGKILL
-	if sig == "STOP" {
-		signal = syscall.SIGSTOP
-	}
-	return func(step string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if step == name {
-			if n--; n == 0 {
-				_ = syscall.Kill(os.Getpid(), signal)
-				for signal == syscall.SIGKILL { // until it comes
-					time.Sleep(time.Second)
-				}
-			}
-		}
-		return nil
-	}
 }
 
 // crashRig is a platform, a warehouse that is one change behind it, and a way

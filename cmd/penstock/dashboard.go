@@ -24,7 +24,7 @@ type dashboard struct {
 	board *board.Board
 	facts *boardfacts.Facts
 	conf  atomic.Pointer[config.Config] // as it is now
-	hooks *hooks
+	hooks *webhookServer
 	guard *access.Guard // of every route that takes a token
 
 	closed bool                     // there were tokens at the start
@@ -32,7 +32,7 @@ type dashboard struct {
 }
 
 // openDashboard makes the dashboard of a configuration.
-func (a *app) openDashboard(c *config.Config, j state.Journal, h *hooks, observe func(serve.AccessRefused)) (*dashboard, error) {
+func (a *app) openDashboard(c *config.Config, j state.Journal, h *webhookServer, observe func(serve.AccessRefused)) (*dashboard, error) {
 	d := &dashboard{a: a, hooks: h, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: a.log, Observe: func(n serve.AccessRefused) {
 		observe(n)

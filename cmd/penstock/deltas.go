@@ -25,13 +25,13 @@ type applier struct {
 	conf     *config.Config
 	pipeline config.Pipeline
 	inbox    state.Inbox
-	trims    *trims
+	trims    *inboxTrimmer
 
 	open   *openedRun
 	deltas *pipeline.Deltas
 }
 
-func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *trims) *applier {
+func (a *app) newApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, t *inboxTrimmer) *applier {
 	return &applier{app: a, conf: c, pipeline: p, inbox: inbox, trims: t}
 }
 

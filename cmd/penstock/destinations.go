@@ -14,16 +14,16 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// place is a kind of destination: the scheme of its URLs, how one is opened,
+// destinationKind is a kind of destination: the scheme of its URLs, how one is opened,
 // and what differs between kinds beyond load's contract. What is nil, a kind
 // does not need or cannot do.
-type place struct {
+type destinationKind struct {
 	scheme  string
 	missing string // why this build has none; "" where it has
 	open    func(context.Context, *app, config.Destination) (load.Destination, error)
 	check   func(context.Context, *app, config.Destination) error             // the rights that opening does not show
 	warn    func(context.Context, *app, config.Destination) ([]string, error) // rights that are larger than a run needs
-	room    room                                                              // that loads into it are given
+	room    memoryPlan                                                        // that loads into it are given
 
 	// onHost reports whether it is a path, which means something else on each host.
 	onHost func(config.Destination) bool
@@ -44,9 +44,9 @@ type place struct {
 	publish func(context.Context, config.Destination, load.Destination) error
 }
 
-// room is the memory, in bytes, that a load may take; where something is 0, as
+// memoryPlan is the memory, in bytes, that a load may take; where something is 0, as
 // much as for any. // Invariant 6
-type room struct {
+type memoryPlan struct {
 	heap   int64 // near which the collector keeps the Go heap
 	budget int64 // of records between their page and their commit
 	group  int64 // of rows in one commit
@@ -54,8 +54,8 @@ type room struct {
 }
 
 // with is room enough for r and for other.
-func (r room) with(other room) room {
-	return room{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
+func (r memoryPlan) with(other memoryPlan) memoryPlan {
+	return memoryPlan{heap: max(r.heap, other.heap), budget: max(r.budget, other.budget), group: max(r.group, other.group), rows: cmp.Or(r.rows, other.rows)}
 }
 
 // querier is a load.Querier to be closed after use.
@@ -66,8 +66,8 @@ type querier interface {
 
 // places is the table of destinations. A new one is a folder under load and a
 // line here.
-func places() []place {
-	return []place{
+func places() []destinationKind {
+	return []destinationKind{
 		duckdbPlace(),
 		postgresPlace("postgres"),
 		postgresPlace("postgresql"),
@@ -78,11 +78,11 @@ func places() []place {
 
 // placeOf is the kind of a destination, or where in the file it asks for more
 // than this build can do.
-func placeOf(c *config.Config, d config.Destination) (place, error) {
+func placeOf(c *config.Config, d config.Destination) (destinationKind, error) {
 	all := places()
-	i := slices.IndexFunc(all, func(p place) bool { return p.scheme == d.Scheme })
+	i := slices.IndexFunc(all, func(p destinationKind) bool { return p.scheme == d.Scheme })
 	if i < 0 {
-		return place{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
+		return destinationKind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no destination for %q", d.Name, d.Scheme))
 	}
 	if p := all[i]; p.missing != "" {
 		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s: is not in this build: %s", d.Name, d.Scheme, p.missing))
@@ -116,7 +116,7 @@ func (a *app) openDestination(ctx context.Context, c *config.Config, d config.De
 }
 
 // roomFor is what the loads into all of a pipeline's destinations may take.
-func roomFor(c *config.Config, p config.Pipeline) (all room) {
+func roomFor(c *config.Config, p config.Pipeline) (all memoryPlan) {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
 		if of, err := placeOf(c, d); err == nil {

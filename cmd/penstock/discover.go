@@ -119,7 +119,7 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	defer r.close(d.app)
 	if len(p.To) > 0 {
 		var unlock func()
-		if ctx, unlock, err = (*holds)(nil).take(ctx, d.stateOf(d.conf), p.Name); err != nil {
+		if ctx, unlock, err = (*pipelineLocks)(nil).take(ctx, d.stateOf(d.conf), p.Name); err != nil {
 			return err
 		}
 		defer unlock()

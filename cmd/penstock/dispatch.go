@@ -22,7 +22,7 @@ const endLook = time.Second
 // dispatch plans a run into units, which workers do, and waits until they have
 // ended. A run that is planned already, by a process which is gone, is only waited
 // for. // Invariant 18
-func (h *hands) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
+func (h *unitWorker) dispatch(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) (r pipeline.Report, err error) {
 	began := h.db.Now()
 	if err := h.plan(ctx, c, p, o); err != nil {
 		return r, err
@@ -39,7 +39,7 @@ func (h *hands) dispatch(ctx context.Context, c *config.Config, p config.Pipelin
 
 // plan puts the units of a run into the ledger, and the calls for workers into
 // their queue, in one transaction.
-func (h *hands) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
+func (h *unitWorker) plan(ctx context.Context, c *config.Config, p config.Pipeline, o serve.Order) error {
 	before, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: o.Run, Limit: 1})
 	if err != nil || len(before) > 0 {
 		return err
@@ -52,7 +52,7 @@ func (h *hands) plan(ctx context.Context, c *config.Config, p config.Pipeline, o
 	if !p.Many {
 		units = fleet.Plan(o.Run, p.Name, "", plain(streams))
 	} else {
-		turns, _, err := (&many{app: h.app, conf: c, pipeline: p}).inTurn(ctx, p.From)
+		turns, _, err := (&multiSource{app: h.app, conf: c, pipeline: p}).inTurn(ctx, p.From)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (h *hands) plan(ctx context.Context, c *config.Config, p config.Pipeline, o
 }
 
 // await returns nil once no unit of a run is left to be done.
-func (h *hands) await(ctx context.Context, run string) error {
+func (h *unitWorker) await(ctx context.Context, run string) error {
 	tick := time.NewTicker(endLook)
 	defer tick.Stop()
 	for {
@@ -86,7 +86,7 @@ func (h *hands) await(ctx context.Context, run string) error {
 
 // abandon is the end of waiting for a run: one that has come to its deadline is
 // cancelled, and one whose daemon is being stopped goes on without it.
-func (h *hands) abandon(ctx context.Context, run string) error {
+func (h *unitWorker) abandon(ctx context.Context, run string) error {
 	if !serve.Overdue(ctx) {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (h *hands) abandon(ctx context.Context, run string) error {
 }
 
 // unitsOf are all units of a run.
-func (h *hands) unitsOf(ctx context.Context, run string) ([]state.Unit, error) {
+func (h *unitWorker) unitsOf(ctx context.Context, run string) ([]state.Unit, error) {
 	return allUnits(ctx, h.hand.Units, run)
 }
 
@@ -115,7 +115,7 @@ func allUnits(ctx context.Context, from state.Units, run string) (all []state.Un
 }
 
 // planned makes the runs of a pipeline be planned instead of made here.
-func (h *hands) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
+func (h *unitWorker) planned(c *config.Config, p config.Pipeline, sp *serve.Pipeline) {
 	here := sp.Run
 	sp.Planned = true
 	sp.Run = func(ctx context.Context, o serve.Order) (pipeline.Report, error) {

@@ -33,8 +33,8 @@ func (d down) Scan(context.Context, string, []string, func(arrow.RecordBatch) er
 }
 
 // Standing does as well.
-func (d down) Standing(context.Context, state.Key, string) (load.Standing, error) {
-	return load.Standing{}, d.err
+func (d down) Standing(context.Context, state.Key, string) (load.StreamState, error) {
+	return load.StreamState{}, d.err
 }
 
 // Accept does as well.

@@ -18,14 +18,14 @@ import (
 )
 
 // duckdbPlace is the kind of destination that is one DuckDB file.
-func duckdbPlace() place {
-	return place{
+func duckdbPlace() destinationKind {
+	return destinationKind{
 		scheme: "duckdb", missing: duckdbMissing,
 		open: openDuckDB, check: checkDuckDB, absent: absentFile,
 		onHost: func(config.Destination) bool { return true },
 		// Two groups of usual rows, lest the engine wait for the next; a third would
 		// only stand in memory, where the collector goes over it.
-		room: room{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
+		room: memoryPlan{heap: defaultHeap, budget: 90 << 20, group: pipeline.DefaultGroupBytes, rows: duckdb.RowGroup},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := filePath(d)
 			return filepath.Abs(path)

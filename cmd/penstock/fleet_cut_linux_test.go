@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// island is a network of its own, with a cable to the host of the database.
-type island struct{ name, cable string }
+// standalone is a network of its own, with a cable to the host of the database.
+type standalone struct{ name, cable string }
 
 const (
 	mainland = "10.213.77.1"
@@ -28,12 +28,12 @@ const (
 )
 
 // newIsland makes one. It takes root.
-func newIsland(t *testing.T) *island {
+func newIsland(t *testing.T) *standalone {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a network of its own takes root")
 	}
-	n := &island{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
+	n := &standalone{name: fmt.Sprintf("penstock-%d", os.Getpid()), cable: fmt.Sprintf("pen%d", os.Getpid())}
 	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
 		t.Skipf("no network of its own: %v %s", err, out)
 	}
@@ -47,18 +47,18 @@ func newIsland(t *testing.T) *island {
 	return n
 }
 
-func (n *island) ip(t *testing.T, args ...string) {
+func (n *standalone) ip(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("ip", args...).CombinedOutput()
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
 // cut lets nothing through to the database or back, and tells neither side.
-func (n *island) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
-func (n *island) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
+func (n *standalone) cut(t *testing.T)  { n.ip(t, "link", "set", n.cable, "down") }
+func (n *standalone) mend(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
 // on does f on the island: what it starts and listens to is there.
-func (n *island) on(f func() error) error {
+func (n *standalone) on(f func() error) error {
 	runtime.LockOSThread() // its network is that of the thread
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {

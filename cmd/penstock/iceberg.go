@@ -12,9 +12,9 @@ import (
 
 // icebergPlace is the kind of destination that is Iceberg tables, in a folder or in
 // a bucket.
-func icebergPlace() place {
+func icebergPlace() destinationKind {
 	p := parquetPlace()
-	return place{
+	return destinationKind{
 		scheme: "iceberg", missing: icebergMissing(), open: openIceberg, absent: absentLake, onHost: p.onHost, room: p.room,
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)

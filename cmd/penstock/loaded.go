@@ -44,7 +44,7 @@ func tablesOf(changes []load.Change) (map[string]schemas.Table, error) {
 		return nil, err
 	}
 	for name := range all {
-		if load.Own(name) {
+		if load.IsInternal(name) {
 			delete(all, name)
 		}
 	}

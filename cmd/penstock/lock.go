@@ -49,15 +49,15 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// holds are the locks of the pipelines that a daemon works on. A run and the
+// pipelineLocks are the locks of the pipelines that a daemon works on. A run and the
 // webhook events of one pipeline are under way together and share its lock; what
 // keeps them apart, stream by stream, are its turns.
 //
 // It is safe for concurrent use; a nil *holds shares nothing.
-type holds struct {
+type pipelineLocks struct {
 	mu    sync.Mutex
 	locks map[string]*heldLock
-	turns map[string]*pipeline.Turns
+	turns map[string]*pipeline.StreamLocks
 }
 
 // heldLock is a lock and how many share it. Whoever has busy takes or gives it up.
@@ -67,13 +67,13 @@ type heldLock struct {
 	lease state.Lease
 }
 
-func newHolds() *holds {
-	return &holds{locks: map[string]*heldLock{}, turns: map[string]*pipeline.Turns{}}
+func newHolds() *pipelineLocks {
+	return &pipelineLocks{locks: map[string]*heldLock{}, turns: map[string]*pipeline.StreamLocks{}}
 }
 
 // take is lockPipeline for one more of those that share. What is done with the
 // lock is done with the context that take returns: it ends once the lock is lost.
-func (h *holds) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
+func (h *pipelineLocks) take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	if h == nil {
 		l, err := lockPipeline(ctx, s, name)
 		if err != nil {
@@ -106,7 +106,7 @@ func (h *holds) take(ctx context.Context, s state.Store, name string) (held cont
 	}, nil
 }
 
-func (h *holds) of(name string) *heldLock {
+func (h *pipelineLocks) of(name string) *heldLock {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.locks[name] == nil {
@@ -117,14 +117,14 @@ func (h *holds) of(name string) *heldLock {
 
 // turnsOf keep a run and the webhook events of a pipeline apart; nil where there
 // is nobody to be kept apart from.
-func (h *holds) turnsOf(name string) *pipeline.Turns {
+func (h *pipelineLocks) turnsOf(name string) *pipeline.StreamLocks {
 	if h == nil {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.turns[name] == nil {
-		h.turns[name] = &pipeline.Turns{}
+		h.turns[name] = &pipeline.StreamLocks{}
 	}
 	return h.turns[name]
 }

@@ -32,5 +32,5 @@ func TestHolds(t *testing.T) {
 	require.NoError(t, err)
 	again()
 	require.Same(t, h.turnsOf("p"), h.turnsOf("p"))
-	require.Nil(t, (*holds)(nil).turnsOf("p"))
+	require.Nil(t, (*pipelineLocks)(nil).turnsOf("p"))
 }

@@ -17,13 +17,13 @@ import (
 )
 
 // parquetPlace is the kind of destination that is a folder of Parquet files.
-func parquetPlace() place {
-	return place{
+func parquetPlace() destinationKind {
+	return destinationKind{
 		scheme: "parquet", open: openParquet, absent: absentLake,
 		onHost: func(d config.Destination) bool { path, _ := filePath(d); return !inBucket(path) },
 		// The columns of the files being written stand in the heap; nearer, and the
 		// collector takes a third of the CPU.
-		room: room{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
+		room: memoryPlan{heap: 208 << 20, budget: pipeline.DefaultByteBudget, group: pipeline.DefaultGroupBytes},
 		check: func(ctx context.Context, a *app, d config.Destination) error {
 			path, _ := filePath(d)
 			if inBucket(path) {

@@ -28,7 +28,7 @@ it is collected; of DuckDB the file; of Postgres the qualified name.`,
 }
 
 func (a *app) path(ctx context.Context, d *reader, table string) error {
-	if !load.Own(table) {
+	if !load.IsInternal(table) {
 		if _, err := d.table(ctx, table); err != nil {
 			return err
 		}

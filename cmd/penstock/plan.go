@@ -145,7 +145,7 @@ func (r *openedRun) lane(stream string) pipeline.Lane {
 // history is what a destination remembers of earlier runs.
 type history struct {
 	streams  map[string]pipeline.History
-	last     pipeline.Took
+	last     pipeline.RunDuration
 	pageSize float64
 }
 
@@ -185,7 +185,7 @@ func (past *history) readRuns(ctx context.Context, d load.Destination, name stri
 			return nil
 		}
 		newest = run
-		past.last = pipeline.Took{Requests: c.Requests, Seconds: took.Seconds()}
+		past.last = pipeline.RunDuration{Requests: c.Requests, Seconds: took.Seconds()}
 		past.pageSize = c.Bytes / max(c.Pages, 1)
 		return nil
 	})

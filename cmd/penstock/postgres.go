@@ -15,12 +15,12 @@ import (
 
 // postgresPlace is the kind of destination that is a schema of a Postgres
 // database, under one of the two schemes of its URLs.
-func postgresPlace(scheme string) place {
-	return place{
+func postgresPlace(scheme string) destinationKind {
+	return destinationKind{
 		scheme: scheme, open: openPostgres, check: checkPostgres, warn: warnPostgres,
 		// Rows stream through, and a commit costs little: two groups are under way at
 		// a time, so that the server never waits for the next.
-		room: room{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
+		room: memoryPlan{heap: 38 << 20, budget: 16 << 20, group: 4 << 20},
 		locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return sqlName(cmp.Or(d.Schema, "public")) + "." + sqlName(table), nil
 		},

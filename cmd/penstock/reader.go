@@ -18,7 +18,7 @@ type reader struct {
 	load.Destination
 	name   string
 	of     config.Destination
-	place  place
+	place  destinationKind
 	conf   *config.Config
 	source string // whose rows it shows; "" for all
 	shared bool   // several sources share its tables

@@ -41,7 +41,7 @@ func (a *app) recorded(ctx context.Context, r *openedRun, f syncFlags) (report p
 	}
 	source := r.unitSource()
 	var last []state.Unit
-	hand := fleet.Hand{Units: ledger, Name: f.worker, Life: a.life, Alone: true}
+	hand := fleet.Claimer{Units: ledger, Name: f.worker, Life: a.life, Alone: true}
 	_, lerr := hand.Work(ctx, state.Claim{Run: f.run, Pipeline: r.pipeline.Name, Source: &source},
 		func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 			last = units

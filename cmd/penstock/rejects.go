@@ -184,7 +184,7 @@ func (a *app) overRejects(cmd *cobra.Command, do func(context.Context, pipeline.
 // rejectsRun calls do with the pipeline's configuration while no run of it is
 // under way.
 func (a *app) rejectsRun(ctx context.Context, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
-	ctx, unlock, err := (*holds)(nil).take(ctx, a.stateOf(c), p.Key())
+	ctx, unlock, err := (*pipelineLocks)(nil).take(ctx, a.stateOf(c), p.Key())
 	if err != nil {
 		return err
 	}

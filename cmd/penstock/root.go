@@ -38,8 +38,8 @@ type app struct {
 	redactor  *wire.Redactor                                               // of a daemon: knows every secret of its configurations
 	attempted func(source, surface string, status int, took time.Duration) // told of each request to a source; may be nil
 
-	holds      *holds             // of pipelines that this process works on at once; nil: one run is all it makes
-	lends      *lends             // destinations that parts of this process use at once; nil: each opens its own
+	holds      *pipelineLocks     // of pipelines that this process works on at once; nil: one run is all it makes
+	lends      *destinationPool   // destinations that parts of this process use at once; nil: each opens its own
 	stores     stores             // of state, that are open
 	governors  wire.Governors     // of the accounts that sources are read with
 	byteBudget int64              // of a run, if not the usual one

@@ -147,7 +147,7 @@ func supervisor() serve.Supervisor {
 }
 
 // served are the pipelines of a configuration as the daemon takes them.
-func (a *app) served(c *config.Config, h *hands) ([]serve.Pipeline, error) {
+func (a *app) served(c *config.Config, h *unitWorker) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {
 		streams, err := c.Select(p, nil)

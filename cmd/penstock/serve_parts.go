@@ -17,8 +17,8 @@ type parts struct {
 	begun   config.Config // what it began with
 	pending atomic.Pointer[[]string]
 	journal state.Journal
-	hands   *hands // nil where the state is a folder
-	hooks   *hooks
+	hands   *unitWorker // nil where the state is a folder
+	hooks   *webhookServer
 	signals *signals
 	dash    *dashboard
 }

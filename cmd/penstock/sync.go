@@ -176,7 +176,7 @@ type openedRun struct {
 	streams  []config.Stream
 	source   *sourceClient
 	dests    opened
-	room     room             // that the run may take
+	room     memoryPlan       // that the run may take
 	now      func() time.Time // of all that share the state
 }
 

@@ -80,8 +80,8 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 	return all[0], nil
 }
 
-// lesson is what `webhooks learn --json` prints.
-type lesson struct {
+// learnReport is what `webhooks learn --json` prints.
+type learnReport struct {
 	Source   string `json:"source"`
 	Captured int    `json:"captured"` // deliveries
 	Judged   int    `json:"judged"`   // of them, with the signature header
@@ -124,7 +124,7 @@ func (a *app) learn(ctx context.Context, c *config.Config, s config.Source, f le
 	if err != nil {
 		return err
 	}
-	return a.tellLesson(lesson{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
+	return a.tellLesson(learnReport{s.Name, len(captures), found.Judged, found.Bodies, found.Tried, found.Label, found.Timed(), found.Scheme.Replays(), found.Late,
 		found.Scheme.YAML(), pinPlace(c, s.Name), events})
 }
 
@@ -238,7 +238,7 @@ func (a *app) adoptNow(ctx context.Context, c *config.Config, source string) (*i
 	return &n, errors.Join(err, inbox.Close())
 }
 
-func (a *app) tellLesson(l lesson) error {
+func (a *app) tellLesson(l learnReport) error {
 	switch {
 	case a.json:
 		return lineWriter(a.out).Encode(l)

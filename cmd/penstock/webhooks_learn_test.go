@@ -121,7 +121,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 
 	code, stdout, stderr = c.learn("--yes", "--json")
 	require.Equal(t, exitDone, code, stderr)
-	var got lesson
+	var got learnReport
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	require.Equal(t, 4, got.Judged)
 	require.True(t, got.Timed)
@@ -241,7 +241,7 @@ func TestCheckWebhooks(t *testing.T) {
 		require.NoError(t, err)
 		r, err := newReceiver(t.Context(), conf, c.app.stateOf(conf).Notes(), receive.Options{})
 		require.NoError(t, err)
-		d := &dashboard{hooks: &hooks{receiver: r}, guard: access.New(access.Options{})}
+		d := &dashboard{hooks: &webhookServer{receiver: r}, guard: access.New(access.Options{})}
 		d.configure(conf)
 		require.Len(t, d.receivers(), 1)
 		return d.receivers()[0].Scheme

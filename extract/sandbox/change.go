@@ -12,7 +12,7 @@ import (
 // write describes what one writing endpoint does to the data.
 type write struct {
 	dialect dialect
-	do      deed
+	do      changeKind
 	table   string
 	id      string // parameter or member of the body with the row's id
 	needs   string // members that must be there
@@ -23,10 +23,10 @@ type write struct {
 	back    string // of convert: column that takes the new row's id
 }
 
-type deed int
+type changeKind int
 
 const (
-	answerOnly deed = iota // says yes and changes nothing that can be read
+	answerOnly changeKind = iota // says yes and changes nothing that can be read
 	create
 	update
 	save // updates when there is an id, creates when there is none
@@ -41,10 +41,10 @@ func (s *Server) change(route string, t target, c credential, p params, body obj
 		x.dialect = s.dialectOf(t, nil)
 	}
 	if !c.writes {
-		return x.dialect.fail(&trouble{kind: readOnlyKey})
+		return x.dialect.fail(&refusal{kind: readOnlyKey})
 	}
 	if lacking := lackingIn(body, x.needs); lacking != nil {
-		return x.dialect.fail(&trouble{kind: invalid, fields: lacking})
+		return x.dialect.fail(&refusal{kind: invalid, fields: lacking})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Server) change(route string, t target, c credential, p params, body obj
 		row, ok := s.world.table(x.table).find(id)
 		if !ok {
 			what := strings.ReplaceAll(strings.TrimSuffix(x.table, "s"), "_", " ")
-			return x.dialect.fail(&trouble{kind: missing, what: strings.ToUpper(what[:1]) + what[1:]})
+			return x.dialect.fail(&refusal{kind: missing, what: strings.ToUpper(what[:1]) + what[1:]})
 		}
 		return x.done(do, s.world.alter(x, do, row, body))
 	}
@@ -150,7 +150,7 @@ func fill(row, body object) object {
 }
 
 // alter changes or removes a row and returns what it was or is.
-func (w *world) alter(x write, do deed, row, body object) object {
+func (w *world) alter(x write, do changeKind, row, body object) object {
 	w.version++
 	t := w.table(x.table)
 	if do == remove {
@@ -186,8 +186,8 @@ func (x write) made(row object) reply {
 	return x.dialect.yes("Created successfully", http.StatusCreated, row)
 }
 
-func (x write) done(do deed, row object) reply {
-	says := map[deed]string{update: "Updated successfully", remove: "Deleted successfully", convert: "Converted successfully"}[do]
+func (x write) done(do changeKind, row object) reply {
+	says := map[changeKind]string{update: "Updated successfully", remove: "Deleted successfully", convert: "Converted successfully"}[do]
 	if do == remove {
 		if x.dialect == dV2 {
 			return x.dialect.yes(says, http.StatusOK, obj("id", row.get("id"), "object", row.get("object"), "deleted", true))

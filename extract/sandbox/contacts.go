@@ -103,14 +103,14 @@ func (c *contacts) list(p params) reply {
 	if text, ok := p["limit"]; ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return dV2.fail(&trouble{kind: invalid, fields: []string{"limit"}})
+			return dV2.fail(&refusal{kind: invalid, fields: []string{"limit"}})
 		}
 		size = min(n, maxContactPage)
 	}
 	if text, ok := p["starting_after"]; ok {
 		id, err := strconv.Atoi(text)
 		if err != nil || id < firstContact || id >= firstContact+c.count {
-			return dV2.fail(&trouble{kind: missing, what: "contact: " + text})
+			return dV2.fail(&refusal{kind: missing, what: "contact: " + text})
 		}
 		start = id - firstContact + 1
 	}
@@ -137,7 +137,7 @@ func (c *contacts) list(p params) reply {
 func (c *contacts) one(id string) reply {
 	n, err := strconv.Atoi(id)
 	if err != nil || n < firstContact || n >= firstContact+c.count {
-		return dV2.fail(&trouble{kind: missing, what: "contact"})
+		return dV2.fail(&refusal{kind: missing, what: "contact"})
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -247,7 +247,7 @@ func (e *endpoint) single(w *world, p params) (any, error) {
 	r, ok := find(p[e.one])
 	if !ok || slices.ContainsFunc(e.conds, func(c condition) bool { return !c.holds(r, p) }) {
 		what := strings.TrimSuffix(e.from, "s")
-		return nil, &trouble{kind: missing, what: strings.ToUpper(what[:1]) + strings.ReplaceAll(what[1:], "_", " ")}
+		return nil, &refusal{kind: missing, what: strings.ToUpper(what[:1]) + strings.ReplaceAll(what[1:], "_", " ")}
 	}
 	return e.shows.show(w, r), nil
 }

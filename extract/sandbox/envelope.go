@@ -47,17 +47,17 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// trouble is a refusal; each dialect has its own words and status for it.
-type trouble struct {
-	kind   troubleKind
+// refusal is a refusal; each dialect has its own words and status for it.
+type refusal struct {
+	kind   refusalKind
 	what   string // of missing: the resource
 	fields []string
 }
 
-type troubleKind int
+type refusalKind int
 
 const (
-	missing     troubleKind = iota // no such record
+	missing     refusalKind = iota // no such record
 	denied                         // no right to it
 	moduleOff                      // not part of the plan
 	invalid                        // a field is missing or wrong
@@ -66,9 +66,9 @@ const (
 )
 
 // Error is what the module would say.
-func (t *trouble) Error() string { return t.message() }
+func (t *refusal) Error() string { return t.message() }
 
-func (t *trouble) message() string {
+func (t *refusal) message() string {
 	switch t.kind {
 	case missing:
 		return t.what + " Not Found"
@@ -85,7 +85,7 @@ func (t *trouble) message() string {
 }
 
 // fail answers a refusal.
-func (d dialect) fail(t *trouble) reply {
+func (d dialect) fail(t *refusal) reply {
 	if t.kind == readOnlyKey {
 		if d == dV2 {
 			return v2Error(http.StatusForbidden, "read_only_key", "This API key can only read.")
@@ -108,12 +108,12 @@ func (d dialect) fail(t *trouble) reply {
 }
 
 // failTrait is D1's: 400 for nearly everything, 422 for validation.
-func failTrait(t *trouble) reply {
+func failTrait(t *refusal) reply {
 	switch t.kind {
 	case invalid:
 		errors := object{}
 		for _, f := range t.fields {
-			one := trouble{kind: invalid, fields: []string{f}}
+			one := refusal{kind: invalid, fields: []string{f}}
 			errors = errors.put(f, list{one.message()})
 		}
 		return jsonReply(http.StatusUnprocessableEntity, obj("success", false, "message", "Validation error", "errors", errors))
@@ -126,7 +126,7 @@ func failTrait(t *trouble) reply {
 }
 
 // failAddOn is D2's: mostly 200.
-func failAddOn(t *trouble) reply {
+func failAddOn(t *refusal) reply {
 	switch t.kind {
 	case missing:
 		return jsonReply(http.StatusNotFound, obj("error", t.message()+"!"))
@@ -137,7 +137,7 @@ func failAddOn(t *trouble) reply {
 }
 
 // failStatus is D3's: 200 with a zero, 403 for validation.
-func failStatus(t *trouble) reply {
+func failStatus(t *refusal) reply {
 	switch t.kind {
 	case invalid:
 		return jsonReply(http.StatusForbidden, obj("status", 0, "message", t.message()))
@@ -147,7 +147,7 @@ func failStatus(t *trouble) reply {
 	return jsonReply(http.StatusOK, obj("status", 0, "message", t.message()))
 }
 
-func failVersioned(t *trouble) reply {
+func failVersioned(t *refusal) reply {
 	switch t.kind {
 	case missing:
 		return v2Error(http.StatusNotFound, "resource_missing", "No such "+t.what+".")
@@ -160,7 +160,7 @@ func failVersioned(t *trouble) reply {
 }
 
 // failFramework is what the framework says where no module catches the error.
-func failFramework(t *trouble) reply {
+func failFramework(t *refusal) reply {
 	switch t.kind {
 	case missing:
 		return jsonReply(http.StatusNotFound, obj("message", `No query results for model [App\Models\`+t.what+`]`))
@@ -169,7 +169,7 @@ func failFramework(t *trouble) reply {
 	case invalid:
 		errors := object{}
 		for _, f := range t.fields {
-			one := trouble{kind: invalid, fields: []string{f}}
+			one := refusal{kind: invalid, fields: []string{f}}
 			errors = errors.put(f, list{one.message()})
 		}
 		return jsonReply(http.StatusUnprocessableEntity, obj("message", t.message(), "errors", errors))

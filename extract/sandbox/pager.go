@@ -35,7 +35,7 @@ type served struct {
 }
 
 // pager cuts a list into pages and says how to get the next one.
-type pager func(paging) (served, *trouble)
+type pager func(paging) (served, *refusal)
 
 // slice returns items from..to, clipped, and as an object with numeric keys
 // where the platform forgot to count anew.
@@ -109,19 +109,19 @@ func (q paging) pageURL(page, last int) any {
 }
 
 // whole serves everything at once and ignores page numbers.
-func whole(q paging) (served, *trouble) {
+func whole(q paging) (served, *refusal) {
 	return served{data: q.slice(0, len(q.items), 1)}, nil
 }
 
 // itemsPager is D1's: data.items beside data.pagination, no link.
-func itemsPager(q paging) (served, *trouble) {
+func itemsPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("items", q.cut(b),
 		"pagination", obj("total", b.total, "per_page", b.size, "current_page", b.page, "last_page", b.last))}, nil
 }
 
 // laravelPager is the framework's length-aware paginator, under data.
-func laravelPager(q paging) (served, *trouble) {
+func laravelPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	links := list{obj("url", q.pageURL(b.page-1, b.last), "label", "&laquo; Previous", "active", false)}
 	for n := 1; n <= b.last && n <= 10; n++ {
@@ -135,14 +135,14 @@ func laravelPager(q paging) (served, *trouble) {
 }
 
 // barePager is the same paginator returned from a controller as it is.
-func barePager(q paging) (served, *trouble) {
+func barePager(q paging) (served, *refusal) {
 	s, t := laravelPager(q)
 	s.whole = true
 	return s, t
 }
 
 // simplePager knows whether there is more, not how much.
-func simplePager(q paging) (served, *trouble) {
+func simplePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
 		"first_page_url", q.pageURL(1, b.last), "from", b.from, "next_page_url", q.pageURL(b.page+1, b.last), "path", q.url,
@@ -150,7 +150,7 @@ func simplePager(q paging) (served, *trouble) {
 }
 
 // resourcePager is an API Resource collection: links and meta beside data.
-func resourcePager(q paging) (served, *trouble) {
+func resourcePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj(
 		"links", obj("first", q.pageURL(1, b.last), "last", q.pageURL(b.last, b.last),
@@ -160,7 +160,7 @@ func resourcePager(q paging) (served, *trouble) {
 }
 
 // fractalPager counts pages under meta.pagination.
-func fractalPager(q paging) (served, *trouble) {
+func fractalPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	count := max(min(b.size, b.total-(b.page-1)*b.size), 0)
 	links := object{}
@@ -172,13 +172,13 @@ func fractalPager(q paging) (served, *trouble) {
 }
 
 // numberedPager is page and per_page with the figures at the top.
-func numberedPager(q paging) (served, *trouble) {
+func numberedPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
 }
 
 // cursorPager is the framework's cursorPaginate: an opaque token, no count.
-func cursorPager(q paging) (served, *trouble) {
+func cursorPager(q paging) (served, *refusal) {
 	size := q.perPage("per_page")
 	start := q.after(q.p["cursor"])
 	end := min(start+size, len(q.items))
@@ -195,7 +195,7 @@ func cursorPager(q paging) (served, *trouble) {
 }
 
 // nextPager is a list with a next_cursor in its body.
-func nextPager(q paging) (served, *trouble) {
+func nextPager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
 		return served{}, t
@@ -210,7 +210,7 @@ func nextPager(q paging) (served, *trouble) {
 }
 
 // offsetPager counts from offset, with a link to the next part.
-func offsetPager(q paging) (served, *trouble) {
+func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
 	offset = max(offset, 0)
@@ -225,7 +225,7 @@ func offsetPager(q paging) (served, *trouble) {
 }
 
 // stripePager goes on after the last id and says whether there is more.
-func stripePager(q paging) (served, *trouble) {
+func stripePager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
 		return served{}, t
@@ -240,7 +240,7 @@ func stripePager(q paging) (served, *trouble) {
 			}
 		}
 		if start < 0 {
-			return served{}, &trouble{kind: missing, what: "object: " + after}
+			return served{}, &refusal{kind: missing, what: "object: " + after}
 		}
 	}
 	end := min(start+size, len(q.items))
@@ -248,7 +248,7 @@ func stripePager(q paging) (served, *trouble) {
 }
 
 // linkPager is a bare array with the pages in the Link header.
-func linkPager(q paging) (served, *trouble) {
+func linkPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	link := fmt.Sprintf(`<%s?page=%d>; rel="last"`, q.url, b.last)
 	if b.page < b.last {
@@ -260,14 +260,14 @@ func linkPager(q paging) (served, *trouble) {
 // maxLimit is what the versioned surface gives at most.
 const maxLimit = 100
 
-func (q paging) limit() (int, *trouble) {
+func (q paging) limit() (int, *refusal) {
 	text, ok := q.p["limit"]
 	if !ok {
 		return q.size, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, &trouble{kind: invalid, fields: []string{"limit"}}
+		return 0, &refusal{kind: invalid, fields: []string{"limit"}}
 	}
 	return min(n, maxLimit), nil
 }

@@ -50,7 +50,7 @@ func salesHome(w *world, _ params) (any, error) {
 func parentRecords(w *world, p params) (any, error) {
 	from := map[string]string{"account": "sales_accounts", "contact": "sales_contacts", "opportunities": "opportunities"}[p["parent"]]
 	if from == "" {
-		return nil, &trouble{kind: missing, what: "Parent"}
+		return nil, &refusal{kind: missing, what: "Parent"}
 	}
 	return namedList{from: from, view: "id name"}.show(w), nil
 }
@@ -126,7 +126,7 @@ func smsService(*world, params) (any, error) {
 
 func commissions(_ *world, p params) (any, error) {
 	if p["agent"] == "" {
-		return nil, &trouble{kind: missing, what: "Agent"}
+		return nil, &refusal{kind: missing, what: "Agent"}
 	}
 	return obj("total", "35.50", "items", list{obj("invoice_id", 1, "amount", "20.00"), obj("invoice_id", 7, "amount", "15.50")}), nil
 }
@@ -141,7 +141,7 @@ func badge(*world, params) (any, error) {
 
 func invoicePDF(w *world, p params) (any, error) {
 	if _, ok := w.table("v2_invoices").find(p["id"]); !ok {
-		return nil, &trouble{kind: missing, what: "invoice"}
+		return nil, &refusal{kind: missing, what: "invoice"}
 	}
 	return "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n", nil
 }

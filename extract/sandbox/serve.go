@@ -165,7 +165,7 @@ func (s *Server) respond(r *http.Request, t target, c credential, p params, body
 	module, _, _ := strings.Cut(t.stream, ".")
 	e := s.endpoints[route]
 	if on, listed := s.options.Modules[module]; listed && !on {
-		return s.dialectOf(t, e).fail(&trouble{kind: moduleOff, what: module})
+		return s.dialectOf(t, e).fail(&refusal{kind: moduleOff, what: module})
 	}
 	switch {
 	case !c.allows(s.streams[route]):
@@ -204,10 +204,10 @@ func (s *Server) read(e *endpoint, p params) reply {
 		}
 	}
 	if lacking != nil {
-		return e.dialect.fail(&trouble{kind: invalid, fields: lacking})
+		return e.dialect.fail(&refusal{kind: invalid, fields: lacking})
 	}
 	out, err := s.payload(e, p)
-	if t, ok := errors.AsType[*trouble](err); ok {
+	if t, ok := errors.AsType[*refusal](err); ok {
 		return e.dialect.fail(t)
 	}
 	if e.media != "" {

@@ -22,7 +22,7 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 		return htmlReply(http.StatusOK, loginPage)
 	case FaultModuleOff:
 		module, _, _ := strings.Cut(t.stream, ".")
-		return d.fail(&trouble{kind: moduleOff, what: module})
+		return d.fail(&refusal{kind: moduleOff, what: module})
 	case FaultRedirect:
 		answer := htmlReply(http.StatusFound, "")
 		answer.header.Set("Location", orText(f.Location, "https://elsewhere.example.test/login"))
@@ -98,8 +98,8 @@ func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	case status == http.StatusUnauthorized:
 		answer = *unauthenticated(r, t.surface)
 	case status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusForbidden:
-		kind := map[int]troubleKind{400: wentWrong, 404: missing, 403: denied}[status]
-		answer = d.fail(&trouble{kind: kind, what: "Record"})
+		kind := map[int]refusalKind{400: wentWrong, 404: missing, 403: denied}[status]
+		answer = d.fail(&refusal{kind: kind, what: "Record"})
 		answer.status = status
 	case d == dV2:
 		answer = v2Error(status, "server_error", http.StatusText(status))

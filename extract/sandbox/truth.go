@@ -54,7 +54,7 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	for _, a := range asked {
 		records, err := s.truthOf(st, e, a.params)
-		if t, ok := errors.AsType[*trouble](err); ok && t.kind == missing {
+		if t, ok := errors.AsType[*refusal](err); ok && t.kind == missing {
 			continue
 		}
 		if err != nil {

@@ -103,8 +103,8 @@ const (
 	DeliveredLost      = "lost" // or rather not
 )
 
-// parcel is a delivery with what it takes to make it.
-type parcel struct {
+// plannedDelivery is a delivery with what it takes to make it.
+type plannedDelivery struct {
 	Delivery
 	body  []byte
 	place int       // not before so many were announced
@@ -112,7 +112,7 @@ type parcel struct {
 }
 
 // plan says what one event makes for a subscriber to get, and in what order.
-func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*parcel {
+func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*plannedDelivery {
 	// Every event draws the same number of times, so that one fault's share moves
 	// no other fault.
 	var draw [7]float64
@@ -122,7 +122,7 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 	extra, ahead := 1+random.IntN(2), 1+random.IntN(f.Window)
 	strange := random.IntN(len(strangers))
 	first := parcelOf(DeliveredEvent, e)
-	all := []*parcel{first}
+	all := []*plannedDelivery{first}
 	switch {
 	case draw[0] < f.Loss:
 		first.Kind, first.Done = DeliveredLost, true
@@ -153,9 +153,9 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 // never is a place that is not reached.
 const never = int(^uint(0) >> 1)
 
-func parcelOf(kind string, e event) *parcel {
+func parcelOf(kind string, e event) *plannedDelivery {
 	sum := sha256.Sum256(e.body)
-	return &parcel{Delivery: Delivery{Event: e.id, Type: e.kind, Subject: e.subject, Kind: kind, Digest: hex.EncodeToString(sum[:])}, body: e.body}
+	return &plannedDelivery{Delivery: Delivery{Event: e.id, Type: e.kind, Subject: e.subject, Kind: kind, Digest: hex.EncodeToString(sum[:])}, body: e.body}
 }
 
 // strangers are bodies that no catalogue foresees, with %s for the id.

@@ -9,10 +9,10 @@ import (
 // empty.
 type schedule struct{ queue dueQueue }
 
-func (s *schedule) add(p *parcel) { heap.Push(&s.queue, p) }
+func (s *schedule) add(p *plannedDelivery) { heap.Push(&s.queue, p) }
 
 // first is the parcel that is due next, nil for none.
-func (s *schedule) first() *parcel {
+func (s *schedule) first() *plannedDelivery {
 	if len(s.queue) == 0 {
 		return nil
 	}
@@ -20,10 +20,10 @@ func (s *schedule) first() *parcel {
 }
 
 // take removes the first and returns it.
-func (s *schedule) take() *parcel { return heap.Pop(&s.queue).(*parcel) }
+func (s *schedule) take() *plannedDelivery { return heap.Pop(&s.queue).(*plannedDelivery) }
 
 // hasten makes those that may be due by now.
-func (s *schedule) hasten(now time.Time, may func(*parcel) bool) {
+func (s *schedule) hasten(now time.Time, may func(*plannedDelivery) bool) {
 	for _, p := range s.queue {
 		if may(p) && p.due.After(now) {
 			p.due = now
@@ -33,7 +33,7 @@ func (s *schedule) hasten(now time.Time, may func(*parcel) bool) {
 }
 
 // dueQueue is a heap, see container/heap.
-type dueQueue []*parcel
+type dueQueue []*plannedDelivery
 
 // Len is sort.Interface's.
 func (q dueQueue) Len() int { return len(q) }
@@ -45,7 +45,7 @@ func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
 func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
 // Push is heap.Push's.
-func (q *dueQueue) Push(x any) { *q = append(*q, x.(*parcel)) }
+func (q *dueQueue) Push(x any) { *q = append(*q, x.(*plannedDelivery)) }
 
 // Pop is heap.Pop's.
 func (q *dueQueue) Pop() any {

@@ -24,12 +24,12 @@ type subscription struct {
 
 	mu      sync.Mutex
 	random  *rand.Rand
-	placed  int       // events announced
-	log     []*parcel // all, as they were planned
-	ready   []*parcel // to be sent now, in order
-	held    []*parcel // to be sent at their place, at most Faults.Window of them
-	timed   schedule  // to be sent when they are due: delayed ones and retries
-	pending int       // neither answered nor given up
+	placed  int                // events announced
+	log     []*plannedDelivery // all, as they were planned
+	ready   []*plannedDelivery // to be sent now, in order
+	held    []*plannedDelivery // to be sent at their place, at most Faults.Window of them
+	timed   schedule           // to be sent when they are due: delayed ones and retries
+	pending int                // neither answered nor given up
 }
 
 func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *subscription {
@@ -38,7 +38,7 @@ func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *
 		Webhook: w, number: number, skew: skew, client: w.client(), cancel: cancel, wake: make(chan struct{}, 1),
 		random: rand.New(rand.NewPCG(seed, 100+uint64(number))),
 	}
-	out := make(chan *parcel)
+	out := make(chan *plannedDelivery)
 	s.ended.Go(func() { s.run(ctx, out) })
 	for range w.Connections {
 		s.ended.Go(func() {
@@ -78,13 +78,13 @@ func (s *subscription) announce(e event) {
 			s.ready = append(s.ready, p)
 		}
 	}
-	s.release(func(p *parcel) bool { return p.place <= s.placed })
+	s.release(func(p *plannedDelivery) bool { return p.place <= s.placed })
 	s.stir()
 }
 
 // release makes ready those that are held back and that may go.
-func (s *subscription) release(may func(*parcel) bool) {
-	s.held = slices.DeleteFunc(s.held, func(p *parcel) bool {
+func (s *subscription) release(may func(*plannedDelivery) bool) {
+	s.held = slices.DeleteFunc(s.held, func(p *plannedDelivery) bool {
 		if may(p) {
 			s.ready = append(s.ready, p)
 			return true
@@ -102,7 +102,7 @@ func (s *subscription) stir() {
 }
 
 // run gives parcels to the connections, in their order, until ctx ends.
-func (s *subscription) run(ctx context.Context, out chan<- *parcel) {
+func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	defer close(out)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -126,10 +126,10 @@ func (s *subscription) run(ctx context.Context, out chan<- *parcel) {
 
 // next is the parcel at the head, nil for none, and how long it may take until
 // a later one is due.
-func (s *subscription) next(now time.Time) (*parcel, time.Duration) {
+func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(func(p *parcel) bool { return !p.due.After(now) })
+	s.release(func(p *plannedDelivery) bool { return !p.due.After(now) })
 	for p := s.timed.first(); p != nil && !p.due.After(now); p = s.timed.first() {
 		s.ready = append(s.ready, s.timed.take())
 	}
@@ -155,7 +155,7 @@ func (s *subscription) sent() {
 }
 
 // attempt makes one delivery and notes what came of it.
-func (s *subscription) attempt(ctx context.Context, p *parcel) {
+func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	start := time.Now()
 	status, err := s.post(ctx, p, start.Add(s.skew))
 	s.mu.Lock()
@@ -183,7 +183,7 @@ func (s *subscription) attempt(ctx context.Context, p *parcel) {
 }
 
 // post sends one attempt and gives the answer's status, 0 where there was none.
-func (s *subscription) post(ctx context.Context, p *parcel, now time.Time) (int, error) {
+func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Time) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(p.body))
 	if err != nil {
 		return 0, fmt.Errorf("post webhook: %w", err)
@@ -210,8 +210,8 @@ func (s *subscription) post(ctx context.Context, p *parcel, now time.Time) (int,
 // drain lets the held ones go and waits until nothing is pending.
 func (s *subscription) drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.release(func(*parcel) bool { return true })
-	s.timed.hasten(time.Now(), func(p *parcel) bool { return p.Attempts == 0 })
+	s.release(func(*plannedDelivery) bool { return true })
+	s.timed.hasten(time.Now(), func(p *plannedDelivery) bool { return p.Attempts == 0 })
 	s.mu.Unlock()
 	s.stir()
 	tick := time.NewTicker(2 * time.Millisecond)

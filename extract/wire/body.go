@@ -30,8 +30,8 @@ const (
 	denseFloor  = 1 << 20  // below this size no ratio is too high
 )
 
-// memory holds what bodies are read with between one body and the next.
-type memory struct {
+// bufferPool holds what bodies are read with between one body and the next.
+type bufferPool struct {
 	buffers   sync.Pool // of *buffer
 	inflaters sync.Pool // of *inflater
 }
@@ -47,7 +47,7 @@ type buffer struct {
 	notice string // what the server printed before it, as an interpreter's warnings
 }
 
-func (m *memory) buffer(size int64) *buffer {
+func (m *bufferPool) buffer(size int64) *buffer {
 	b, ok := m.buffers.Get().(*buffer)
 	if !ok {
 		b = &buffer{pool: &m.buffers}

@@ -22,7 +22,7 @@ func TestBufferGrowsToTheLength(t *testing.T) {
 		"it is a little longer":   {20<<20 - 1024, 41 << 20},
 		"it is shorter than said": {60 << 20, 61 << 20},
 	} {
-		var m memory
+		var m bufferPool
 		b := m.buffer(tt.said)
 		require.NoError(t, b.fill(iotest.OneByteReader(bytes.NewReader(nil)), 64<<20, nil))
 		require.LessOrEqual(t, cap(b.mem), trustLength+512, "before anything has come")

@@ -319,7 +319,7 @@ func (k *call) unsent(err error) *Error {
 // unanswered makes the fault of a request that was not let through, or whose
 // answer did not come.
 func (k *call) unanswered(err error) *Error {
-	p, ok := errors.AsType[*parkedError](err)
+	p, ok := errors.AsType[*blockedError](err)
 	if !ok {
 		return k.broken(nil, err)
 	}

@@ -295,13 +295,13 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// fate is what has become of a call that brought no token.
-type fate uint8
+// renewalOutcome is what has become of a call that brought no token.
+type renewalOutcome uint8
 
 const (
-	lost    fate = iota // it may have counted: the answer did not come, or made no sense
-	undone              // it was not taken: nothing has changed
-	refused             // it was taken and denied
+	lost    renewalOutcome = iota // it may have counted: the answer did not come, or made no sense
+	undone                        // it was not taken: nothing has changed
+	refused                       // it was taken and denied
 )
 
 // denied is an error that says no, in an answer that could be understood.
@@ -310,7 +310,7 @@ type denied struct{ words string }
 // Error is what the server said.
 func (d *denied) Error() string { return d.words }
 
-func fateOf(err error) fate {
+func fateOf(err error) renewalOutcome {
 	if _, no := errors.AsType[*denied](err); no {
 		return refused
 	}

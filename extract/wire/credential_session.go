@@ -80,20 +80,20 @@ func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
 	return err
 }
 
-// averse holds the endpoints that answered 401 to a token that had just been
+// tokenRefused holds the endpoints that answered 401 to a token that had just been
 // renewed: no further token is spent on them.
-type averse struct {
+type tokenRefused struct {
 	mu    sync.Mutex
 	paths map[string]bool
 }
 
-func (a *averse) has(path string) bool {
+func (a *tokenRefused) has(path string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.paths[path]
 }
 
-func (a *averse) add(path string) {
+func (a *tokenRefused) add(path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.paths == nil {
@@ -102,7 +102,7 @@ func (a *averse) add(path string) {
 	a.paths[path] = true
 }
 
-func (a *averse) drop(path string) {
+func (a *tokenRefused) drop(path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.paths, path)

@@ -60,7 +60,7 @@ func TestTokenCallClosesGate(t *testing.T) {
 func TestTokenCallWithoutLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)
-		_ = c.gov.with(func(b *book, now instant) bool {
+		_ = c.gov.with(func(b *budgetRecord, now instant) bool {
 			b.gate.extend(now.add(2*exchangeTime), tooMany)
 			return true
 		})

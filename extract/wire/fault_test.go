@@ -117,7 +117,7 @@ func TestFaultCutPage(t *testing.T) {
 					cut.Store(int64(at))
 					_, err := c.Read(t.Context(), r)
 					require.Error(t, err, "cut at %d", at)
-					c.gov.book.gate = gate{} // so many failures in a row would be an outage
+					c.gov.book.gate = breaker{} // so many failures in a row would be an outage
 				}
 			})
 		})

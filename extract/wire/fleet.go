@@ -194,7 +194,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	heard, sent, trip, plan := f.heard, f.sent, f.trip, g.plan
 	slack := lateToken + min(2*g.book.ledger.guard, meanGuard)
 	g.mu.Unlock()
-	var a purse
+	var a budgetState
 	var got lease
 	var wait time.Duration
 	var at time.Time
@@ -256,7 +256,7 @@ func (g *Governor) fleetWaits(n int) {
 
 // hear takes an answer, nil for none, for this process at once and for the others
 // with the next exchange: at once if the gate is to close for all. g.mu is held.
-func (g *Governor) hear(b *book, s *slot, resp *http.Response, now instant) {
+func (g *Governor) hear(b *budgetRecord, s *slot, resp *http.Response, now instant) {
 	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}
 	if resp != nil {
 		_, window := b.ceiling.allowed()

@@ -27,12 +27,12 @@ type Governor struct {
 	base time.Time
 
 	mu       sync.Mutex
-	book     *book
-	file     *state.Shared // where book comes from and goes to; nil: this governor alone has it
-	fleet    *fleet        // or where leave comes from; nil: by the book alone
-	origin   instant       // base by the book's clock
-	joined   time.Time     // the book of file; zero: not yet
-	broken   error         // the file could not be written: what it says is not true any more
+	book     *budgetRecord
+	file     *state.LockedFile // where book comes from and goes to; nil: this governor alone has it
+	fleet    *fleet            // or where leave comes from; nil: by the book alone
+	origin   instant           // base by the book's clock
+	joined   time.Time         // the book of file; zero: not yet
+	broken   error             // the file could not be written: what it says is not true any more
 	inFlight int
 	unsent   int64   // of them, those that have not gone out
 	lapses   int     // times that the others have taken this process for dead
@@ -126,7 +126,7 @@ func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, e
 
 // try gives leave, or says how long to wait before asking again.
 func (g *Governor) try(longest time.Duration) (s *slot, wait time.Duration, err error) {
-	broken := g.with(func(b *book, now instant) bool {
+	broken := g.with(func(b *budgetRecord, now instant) bool {
 		s, wait, err = g.decide(b, now, longest)
 		if s == nil && b.shared(g.id, now) && g.waiting != "pace" {
 			wait = min(wait, lookAgain)
@@ -139,7 +139,7 @@ func (g *Governor) try(longest time.Duration) (s *slot, wait time.Duration, err 
 	return s, wait, err
 }
 
-func (g *Governor) decide(b *book, now instant, longest time.Duration) (*slot, time.Duration, error) {
+func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (*slot, time.Duration, error) {
 	g.waiting = ""
 	if wait := b.gate.until.sub(now); wait > 0 {
 		if wait > longest {
@@ -183,11 +183,11 @@ func (g *Governor) decide(b *book, now instant, longest time.Duration) (*slot, t
 	return g.give(b, now, counted+1), 0, nil
 }
 
-func (g *Governor) parked(why reason, until instant) *parkedError {
-	return &parkedError{class: why.class(), reason: why.String(), until: g.time(until)}
+func (g *Governor) parked(why reason, until instant) *blockedError {
+	return &blockedError{class: why.class(), reason: why.String(), until: g.time(until)}
 }
 
-func (g *Governor) give(b *book, now instant, counted int) *slot {
+func (g *Governor) give(b *budgetRecord, now instant, counted int) *slot {
 	late := now.add(-catchUp)
 	if b.next.before(late) {
 		b.next = late
@@ -246,7 +246,7 @@ func (s *slot) hold(w *watch, longest time.Duration) {
 
 // held is how long a request with a leave has to wait for the gate.
 func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
-	broken := s.g.with(func(b *book, now instant) bool {
+	broken := s.g.with(func(b *budgetRecord, now instant) bool {
 		wait = b.gate.until.sub(now)
 		switch {
 		case wait > longest:
@@ -266,7 +266,7 @@ func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
 
 // wrote notes that the request is on the wire.
 func (s *slot) wrote() {
-	_ = s.g.with(func(b *book, now instant) bool {
+	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		if s.settled || s.sent != 0 {
 			return false
 		}
@@ -278,7 +278,7 @@ func (s *slot) wrote() {
 
 // answered learns from an answer's header.
 func (s *slot) answered(resp *http.Response) {
-	_ = s.g.with(func(b *book, now instant) bool {
+	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, true, now)
 		if s.g.fleet != nil {
 			s.g.hear(b, s, resp, now)
@@ -316,7 +316,7 @@ func (s *slot) answered(resp *http.Response) {
 
 // lost notes that there will be no answer.
 func (s *slot) lost() {
-	_ = s.g.with(func(b *book, now instant) bool {
+	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, false, now)
 		if s.g.fleet != nil {
 			s.g.hear(b, s, nil, now)
@@ -330,7 +330,7 @@ func (s *slot) lost() {
 
 // unwatched notes that a request may have gone out at any time until now.
 func (s *slot) unwatched() {
-	_ = s.g.with(func(b *book, now instant) bool {
+	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.leave(b, now)
 		s.settle(b, false, now)
 		return true
@@ -341,7 +341,7 @@ func (s *slot) unwatched() {
 func (s *slot) done() {
 	g := s.g
 	if !s.settled {
-		_ = g.with(func(b *book, now instant) bool {
+		_ = g.with(func(b *budgetRecord, now instant) bool {
 			s.settle(b, false, now)
 			b.gate.probe = 0
 			return true
@@ -354,14 +354,14 @@ func (s *slot) done() {
 }
 
 // leave moves the request from those that may go to those that have gone.
-func (s *slot) leave(b *book, now instant) {
+func (s *slot) leave(b *budgetRecord, now instant) {
 	s.sent, s.noted = now, now.add(b.ledger.longest())
 	s.g.unsent--
 	b.ledger.note(s.noted, 1)
 }
 
 // settle notes when the request counts no more: it was answered, or will not be.
-func (s *slot) settle(b *book, answered bool, now instant) {
+func (s *slot) settle(b *budgetRecord, answered bool, now instant) {
 	if s.settled {
 		return
 	}

@@ -135,7 +135,7 @@ func TestGovernorSilentRefusals(t *testing.T) {
 		require.GreaterOrEqual(t, gap, 30*time.Second)
 
 		_, err := g.acquire(t.Context(), 15*time.Minute)
-		var parked *parkedError
+		var parked *blockedError
 		require.ErrorAs(t, err, &parked)
 		require.Equal(t, Throttled, parked.class)
 		require.Greater(t, time.Until(parked.until), time.Minute)
@@ -168,7 +168,7 @@ func TestGovernorParks(t *testing.T) {
 		require.Less(t, time.Since(begin), time.Second)
 		require.LessOrEqual(t, len(l.arrivals), 8)
 		_, err := g.acquire(t.Context(), 15*time.Minute)
-		var parked *parkedError
+		var parked *blockedError
 		require.ErrorAs(t, err, &parked)
 		require.Equal(t, longestHint.Round(time.Minute), time.Until(parked.until).Round(time.Minute))
 	})
@@ -249,7 +249,7 @@ func TestGovernorLearns(t *testing.T) {
 	}{
 		{"headers say it", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
 		{"headers on a bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
-		{"sixty a minute from the first hit", &firstHit{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
+		{"sixty a minute from the first hit", &firstRequest{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
 		{"sliding, Retry-After alone", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
 		{"fixed, silent", &fixedWindow{limit: 80, window: time.Second}, false, "", 20 * time.Millisecond, time.Minute, 60 * 40, 40},
 		{"none", &slidingWindow{limit: 1 << 30, window: time.Second}, false, "", 20 * time.Millisecond, 10 * time.Second, 2000, 0},

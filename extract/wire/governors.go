@@ -9,11 +9,11 @@ import "sync"
 // The zero value has none. It is safe for concurrent use.
 type Governors struct {
 	mu  sync.Mutex
-	all map[string]*tenancy
+	all map[string]*sharedGovernor
 }
 
-// tenancy is a governor and how many have it.
-type tenancy struct {
+// sharedGovernor is a governor and how many have it.
+type sharedGovernor struct {
 	users int // guarded by the lock of Governors
 
 	mu sync.Mutex // while it is opened
@@ -27,11 +27,11 @@ type tenancy struct {
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {
-		gs.all = map[string]*tenancy{}
+		gs.all = map[string]*sharedGovernor{}
 	}
 	t := gs.all[name]
 	if t == nil {
-		t = &tenancy{}
+		t = &sharedGovernor{}
 		gs.all[name] = t
 	}
 	t.users++
@@ -43,7 +43,7 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	return common, sync.OnceValue(func() error { return gs.leave(name, t) }), nil
 }
 
-func (t *tenancy) open(g *Governor, share func(*Governor) error) (*Governor, error) {
+func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Governor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.g != nil {
@@ -58,7 +58,7 @@ func (t *tenancy) open(g *Governor, share func(*Governor) error) (*Governor, err
 
 // leave is the end of one that has t. Who comes while the last one closes it gets
 // another, as another process would.
-func (gs *Governors) leave(name string, t *tenancy) error {
+func (gs *Governors) leave(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--
 	last := t.users == 0
@@ -75,7 +75,7 @@ func (gs *Governors) leave(name string, t *tenancy) error {
 // heed keeps another limit as well, where that is the lower one.
 func (g *Governor) heed(b Budget) error {
 	mine := newCeiling(b.Rate, b.Reserve)
-	return g.with(func(held *book, _ instant) bool {
+	return g.with(func(held *budgetRecord, _ instant) bool {
 		if planned := newCeiling(g.plan.Rate, g.plan.Reserve); mine.tighter(&planned) {
 			g.plan = b
 		}

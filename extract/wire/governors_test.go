@@ -79,7 +79,7 @@ func TestShareBuries(t *testing.T) {
 		require.ErrorIs(t, NewGovernor(Budget{}).Share(dir, account), errCrowded, "they live")
 
 		g := NewGovernor(Budget{Rate: rate})
-		changeBook(t, dir, func(b *book) {
+		changeBook(t, dir, func(b *budgetRecord) {
 			for i := range b.members {
 				b.members[i].pid = int64(dead.Process.Pid)
 			}
@@ -98,7 +98,7 @@ func TestShareBuries(t *testing.T) {
 }
 
 // changeBook has f work on the book that is kept in dir.
-func changeBook(t *testing.T, dir string, f func(*book)) {
+func changeBook(t *testing.T, dir string, f func(*budgetRecord)) {
 	t.Helper()
 	g := NewGovernor(Budget{})
 	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))

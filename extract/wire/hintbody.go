@@ -57,7 +57,7 @@ func (s *slot) told(resp *http.Response, body []byte) {
 		return
 	}
 	h["Date"] = resp.Header["Date"]
-	_ = s.g.with(func(b *book, now instant) bool {
+	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		_, window := b.ceiling.allowed()
 		in := readHints(h, window)
 		wait := in.reset

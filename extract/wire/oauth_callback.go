@@ -23,12 +23,12 @@ type callback struct {
 
 	mu     sync.Mutex
 	used   bool
-	answer chan landed
+	answer chan callbackResult
 	once   sync.Once
 }
 
-// landed is what a browser has brought.
-type landed struct {
+// callbackResult is what a browser has brought.
+type callbackResult struct {
 	code Secret
 	err  error
 }
@@ -40,7 +40,7 @@ func listen(redirect *url.URL, nonce, issuer string) (*callback, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &callback{nonce: nonce, issuer: issuer, redirect: at, answer: make(chan landed, 1)}
+	c := &callback{nonce: nonce, issuer: issuer, redirect: at, answer: make(chan callbackResult, 1)}
 	c.server = &http.Server{
 		Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
 		MaxHeaderBytes: 32 << 10,
@@ -163,18 +163,18 @@ func (c *callback) take() bool {
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // read judges an answer that carries the right state.
-func (c *callback) read(query url.Values) landed {
+func (c *callback) read(query url.Values) callbackResult {
 	switch iss := query["iss"]; {
 	case c.issuer != "" && (len(iss) != 1 || iss[0] != c.issuer):
-		return landed{err: errors.New("the answer does not come from the issuer in the configuration; nothing was exchanged")}
+		return callbackResult{err: errors.New("the answer does not come from the issuer in the configuration; nothing was exchanged")}
 	case query.Get("error") != "":
 		words := query.Get("error")
 		if more := query.Get("error_description"); more != "" {
 			words += ": " + more
 		}
-		return landed{err: &denied{"the server says " + words}}
+		return callbackResult{err: &denied{"the server says " + words}}
 	case len(query["code"]) != 1 || query.Get("code") == "":
-		return landed{err: errors.New("the answer holds no code")}
+		return callbackResult{err: errors.New("the answer holds no code")}
 	}
-	return landed{code: Secret(query.Get("code"))}
+	return callbackResult{code: Secret(query.Get("code"))}
 }

@@ -167,7 +167,7 @@ func TestCallback(t *testing.T) {
 // The answer comes after ten minutes: nobody listens any more.
 func TestAuthorizeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &callback{answer: make(chan landed, 1)}
+		c := &callback{answer: make(chan callbackResult, 1)}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("nobody has signed in within 10m0s"))
 		defer cancel()
 		start := time.Now()

@@ -10,7 +10,7 @@ const probeWait = 5 * time.Second
 // opened, and for those from before it closed. One that hangs holds nobody for longer
 // than probeWait: then the next in the line goes ahead. Where a ledger gives leave to
 // do so, only what this process has in the air counts here. g.mu is held.
-func (g *Governor) behind(b *book, now instant) time.Duration {
+func (g *Governor) behind(b *budgetRecord, now instant) time.Duration {
 	if !b.gate.probing || g.fleet != nil && g.inFlight == 0 {
 		return 0
 	}

@@ -41,16 +41,16 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstHit counts in windows that begin with the first request after the last
+// firstRequest counts in windows that begin with the first request after the last
 // one ended, as the framework's own limiter does.
-type firstHit struct {
+type firstRequest struct {
 	limit  int
 	window time.Duration
 	until  time.Time
 	n      int
 }
 
-func (f *firstHit) take(now time.Time) (bool, int, time.Time) {
+func (f *firstRequest) take(now time.Time) (bool, int, time.Time) {
 	if !now.Before(f.until) {
 		f.until, f.n = now.Add(f.window), 0
 	}

@@ -45,9 +45,9 @@ func (g *Governor) Share(dir string, account Secret) error {
 		return fmt.Errorf("share the budget of requests: %w", err)
 	}
 	g.mu.Lock()
-	g.file, g.book = file, new(book)
+	g.file, g.book = file, new(budgetRecord)
 	g.mu.Unlock()
-	if err := g.with(func(*book, instant) bool { return true }); err != nil {
+	if err := g.with(func(*budgetRecord, instant) bool { return true }); err != nil {
 		return errors.Join(fmt.Errorf("share the budget of requests: %w", err), file.Close())
 	}
 	return nil
@@ -62,7 +62,7 @@ func (g *Governor) Close() error {
 	if g.file == nil {
 		return nil
 	}
-	err := g.with(func(b *book, now instant) bool {
+	err := g.with(func(b *budgetRecord, now instant) bool {
 		if m := b.member(g.id, now); m != nil {
 			m.seen = 0
 		}
@@ -87,7 +87,7 @@ var errStopped = errors.New("a process that has the file of the budget does not 
 //
 // An error is of the file, and final: what could not be noted would be missing
 // from the count. // Invariant 4
-func (g *Governor) with(f func(b *book, now instant) bool) error {
+func (g *Governor) with(f func(b *budgetRecord, now instant) bool) error {
 	if done, err := g.change(f); done {
 		return err
 	}
@@ -105,7 +105,7 @@ func (g *Governor) with(f func(b *book, now instant) bool) error {
 }
 
 // change is with, unless another process is about the file.
-func (g *Governor) change(f func(b *book, now instant) bool) (done bool, err error) {
+func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.file == nil {
@@ -130,7 +130,7 @@ func (g *Governor) change(f func(b *book, now instant) bool) (done bool, err err
 }
 
 // revise has f work on the book as it was read.
-func (g *Governor) revise(f func(b *book, now instant) bool) (changed bool, err error) {
+func (g *Governor) revise(f func(b *budgetRecord, now instant) bool) (changed bool, err error) {
 	if !g.joined.IsZero() && g.book.layout != bookLayout && !g.book.blank() {
 		return false, errRelease
 	}
@@ -155,7 +155,7 @@ func (g *Governor) revise(f func(b *book, now instant) bool) (changed bool, err 
 }
 
 // turn moves the ledger on to now.
-func (b *book) turn(now instant) {
+func (b *budgetRecord) turn(now instant) {
 	_, window := b.ceiling.allowed()
 	b.ledger.turn(now, window)
 }
@@ -214,7 +214,7 @@ const clockSlack = time.Second
 // machine slept, before the last member to look at the book could tell: whoever
 // has joined since goes by another time. All go by the later of them, and send
 // nothing for as long as requests may count that were noted by the other.
-func (g *Governor) agree(b *book, wall time.Time) bool {
+func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
 	case behind > clockSlack:
@@ -228,16 +228,16 @@ func (g *Governor) agree(b *book, wall time.Time) bool {
 
 // pause keeps everyone from sending for as long as requests may count that the
 // book knows nothing of.
-func (g *Governor) pause(b *book) {
+func (g *Governor) pause(b *budgetRecord) {
 	_, window := b.ceiling.allowed()
 	b.gate.extend(g.now().add(window+mostGuard), usedUp)
 }
 
 // turnedBack makes a book usable whose last change lies in the future: the clock
 // was put back since. Waits last as long as they did then.
-func (g *Governor) turnedBack(b *book, now instant) {
+func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	left := b.gate.until.sub(b.stamp)
-	b.ledger, b.members, b.next = ledger{}, [mostMembers]member{}, 0
+	b.ledger, b.members, b.next = requestWindow{}, [mostMembers]member{}, 0
 	b.gate.until, b.ceiling.windowEnds = 0, 0
 	if left > 0 {
 		b.gate.until = now.add(min(left, longestHint))
@@ -247,7 +247,7 @@ func (g *Governor) turnedBack(b *book, now instant) {
 
 // adopt goes by what the book says, as far as it still holds and is about the
 // same limit.
-func (g *Governor) adopt(b *book, now instant) {
+func (g *Governor) adopt(b *budgetRecord, now instant) {
 	c := &b.ceiling
 	alone := !b.shared(g.id, now)
 	mine := newCeiling(g.plan.Rate, g.plan.Reserve)
@@ -256,7 +256,7 @@ func (g *Governor) adopt(b *book, now instant) {
 		*c = mine
 	}
 	if alone && b.gate.reason == failing { // somebody may have mended it, and looks now
-		b.gate = gate{epoch: b.gate.epoch}
+		b.gate = breaker{epoch: b.gate.epoch}
 	}
 	b.gate.until = min(b.gate.until, now.add(longestHint))
 }

@@ -101,7 +101,7 @@ func TestShareGate(t *testing.T) {
 		require.NoError(t, l.ask(t, a))
 		until := time.Now().Add(2 * time.Hour)
 
-		var parked *parkedError
+		var parked *blockedError
 		for _, g := range []*Governor{a, b} {
 			require.ErrorAs(t, l.ask(t, g), &parked)
 			require.Equal(t, Throttled, parked.class)
@@ -151,7 +151,7 @@ func TestShareOutage(t *testing.T) {
 func TestShareLearns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
-		l := &link{counter: &firstHit{limit: 60, window: time.Minute}, latency: 50 * time.Millisecond, retry: "reset"}
+		l := &link{counter: &firstRequest{limit: 60, window: time.Minute}, latency: 50 * time.Millisecond, retry: "reset"}
 		g := join(t, dir, Budget{})
 		l.busy(t, g, 8, 10*time.Minute)
 		learned := g.Stats().Limit
@@ -208,7 +208,7 @@ func TestShareDeath(t *testing.T) {
 
 func occupied(t *testing.T, g *Governor) (n int) {
 	t.Helper()
-	require.NoError(t, g.with(func(b *book, now instant) bool {
+	require.NoError(t, g.with(func(b *budgetRecord, now instant) bool {
 		_, window := b.ceiling.allowed()
 		n, _ = b.occupied(window, now)
 		return false
@@ -282,12 +282,12 @@ func TestShareClockTurnedBack(t *testing.T) {
 		for _, by := range []time.Duration{2 * time.Hour, 10 * 365 * 24 * time.Hour} {
 			dir := t.TempDir()
 			g := join(t, dir, Budget{Rate: Rate{10, time.Second}})
-			require.NoError(t, g.with(func(b *book, now instant) bool {
+			require.NoError(t, g.with(func(b *budgetRecord, now instant) bool {
 				b.gate.extend(now.add(time.Hour), tooMany)
 				return true
 			}))
 			g.base = g.base.Add(-by) // its clock is ahead by that
-			require.NoError(t, g.with(func(b *book, now instant) bool {
+			require.NoError(t, g.with(func(b *budgetRecord, now instant) bool {
 				b.gate.until = now.add(time.Hour)
 				return true
 			}))
@@ -297,7 +297,7 @@ func TestShareClockTurnedBack(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, BookName(account)), g.book.image(), 0o600))
 			later := join(t, dir, Budget{Rate: Rate{10, time.Second}})
 			_, err := later.acquire(t.Context(), time.Minute)
-			var parked *parkedError
+			var parked *blockedError
 			require.ErrorAs(t, err, &parked)
 			require.WithinDuration(t, time.Now().Add(time.Hour), parked.until, time.Second)
 			require.NoError(t, later.Close())

@@ -93,8 +93,8 @@ type Client struct {
 	gov       *Governor
 	redact    *Redactor
 	transport *http.Transport
-	memory    memory
-	averse    averse
+	memory    bufferPool
+	averse    tokenRefused
 	reached   atomic.Bool  // some request was answered
 	sizeHint  atomic.Int64 // of the last body, for one without a Content-Length
 }

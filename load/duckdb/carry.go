@@ -63,7 +63,7 @@ func (m *merge) newCarried(t *target, from string) error {
 
 // carry remembers the keys of the rows that were left alone.
 func (m *merge) carry(t *target, unchanged int64) error {
-	if unchanged == 0 || load.Own(t.Name) {
+	if unchanged == 0 || load.IsInternal(t.Name) {
 		return nil
 	}
 	from := fmt.Sprintf("SELECT %s, true AS carried FROM %s WHERE st = %s AND NOT again",
@@ -76,7 +76,7 @@ func (m *merge) carry(t *target, unchanged int64) error {
 
 // recarry gives the carried keys the types that the key of t has by now.
 func (m *merge) recarry(t *target) error {
-	if m.carried == nil || load.Own(t.Name) {
+	if m.carried == nil || load.IsInternal(t.Name) {
 		return nil
 	}
 	same := true

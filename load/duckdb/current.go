@@ -29,7 +29,7 @@ func (f *fitting) showOne(t *target) error {
 	there, ours := f.named(name), f.views[name]
 	plan, altered := f.altered[t.Name]
 	switch {
-	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.Own(t.Name):
+	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.IsInternal(t.Name):
 		return nil // another's, or none of them
 	case !f.viewed(t):
 		if there == nil || !plan.Turns() {

@@ -66,7 +66,7 @@ func (m *merge) children(t *target) []*target {
 // family: what hung from its rows goes with them, and rows that have lost what
 // hung from them are written again.
 func (m *merge) reunite(c *catalog, t *target) error {
-	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.Own(t.Name) {
+	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil
 	}
 	if load.Child(t.Columns) {

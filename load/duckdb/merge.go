@@ -51,7 +51,7 @@ func (m *merge) rows(pending []*load.Staged) error {
 		switch {
 		case len(t.Key) > 0:
 			err = m.keyed(t)
-		case load.Own(t.Name):
+		case load.IsInternal(t.Name):
 			err = m.insert(t, chosen{})
 		default:
 			err = m.keyless(t)
@@ -159,7 +159,7 @@ func (m *merge) outlast(pending []*load.Staged) error {
 	m.timed = true
 	for _, p := range pending {
 		t := m.tables[p.Name]
-		if load.Own(p.Name) || load.Child(t.Columns) || t.empty {
+		if load.IsInternal(p.Name) || load.Child(t.Columns) || t.empty {
 			continue
 		}
 		var last int64

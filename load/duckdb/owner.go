@@ -13,7 +13,7 @@ import (
 )
 
 // Standing implements [load.Destination].
-func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.Standing, err error) {
+func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	err = d.look(ctx, func(x *session) error {
 		c, err := readCatalog(ctx, x, []string{table}, false)
 		if err != nil || c.live[load.Changes.Name] == nil {

@@ -38,12 +38,12 @@ func (m *merge) note(t *target, c change) error {
 
 // logWritten notes the records that are about to be written, and what they were.
 func (m *merge) logWritten(t *target, n counts) error {
-	if !m.of.Log || load.Own(t.Name) || n.written() == 0 {
+	if !m.of.Log || load.IsInternal(t.Name) || n.written() == 0 {
 		return nil
 	}
 	scanned := []string{schemas.ColOrdinal, schemas.ColSyncedAt}
 	for _, name := range load.Names(t.Columns) {
-		if !load.Own(name) {
+		if !load.IsInternal(name) {
 			scanned = append(scanned, name)
 		}
 	}

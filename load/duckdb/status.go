@@ -155,7 +155,7 @@ func (m *merge) count(t *target) (counts, error) {
 		count_if(st = `+isNext+`), count_if(st = `+isUnchanged+`), count_if(again), count_if(revived AND st < `+isUnchanged+` AND NOT again),
 		count_if(st = `+isUnchanged+` AND again) FROM `+status,
 		&n.handed, &records, &n.fresh, &n.changed, &n.next, &n.unchanged, &again, &revived, &unchangedAgain)
-	if err != nil || load.Own(t.Name) {
+	if err != nil || load.IsInternal(t.Name) {
 		return n, err
 	}
 	o := m.out

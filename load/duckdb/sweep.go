@@ -71,7 +71,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err := m.logLost(t); err != nil {
 		return err
 	}
-	return m.bury(t)
+	return m.markDeleted(t)
 }
 
 // findLost finds the rows that the pass did not carry.
@@ -133,8 +133,8 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// bury deletes what was found in the way of the table's mode.
-func (m *merge) bury(t *target) error {
+// markDeleted deletes what was found in the way of the table's mode.
+func (m *merge) markDeleted(t *target) error {
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.burial(t), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {
 		return err

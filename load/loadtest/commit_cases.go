@@ -308,7 +308,7 @@ func scenario() (before, after []put) {
 }
 
 // attempt makes the scenario's second commit, which may fail.
-func (b *bench) attempt(ctx context.Context, puts []put) error {
+func (b *fixture) attempt(ctx context.Context, puts []put) error {
 	x, err := b.dest.Begin(ctx, b.key, b.cursor, b.pass)
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ func (b *bench) attempt(ctx context.Context, puts []put) error {
 }
 
 // snapshot is all that a reader could see.
-func (b *bench) snapshot() map[string][]Row {
+func (b *fixture) snapshot() map[string][]Row {
 	out := map[string][]Row{}
 	for _, name := range []string{"people", "people__items", load.State.Name} {
 		rows := b.driver.Rows(b, b.dest, name)

@@ -110,8 +110,8 @@ var orders = state.Key{Pipeline: "nightly", Stream: "sales.orders"}
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// bench is a destination, and where a test stands with one of its streams.
-type bench struct {
+// fixture is a destination, and where a test stands with one of its streams.
+type fixture struct {
 	testing.TB
 	driver Driver
 	dest   load.Destination
@@ -121,20 +121,20 @@ type bench struct {
 	count  int // commits so far
 }
 
-func newBench(t testing.TB, d Driver) *bench {
-	b := &bench{TB: t, driver: d, key: orders}
+func newBench(t testing.TB, d Driver) *fixture {
+	b := &fixture{TB: t, driver: d, key: orders}
 	b.run(1)
 	b.reopen()
 	return b
 }
 
 // reopen opens the destination as another process would.
-func (b *bench) reopen() {
+func (b *fixture) reopen() {
 	b.Helper()
 	b.reopenWith(func(string) error { return nil })
 }
 
-func (b *bench) reopenWith(step func(string) error) {
+func (b *fixture) reopenWith(step func(string) error) {
 	b.Helper()
 	if b.dest != nil {
 		_ = b.dest.Close() // which a test may have broken
@@ -145,7 +145,7 @@ func (b *bench) reopenWith(step func(string) error) {
 }
 
 // run begins another run and with it another pass.
-func (b *bench) run(n int) {
+func (b *fixture) run(n int) {
 	b.pass = load.Pass{Run: runID(n), Whole: true, Now: clockOf(runID(n), 0)}
 }
 
@@ -155,7 +155,7 @@ type put struct {
 	rows  []Row
 }
 
-func (b *bench) begin() load.Tx {
+func (b *fixture) begin() load.Tx {
 	b.Helper()
 	x, err := b.dest.Begin(b.Context(), b.key, b.cursor, b.pass)
 	require.NoError(b, err)
@@ -163,7 +163,7 @@ func (b *bench) begin() load.Tx {
 	return x
 }
 
-func (b *bench) write(x load.Tx, puts ...put) {
+func (b *fixture) write(x load.Tx, puts ...put) {
 	b.Helper()
 	for _, p := range puts {
 		batch := Batch(b, p.table, p.rows...)
@@ -174,7 +174,7 @@ func (b *bench) write(x load.Tx, puts ...put) {
 }
 
 // commit makes one commit of all the rows.
-func (b *bench) commit(s load.Sweep, puts ...put) load.Outcome {
+func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
 	defer func() { _ = x.Rollback() }() // before others wait for it, should a check fail
@@ -185,7 +185,7 @@ func (b *bench) commit(s load.Sweep, puts ...put) load.Outcome {
 	return out
 }
 
-func (b *bench) finish(x load.Tx) {
+func (b *fixture) finish(x load.Tx) {
 	b.Helper()
 	b.count++
 	next := state.Cursor(fmt.Sprintf(`{"n":%d}`, b.count))
@@ -194,7 +194,7 @@ func (b *bench) finish(x load.Tx) {
 }
 
 // when is the time of the stream's last commit.
-func (b *bench) when() string {
+func (b *fixture) when() string {
 	b.Helper()
 	for _, r := range b.driver.Rows(b, b.dest, load.State.Name) {
 		if r["pipeline"] == b.key.Pipeline && r["stream"] == b.key.Stream {
@@ -207,7 +207,7 @@ func (b *bench) when() string {
 
 // rows are the rows of a table, the cells that came from the source and those
 // named.
-func (b *bench) rows(table string, and ...string) []Row {
+func (b *fixture) rows(table string, and ...string) []Row {
 	b.Helper()
 	return plain(b.driver.Rows(b, b.dest, table), and...)
 }

@@ -47,7 +47,7 @@ func (f *follower) place(t schemas.Table, r Row) string {
 }
 
 // read takes over what has changed since it was called last.
-func (f *follower) read(b *bench) {
+func (f *follower) read(b *fixture) {
 	b.Helper()
 	changed := map[string]bool{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
@@ -147,7 +147,7 @@ func testTimesLost(t *testing.T, d Driver) {
 }
 
 // byTable are the rows of a family.
-func (b *bench) byTable(f family) map[string][]Row {
+func (b *fixture) byTable(f family) map[string][]Row {
 	b.Helper()
 	out := map[string][]Row{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
@@ -171,7 +171,7 @@ func same(a, b map[string][]Row) bool {
 
 // stamped checks the times of rows after a commit: those that it left as they were
 // keep theirs, all others have that of the commit.
-func (b *bench) stamped(before, after map[string][]Row, at time.Time) {
+func (b *fixture) stamped(before, after map[string][]Row, at time.Time) {
 	b.Helper()
 	for table, rows := range after {
 		was := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 
 // logged is what [load.RowChanges] holds of a run, a word a row and in their
 // order: insert[1]:>ann, update[1]:ann>amy.
-func (b *bench) logged(run int) string {
+func (b *fixture) logged(run int) string {
 	b.Helper()
 	name := func(text string) string {
 		if text == "" {

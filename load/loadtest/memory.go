@@ -254,10 +254,10 @@ func (m *Memory) Drop(name string, rowsAlone bool) {
 }
 
 // Standing implements [load.Destination].
-func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.Standing, error) {
+func (m *Memory) Standing(_ context.Context, _ state.Key, name string) (load.StreamState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := load.Standing{Made: m.made[name]}
+	s := load.StreamState{Made: m.made[name]}
 	if o, ok := m.owners[name]; ok {
 		s.Owner = &o
 	}

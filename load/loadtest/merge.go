@@ -43,7 +43,7 @@ func (m *merge) root(t *table, rows []handed) {
 	}
 	for _, h := range rows {
 		switch id := t.id(h.row); {
-		case load.Own(t.Name):
+		case load.IsInternal(t.Name):
 			t.replace(h.row)
 		case len(t.Key) == 0:
 			m.keyless(t, h)

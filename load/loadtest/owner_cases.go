@@ -16,10 +16,10 @@ var (
 )
 
 // claims lets the bench write people for an origin.
-func (b *bench) claims(o load.Origin) { b.pass.Claim = load.Claim{Table: "people", Origin: o} }
+func (b *fixture) claims(o load.Origin) { b.pass.Claim = load.Claim{Table: "people", Origin: o} }
 
 // writes commits one person of a run.
-func (b *bench) writes(n int, name string) error {
+func (b *fixture) writes(n int, name string) error {
 	claim := b.pass.Claim
 	b.run(n)
 	b.pass.Claim = claim
@@ -27,14 +27,14 @@ func (b *bench) writes(n int, name string) error {
 }
 
 // other is a bench of the same destination with another stream or cursor.
-func (b *bench) other(k state.Key) *bench {
+func (b *fixture) other(k state.Key) *fixture {
 	out := *b
 	out.key, out.cursor, out.count = k, "", 100
 	return &out
 }
 
 // refused checks that a write was refused for its owner, and that it left nothing.
-func (b *bench) refused(err error, moved bool, says ...string) {
+func (b *fixture) refused(err error, moved bool, says ...string) {
 	b.Helper()
 	e, ok := errors.AsType[*load.OwnerError](err)
 	require.True(b, ok, "%v", err)
@@ -82,7 +82,7 @@ func testOwner(t *testing.T, d Driver) {
 }
 
 // owned checks whose people is.
-func (b *bench) owned(o load.Origin) {
+func (b *fixture) owned(o load.Origin) {
 	b.Helper()
 	s, err := b.dest.Standing(b.Context(), b.key, "people")
 	require.NoError(b, err)
@@ -151,7 +151,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 // testAdopt has a person confirm a claim, and checks that who was the owner before
 // writes nothing any more, also in a transaction that is under way.
 func testAdopt(t *testing.T, d Driver) {
-	adopt := func(b *bench, next state.Cursor) {
+	adopt := func(b *fixture, next state.Cursor) {
 		b.pass.Claim.Adopt = true
 		x := b.begin()
 		require.NoError(b, x.Commit(b.Context(), next))
@@ -194,12 +194,12 @@ func testAdopt(t *testing.T, d Driver) {
 func testStanding(t *testing.T, d Driver) {
 	b := newBench(t, d)
 	b.claims(berlin)
-	at := func() load.Standing {
+	at := func() load.StreamState {
 		s, err := b.dest.Standing(t.Context(), b.key, "people")
 		require.NoError(t, err)
 		return s
 	}
-	require.Equal(t, load.Standing{}, at())
+	require.Equal(t, load.StreamState{}, at())
 	b.commit(load.Sweep{}, put{table: people})
 	require.True(t, at().Empty)
 	require.NoError(t, b.writes(2, "ann"))

@@ -14,7 +14,7 @@ import (
 
 // scanned are all rows of a table as Scan gives them, and the fields of their
 // batches.
-func (b *bench) scanned(table string, columns []string) (rows []Row, fields []arrow.Field) {
+func (b *fixture) scanned(table string, columns []string) (rows []Row, fields []arrow.Field) {
 	b.Helper()
 	err := b.dest.Scan(b.Context(), table, columns, func(batch arrow.RecordBatch) error {
 		fields = batch.Schema().Fields()
@@ -140,7 +140,7 @@ func testAccept(t *testing.T, d Driver) {
 }
 
 // restored checks that the rows that stand have all their values again.
-func (b *bench) restored(f family) {
+func (b *fixture) restored(f family) {
 	b.Helper()
 	want := map[string]string{"name": "", "sku": "", "age": ""}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {

@@ -37,7 +37,7 @@ func testTypes(t *testing.T, d Driver) {
 }
 
 // same compares rows by their id.
-func (b *bench) same(want, got []Row) {
+func (b *fixture) same(want, got []Row) {
 	b.Helper()
 	byID := map[string]Row{}
 	for _, r := range got {
@@ -257,7 +257,7 @@ func testHostileColumns(t *testing.T, d Driver) {
 }
 
 // holds checks that a table has this one row.
-func (b *bench) holds(want Row, rows []Row) {
+func (b *fixture) holds(want Row, rows []Row) {
 	b.Helper()
 	require.Len(b, rows, 1)
 	for name, text := range want {

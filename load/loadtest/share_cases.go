@@ -17,7 +17,7 @@ import (
 )
 
 // workspaces are benches of sources that share a destination's tables.
-func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destination, all []*bench) {
+func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destination, all []*fixture) {
 	whole = d.Open(t, func(string) error { return nil })
 	t.Cleanup(func() { _ = whole.Close() })
 	for _, source := range sources {
@@ -27,7 +27,7 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 		mine.Rows = func(t testing.TB, _ load.Destination, table string) []Row {
 			return rowsBy(d.Rows(t, whole, table), source)
 		}
-		b := &bench{TB: t, driver: mine, dest: dest, key: orders}
+		b := &fixture{TB: t, driver: mine, dest: dest, key: orders}
 		b.run(1)
 		all = append(all, b)
 	}
@@ -68,7 +68,7 @@ func testNeighbours(t *testing.T, d Driver) {
 }
 
 // alive is how many rows of the root table stand.
-func (b *bench) alive(f family) (n int) {
+func (b *fixture) alive(f family) (n int) {
 	for _, r := range b.driver.Rows(b, b.dest, f.root.Name) {
 		if end := map[bool]string{true: schemas.ColValidTo, false: schemas.ColDeletedAt}[f.root.Mode == schemas.History]; r[end] == "" {
 			n++
@@ -156,7 +156,7 @@ func testNeighbourRace(t *testing.T, d Driver) {
 }
 
 // tryCommit is commit where it may fail.
-func (b *bench) tryCommit(s load.Sweep, puts ...put) error {
+func (b *fixture) tryCommit(s load.Sweep, puts ...put) error {
 	x, err := b.dest.Begin(b.Context(), b.key, b.cursor, b.pass)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func testUnshared(t *testing.T, d Driver) {
 		t.Skip("its tables cannot be shared")
 	}
 	whole, all := workspaces(t, d, "ann")
-	single := &bench{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}
+	single := &fixture{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}
 	row := put{people, []Row{person(runID(1), 0, "1", "ann")}}
 	all[0].commit(load.Sweep{}, row)
 	require.ErrorIs(t, single.tryCommit(load.Sweep{}, row), load.ErrUnshared)
@@ -200,7 +200,7 @@ func testUnshared(t *testing.T, d Driver) {
 	require.ErrorIs(t, err, load.ErrUnshared)
 	t.Run("the other way round", func(t *testing.T) {
 		whole, all := workspaces(t, d, "ann")
-		single := &bench{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}
+		single := &fixture{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}
 		single.commit(load.Sweep{}, row)
 		before := single.rows("people", schemas.ColSource)
 		require.ErrorIs(t, all[0].tryCommit(load.Sweep{}, row), load.ErrUnshared)

@@ -18,7 +18,7 @@ var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schem
 // A story is what happens to a table and its children, and what comes of it in
 // each mode. Records are written `id:name`, their hash and their children, two
 // levels deep, follow from the name; `id:name#7` has another ordinal than its
-// place. What a table holds is written as [bench.told] does.
+// place. What a table holds is written as [fixture.told] does.
 type story struct {
 	name  string
 	steps []step
@@ -79,7 +79,7 @@ func (f family) puts(run string, records string) []put {
 }
 
 // tell makes one step of a story.
-func (b *bench) tell(f family, s step) load.Outcome {
+func (b *fixture) tell(f family, s step) load.Outcome {
 	b.Helper()
 	if s.run != 0 && b.pass.Run != runID(s.run) {
 		log := b.pass.Log
@@ -108,7 +108,7 @@ func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 // `1:ann@2`, the record as run 2 has written it, `†3` with a tombstone of run 3,
 // in History `[2,3)` valid from run 2 until run 3 came, or, if that did not
 // bring it, `[2,3†)`. It checks that the children tell the same.
-func (b *bench) told(f family) string {
+func (b *fixture) told(f family) string {
 	b.Helper()
 	var words, children, want []string
 	for _, r := range b.driver.Rows(b, b.dest, f.root.Name) {
@@ -136,7 +136,7 @@ func (b *bench) told(f family) string {
 
 // views checks that the views <table>_current have the rows that stand, where
 // there are such views.
-func (b *bench) views(f family) {
+func (b *fixture) views(f family) {
 	b.Helper()
 	if !b.driver.Views || f.root.Mode != schemas.History && (f.root.Mode != schemas.Merge || len(f.root.Key) == 0) {
 		return
@@ -211,7 +211,7 @@ func comparable(mode schemas.Mode, o load.Outcome) load.Outcome {
 }
 
 // unchanged reads what the last pass has found a second time.
-func (b *bench) unchanged(f family, steps []step) {
+func (b *fixture) unchanged(f family, steps []step) {
 	b.Helper()
 	first := len(steps) - 1
 	for steps[first].run == 0 {
@@ -252,7 +252,7 @@ func inOrder(records string) []string {
 }
 
 // all are the rows of the family's tables, in an order of their own.
-func (b *bench) all(f family) map[string][]string {
+func (b *fixture) all(f family) map[string][]string {
 	out := map[string][]string{}
 	for _, t := range []schemas.Table{f.root, f.items, f.parts} {
 		for _, r := range b.driver.Rows(b, b.dest, t.Name) {
@@ -264,7 +264,7 @@ func (b *bench) all(f family) map[string][]string {
 }
 
 // chronological checks that the versions of each record follow upon each other.
-func (b *bench) chronological(f family) {
+func (b *fixture) chronological(f family) {
 	b.Helper()
 	if f.root.Mode != schemas.History || len(f.root.Key) == 0 {
 		return

@@ -26,7 +26,7 @@ func (m *merge) sweep(s load.Sweep) error {
 		return err
 	}
 	if s.Delete && m.out.Known {
-		m.bury(t, missing)
+		m.markDeleted(t, missing)
 		m.out.Deleted = m.out.Missing
 	}
 	return nil
@@ -94,8 +94,8 @@ func (m *merge) list(t *table, places map[int]bool, n int) error {
 	return nil
 }
 
-// bury deletes the rows at some places in the way of the table's mode.
-func (m *merge) bury(t *table, places map[int]bool) {
+// markDeleted deletes the rows at some places in the way of the table's mode.
+func (m *merge) markDeleted(t *table, places map[int]bool) {
 	at := instant(m.when)
 	gone := map[int]bool{}
 	for i := range t.rows {

@@ -40,7 +40,7 @@ func testList(t *testing.T, d Driver) {
 }
 
 // keys are the rows that a sweep has listed.
-func (b *bench) keys(out load.Outcome) (rows []Row) {
+func (b *fixture) keys(out load.Outcome) (rows []Row) {
 	for _, batch := range out.Keys {
 		rows = append(rows, RowsOf(batch)...)
 		batch.Release()
@@ -188,7 +188,7 @@ func testTurns(t *testing.T, d Driver) {
 	}
 }
 
-func (b *bench) refuses(before, after family) {
+func (b *fixture) refuses(before, after family) {
 	b.Helper()
 	told := b.told(before)
 	x := b.begin()

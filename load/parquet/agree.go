@@ -31,7 +31,7 @@ func (x *tx) publish(ctx context.Context) error {
 		if of, ok := errors.AsType[*Disagreement](err); ok {
 			err = x.agree(ctx, of)
 		} else if errors.Is(err, ErrBeside) {
-			d := x.draft.(*tableDraft)
+			d := x.draft.(*tableGeneration)
 			d.among, d.agreed = nil, nil // each is looked at again, and what was prepared for who stands still is kept
 			err = nil
 		} else {
@@ -99,7 +99,7 @@ func (x *tx) complete(ctx context.Context, cursor string) error {
 // widenOthers prepares the commits of all other sources in which a table's columns
 // become what they are in this one's.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
-	d := x.draft.(*tableDraft)
+	d := x.draft.(*tableGeneration)
 	sources, err := d.shelf.tabled.catalog.Sources(ctx, d.shelf.stream)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 	return nil
 }
 
-func (x *tx) widenOther(ctx context.Context, d *tableDraft, source, name string, ours []arrow.Field) error {
+func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.shelf.stream, source)
 	f := newFolder(at, x.lake.storage.shelf(at)) // its own: the other may be at work on the lake's
 	now, err := f.manifest(ctx)

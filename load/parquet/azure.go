@@ -215,5 +215,5 @@ func (a *azure) remove(ctx context.Context, key string) error {
 // uploads implements [objects]: nothing is uploaded in parts.
 func (a *azure) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
-// forsake implements [objects].
-func (a *azure) forsake(context.Context, partial) error { return nil }
+// abortUploads implements [objects].
+func (a *azure) abortUploads(context.Context, partial) error { return nil }

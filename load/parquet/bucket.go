@@ -90,12 +90,12 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 }
 
 // shelf implements [storage].
-func (b *bucket) shelf(name string) shelf {
-	return &bucketShelf{bucket: b, key: b.prefix + filepath.ToSlash(name)}
+func (b *bucket) shelf(name string) streamStore {
+	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
 }
 
-// bucketShelf is what the names of a stream's objects begin with.
-type bucketShelf struct {
+// bucketStore is what the names of a stream's objects begin with.
+type bucketStore struct {
 	*bucket
 	key string
 
@@ -105,11 +105,11 @@ type bucketShelf struct {
 	found map[string]int64 // the files there were when a transaction began to look, until it changes something
 }
 
-// where implements [shelf].
-func (s *bucketShelf) where() string { return s.url + "/" + s.key }
+// where implements [streamStore].
+func (s *bucketStore) where() string { return s.url + "/" + s.key }
 
-// path implements [shelf]: the files, one a line.
-func (s *bucketShelf) path(m *manifest, t *table) string {
+// path implements [streamStore]: the files, one a line.
+func (s *bucketStore) path(m *manifest, t *table) string {
 	var out []string
 	for _, f := range m.files(t) {
 		out = append(out, s.url+"/"+f.key())
@@ -117,11 +117,11 @@ func (s *bucketShelf) path(m *manifest, t *table) string {
 	return strings.Join(out, "\n")
 }
 
-// dear implements [shelf].
-func (s *bucketShelf) dear() bool { return true }
+// dear implements [streamStore].
+func (s *bucketStore) dear() bool { return true }
 
-// hold implements [shelf]: the commit is the fence.
-func (s *bucketShelf) hold(context.Context) (func() error, error) {
+// hold implements [streamStore]: the commit is the fence.
+func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
@@ -129,15 +129,15 @@ func (s *bucketShelf) hold(context.Context) (func() error, error) {
 const lastSequence = 9_999_999_999
 
 // manifestPrefix is what the names of a stream's manifests begin with.
-func (s *bucketShelf) manifestPrefix() string { return s.key + "/manifest-" }
+func (s *bucketStore) manifestPrefix() string { return s.key + "/manifest-" }
 
 // manifestKey is the name of a manifest.
-func (s *bucketShelf) manifestKey(sequence int64) string {
+func (s *bucketStore) manifestKey(sequence int64) string {
 	return fmt.Sprintf("%s%010d-%08d.json", s.manifestPrefix(), lastSequence-sequence, sequence)
 }
 
 // manifestNumber is the sequence in the name of a manifest.
-func (s *bucketShelf) manifestNumber(key string) (sequence int64, ok bool) {
+func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 	down, _, _ := strings.Cut(strings.TrimPrefix(key, s.manifestPrefix()), "-")
 	if _, err := fmt.Sscanf(down, "%d", &sequence); err != nil {
 		return 0, false
@@ -147,7 +147,7 @@ func (s *bucketShelf) manifestNumber(key string) (sequence int64, ok bool) {
 }
 
 // newest is the number of the manifest that counts; 0 where there is none.
-func (s *bucketShelf) newest(ctx context.Context) (sequence int64, err error) {
+func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
 	err = s.o.list(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
 		sequence, ok = s.manifestNumber(key)
@@ -156,8 +156,8 @@ func (s *bucketShelf) newest(ctx context.Context) (sequence int64, err error) {
 	return sequence, err
 }
 
-// head implements [shelf].
-func (s *bucketShelf) head(ctx context.Context) (*manifest, error) {
+// head implements [streamStore].
+func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 	for {
 		sequence, err := s.newest(ctx)
 		if err != nil {
@@ -188,7 +188,7 @@ func (s *bucketShelf) head(ctx context.Context) (*manifest, error) {
 }
 
 // learn remembers a manifest that counts.
-func (s *bucketShelf) learn(m *manifest) {
+func (s *bucketStore) learn(m *manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.asked = m, time.Now()
@@ -196,7 +196,7 @@ func (s *bucketShelf) learn(m *manifest) {
 
 // recent is head as it was not long ago: enough for what is only looked up of a
 // stream, and a hundred streams would otherwise ask for each other.
-func (s *bucketShelf) recent(ctx context.Context) (*manifest, error) {
+func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.asked
 	s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *bucketShelf) recent(ctx context.Context) (*manifest, error) {
 const recently = 10 * time.Second
 
 // read reads a manifest.
-func (s *bucketShelf) read(ctx context.Context, sequence int64) (*manifest, error) {
+func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, error) {
 	key := s.manifestKey(sequence)
 	text, _, err := s.o.get(ctx, key, 0, 0)
 	if err != nil {
@@ -229,9 +229,9 @@ func (s *bucketShelf) read(ctx context.Context, sequence int64) (*manifest, erro
 // key is the file's name in its bucket.
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live implements [shelf]. Files of earlier generations lie beside those of m, and
+// live implements [streamStore]. Files of earlier generations lie beside those of m, and
 // whatever else does is in nobody's way: only what m names is looked for.
-func (s *bucketShelf) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
+func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.found
 	s.mu.Unlock()
@@ -253,13 +253,13 @@ func (s *bucketShelf) live(ctx context.Context, m *manifest, t *table) (map[stri
 	return out, nil
 }
 
-// tidy implements [shelf]. A file was written for the generation whose number is
+// tidy implements [streamStore]. A file was written for the generation whose number is
 // in its name, and once a later one has dropped it no manifest names it again.
 // So what the oldest manifest that is kept does not name, of its number or below,
 // nobody will ever ask for, whoever wrote it and whenever; and so it is with
 // manifests that the newest one does not keep. Nobody need be waited for, and no
 // clock is asked.
-func (s *bucketShelf) tidy(ctx context.Context, m *manifest) error {
+func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
 	kept := map[int64]bool{}
@@ -303,7 +303,7 @@ func (s *bucketShelf) tidy(ctx context.Context, m *manifest) error {
 	if oldest != nil {
 		old = append(old, s.unnamed(oldest, found)...)
 	}
-	s.forsake(ctx, s.begun(ctx), m.Sequence)
+	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
 		s.log.Warn("outdated objects cannot be removed", "bucket", s.where(), "error", err)
 	}
@@ -311,7 +311,7 @@ func (s *bucketShelf) tidy(ctx context.Context, m *manifest) error {
 }
 
 // finds remembers the files there are; nil forgets them.
-func (s *bucketShelf) finds(files map[string]int64) {
+func (s *bucketStore) finds(files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.found = files
@@ -319,7 +319,7 @@ func (s *bucketShelf) finds(files map[string]int64) {
 
 // orphaned refuses a stream whose manifests somebody has removed: only files of
 // the first generation may stand there without one.
-func (s *bucketShelf) orphaned(found map[string]int64) error {
+func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {
 			return &load.ForeignChange{Table: path.Base(s.key), Diff: []string{
@@ -330,7 +330,7 @@ func (s *bucketShelf) orphaned(found map[string]int64) error {
 }
 
 // unnamed are the files found that no manifest from m on names.
-func (s *bucketShelf) unnamed(m *manifest, found map[string]int64) (out []string) {
+func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string) {
 	named := map[string]bool{}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {

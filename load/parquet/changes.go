@@ -39,8 +39,8 @@ type rowAt struct {
 
 // logInserts writes down the rows that are inserted and that no row is edited
 // for.
-func (m *merge) logInserts(f *family, plots []*plot) error {
-	if !m.of.Log || load.Own(f.t.Name) {
+func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
+	if !m.of.Log || load.IsInternal(f.t.Name) {
 		return nil
 	}
 	for _, p := range plots {
@@ -58,13 +58,13 @@ func (m *merge) logInserts(f *family, plots []*plot) error {
 	return nil
 }
 
-func (f *family) syncedAt(r *handed) int64 {
+func (f *family) syncedAt(r *suppliedRow) int64 {
 	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
 }
 
 // logEdits writes down what becomes of rows, before it does.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
-	if !m.of.Log || load.Own(f.t.Name) {
+	if !m.of.Log || load.IsInternal(f.t.Name) {
 		return nil
 	}
 	for _, e := range edits {

@@ -137,7 +137,7 @@ func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*f
 
 // uniteBits keeps what the pass has carried of segments that become one.
 func (x *tx) uniteBits(ctx context.Context, segs []*segment, out *segment) error {
-	if load.Own(out.Table) {
+	if load.IsInternal(out.Table) {
 		return nil
 	}
 	all := newBitset(out.root().Rows)

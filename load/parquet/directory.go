@@ -100,8 +100,8 @@ func ignoreGone(err error) error {
 }
 
 // shelf implements [storage].
-func (d *directory) shelf(name string) shelf {
-	return &dirShelf{directory: d, root: filepath.Join(d.path, name)}
+func (d *directory) shelf(name string) streamStore {
+	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
 // pattern implements [storage]: one through the links.
@@ -129,8 +129,8 @@ func (d *directory) usable(path string) error {
 	return os.Remove(link)
 }
 
-// dirShelf is the folder of a stream.
-type dirShelf struct {
+// dirStore is the folder of a stream.
+type dirStore struct {
 	*directory
 	root string
 
@@ -138,18 +138,18 @@ type dirShelf struct {
 	seen *manifest // the generation last read, as it was made
 }
 
-// where implements [shelf].
-func (s *dirShelf) where() string { return s.root }
+// where implements [streamStore].
+func (s *dirStore) where() string { return s.root }
 
-// path implements [shelf]: the table's folder in the generation, with no link in
+// path implements [streamStore]: the table's folder in the generation, with no link in
 // it.
-func (s *dirShelf) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
+func (s *dirStore) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
 
-// dear implements [shelf].
-func (s *dirShelf) dear() bool { return false }
+// dear implements [streamStore].
+func (s *dirStore) dear() bool { return false }
 
-// head implements [shelf].
-func (s *dirShelf) head(context.Context) (*manifest, error) {
+// head implements [streamStore].
+func (s *dirStore) head(context.Context) (*manifest, error) {
 	m, err := s.generation()
 	if m == nil || err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (s *dirShelf) head(context.Context) (*manifest, error) {
 }
 
 // generation is the manifest of the current generation, as it was made.
-func (s *dirShelf) generation() (*manifest, error) {
+func (s *dirStore) generation() (*manifest, error) {
 	if err := unlinked(s.directory.path, s.root); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *dirShelf) generation() (*manifest, error) {
 }
 
 // read reads the manifest of a generation.
-func (s *dirShelf) read(gen string) (*manifest, error) {
+func (s *dirStore) read(gen string) (*manifest, error) {
 	if err := unlinked(s.directory.path, filepath.Join(gen, manifestName)); err != nil {
 		return nil, err
 	}
@@ -224,10 +224,10 @@ func (s *dirShelf) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold implements [shelf]: this process is the only one that commits to the
+// hold implements [streamStore]: this process is the only one that commits to the
 // folder, until it gives the lock back or dies; one that was stopped keeps the
 // others out. // Invariant 13
-func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
+func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
 		func() error { return unlinked(s.directory.path, s.root) }, // before anything is made behind a link
 		func() error { return s.disk.makeAll(s.root) },
@@ -244,9 +244,9 @@ func (s *dirShelf) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy implements [shelf]: the link is the truth, and what it does not lead to
+// tidy implements [streamStore]: the link is the truth, and what it does not lead to
 // was never committed, or is past. The lock is held.
-func (s *dirShelf) tidy(_ context.Context, m *manifest) error {
+func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func discard(path string) error {
 }
 
 // clean tidies up at once, unless another process is at work in the folder.
-func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
+func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err
 	}
@@ -324,7 +324,7 @@ func (s *dirShelf) clean(ctx context.Context, m *manifest) error {
 }
 
 // dirty reports whether there is something to tidy up.
-func (s *dirShelf) dirty(m *manifest) (bool, error) {
+func (s *dirStore) dirty(m *manifest) (bool, error) {
 	if err := unlinked(s.directory.path, filepath.Join(s.root, lockName)); err != nil {
 		return false, err
 	}
@@ -337,8 +337,8 @@ func (s *dirShelf) dirty(m *manifest) (bool, error) {
 	return false, err
 }
 
-// live implements [shelf].
-func (s *dirShelf) live(_ context.Context, m *manifest, t *table) (map[string]int64, error) {
+// live implements [streamStore].
+func (s *dirStore) live(_ context.Context, m *manifest, t *table) (map[string]int64, error) {
 	dir := filepath.Join(m.dir, t.Folder)
 	live := map[string]int64{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -365,8 +365,8 @@ func (s *dirShelf) live(_ context.Context, m *manifest, t *table) (map[string]in
 	return live, err
 }
 
-// open implements [shelf].
-func (s *dirShelf) open(_ context.Context, f *file) (input, error) {
+// open implements [streamStore].
+func (s *dirStore) open(_ context.Context, f *file) (input, error) {
 	if err := unlinked(s.directory.path, f.path()); err != nil {
 		return nil, err
 	}

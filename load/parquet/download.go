@@ -23,8 +23,8 @@ const (
 	aheadBytes = 4 << 20  // read at once, where less is asked for
 )
 
-// open implements [shelf].
-func (s *bucketShelf) open(ctx context.Context, f *file) (input, error) {
+// open implements [streamStore].
+func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	from := max(0, f.Size-tailBytes)
 	if f.Size <= wholeBytes {
 		from = 0
@@ -122,9 +122,9 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 
 // fetch makes a file of a bucket one of the file system.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
-	s, far := f.shelf.(*bucketShelf)
-	if t, tabled := f.shelf.(*tableShelf); tabled {
-		s, far = t.bucketShelf, true
+	s, far := f.shelf.(*bucketStore)
+	if t, tabled := f.shelf.(*tableStore); tabled {
+		s, far = t.bucketStore, true
 	}
 	if !far {
 		return f.path(), nil
@@ -156,7 +156,7 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 }
 
 // copyTo copies a file, and makes sure that it is what was stored.
-func (s *bucketShelf) copyTo(ctx context.Context, to io.Writer, f *file) error {
+func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 	sum := xxh3.New()
 	for at := int64(0); at < f.Size; {
 		text, size, err := s.o.get(ctx, f.key(), at, min(aheadBytes, f.Size-at))

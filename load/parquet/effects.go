@@ -127,7 +127,7 @@ func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, err
 	}
 	var out []edit
 	for mark, all := range rows {
-		twins := slices.SortedFunc(maps.Keys(all), func(a, b twin) int {
+		twins := slices.SortedFunc(maps.Keys(all), func(a, b duplicateRow) int {
 			return cmp.Or(cmp.Compare(b.link, a.link), cmp.Compare(a.count, b.count))
 		})
 		for i, t := range twins[:min(len(twins), len(x.twins[mark]))] {
@@ -140,23 +140,23 @@ func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, err
 	return out, nil
 }
 
-// twin is one of the records with a hash: by the link of what hangs from it,
+// duplicateRow is one of the records with a hash: by the link of what hangs from it,
 // and, as ordinals count from the beginning of each pass, which of those with
 // that link.
-type twin struct {
+type duplicateRow struct {
 	link  string
 	count int
 }
 
 // hangingTwins are the rows that hang from records with the hashes that were
 // edited.
-func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[uint64]map[twin][]uint32, error) {
+func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[uint64]map[duplicateRow][]uint32, error) {
 	type place struct {
 		mark         uint64
 		link, parent string
 		index        int64
 	}
-	out, seen := map[uint64]map[twin][]uint32{}, map[place]int{}
+	out, seen := map[uint64]map[duplicateRow][]uint32{}, map[place]int{}
 	columns := []string{schemas.ColHash, load.Link(c.schema), schemas.ColParent, schemas.ColIndex, c.ended()}
 	err := old.read(ctx, c, columns, func(first int64, b []arrow.Array, rows int) error {
 		link, _ := b[1].(*array.String)
@@ -168,10 +168,10 @@ func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[ui
 				continue
 			}
 			p := place{mark, strings.Clone(link.Value(i)), strings.Clone(parent.Value(i)), index.Value(i)}
-			t := twin{p.link, seen[p]}
+			t := duplicateRow{p.link, seen[p]}
 			seen[p]++
 			if out[mark] == nil {
-				out[mark] = map[twin][]uint32{}
+				out[mark] = map[duplicateRow][]uint32{}
 			}
 			out[mark][t] = append(out[mark][t], uint32(first)+uint32(i))
 		}

@@ -67,7 +67,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
-	if !load.Own(p.Table.Name) {
+	if !load.IsInternal(p.Table.Name) {
 		if err := x.record(p.Changes()); err != nil {
 			return err
 		}

@@ -12,17 +12,17 @@ import (
 type folder struct {
 	name     string
 	pipeline string // of a source's, whose passes these are
-	shelf    shelf
+	shelf    streamStore
 	writer   chan struct{} // holds one token while a transaction of this process is applied
 
 	mu   sync.Mutex
-	pass *pass   // the one under way, or the last
-	keys keyring // used by who holds the writer's token
+	pass *pass    // the one under way, or the last
+	keys keyCache // used by who holds the writer's token
 
 	looked string // the run that has seen that all is there; used by who holds the writer's token
 }
 
-func newFolder(name string, s shelf) *folder {
+func newFolder(name string, s streamStore) *folder {
 	return &folder{name: name, shelf: s, writer: make(chan struct{}, 1), keys: newKeyring()}
 }
 

@@ -13,29 +13,29 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// dirDraft is a generation in the making: a folder that is renamed when it is
+// dirGeneration is a generation in the making: a folder that is renamed when it is
 // complete.
-type dirDraft struct {
-	*dirShelf
+type dirGeneration struct {
+	*dirStore
 	work string // made by the first file; "" once it is everyone's
 }
 
-// draft implements [shelf].
-func (s *dirShelf) draft(context.Context) (draft, error) {
+// draft implements [streamStore].
+func (s *dirStore) draft(context.Context) (pendingGeneration, error) {
 	if err := s.usable(s.root); err != nil {
 		return nil, err
 	}
-	return &dirDraft{dirShelf: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
+	return &dirGeneration{dirStore: s, work: filepath.Join(s.root, tmpPrefix+randomName())}, nil
 }
 
-// create implements [draft].
-func (d *dirDraft) create(t *table, name string) (output, error) {
+// create implements [pendingGeneration].
+func (d *dirGeneration) create(t *table, name string) (output, error) {
 	return d.disk.create(filepath.Join(d.work, t.Folder), name)
 }
 
-// assemble implements [draft]: it completes the folder by the files of the last
+// assemble implements [pendingGeneration]: it completes the folder by the files of the last
 // generation that still stand, and the manifest.
-func (d *dirDraft) assemble(_ context.Context, m *manifest) error {
+func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	folders, wanted := map[string]bool{}, map[string]bool{}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
@@ -73,7 +73,7 @@ func (d *dirDraft) assemble(_ context.Context, m *manifest) error {
 }
 
 // keep takes a file over as it is.
-func (d *dirDraft) keep(m *manifest, from, to string) error {
+func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (d *dirDraft) keep(m *manifest, from, to string) error {
 
 // sweep removes files which this transaction has written and written anew
 // since.
-func (d *dirDraft) sweep(wanted map[string]bool) error {
+func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	return filepath.WalkDir(d.work, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || wanted[path] {
 			return err
@@ -100,11 +100,11 @@ func (d *dirDraft) sweep(wanted map[string]bool) error {
 	})
 }
 
-// publish implements [draft]: it makes the folder the next generation, and the
+// publish implements [pendingGeneration]: it makes the folder the next generation, and the
 // next generation the current one. The lock is still held, and has been since
 // the fence was checked: whoever else could move the link in between waits for
 // this process to go on, or to die. // Invariant 13
-func (d *dirDraft) publish(_ context.Context, m *manifest) error {
+func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
 	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
 		return err
@@ -127,8 +127,8 @@ func (d *dirDraft) publish(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// discard implements [draft].
-func (d *dirDraft) discard() error {
+// discard implements [pendingGeneration].
+func (d *dirGeneration) discard() error {
 	if d.work == "" {
 		return nil
 	}

@@ -219,5 +219,5 @@ func (g *google) remove(ctx context.Context, key string) error {
 // uploads implements [objects]: nothing is uploaded in parts.
 func (g *google) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
-// forsake implements [objects].
-func (g *google) forsake(context.Context, partial) error { return nil }
+// abortUploads implements [objects].
+func (g *google) abortUploads(context.Context, partial) error { return nil }

@@ -175,7 +175,7 @@ func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error)
 // vacant refuses a new table that another stream has already: its rows would lie
 // in two places.
 func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) error {
-	if load.Own(name) {
+	if load.IsInternal(name) {
 		return nil
 	}
 	folders, err := l.foldersOf(ctx, source)

@@ -130,7 +130,7 @@ func TestRetention(t *testing.T) {
 }
 
 // outside opens files as readers do that are not penstock: through links.
-type outside struct{ shelf }
+type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
 

@@ -141,5 +141,5 @@ func (l *localFiles) remove(_ context.Context, key string) error {
 // other that nobody names.
 func (l *localFiles) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
-// forsake implements [objects].
-func (l *localFiles) forsake(context.Context, partial) error { return nil }
+// abortUploads implements [objects].
+func (l *localFiles) abortUploads(context.Context, partial) error { return nil }

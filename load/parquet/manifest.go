@@ -52,7 +52,7 @@ type manifest struct {
 	// a bucket have them.
 	Line []string `json:"line,omitempty"`
 
-	shelf shelf
+	shelf streamStore
 	dir   string // the generation's
 	name  string // of its file, where that does not follow from the number
 }
@@ -116,7 +116,7 @@ type file struct {
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"` // the greatest there is
 
-	shelf  shelf
+	shelf  streamStore
 	dir    string  // the table's folder it lies in
 	ranges []Range // of a file that this process has written for a catalog
 }
@@ -278,7 +278,7 @@ func (m *manifest) files(t *table) []*file {
 
 // locate tells the manifest and all files which folder of which shelf they lie
 // in.
-func (m *manifest) locate(s shelf, dir string) {
+func (m *manifest) locate(s streamStore, dir string) {
 	m.shelf, m.dir = s, dir
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {

@@ -23,7 +23,7 @@ type merge struct {
 type family struct {
 	t      *table
 	staged *staged
-	hand   *hand
+	hand   *batchIndex
 	edits  map[int64]*editing // by segment
 
 	children []*branch
@@ -67,7 +67,7 @@ func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 		if load.Child(t.schema) || p.Rows == 0 {
 			continue
 		}
-		if load.Own(t.Name) && len(t.Key) == 0 {
+		if load.IsInternal(t.Name) && len(t.Key) == 0 {
 			if err := m.append(p.Name, p.Batches...); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (m *merge) family(ctx context.Context, f *family) error {
 		return err
 	}
 	if len(f.t.Key) > 0 {
-		if gone := f.hand.dedupe(); !load.Own(f.t.Name) {
+		if gone := f.hand.dedupe(); !load.IsInternal(f.t.Name) {
 			m.out.Deduplicated += gone
 		}
 	}
@@ -150,7 +150,7 @@ func (f *family) gather() error {
 	if err != nil {
 		return err
 	}
-	f.hand = &hand{rows: make([]handed, 0, f.staged.Rows)}
+	f.hand = &batchIndex{rows: make([]suppliedRow, 0, f.staged.Rows)}
 	hash := f.t.column(schemas.ColHash)
 	for i, columns := range f.staged.columns {
 		f.hand.take(i, pick(columns, keys), columns, hash, f.staged.ordinals[i])
@@ -184,11 +184,11 @@ func pick(columns []arrow.Array, places []int) []arrow.Array {
 }
 
 // take adds the rows of a batch.
-func (h *hand) take(batch int, keys, columns []arrow.Array, hash int, ordinals *array.Int64) {
+func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordinals *array.Int64) {
 	n := ordinals.Len()
 	h.bound(keys[0])
 	for i, p := range fingerprints(keys, n) {
-		r := handed{print: p, ordinal: ordinals.Value(i), ref: ref{int32(batch), int32(i)}}
+		r := suppliedRow{print: p, ordinal: ordinals.Value(i), ref: ref{int32(batch), int32(i)}}
 		if hash >= 0 {
 			r.mark = markAt(columns[hash:hash+1], i)
 		}
@@ -232,15 +232,15 @@ func (m *merge) decide(ctx context.Context, f *family) error {
 
 // count counts an outcome, unless the table is one of penstock's own.
 func (m *merge) count(t *table, add func(*load.Outcome)) {
-	if !load.Own(t.Name) {
+	if !load.IsInternal(t.Name) {
 		add(m.out)
 	}
 }
 
 // weigh counts a row that meets one of the table, and reports whether it is to
 // be written.
-func (m *merge) weigh(ctx context.Context, t *table, r *handed) (changed bool, err error) {
-	if load.Own(t.Name) {
+func (m *merge) weigh(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
+	if load.IsInternal(t.Name) {
 		return true, nil
 	}
 	carried, err := m.carried(ctx, r.seg)

@@ -42,7 +42,7 @@ type objects interface {
 
 	// forsake gives up such an upload, if it is there: who still sends parts of it is
 	// told that it is gone.
-	forsake(ctx context.Context, p partial) error
+	abortUploads(ctx context.Context, p partial) error
 }
 
 // partial is an upload in parts that has not ended.

@@ -19,7 +19,7 @@ func (m *manifest) owner() load.Owner {
 // rootTable is the stream's; the stream's name where it has none yet.
 func (m *manifest) rootTable() string {
 	for _, t := range m.Tables {
-		if !load.Own(t.Name) && !load.Child(t.schema) {
+		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
 			return t.Name
 		}
 	}
@@ -27,7 +27,7 @@ func (m *manifest) rootTable() string {
 }
 
 // Standing implements [load.Destination].
-func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.Standing, err error) {
+func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	m, err := l.folder(k).manifest(ctx)
 	if err != nil {
 		return s, fmt.Errorf("look at table %s: %w", table, err)

@@ -20,7 +20,7 @@ const nowhere = "__HIVE_DEFAULT_PARTITION__"
 func (l *Lake) partitioned(t schemas.Table) string {
 	column, _ := partitionColumn(l.o.PartitionBy)
 	f, ok := t.Columns.FieldsByName(column)
-	if column == "" || !ok || t.Columns.HasField(schemas.ColParent) || load.Own(t.Name) || !dated(schemas.TypeOf(f[0])) {
+	if column == "" || !ok || t.Columns.HasField(schemas.ColParent) || load.IsInternal(t.Name) || !dated(schemas.TypeOf(f[0])) {
 		return ""
 	}
 	return l.o.PartitionBy

@@ -30,7 +30,7 @@ type position struct {
 }
 
 // moved is the manifest with the cursor that its stream has come to since.
-func (s *dirShelf) moved(m *manifest) (*manifest, error) {
+func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	name := filepath.Join(s.root, positionName)
 	text, err := os.ReadFile(name)
 	if gone(err) {
@@ -54,7 +54,7 @@ func (s *dirShelf) moved(m *manifest) (*manifest, error) {
 // idle reports whether the transaction leaves everything but the cursor as it
 // is.
 func (x *tx) idle() (bool, error) {
-	if _, tabled := x.draft.(*tableDraft); tabled {
+	if _, tabled := x.draft.(*tableGeneration); tabled {
 		return false, nil // the cursor is a commit of the table that heads the stream
 	}
 	if x.base == nil || len(x.own) > 0 || x.log != nil && x.log.b != nil {
@@ -80,9 +80,9 @@ func (x *tx) moved() *manifest {
 	return &out
 }
 
-// move implements [draft]: the cursor becomes durable, and nothing else. The lock
+// move implements [pendingGeneration]: the cursor becomes durable, and nothing else. The lock
 // has been held since the fence was checked. // Invariants 2, 13
-func (d *dirDraft) move(_ context.Context, m *manifest) error {
+func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// handed is a row that was handed in, and the row of the table it meets.
-type handed struct {
+// suppliedRow is a row that was handed in, and the row of the table it meets.
+type suppliedRow struct {
 	print   fingerprint
 	mark    uint64 // of its hash
 	ordinal int64
@@ -22,7 +22,7 @@ type handed struct {
 	rank  int      // of seg
 	row   uint32
 	have  uint64 // mark of the row it meets
-	fate  fate
+	fate  rowOutcome
 	next  int32 // the next one with this fingerprint; -1: none
 	plot  int32 // the new segment it is inserted into
 	begin int64 // mode history: from when on it is valid
@@ -31,18 +31,18 @@ type handed struct {
 // ref is a row of a staged batch.
 type ref struct{ batch, row int32 }
 
-// fate is what becomes of a row that was handed in.
-type fate uint8
+// rowOutcome is what becomes of a row that was handed in.
+type rowOutcome uint8
 
 const (
-	dropped   fate = iota // another stands for it, or the table has it already
-	inserted              // it is a row of its own
-	replacing             // it takes the place of the row that it meets
+	dropped   rowOutcome = iota // another stands for it, or the table has it already
+	inserted                    // it is a row of its own
+	replacing                   // it takes the place of the row that it meets
 )
 
-// hand is the rows handed in for one table, findable by their fingerprint.
-type hand struct {
-	rows   []handed
+// batchIndex is the rows handed in for one table, findable by their fingerprint.
+type batchIndex struct {
+	rows   []suppliedRow
 	slots  []int32 // of a hash table: place in rows of the first with a fingerprint, plus one
 	shift  int
 	filter []uint64 // bits for the highest bits of the fingerprints that are there
@@ -56,7 +56,7 @@ type hand struct {
 const filterBits = 20
 
 // index makes the rows findable.
-func (h *hand) index() {
+func (h *batchIndex) index() {
 	bits := 4
 	for 1<<bits < 2*len(h.rows) {
 		bits++
@@ -76,7 +76,7 @@ func (h *hand) index() {
 }
 
 // slot is where rows with a fingerprint are, or would be.
-func (h *hand) slot(p fingerprint) int {
+func (h *batchIndex) slot(p fingerprint) int {
 	for slot := int(p.Hi >> h.shift); ; slot = (slot + 1) & (len(h.slots) - 1) {
 		if i := h.slots[slot]; i == 0 || h.rows[i-1].print == p {
 			return slot
@@ -85,7 +85,7 @@ func (h *hand) slot(p fingerprint) int {
 }
 
 // find is the first row with the fingerprint, or -1.
-func (h *hand) find(hi, lo uint64) int32 {
+func (h *batchIndex) find(hi, lo uint64) int32 {
 	if h.filter[hi>>(64-filterBits)>>6]&(1<<(hi>>(64-filterBits)&63)) == 0 {
 		return -1
 	}
@@ -94,7 +94,7 @@ func (h *hand) find(hi, lo uint64) int32 {
 
 // dedupe leaves, of rows with one key, the one with the highest ordinal, and
 // returns how many it has dropped.
-func (h *hand) dedupe() (dropped int64) {
+func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
 		if r := &h.rows[i]; r.next >= 0 || h.slots[h.slot(r.print)] != int32(i+1) {
@@ -117,7 +117,7 @@ func (h *hand) dedupe() (dropped int64) {
 		}
 	}
 	dropped = int64(len(h.rows) - len(kept))
-	slices.SortFunc(kept, func(a, b handed) int { // as they came, so that like rows stay together
+	slices.SortFunc(kept, func(a, b suppliedRow) int { // as they came, so that like rows stay together
 		if a.ref.batch != b.ref.batch {
 			return int(a.ref.batch - b.ref.batch)
 		}
@@ -129,7 +129,7 @@ func (h *hand) dedupe() (dropped int64) {
 }
 
 // bound takes the first column of a batch's keys into the bounds.
-func (h *hand) bound(keys arrow.Array) {
+func (h *batchIndex) bound(keys arrow.Array) {
 	switch keys := keys.(type) {
 	case *array.Int64:
 		for _, v := range keys.Int64Values() {
@@ -150,7 +150,7 @@ func (h *hand) bound(keys arrow.Array) {
 }
 
 // outside reports whether a file's keys all lie beyond those handed in.
-func (h *hand) outside(f *file) bool {
+func (h *batchIndex) outside(f *file) bool {
 	if f.Min == nil || f.Max == nil {
 		return false
 	}
@@ -169,7 +169,7 @@ func (h *hand) outside(f *file) bool {
 // that reads in the order of the last one finds its rows where the transaction
 // before has found the last of its own; the rest of the table is not looked at
 // once all are found. // Invariant 6
-func (m *merge) meet(ctx context.Context, t *table, h *hand) error {
+func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.of(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
 	for _, rank := range m.order(t, len(segs)) {
@@ -225,7 +225,7 @@ func (m *merge) order(t *table, n int) []int {
 }
 
 // meetIn looks through one segment.
-func (m *merge) meetIn(ctx context.Context, t *table, h *hand, s *segment, rank int, keys *keylist, buf []uint64) error {
+func (m *merge) meetIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
 	carried, err := m.carried(ctx, s)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (m *merge) meetIn(ctx context.Context, t *table, h *hand, s *segment, rank 
 
 // meetRow notes that the row handed in at j meets this one. Of a record with
 // versions that is the one which stands, or the last.
-func (h *hand) meetRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
+func (h *batchIndex) meetRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
 		if t.Mode != schemas.History || r.have&deadMark == 0 {
@@ -281,7 +281,7 @@ func (h *hand) meetRow(t *table, j int32, s *segment, rank int, row uint32, mark
 
 // meetTwin lets one of the rows with this hash, which have no key, meet the row
 // of the table, unless the pass has carried that one before.
-func (h *hand) meetTwin(j int32, s *segment, carried bitset, row uint32, mark uint64) {
+func (h *batchIndex) meetTwin(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return
 	}

@@ -63,8 +63,8 @@ func (x *tx) outdate() {
 		n++
 	}
 	m.Kept = m.Kept[n:]
-	if _, tabled := x.draft.(*tableDraft); tabled {
-		m.Kept = thin(m.Kept, x.lake.o.KeepFor)
+	if _, tabled := x.draft.(*tableGeneration); tabled {
+		m.Kept = expired(m.Kept, x.lake.o.KeepFor)
 	}
 }
 

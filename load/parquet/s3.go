@@ -164,8 +164,8 @@ func (s *s3) uploads(ctx context.Context, prefix string) (out []partial, err err
 	return out, nil
 }
 
-// forsake implements [objects].
-func (s *s3) forsake(ctx context.Context, p partial) error {
+// abortUploads implements [objects].
+func (s *s3) abortUploads(ctx context.Context, p partial) error {
 	ctx, cancel := limited(ctx, 0)
 	defer cancel()
 	err := s.core.AbortMultipartUpload(ctx, s.bucket, p.key, p.id)

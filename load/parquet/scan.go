@@ -61,10 +61,10 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 // stream, it is a pattern that finds their files, through the links. In a catalog
 // it is where the table's metadata lies now.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
-	if t, ok := l.storage.(*tabled); ok {
+	if t, ok := l.storage.(*catalogStore); ok {
 		return t.path(ctx, l, name)
 	}
-	if load.Own(name) {
+	if load.IsInternal(name) {
 		pattern, err := l.ownPath(ctx, name)
 		if err != nil || pattern != "" {
 			return pattern, err
@@ -101,7 +101,7 @@ func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	for _, m := range all {
 		for _, t := range m.Tables {
 			for _, f := range m.files(t) {
-				if s, ok := m.shelf.(*dirShelf); ok {
+				if s, ok := m.shelf.(*dirStore); ok {
 					if err := unlinked(s.directory.path, f.path()); err != nil {
 						return nil, fmt.Errorf("list files: %w", err)
 					}

@@ -32,7 +32,7 @@ func (s *staged) shape(t *table) error {
 			return err
 		}
 		s.ordinals = append(s.ordinals, ordinals)
-		if t.Mode == schemas.History && !load.Own(t.Name) {
+		if t.Mode == schemas.History && !load.IsInternal(t.Name) {
 			s.begins = append(s.begins, beginsOf(columns[t.column(schemas.ColSyncedAt)]))
 		}
 	}

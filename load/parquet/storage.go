@@ -17,20 +17,20 @@ type storage interface {
 	streams(ctx context.Context, source string) ([]string, error)
 	// shelf is the place of one stream, by the name of its folder. Nothing need be
 	// there yet.
-	shelf(name string) shelf
+	shelf(name string) streamStore
 	// pattern finds the files of one of penstock's own tables, which lie with every
 	// stream, or with each source of it where these share the streams.
 	pattern(table string, shared bool) string
 }
 
-// shelf keeps the generations of one stream. What was committed never changes.
-type shelf interface {
+// streamStore keeps the generations of one stream. What was committed never changes.
+type streamStore interface {
 	// head is the manifest that counts, with the cursor that the stream has come to
 	// since; nil where nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
 	// hold keeps others from committing, as far as the storage can, until release
-	// is called. What is committed all the same is found by [draft].publish.
+	// is called. What is committed all the same is found by [pendingGeneration].publish.
 	hold(ctx context.Context) (release func() error, err error)
 
 	// tidy removes what those who died have left and what is outdated, as seen from
@@ -49,16 +49,16 @@ type shelf interface {
 	open(ctx context.Context, f *file) (input, error)
 
 	// draft begins the generation that follows.
-	draft(ctx context.Context) (draft, error)
+	draft(ctx context.Context) (pendingGeneration, error)
 
 	// where tells people what the shelf is, and path where a table is to be found.
 	where() string
 	path(m *manifest, t *table) string
 }
 
-// draft is a generation in the making. Its files may be created, written and
+// pendingGeneration is a generation in the making. Its files may be created, written and
 // finished by any number of goroutines; all else is for one at a time.
-type draft interface {
+type pendingGeneration interface {
 	// create begins the file name, folders and all, in a table's folder.
 	create(t *table, name string) (output, error)
 	// assemble makes all but the commit durable: after it the manifest and every

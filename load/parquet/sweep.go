@@ -41,7 +41,7 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 		return nil
 	}
 	m.out.Deleted = m.out.Missing
-	if err := m.bury(ctx, f); err != nil {
+	if err := m.markDeleted(ctx, f); err != nil {
 		return fmt.Errorf("sweep %s: %w", s.Table, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch
 			return err
 		}
 	}
-	h := &hand{}
+	h := &batchIndex{}
 	for i, b := range s.Batches {
 		columns, err := keys.shape(b.Columns(), b.Schema(), int(b.NumRows()))
 		if err != nil {
@@ -186,8 +186,8 @@ func (m *merge) list(ctx context.Context, f *family, n int) error {
 	return nil
 }
 
-// bury deletes the rows that were noted, in the way of the table's mode.
-func (m *merge) bury(ctx context.Context, f *family) error {
+// markDeleted deletes the rows that were noted, in the way of the table's mode.
+func (m *merge) markDeleted(ctx context.Context, f *family) error {
 	edits := f.sorted()
 	results := make([]*segment, len(edits))
 	work, working := errgroup.WithContext(ctx)

@@ -24,13 +24,13 @@ type tx struct {
 	of     load.Pass
 	pass   *pass
 
-	pending []*load.Staged   // in the order of their first batch
-	next    *manifest        // nil before the first Apply
-	draft   draft            // what becomes the next generation
-	free    func() error     // lets go of the shelf; nil before it was taken
-	bits    map[int64]bitset // rows carried, where this transaction has looked
-	stamp   time.Time        // of the changes to tables that it records
-	when    time.Time        // of the commit
+	pending []*load.Staged    // in the order of their first batch
+	next    *manifest         // nil before the first Apply
+	draft   pendingGeneration // what becomes the next generation
+	free    func() error      // lets go of the shelf; nil before it was taken
+	bits    map[int64]bitset  // rows carried, where this transaction has looked
+	stamp   time.Time         // of the changes to tables that it records
+	when    time.Time         // of the commit
 	log     *changeLog
 	own     map[string]*load.Staged // rows for penstock's own tables without a key
 	failed  error                   // of an Apply: nothing can be committed any more

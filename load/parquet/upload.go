@@ -17,24 +17,24 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucketDraft is a generation in the making: files that are stored, and that no
+// bucketGeneration is a generation in the making: files that are stored, and that no
 // manifest names yet.
-type bucketDraft struct {
-	*bucketShelf
+type bucketGeneration struct {
+	*bucketStore
 
 	mu     sync.Mutex
 	made   []string // names of what was stored, or may have been
 	unsure bool     // nobody knows whether the commit was made
 }
 
-// draft implements [shelf].
-func (s *bucketShelf) draft(context.Context) (draft, error) {
-	return &bucketDraft{bucketShelf: s}, nil
+// draft implements [streamStore].
+func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
+	return &bucketGeneration{bucketStore: s}, nil
 }
 
-// create implements [draft]: the file gathers on the disk, so that it can be sent
+// create implements [pendingGeneration]: the file gathers on the disk, so that it can be sent
 // a second time.
-func (d *bucketDraft) create(t *table, name string) (output, error) {
+func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	d.finds(nil) // from now on they are others
 	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
 	if err != nil {
@@ -44,11 +44,11 @@ func (d *bucketDraft) create(t *table, name string) (output, error) {
 	return &upload{File: f, draft: d, dir: d.key + "/" + t.Folder}, nil
 }
 
-// assemble implements [draft]. All files are stored.
-func (d *bucketDraft) assemble(context.Context, *manifest) error { return nil }
+// assemble implements [pendingGeneration]. All files are stored.
+func (d *bucketGeneration) assemble(context.Context, *manifest) error { return nil }
 
-// publish implements [draft].
-func (d *bucketDraft) publish(ctx context.Context, m *manifest) error {
+// publish implements [pendingGeneration].
+func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	d.locate(m)
 	named := map[string]bool{}
 	for _, t := range m.Tables {
@@ -64,10 +64,10 @@ func (d *bucketDraft) publish(ctx context.Context, m *manifest) error {
 }
 
 // locate tells the manifest what it lies on.
-func (d *bucketDraft) locate(m *manifest) { m.shelf, m.dir = d.bucketShelf, d.key }
+func (d *bucketGeneration) locate(m *manifest) { m.shelf, m.dir = d.bucketStore, d.key }
 
-// move implements [draft]: a manifest that differs in nothing but the cursor.
-func (d *bucketDraft) move(ctx context.Context, m *manifest) error {
+// move implements [pendingGeneration]: a manifest that differs in nothing but the cursor.
+func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
 	return d.commit(ctx, m)
 }
@@ -77,7 +77,7 @@ const lineage = 16
 
 // commit stores the manifest, if no other follows its parent yet.
 // // Invariants 1, 2, 13
-func (d *bucketDraft) commit(ctx context.Context, m *manifest) error {
+func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	d.finds(nil)
 	id := randomName()
 	m.Line = append(slices.Clone(m.Line), id)
@@ -105,14 +105,14 @@ func (d *bucketDraft) commit(ctx context.Context, m *manifest) error {
 	if err == nil {
 		d.unsure = false
 		d.learn(m)
-		d.forsake(ctx, d.left(), m.Sequence)
+		d.abortUploads(ctx, d.left(), m.Sequence)
 	}
 	return err
 }
 
 // resolve finds out what became of a commit whose answer was no, or was lost:
 // the manifest that stands there bears the id of whoever stored it.
-func (d *bucketDraft) resolve(ctx context.Context, m *manifest, id string, cause error) error {
+func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	there, err := d.read(ctx, m.Sequence)
@@ -131,7 +131,7 @@ func (d *bucketDraft) resolve(ctx context.Context, m *manifest, id string, cause
 // standing makes sure that the manifest follows the one it was made from. Who was
 // stopped for so long that the names above his own were given free again could
 // store one there, and nobody would find it.
-func (d *bucketDraft) standing(ctx context.Context, m *manifest, id string) error {
+func (d *bucketGeneration) standing(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	newest, err := d.newest(ctx)
@@ -146,9 +146,9 @@ func (d *bucketDraft) standing(ctx context.Context, m *manifest, id string) erro
 	return err
 }
 
-// discard implements [draft]. Where nobody knows whether the commit was made, its
+// discard implements [pendingGeneration]. Where nobody knows whether the commit was made, its
 // files stay: some later tidy knows.
-func (d *bucketDraft) discard() error {
+func (d *bucketGeneration) discard() error {
 	d.finds(nil)
 	if d.unsure || len(d.made) == 0 {
 		return nil
@@ -168,7 +168,7 @@ const discardWithin = 5 * time.Second
 // upload is a file on its way into the bucket.
 type upload struct {
 	*os.File
-	draft *bucketDraft
+	draft *bucketGeneration
 	dir   string
 }
 

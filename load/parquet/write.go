@@ -13,9 +13,9 @@ import (
 // rows to be spread over several, which are encoded at once.
 const splitRows = 32 << 10
 
-// plot is a segment in the making: rows of the root table that are inserted,
+// segmentPlan is a segment in the making: rows of the root table that are inserted,
 // and what hangs from them.
-type plot struct {
+type segmentPlan struct {
 	part string
 	rows []int32 // of those handed in
 	refs map[string][]ref
@@ -72,9 +72,9 @@ func (f *family) sorted() []*editing {
 
 // plots divides the rows that are inserted into segments: one a partition, or
 // as many as can be encoded at once.
-func (m *merge) plots(f *family) []*plot {
-	var out []*plot
-	parts := map[string]*plot{}
+func (m *merge) plots(f *family) []*segmentPlan {
+	var out []*segmentPlan
+	parts := map[string]*segmentPlan{}
 	folders := make([][]string, len(f.staged.columns))
 	for i := range f.hand.rows {
 		r := &f.hand.rows[i]
@@ -91,7 +91,7 @@ func (m *merge) plots(f *family) []*plot {
 		}
 		p := parts[part]
 		if p == nil {
-			p = &plot{part: part, refs: map[string][]ref{}}
+			p = &segmentPlan{part: part, refs: map[string][]ref{}}
 			parts[part] = p
 			out = append(out, p)
 		}
@@ -108,15 +108,15 @@ func (m *merge) plots(f *family) []*plot {
 	return out
 }
 
-func (p *plot) split(most int) []*plot {
+func (p *segmentPlan) split(most int) []*segmentPlan {
 	n := min(most, len(p.rows)/splitRows)
 	if n < 2 {
-		return []*plot{p}
+		return []*segmentPlan{p}
 	}
-	var out []*plot
+	var out []*segmentPlan
 	for i := range n {
 		rows := p.rows[len(p.rows)*i/n : len(p.rows)*(i+1)/n]
-		out = append(out, &plot{part: p.part, rows: rows, refs: map[string][]ref{}})
+		out = append(out, &segmentPlan{part: p.part, rows: rows, refs: map[string][]ref{}})
 	}
 	return out
 }
@@ -124,7 +124,7 @@ func (p *plot) split(most int) []*plot {
 // assign sends the rows of child tables after their records: into plots, or to
 // the segments that the records have their place in, which it returns by
 // segment and table.
-func (f *family) assign(plots []*plot) map[int64]map[string][]ref {
+func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
 	standing := make(map[int64]int32, len(f.hand.rows))
 	for i := range f.hand.rows {
 		r := &f.hand.rows[i]
@@ -147,7 +147,7 @@ func (f *family) assign(plots []*plot) map[int64]map[string][]ref {
 	return adds
 }
 
-func (f *family) assignBranch(b *branch, plots []*plot, standing map[int64]int32, adds map[int64]map[string][]ref) {
+func (f *family) assignBranch(b *branch, plots []*segmentPlan, standing map[int64]int32, adds map[int64]map[string][]ref) {
 	for i, ordinals := range b.staged.ordinals {
 		for j, ordinal := range ordinals.Int64Values() {
 			at, ok := standing[ordinal]
@@ -171,7 +171,7 @@ func (f *family) assignBranch(b *branch, plots []*plot, standing map[int64]int32
 }
 
 // build has the files of a plot written.
-func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *plot) {
+func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *segmentPlan) {
 	files := make([]*file, 1+len(f.children))
 	write := func(i int, t *table, s *staged, refs []ref) {
 		if len(refs) == 0 {
@@ -202,7 +202,7 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *p
 }
 
 // settle puts what was written into the next generation.
-func (m *merge) settle(ctx context.Context, f *family, plots []*plot, edits []*editing, results []*segment) error {
+func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edits []*editing, results []*segment) error {
 	for i, g := range edits {
 		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) 
 		return nil
 	}
 	m.next.Segments[at] = s
-	if load.Own(t.Name) {
+	if load.IsInternal(t.Name) {
 		return nil
 	}
 	carried, err := m.carried(ctx, g.seg)

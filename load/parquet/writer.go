@@ -94,12 +94,12 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 	if told(w.bare) {
 		arrowProps = append(arrowProps, pqarrow.WithStoreSchema())
 	}
-	w.pq, err = pqarrow.NewFileWriter(w.bare, sink{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties(arrowProps...))
+	w.pq, err = pqarrow.NewFileWriter(w.bare, fileWriter{w.out}, parquet.NewWriterProperties(props...), pqarrow.NewArrowWriterProperties(arrowProps...))
 	return err
 }
 
-// sink keeps the encoder from closing the file, which is to be synced first.
-type sink struct{ *bufio.Writer }
+// fileWriter keeps the encoder from closing the file, which is to be synced first.
+type fileWriter struct{ *bufio.Writer }
 
 // repeats reports whether few values make up the beginning of a column.
 func repeats(a arrow.Array) bool {

@@ -16,7 +16,7 @@ func (m *merge) current(c *catalog, p load.Plan) error {
 	name := t.Name + currentSuffix
 	ended := schemas.ColDeletedAt
 	switch {
-	case load.Own(t.Name) || len(name) > schemas.MaxName:
+	case load.IsInternal(t.Name) || len(name) > schemas.MaxName:
 		return nil
 	case t.Mode == schemas.History:
 		ended = schemas.ColValidTo

@@ -57,7 +57,7 @@ func (m *merge) index(t schemas.Table) error {
 		owner = ident(schemas.ColSource) + ", "
 	}
 	switch {
-	case load.Own(t.Name):
+	case load.IsInternal(t.Name):
 		return nil
 	case load.Child(t.Columns) && keyLinks(t):
 		return nil
@@ -81,7 +81,7 @@ func keyLinks(t schemas.Table) bool { return unique(t) && t.Key[0] == load.Link(
 // definition is a column of a CREATE or ALTER TABLE. The documents of penstock's
 // own tables keep their spelling.
 func (d *DB) definition(t schemas.Table, f arrow.Field) string {
-	if load.Own(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
+	if load.IsInternal(t.Name) && schemas.SameType(schemas.TypeOf(f), schemas.JSON) {
 		return ident(f.Name) + " json"
 	}
 	return ident(f.Name) + " " + d.sqlType(schemas.TypeOf(f))

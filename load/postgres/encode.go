@@ -18,9 +18,9 @@ import (
 // length.
 type payload func(b []byte, row int) []byte
 
-// flaw is told of a value that a column cannot hold as it is: what stands there
+// valueNote is told of a value that a column cannot hold as it is: what stands there
 // in its place is said by the reason. // Invariant 11
-type flaw func(row int, raw, reason string)
+type valueNote func(row int, raw, reason string)
 
 // encoder makes the values of one column of a batch into those of a table's
 // column, whose type is the same or wider.
@@ -46,7 +46,7 @@ func (e *encoder) append(b []byte, row int) []byte {
 // format is what an encoder must know of the destination.
 type format struct {
 	jsonb bool
-	note  flaw // may be nil
+	note  valueNote // may be nil
 }
 
 func (f format) flawed(row int, raw, reason string) {

@@ -124,7 +124,7 @@ func (m *merge) forget(table, where string) error {
 // family: what hung from its rows goes with them, and rows that have lost what
 // hung from them are written again.
 func (m *merge) reunite(t *target) error {
-	if !m.dropped[t.Name] || load.Own(t.Name) {
+	if !m.dropped[t.Name] || load.IsInternal(t.Name) {
 		return nil
 	}
 	if load.Child(t.Columns) {

@@ -62,7 +62,7 @@ func (m *merge) outlast(staged []*load.Staged) error {
 	m.timed = true
 	for _, p := range staged {
 		t := m.tables[p.Name]
-		if load.Own(p.Name) || load.Child(t.Columns) || t.made {
+		if load.IsInternal(p.Name) || load.Child(t.Columns) || t.made {
 			continue
 		}
 		last := int64(0)
@@ -85,7 +85,7 @@ func (m *merge) rows(pending []*load.Staged) error {
 		}
 		var err error
 		switch {
-		case load.Own(t.Name):
+		case load.IsInternal(t.Name):
 			err = m.own(t)
 		case len(t.Key) > 0:
 			err = m.keyed(t)
@@ -134,7 +134,7 @@ func (m *merge) keyed(t *target) error {
 	if err := m.before(t); err != nil {
 		return err
 	}
-	if err := m.give(t, n); err != nil {
+	if err := m.writeRows(t, n); err != nil {
 		return err
 	}
 	return m.after(t)

@@ -43,7 +43,7 @@ func FuzzNames(f *testing.F) {
 		server := server.For(t)
 		system := []string{"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid", "id", ""}
 		fields := rootTable("x").Columns
-		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.Own(table) || len(visible(table)) > schemas.MaxName-len(currentSuffix) || len(visible(column)) > schemas.MaxName ||
+		if slices.Contains(system, column) || fields.HasField(column) || table == "" || load.IsInternal(table) || len(visible(table)) > schemas.MaxName-len(currentSuffix) || len(visible(column)) > schemas.MaxName ||
 			table != visible(table) || column != visible(column) || strings.Contains(table, "__") {
 			return
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // Standing implements [load.Destination].
-func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.Standing, err error) {
+func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.StreamState, err error) {
 	err = d.look(ctx, func(x *session) error {
-		s = load.Standing{}
+		s = load.StreamState{}
 		c, err := d.readCatalog(ctx, x, []string{table})
 		if err != nil || c.made[table].Name == "" {
 			return err

@@ -34,8 +34,8 @@ type DB struct {
 	cleaned           time.Time       // when that was tried last and some could not be
 	stale             map[string]bool // streams, by [carriedPrefixOf], that have such tables from before this process
 	active            map[*session]bool
-	written, analyzed map[string]int64 // rows of each table; how many when its statistics were made
-	stalls            map[string]stall // by process of the server: see unstall
+	written, analyzed map[string]int64       // rows of each table; how many when its statistics were made
+	stalls            map[string]stalledCopy // by process of the server: see unstall
 }
 
 var (

@@ -74,7 +74,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	if err := m.db.step("bury"); err != nil {
 		return err
 	}
-	return m.bury(t)
+	return m.markDeleted(t)
 }
 
 // absent is the table joined with the keys that the pass has carried, or with
@@ -150,9 +150,9 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// bury deletes the missing rows, and what hangs from them, in the way of the
+// markDeleted deletes the missing rows, and what hangs from them, in the way of the
 // table's mode.
-func (m *merge) bury(t *target) error {
+func (m *merge) markDeleted(t *target) error {
 	table, at := m.db.place(t.Name), timestamp(m.when)
 	deleted := ident(schemas.ColDeletedAt)
 	lies := " FROM " + missing + " AS s WHERE t.ctid = s.tid"

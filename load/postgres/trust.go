@@ -103,7 +103,7 @@ func (m *merge) guard(c *catalog, staged []string) error {
 	var names []string
 	for name, o := range c.live {
 		_, made := c.made[name]
-		if (made || slices.Contains(staged, name)) && o.kind == "r" && o.suspect && !load.Own(name) {
+		if (made || slices.Contains(staged, name)) && o.kind == "r" && o.suspect && !load.IsInternal(name) {
 			names = append(names, name)
 		}
 	}

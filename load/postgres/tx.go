@@ -30,7 +30,7 @@ type tx struct {
 	failed  error // of an Apply: nothing can be committed any more
 	over    bool
 	queued  time.Duration // waited in lines for tables that other sources change
-	vigil   vigil
+	vigil   keepalive
 
 	attempt
 }

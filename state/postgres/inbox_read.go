@@ -98,7 +98,7 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 }
 
 // Standings implements [state.EventReader].
-func (b *inbox) Standings(ctx context.Context) (all []state.Standing, err error) {
+func (b *inbox) Standings(ctx context.Context) (all []state.SourceBacklog, err error) {
 	err = b.s.look(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,
 				(SELECT count(*) FROM events WHERE source = s.source AND reason IS NOT NULL),
@@ -107,7 +107,7 @@ func (b *inbox) Standings(ctx context.Context) (all []state.Standing, err error)
 		if err != nil {
 			return err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (st state.Standing, err error) {
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (st state.SourceBacklog, err error) {
 			var name []byte
 			var oldest *time.Time
 			err = row.Scan(&name, &st.Head, &st.Trimmed, &st.Bytes, &st.DeadLetters, &oldest)

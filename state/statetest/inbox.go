@@ -214,7 +214,7 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, b.Trim(ctx, "main", 1e9))
 	all, err := b.Standings(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []state.Standing{{Source: "main", Head: 6, Trimmed: 6}}, all)
+	require.Equal(t, []state.SourceBacklog{{Source: "main", Head: 6, Trimmed: 6}}, all)
 }
 
 func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {

@@ -64,8 +64,8 @@ var troubles = map[string]workspace{
 	},
 }
 
-// crowd is what a run over thousands has come to.
-type crowd struct {
+// jobSet is what a run over thousands has come to.
+type jobSet struct {
 	sound, whole time.Duration // until the last of the sound is done, and of all
 	most         int           // at once
 	ends, tries  map[string]int
@@ -73,7 +73,7 @@ type crowd struct {
 
 // together makes one run over 1,000 sound sources and those in trouble, in any
 // order.
-func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c crowd) {
+func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
 		began, at, mu := time.Now(), 0, sync.Mutex{}

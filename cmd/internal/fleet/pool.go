@@ -72,12 +72,12 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// shift is one call of Run. What the floor's lock does not guard belongs to that
+// run is one call of Run. What the floor's lock does not guard belongs to that
 // goroutine.
-type shift struct {
-	*floor
-	lines [lastRound + 1]line // of tasks that have not begun, or shall again
-	left  int                 // tasks in lines
+type run struct {
+	*scheduler
+	lines [lastRound + 1]waitingTasks // of tasks that have not begun, or shall again
+	left  int                         // tasks in lines
 	begun int
 	busy  map[string]int // jobs under way by source
 	ended chan *task
@@ -93,14 +93,14 @@ const (
 // task is a job and what became of it.
 type task struct {
 	Job
-	stay
+	runningJob
 	tried bool // it has begun before
 	again bool // it was put off, and is to begin anew
 }
 
-func newShift(p Pool, jobs []Job) *shift {
+func newShift(p Pool, jobs []Job) *run {
 	p.Each = max(p.Each, 1)
-	s := &shift{floor: newFloor(p), busy: map[string]int{}, ended: make(chan *task)}
+	s := &run{scheduler: newFloor(p), busy: map[string]int{}, ended: make(chan *task)}
 	for _, j := range jobs {
 		t := &task{Job: j}
 		if j.Silent {
@@ -111,14 +111,14 @@ func newShift(p Pool, jobs []Job) *shift {
 	return s
 }
 
-func (s *shift) queue(t *task) {
+func (s *run) queue(t *task) {
 	s.lines[t.round].add(t)
 	s.left++
 }
 
 // next takes a task of the source whose turn it is, of those that may have
 // another under way; nil where there is none.
-func (s *shift) next() *task {
+func (s *run) next() *task {
 	for i := range s.lines {
 		if t := s.lines[i].next(func(source string) bool { return s.busy[source] < s.Each }); t != nil {
 			s.left--
@@ -128,24 +128,24 @@ func (s *shift) next() *task {
 	return nil
 }
 
-func (s *shift) start(ctx context.Context, t *task) {
+func (s *run) start(ctx context.Context, t *task) {
 	if !t.tried {
 		s.begun++
 	}
-	t.stay = stay{round: t.round}
-	s.active[&t.stay] = true
-	ctx = s.begin(ctx, &t.stay)
+	t.runningJob = runningJob{round: t.round}
+	s.active[&t.runningJob] = true
+	ctx = s.begin(ctx, &t.runningJob)
 	t.tried, t.again = true, false
 	s.busy[t.Source]++
 	go func() {
 		defer func() { s.ended <- t }()
-		t.again = t.Run(ctx, func() { s.beat(&t.stay) })
+		t.again = t.Run(ctx, func() { s.beat(&t.runningJob) })
 	}()
 }
 
 // await returns when a job has ended, or one at work may by now be waiting and
 // another could begin.
-func (s *shift) await(ctx context.Context) {
+func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.Most {
 		t := time.NewTimer(s.look())
@@ -165,21 +165,21 @@ func (s *shift) await(ctx context.Context) {
 }
 
 // drain returns when no job is under way.
-func (s *shift) drain() {
+func (s *run) drain() {
 	for len(s.active) > 0 {
 		s.end(<-s.ended)
 	}
 }
 
-func (s *shift) end(t *task) {
-	s.leave(&t.stay)
+func (s *run) end(t *task) {
+	s.leave(&t.runningJob)
 	if s.busy[t.Source]--; s.busy[t.Source] == 0 {
 		delete(s.busy, t.Source)
 	}
 }
 
 // round is the first round that somebody waits in.
-func (s *shift) round() int {
+func (s *run) round() int {
 	for i := range s.lines {
 		if len(s.lines[i].queues) > 0 {
 			return i

@@ -108,7 +108,7 @@ func (st *streamRun) rangeable() error {
 
 // place is where k stands, given the destination's cursor: of the run's backfill,
 // if it is one.
-func (k *sink) place(stored state.Cursor) (pos position, err error) {
+func (k *destinationRun) place(stored state.Cursor) (pos position, err error) {
 	k.main, err = decodePosition(stored)
 	if err != nil || k.report.Backfill == "" {
 		return k.main, err
@@ -117,7 +117,7 @@ func (k *sink) place(stored state.Cursor) (pos position, err error) {
 }
 
 // beside is pos as it is stored: with the places of backfills, or among them.
-func (k *sink) beside(p *pass, g *group, pos position) (position, error) {
+func (k *destinationRun) beside(p *pass, g *group, pos position) (position, error) {
 	if k.report.Backfill == "" {
 		pos.backfills, pos.events = k.main.backfills, k.main.events
 		if pos.end {
@@ -130,7 +130,7 @@ func (k *sink) beside(p *pass, g *group, pos position) (position, error) {
 	}
 	main := k.main
 	if main.pass == "" {
-		main.by = p.id // nothing was read as scheduled yet
+		main.touchedBy = p.id // nothing was read as scheduled yet
 	}
 	err := main.keep(k.report.Backfill, pos)
 	return main, err
@@ -169,7 +169,7 @@ func (p *position) keep(name string, pos position) error {
 }
 
 // wasDone ends k where its backfill was done before.
-func (k *sink) wasDone(pos position) {
+func (k *destinationRun) wasDone(pos position) {
 	k.finished = true
 	k.report.Status = StatusComplete
 	k.report.Done, _ = time.Parse(time.RFC3339, pos.done)

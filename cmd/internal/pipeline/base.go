@@ -34,7 +34,7 @@ const leastMissing = 2
 
 // sawPath notes whether the path of a stream exists, if the answer shows it. The caller
 // does not hold g.mu.
-func (g *gate) sawPath(s schemas.Stream, e *wire.Error) {
+func (g *surfaceGate) sawPath(s schemas.Stream, e *wire.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -49,7 +49,7 @@ func (g *gate) sawPath(s schemas.Stream, e *wire.Error) {
 }
 
 // misplaced is a *BaseError where every stream that was tried is missing; nil else.
-func (g *gate) misplaced() error {
+func (g *surfaceGate) misplaced() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.found || len(g.paths) < leastMissing {

@@ -59,7 +59,7 @@ func notes(a, b string) string {
 
 // writeCertificate puts the pass's certificate into the transaction of its last
 // rows.
-func (k *sink) writeCertificate(ctx context.Context, p *pass, g *group, w witnesses) error {
+func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group, w witnesses) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("write certificate: %w", err)
@@ -74,7 +74,7 @@ func (k *sink) writeCertificate(ctx context.Context, p *pass, g *group, w witnes
 
 // writeRejects puts the group's rejects into the transaction of its rows: what
 // the tables cannot hold is kept there. // Invariant 11
-func (k *sink) writeRejects(ctx context.Context, p *pass, g *group) error {
+func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	if len(g.rejects)+len(g.gaps) == 0 {
 		return nil
 	}

@@ -82,9 +82,9 @@ func misplaced(err error) bool {
 // answered, before the others are not tried any more.
 const refusals = 3
 
-// gate keeps a run from asking a surface for 150 streams with a key that it
+// surfaceGate keeps a run from asking a surface for 150 streams with a key that it
 // does not know, or that cannot be reached at all.
-type gate struct {
+type surfaceGate struct {
 	surface schemas.Surface
 	need    int // refusals that close it
 
@@ -101,15 +101,15 @@ type gate struct {
 
 // newGates makes a gate for each surface that streams are read from. Streams in apart
 // go to an origin or use a credential of their own, which says nothing about the surface.
-func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*gate {
-	gates := map[schemas.Surface]*gate{}
+func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
+	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {
 		if apart[s.Name] {
 			continue
 		}
 		g := gates[s.Surface]
 		if g == nil {
-			g = &gate{surface: s.Surface}
+			g = &surfaceGate{surface: s.Surface}
 			gates[s.Surface] = g
 		}
 		if s.Auth == schemas.AuthBearer {
@@ -121,7 +121,7 @@ func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surfa
 
 // closed is the reason why nothing more can be had from the surface; nil while
 // it may be tried.
-func (g *gate) closed() error {
+func (g *surfaceGate) closed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open || g.need == 0 || g.refused < g.need {
@@ -132,7 +132,7 @@ func (g *gate) closed() error {
 
 // gateOf is the gate of the surface that a stream is read from; nil where that is an
 // origin of its own.
-func (r *run) gateOf(s schemas.Stream) *gate {
+func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	if r.Apart[s.Name] {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (r *run) gateOf(s schemas.Stream) *gate {
 }
 
 // pass lets a stream through, unless the gate is closed.
-func (g *gate) pass(s schemas.Stream) error {
+func (g *surfaceGate) pass(s schemas.Stream) error {
 	if g == nil || s.Auth != schemas.AuthBearer {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (g *gate) pass(s schemas.Stream) error {
 }
 
 // answered takes note of a page.
-func (g *gate) answered(s schemas.Stream) {
+func (g *surfaceGate) answered(s schemas.Stream) {
 	if g == nil {
 		return
 	}
@@ -162,7 +162,7 @@ func (g *gate) answered(s schemas.Stream) {
 }
 
 // saw takes note of how a stream fared.
-func (g *gate) saw(s schemas.Stream, err error) {
+func (g *surfaceGate) saw(s schemas.Stream, err error) {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || g == nil {
 		return

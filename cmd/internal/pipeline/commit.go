@@ -51,7 +51,7 @@ func (p *pass) forgo() {
 	p.kept = 0
 }
 
-// commit hands g to the sinks that are in the pass, all at once, and reports
+// commit gives g to the destinations that are in the pass, all at once, and reports
 // whether any is left. One that the others have to wait for drops out.
 //
 // A group that is applied in a transaction which stays open goes to one after
@@ -98,7 +98,7 @@ func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 }
 
 // committed tells of a sink's commit, and the other streams of a pass's end.
-func (p *pass) committed(k *sink) {
+func (p *pass) committed(k *destinationRun) {
 	if k.ended != nil {
 		p.prove(k.dest.Name, *k.ended)
 		k.ended = nil
@@ -126,7 +126,7 @@ func (p *pass) sweep(g *group, names bool) load.Sweep {
 // gone and writes the certificate, all in the transaction of the last group. Of
 // an ending that asks or gives up nothing is done yet, and the transaction must
 // not be committed.
-func (k *sink) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
+func (k *destinationRun) conclude(ctx context.Context, p *pass, g *group, out load.Outcome) (*ending, error) {
 	e := k.ending(p, g, out)
 	defer releaseAll(e.others)
 	k.refuted = e.verdict == Contradicted
@@ -189,7 +189,7 @@ func (e *ending) gone() []arrow.RecordBatch {
 }
 
 // ending is what k knows at the end of p.
-func (k *sink) ending(p *pass, g *group, out load.Outcome) *ending {
+func (k *destinationRun) ending(p *pass, g *group, out load.Outcome) *ending {
 	e := &ending{reading: reading{facts: p.facts(g, k.counts, k), digest: g.digest, missed: out.Missing}, counts: k.counts, found: k.found}
 	e.compare(&p.hasher, k.before, k.readings)
 	e.facts.Twin = p.agreement(&e.reading)
@@ -229,7 +229,7 @@ func (e *ending) why() string {
 // sort finds out which of the missing rows may be deleted: those whose records
 // were rejected have come, and those of parents that were not requested may be
 // there.
-func (k *sink) sort(e *ending, g *group, out load.Outcome) {
+func (k *destinationRun) sort(e *ending, g *group, out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = retained(out.Keys)
 		if k.left != nil {
@@ -245,7 +245,7 @@ func (k *sink) sort(e *ending, g *group, out load.Outcome) {
 }
 
 // settle takes note of how a pass ended.
-func (k *sink) settle(p *pass, e *ending) {
+func (k *destinationRun) settle(p *pass, e *ending) {
 	f, d := &e.facts, e.decision
 	k.report.Verdict, k.report.Why = e.verdict, e.why()
 	if k.report.Missing = e.table.Missing - e.swept; e.table.Subset || e.table.AppendTo {
@@ -296,7 +296,7 @@ func (k *sink) settle(p *pass, e *ending) {
 }
 
 // leave adds what of the pass was committed, and what it cost, to the report.
-func (k *sink) leave(p *pass) {
+func (k *destinationRun) leave(p *pass) {
 	r := &k.report
 	r.Counts = r.Counts.Add(k.sealed)
 	r.Passes++

@@ -16,7 +16,7 @@ import (
 
 // comparison is one table of a destination held against the book.
 type comparison struct {
-	*book
+	*hashFile
 	have   schemas.Table
 	key    []string
 	at     int  // of the table in the book; -1 where the source has no rows for it
@@ -45,8 +45,8 @@ type version struct {
 
 // compare adds to out how a destination's table differs from the book. A table of
 // more rows than may be in memory is compared in parts. // Invariant 6
-func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *book, out *Verified) error {
-	c := &comparison{book: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
+func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *hashFile, out *Verified) error {
+	c := &comparison{hashFile: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append
 	if c.at >= 0 {
 		c.key = b.tables[c.at].key

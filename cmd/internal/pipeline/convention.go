@@ -335,7 +335,7 @@ func (e *ChangedError) Unwrap() error { return e.Err }
 // learn puts into the open transaction what of m the destination does not know
 // yet. What is known is not written again: a pass that finds everything as it was
 // leaves it alone.
-func (k *sink) learn(ctx context.Context, p *pass, m Memory) error {
+func (k *destinationRun) learn(ctx context.Context, p *pass, m Memory) error {
 	if m.Open {
 		m.Convention = extract.Convention{} // there was nothing to learn from
 	}
@@ -396,5 +396,5 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err := writeOwn(ctx, tx, load.Conventions, rows...); err != nil {
 		return err
 	}
-	return tx.Commit(ctx, position{by: r.Run}.encode())
+	return tx.Commit(ctx, position{touchedBy: r.Run}.encode())
 }

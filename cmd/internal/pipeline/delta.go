@@ -25,8 +25,8 @@ type Refetcher interface {
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)
 }
 
-// pace is when events are applied, and how many at a time.
-type pace struct {
+// applyRate is when events are applied, and how many at a time.
+type applyRate struct {
 	quiet   time.Duration // after a stream's last event, so that one request serves several
 	late    time.Duration // at most, after the first that waits
 	again   []time.Duration
@@ -44,7 +44,7 @@ type pace struct {
 
 // The source may serve what it had before for some seconds after it has sent an
 // event: what disagrees with the event is asked for again.
-var defaultPace = pace{
+var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, line: 5 * time.Second, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,
 	chunk: 5_000, slice: 200, entities: 100_000, storm: 200,
@@ -68,7 +68,7 @@ const maxRecordTries = 3
 type Deltas struct {
 	*run
 	inbox  *extract.Inbox
-	pace   pace
+	pace   applyRate
 	fetch  Refetcher
 	queues map[string]*queue
 	names  []string // of queues, in the order of the streams
@@ -256,7 +256,7 @@ func (d *Deltas) stands(ctx context.Context, q *queue, p *placed) (err error) {
 	p.events, err = p.pos.applied()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q.most = max(q.most, p.pos.most)
+	q.most = max(q.most, p.pos.longest)
 	return err
 }
 

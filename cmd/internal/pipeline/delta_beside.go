@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// beside is the table of the stream that gives records one by one, where the
+// detailTable is the table of the stream that gives records one by one, where the
 // pipeline reads that stream as well: what is asked for because of an event is
 // written there too, at no further request. What cannot be written at once is left
 // to the next run, which asks for whatever has changed in the list.
@@ -20,7 +20,7 @@ import (
 // Its turn is had from before the records are asked for until they are committed,
 // and the places are those of before, so that no pass has read later and committed
 // in between. // Invariants 8, 13
-type beside struct {
+type detailTable struct {
 	q      *queue // of the stream; nothing waits in it
 	places []*placed
 }
@@ -44,7 +44,7 @@ func (d *Deltas) besideOf(q *queue) *queue {
 
 // alongside takes the turn of the stream beside, where it is free, and looks up
 // where the destinations are that have read it before: nil for none.
-func (x *delta) alongside(ctx context.Context, dests []Destination) *beside {
+func (x *delta) alongside(ctx context.Context, dests []Destination) *detailTable {
 	q := x.q.beside
 	if q == nil {
 		return nil
@@ -55,7 +55,7 @@ func (x *delta) alongside(ctx context.Context, dests []Destination) *beside {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, x.limits.patience, errSlow)
 	defer cancel()
-	b := &beside{q: q}
+	b := &detailTable{q: q}
 	for _, dest := range dests {
 		p := &placed{dest: dest}
 		err := x.stands(ctx, q, p)
@@ -71,7 +71,7 @@ func (x *delta) alongside(ctx context.Context, dests []Destination) *beside {
 }
 
 // write commits there what was heard. The error says what was left to the next run.
-func (b *beside) write(ctx context.Context, x *delta) error {
+func (b *detailTable) write(ctx context.Context, x *delta) error {
 	if len(x.records)+len(x.gone) == 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (x *delta) askAgain(ctx context.Context, tx load.Tx, stamp string) error {
 }
 
 // leave gives the turn up.
-func (b *beside) leave() {
+func (b *detailTable) leave() {
 	if b != nil {
 		b.q.turn.release()
 	}

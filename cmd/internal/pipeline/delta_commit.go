@@ -110,7 +110,7 @@ func (x *delta) stamp(places []*placed) string {
 	}
 	id := NewRunID(x.Now())
 	for _, p := range places {
-		for _, last := range []string{p.pos.pass, p.pos.by, p.events.Run} {
+		for _, last := range []string{p.pos.pass, p.pos.touchedBy, p.events.Run} {
 			id = laterRunID(id, last[:min(len(last), len(id))])
 		}
 	}
@@ -225,13 +225,13 @@ func (x *delta) write(ctx context.Context, p *placed, stamp string, m *mapped) (
 			return out, err
 		}
 	}
-	if err := x.bury(ctx, tx, m, &out); err != nil {
+	if err := x.markDeleted(ctx, tx, m, &out); err != nil {
 		return out, err
 	}
 	x.note(p, stamp, out)
 	pos := p.pos
-	if pos.pass == "" && pos.by == "" {
-		pos.by = stamp // nothing was read as scheduled yet
+	if pos.pass == "" && pos.touchedBy == "" {
+		pos.touchedBy = stamp // nothing was read as scheduled yet
 		pos.address = x.Origins[s.Name].Address
 	}
 	next := pos.withEvents(p.events).encode()

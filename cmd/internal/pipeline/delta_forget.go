@@ -85,7 +85,7 @@ func (d *Deltas) catchUp() {
 // admitted are those of some destinations to which deltas of q can be committed
 // now: that have been left behind by none, and lend their turn where a pass is
 // under way.
-func (d *Deltas) admitted(q *queue, loans map[string]*loan, dests []Destination) []Destination {
+func (d *Deltas) admitted(q *queue, loans map[string]*overlay, dests []Destination) []Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest Destination) bool {
 		if d.left != nil && d.left.lack[dest.Name] {
 			return true

@@ -88,7 +88,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 	events = slices.DeleteFunc(events, func(e extract.Delivery) bool { return a.knows(e.Ordinal, e.Received) })
 	if len(events) > 0 {
 		stamp := NewRunID(d.Now())
-		a.Through, a.At, a.Run, pos.by = last.Ordinal, d.now().UTC(), stamp, stamp
+		a.Through, a.At, a.Run, pos.touchedBy = last.Ordinal, d.now().UTC(), stamp, stamp
 		if err := d.commitEvents(ctx, dest, key, stored, pos.withEvents(a), events); err != nil {
 			return 0, false, err
 		}
@@ -100,7 +100,7 @@ func (d *Deltas) keepSome(ctx context.Context, dest Destination) (n int, more bo
 }
 
 func (d *Deltas) commitEvents(ctx context.Context, dest Destination, key state.Key, stored state.Cursor, next position, events []extract.Delivery) error {
-	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.by, Whole: true, Now: d.Now})
+	tx, err := dest.Begin(ctx, key, stored, load.Pass{Run: next.touchedBy, Whole: true, Now: d.Now})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (x *delta) news(dest string, from, to state.Cursor, m *mapped) (*news, erro
 }
 
 // hear has the pass know of a commit.
-func (l *loan) hear(n *news) {
+func (l *overlay) hear(n *news) {
 	if l == nil || n == nil {
 		return
 	}
@@ -69,13 +69,13 @@ func (l *loan) hear(n *news) {
 	l.to = n.to
 	for _, r := range n.rows {
 		before := l.known[r.key]
-		l.known[r.key] = &brought{asked: r.of.key, hash: r.hash, event: r.of.last, carried: before != nil && before.carried || l.carried.has(r.key)}
+		l.known[r.key] = &deltaRow{asked: r.of.key, hash: r.hash, event: r.of.last, carried: before != nil && before.carried || l.carried.has(r.key)}
 	}
 }
 
 // settle decides, once it is known where the destination stands, whether the commit
 // without an answer has come off.
-func (l *loan) settle(at state.Cursor) {
+func (l *overlay) settle(at state.Cursor) {
 	if l != nil && l.doubt != nil && l.doubt.to == at {
 		l.hear(l.doubt)
 	}

@@ -132,7 +132,7 @@ func (s *storm) act() {
 	if s.random.IntN(5) == 0 { // the next process
 		s.memory = s.memory.Reopen(s.step)
 		s.config.Destinations[0].Destination = s.memory
-		s.config.Turns = &Turns{}
+		s.config.Turns = &StreamLocks{}
 		s.start()
 	}
 }

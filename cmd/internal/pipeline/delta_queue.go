@@ -37,9 +37,9 @@ type queue struct {
 	owed  int64     // because of this event
 	vain  int       // how often before, because of the same
 
-	turn *turn  // with the runs of this process; nil where it is not shared
-	lent bool   // a pass has lent it, and may want records to be asked for once more
-	shut string // a pass that has to end first
+	turn *streamLock // with the runs of this process; nil where it is not shared
+	lent bool        // a pass has lent it, and may want records to be asked for once more
+	shut string      // a pass that has to end first
 }
 
 // entity is a record that may have changed.
@@ -139,7 +139,7 @@ func (q *queue) due(now time.Time, by []Destination, most int) []*entity {
 
 // when is the time at which there is something to do for these destinations; zero
 // for never.
-func (q *queue) when(p pace, by []Destination) time.Time {
+func (q *queue) when(p applyRate, by []Destination) time.Time {
 	var at time.Time
 	if len(by) == 0 {
 		return at

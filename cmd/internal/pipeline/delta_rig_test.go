@@ -216,7 +216,7 @@ func (m *model) Events(_ context.Context, source string, after int64, limit int)
 }
 
 // hasty is a pace without pauses.
-var hasty = pace{line: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
+var hasty = applyRate{line: 50 * time.Millisecond, again: []time.Duration{0, 0}, trust: time.Hour, chunk: 50, slice: 5, entities: 10_000, storm: 1_000}
 
 // modelStreams are a list and the address of its records, as the catalogue has
 // them.
@@ -245,7 +245,7 @@ func newDeltaRig(t *testing.T, m *model, dests ...Destination) *deltaRig {
 	}
 	r := &deltaRig{t: t, model: m, dead: map[int64]string{}}
 	r.config = Config{Name: "nightly", Source: m, Destinations: dests, Streams: []schemas.Stream{list}, Catalogue: catalogue,
-		Turns: &Turns{}, limits: perPage}
+		Turns: &StreamLocks{}, limits: perPage}
 	r.start()
 	return r
 }

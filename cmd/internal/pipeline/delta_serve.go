@@ -91,7 +91,7 @@ func (q *queue) owing() bool {
 
 // slice applies some records in one commit, or leaves all that wait to a reading of
 // the whole stream.
-func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, loans map[string]*loan) error {
+func (d *Deltas) slice(ctx context.Context, q *queue, all []*entity, byList bool, loans map[string]*overlay) error {
 	x := &delta{Deltas: d, q: q, began: d.now().UTC(), loans: loans}
 	places := x.places(ctx)
 	var dests []Destination
@@ -222,18 +222,18 @@ type delta struct {
 	records [][]byte  // of those that are there
 	whose   []*entity // of each of records
 	gone    []*entity // that are to be buried
-	dead    []given
-	again   []*entity          // to be asked for once more
-	told    []*entity          // that are not asked for, and of which an event tells
-	loans   map[string]*loan   // of the pass that is under way, by destination; nil for none
-	heard   map[*entity][]byte // what the source has said of each of whose, all of it
-	reread  []string           // parents that the next run is to ask again, JSON arrays
+	dead    []abandoned
+	again   []*entity           // to be asked for once more
+	told    []*entity           // that are not asked for, and of which an event tells
+	loans   map[string]*overlay // of the pass that is under way, by destination; nil for none
+	heard   map[*entity][]byte  // what the source has said of each of whose, all of it
+	reread  []string            // parents that the next run is to ask again, JSON arrays
 	through int64
 	refresh int64
 }
 
-// given is a record that was given up.
-type given struct {
+// abandoned is a record that was given up.
+type abandoned struct {
 	e   *entity
 	why error
 }
@@ -310,7 +310,7 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool 
 // without it.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
-		x.dead = append(x.dead, given{e, err})
+		x.dead = append(x.dead, abandoned{e, err})
 		return
 	}
 	x.again = append(x.again, e)

@@ -136,19 +136,19 @@ func (w Webhooks) Coverage() (share float64, ok bool) {
 // one that an earlier process began, that spared parents, that asked for what has
 // changed, or that the list's own total contradicts may lack what an event was
 // about.
-func (k *sink) all(p *pass, g *group) bool {
+func (k *destinationRun) all(p *pass, g *group) bool {
 	return !k.resumed && !k.refuted && !g.end.Partial && g.end.Skipped == 0 &&
 		(g.end.Rule != extract.RuleWindows || p.from == "")
 }
 
 // owes reports whether a reading of everything is owed, because of events.
-func (k *sink) owes() bool {
+func (k *destinationRun) owes() bool {
 	a, err := k.main.applied()
 	return err == nil && a.Refresh > 0
 }
 
 // announced is pos, at the end of a pass of k, with what that means for events.
-func (k *sink) announced(pos position, all bool) position {
+func (k *destinationRun) announced(pos position, all bool) position {
 	begun, err := position{events: k.begun}.applied()
 	if err != nil || pos.events == "" {
 		return pos

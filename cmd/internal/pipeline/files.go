@@ -163,13 +163,13 @@ func (d folder) removeOrphans(table string, named []uint64, before time.Time) er
 }
 
 // files reports whether k keeps files of the stream.
-func (k *sink) files(s schemas.Stream) bool {
+func (k *destinationRun) files(s schemas.Stream) bool {
 	return s.Class == schemas.ClassFile && k.folder != ""
 }
 
 // keepFiles puts the files of a group in their place. A destination without a
 // folder has the rows about them alone.
-func (k *sink) keepFiles(g *group) error {
+func (k *destinationRun) keepFiles(g *group) error {
 	if k.folder == "" {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (k *sink) keepFiles(g *group) error {
 // tidy removes files that no row names any more, once a pass has put others in
 // their place. Rows that have ended, and earlier versions, still name theirs. That
 // it could not be done is no fault of the pass.
-func (k *sink) tidy(ctx context.Context, p *pass) {
+func (k *destinationRun) tidy(ctx context.Context, p *pass) {
 	changed := k.sealed.Written > k.inserted || k.sealed.Deleted > 0 || p.resumes
 	if !k.files(p.stream) || !changed {
 		return

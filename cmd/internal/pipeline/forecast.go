@@ -36,13 +36,13 @@ type Knowledge struct {
 	Streams  []schemas.Stream         // in the order in which the run takes them up
 	History  map[string]History       // by stream; only of those that were read before
 	Lane     func(stream string) Lane // that a stream goes through
-	Last     Took                     // of the last complete run
+	Last     RunDuration              // of the last complete run
 	PageSize float64                  // bytes of a page in the last run; 0: unknown
 	Deadline time.Duration            // 0: none
 }
 
-// Took is what a whole run took; the zero value where there was none.
-type Took struct {
+// RunDuration is what a whole run took; the zero value where there was none.
+type RunDuration struct {
 	Requests float64
 	Seconds  float64
 }
@@ -119,7 +119,7 @@ func (f *Forecast) add(s StreamForecast) {
 
 // slow stretches the times to what the last run took: as much again, more for
 // further requests at the rate of the limits, and less for fewer.
-func (f *Forecast) slow(last Took) {
+func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return
 	}

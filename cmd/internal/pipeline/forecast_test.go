@@ -55,13 +55,13 @@ func TestForecast(t *testing.T) {
 	require.True(t, f.Streams[1].Skipped)
 
 	k.Deadline = 0
-	k.Last = Took{Requests: 1023, Seconds: 40}
+	k.Last = RunDuration{Requests: 1023, Seconds: 40}
 	require.InDelta(t, 40, NewForecast(k).Seconds, 1e-9, "as slow as it was")
-	k.Last = Took{Requests: 2046, Seconds: 40}
+	k.Last = RunDuration{Requests: 2046, Seconds: 40}
 	require.InDelta(t, 20, NewForecast(k).Seconds, 1e-9, "half as much, half as long")
-	k.Last = Took{Requests: 23, Seconds: 5}
+	k.Last = RunDuration{Requests: 23, Seconds: 5}
 	require.InDelta(t, 5+10.12*1000/1023, NewForecast(k).Seconds, 1e-9, "what comes on top is under the limit alone")
-	k.Last = Took{Requests: 1023, Seconds: 1}
+	k.Last = RunDuration{Requests: 1023, Seconds: 1}
 	require.InDelta(t, 10.12, NewForecast(k).Seconds, 1e-9, "a limit is a limit")
 }
 

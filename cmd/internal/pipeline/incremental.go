@@ -40,7 +40,7 @@ var errForgotten = errors.New("a row is to be written anew")
 // forgotten reports whether rows are to be written anew, as they were when a
 // column was widened and could not keep them as they had come: no reading of a
 // part carries them. // Invariant 11
-func (k *sink) forgotten(ctx context.Context, st *streamRun) (bool, error) {
+func (k *destinationRun) forgotten(ctx context.Context, st *streamRun) (bool, error) {
 	columns := []string{schemas.ColHash, standing(st.stream)}
 	err := k.dest.Scan(ctx, st.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
 		for row := range int(b.NumRows()) {

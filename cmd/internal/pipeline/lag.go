@@ -16,7 +16,7 @@ var errSlow = errors.New("too slow for the other destinations to wait")
 // drop takes k out of a pass which failed in its destination alone. Where
 // others go on with the pass, k catches up alone when they are through: once,
 // and only if the next try may fare better.
-func (k *sink) drop(p *pass, err error) {
+func (k *destinationRun) drop(p *pass, err error) {
 	k.rollback()
 	k.out = true
 	if k.loan != nil {
@@ -46,7 +46,7 @@ func lasting(err error) bool {
 // rejoin readies a sink that has dropped out of a pass for one of its own. It
 // asks the destination where it stands: of a commit without an answer, nobody
 // else can tell.
-func (k *sink) rejoin(ctx context.Context, r *run) {
+func (k *destinationRun) rejoin(ctx context.Context, r *run) {
 	if k.finished || k.trouble == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (k *sink) rejoin(ctx context.Context, r *run) {
 const absences = 3
 
 // cursor asks the destination where k stands.
-func (k *sink) cursor(ctx context.Context, r *run) (state.Cursor, error) {
+func (k *destinationRun) cursor(ctx context.Context, r *run) (state.Cursor, error) {
 	at, err := k.dest.Cursor(ctx, k.key)
 	r.heard(k.dest.Name, err)
 	return at, err
@@ -126,7 +126,7 @@ func (r *run) hopeless(destination string) bool {
 
 // behind gives the sinks whose destination alone failed their status: behind the
 // others, if others have what they lack.
-func behind(sinks []*sink, reports []StreamReport) {
+func behind(sinks []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {
 			if sinks[i].broken && reports[i].Status == StatusFailed && (other.Status == StatusComplete || other.Status == StatusHeld) {

@@ -41,7 +41,7 @@ func (p *pass) takeLeft(g *group) {
 // removeLeft removes the rows of records that the filter leaves out by now, as
 // webhooks do. The source has shown each of them, so no proven pass is needed. Of a
 // record that came twice the later version counts. // Invariant 8
-func (k *sink) removeLeft(ctx context.Context, p *pass, g *group) error {
+func (k *destinationRun) removeLeft(ctx context.Context, p *pass, g *group) error {
 	if len(g.left) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (k *sink) removeLeft(ctx context.Context, p *pass, g *group) error {
 }
 
 // lastOrdinals are the ordinals of the last rows that batches have for each key.
-func (k *sink) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
+func (k *destinationRun) lastOrdinals(s schemas.Stream, batches []transform.TableBatch) (map[string]int64, error) {
 	last := map[string]int64{}
 	for _, b := range batches {
 		if b.Table.Name != s.Table.Name {

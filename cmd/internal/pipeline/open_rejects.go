@@ -224,7 +224,7 @@ func (o *openRejects) nameless() int64 {
 }
 
 // resolveRejects writes that rejects of the stream are none any more.
-func (k *sink) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
+func (k *destinationRun) resolveRejects(ctx context.Context, p *pass, resolved map[rejectID]bool) error {
 	if len(resolved) == 0 {
 		return nil
 	}

@@ -44,7 +44,7 @@ func (o *older) is(ordinal int64) bool {
 // writeOlder writes and merges the rows of a group that are older than the edge
 // before the others, so that the destination counts those of them that are new or
 // changed: incremental passes miss such changes. The other rows stay in k.held.
-func (k *sink) writeOlder(ctx context.Context, g *group) error {
+func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
 	}
@@ -118,7 +118,7 @@ func requestsBy(s schemas.Stream) string {
 // refute gives incremental reading up where the pass has found a change that
 // incremental passes miss, or that the list comes in another order than they rely
 // on. One is enough.
-func (k *sink) refute(p *pass, g *group) {
+func (k *destinationRun) refute(p *pass, g *group) {
 	if k.wary.set() {
 		return
 	}

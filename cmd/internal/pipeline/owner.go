@@ -31,7 +31,7 @@ func (r *run) onceOf(s schemas.Stream, id string) load.Pass {
 // is where the passes up to its cursor have read it; else the error is a
 // [*load.OwnerError]. The owner of a table that sources share has no address: there
 // the cursor has it. // Invariant 13
-func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.Standing) error {
+func CheckOwner(c load.Claim, k state.Key, cursor state.Cursor, at load.StreamState) error {
 	pos, err := decodePosition(cursor)
 	if err != nil {
 		return err
@@ -62,9 +62,9 @@ func (r *run) stays(s schemas.Stream, p position) error {
 // displaced says why the table is not the one that the cursor speaks of; "" where
 // nothing shows that. A cursor whose passes have never found a record says nothing
 // about rows.
-func (p position) displaced(table string, at load.Standing) string {
-	last := max(p.pass, p.by, p.over())
-	some := p.most > 0 || p.midPass() // rows were there
+func (p position) displaced(table string, at load.StreamState) string {
+	last := max(p.pass, p.touchedBy, p.over())
+	some := p.longest > 0 || p.midPass() // rows were there
 	switch {
 	case p.pass == "":
 		return ""
@@ -81,7 +81,7 @@ func (p position) displaced(table string, at load.Standing) string {
 // inPlace looks at the table that the cursor speaks of. Where it is another's, that
 // is the error. It reports whether the table is the one that the last pass has left;
 // where it is not, the cursor is not continued, and a notice says so.
-func (k *sink) inPlace(ctx context.Context, st *streamRun) (bool, error) {
+func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name
 	at, err := k.dest.Standing(ctx, k.key, table)
 	if err != nil {

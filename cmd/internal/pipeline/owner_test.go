@@ -37,7 +37,7 @@ var spoils = []spoil{
 		require.NoError(t, tx.Write(t.Context(), tables[0], b))
 		p, err := decodePosition(at)
 		require.NoError(t, err)
-		p.turn++ // as a webhook's commit would
+		p.passes++ // as a webhook's commit would
 		require.NoError(t, tx.Commit(t.Context(), p.encode()))
 	}, says: "was made after the last pass"},
 }

@@ -55,8 +55,8 @@ const (
 // the others are gone, they tell whether the endpoint is.
 const controls = 3
 
-// kin is what a pass knows of the parents of its stream.
-type kin struct {
+// parentTracker is what a pass knows of the parents of its stream.
+type parentTracker struct {
 	source     PartSource
 	context    []string // columns that say which parent a row is from, in the order of the tuples
 	definition uint64
@@ -87,13 +87,13 @@ type noted struct {
 // newKin is nil for a stream that hangs from no other, and for one whose rows do
 // not say which parent they are from or cannot be deleted one by one: there every
 // parent is asked each time.
-func (st *streamRun) newKin() *kin {
+func (st *streamRun) newKin() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
 	if !ok || s.Parent == "" || !st.parts() {
 		return nil
 	}
-	k := &kin{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s), again: map[uint64]bool{}}
+	k := &parentTracker{source: source, definition: definition(s), reread: cmp.Or(s.Reread, defaultReread), single: single(s), again: map[uint64]bool{}}
 	if s.Reread == 0 {
 		k.few = fewParents
 	}
@@ -130,9 +130,9 @@ func definition(s schemas.Stream) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// spare decides whether parents may be left out: each destination must know what
+// skipParents decides whether parents may be left out: each destination must know what
 // they gave. To none at all, nothing is missing.
-func (p *pass) spare() {
+func (p *pass) skipParents() {
 	if p.kin != nil {
 		doubtful := slices.ContainsFunc(p.kin.known, func(m *parentage) bool { return !m.trusted })
 		p.kin.spares = len(p.kin.known) > 0 && !doubtful && !p.aside()
@@ -149,7 +149,7 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[extract.Page, error] {
 
 // ask reports whether a parent has to be asked: it is new, it has changed, or it
 // is its turn. Where destinations share the pass, each of them must remember it.
-func (k *kin) ask(p extract.Parent, of int) bool {
+func (k *parentTracker) ask(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {
 		for _, t := range texts {
@@ -174,10 +174,10 @@ func (k *kin) ask(p extract.Parent, of int) bool {
 	return wanted
 }
 
-func (k *kin) print(p extract.Parent) int64 { return int64(p.Print + k.definition) }
+func (k *parentTracker) print(p extract.Parent) int64 { return int64(p.Print + k.definition) }
 
 // note takes down the parents of a page.
-func (k *kin) note(parents []extract.Parent) {
+func (k *parentTracker) note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
 		k.noted = append(k.noted, noted{tuple: string(p.Tuple), print: k.print(p), sure: p.Sure, until: k.records})
@@ -188,7 +188,7 @@ func (k *kin) note(parents []extract.Parent) {
 }
 
 // refuse takes down which records were rejected.
-func (k *kin) refuse(rejects []transform.Reject) {
+func (k *parentTracker) refuse(rejects []transform.Reject) {
 	if k == nil {
 		return
 	}
@@ -202,7 +202,7 @@ func (k *kin) refuse(rejects []transform.Reject) {
 // take hands over the parents whose rows the group at hand completes. One with a
 // rejected record is not done with: the next pass may find a place for it.
 // Invariant 11
-func (k *kin) take() []noted {
+func (k *parentTracker) take() []noted {
 	out := k.noted
 	k.noted = nil
 	slices.Sort(k.rejected)
@@ -215,7 +215,7 @@ func (k *kin) take() []noted {
 }
 
 // carry keeps the keys of rows that the pass brings.
-func (k *kin) carry(t schemas.Table, b arrow.RecordBatch) error {
+func (k *parentTracker) carry(t schemas.Table, b arrow.RecordBatch) error {
 	if k == nil || !k.spares {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (k *kin) carry(t schemas.Table, b arrow.RecordBatch) error {
 }
 
 // end readies what was taken down for being looked up.
-func (k *kin) end() {
+func (k *parentTracker) end() {
 	slices.Sort(k.asked)
 	slices.Sort(k.carried)
 	slices.Sort(k.values)
@@ -238,7 +238,7 @@ func (k *kin) end() {
 
 // writeParents puts what was asked into the transaction of the rows it gave, so
 // that none is remembered without them. Invariants 1, 2
-func (k *sink) writeParents(ctx context.Context, p *pass, g *group) error {
+func (k *destinationRun) writeParents(ctx context.Context, p *pass, g *group) error {
 	now := p.Now()
 	if k.left != nil && len(k.left.lost) > 0 {
 		if err := writeOwn(ctx, k.tx, load.Parents, k.left.lost...); err != nil {

@@ -50,24 +50,24 @@ type pass struct {
 
 	restKnown bool // the table has a column for what is beyond the bound of columns
 	from      state.Cursor
-	sinks     []*sink
+	sinks     []*destinationRun
 
 	mapper  *transform.Mapper
 	shaper  *transform.Shaper
 	hasher  hasher
 	digest  digest
 	profile profiler
-	control string   // the key of a record that the pass carried, as JSON
-	inquest *inquest // nil where single records cannot be asked for
-	refused refused  // keys of records that were rejected
+	control string           // the key of a record that the pass carried, as JSON
+	inquest *missingRowCheck // nil where single records cannot be asked for
+	refused refused          // keys of records that were rejected
 	met     metRejects
-	kin     *kin    // nil where every parent is asked, and where there are none
-	carried *sieve  // nil where the pass does not lend its turn
-	clash   clashes // records of one key
-	partial bool    // what has not changed is left out, up to the page at hand
-	inPage  bool    // a page is being mapped
-	large   bool    // a page of the group was large
-	read0   int64   // records up to the page before
+	kin     *parentTracker // nil where every parent is asked, and where there are none
+	carried *bloom         // nil where the pass does not lend its turn
+	clash   clashes        // records of one key
+	partial bool           // what has not changed is left out, up to the page at hand
+	inPage  bool           // a page is being mapped
+	large   bool           // a page of the group was large
+	read0   int64          // records up to the page before
 
 	total  tally // of the source's side, up to the group at hand
 	group  *group
@@ -179,7 +179,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 			k.again = nil
 		}
 	}
-	p.spare()
+	p.skipParents()
 	have := schemas.JoinTables(known...)
 	p.restKnown = slices.ContainsFunc(have, func(t schemas.Table) bool { return t.Columns != nil && t.Columns.HasField(schemas.ColRest) })
 	p.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.Now().UTC(), Via: p.via()}, have)
@@ -211,7 +211,7 @@ func (p *pass) via() string {
 
 // lost reports whether every sink has dropped out.
 func (p *pass) lost() bool {
-	return !slices.ContainsFunc(p.sinks, func(k *sink) bool { return !k.out })
+	return !slices.ContainsFunc(p.sinks, func(k *destinationRun) bool { return !k.out })
 }
 
 // stamp is what the rows written in this pass bear as their run: an id by which

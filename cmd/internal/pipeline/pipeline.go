@@ -86,7 +86,7 @@ type Config struct {
 
 	// Turns are shared with the Deltas of the pipeline in this process; nil where
 	// it has none.
-	Turns *Turns
+	Turns *StreamLocks
 
 	Options  Options
 	Forecast *Forecast   // what the run is expected to take; nil: nothing is
@@ -133,7 +133,7 @@ type run struct {
 	started time.Time
 	seed    maphash.Seed
 	budget  *Budget
-	gates   map[schemas.Surface]*gate
+	gates   map[schemas.Surface]*surfaceGate
 	runs    []*runRow
 	asked   atomic.Int64        // requests
 	memory  map[string]Memories // by destination, as the run has found them

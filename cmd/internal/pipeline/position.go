@@ -26,24 +26,24 @@ import (
 // of readings of their own: see Backfill. "events" is how far the stream's webhook
 // events are applied: see applied.
 type position struct {
-	pass string
-	at   state.Cursor
-	end  bool
-	most int64
-	by   string
+	pass      string
+	at        state.Cursor
+	end       bool
+	longest   int64
+	touchedBy string
 
 	steady bool // the list had that many records again, and some were others
 
-	turn  int64  // passes that have ended and knew what they did not carry
-	doubt string // a pass whose readings of parents have to be made again
+	passes        int64  // passes that have ended and knew what they did not carry
+	parentsUnsure string // a pass whose readings of parents have to be made again
 
 	// refuted says why passes read the whole list of a stream that is to be read
 	// incrementally; rules, of a list that is read incrementally, by which
 	// definition its rows were made; all, the last pass that has ended and left
 	// nothing out, where that is another than pass.
-	refuted refutation
-	rules   string
-	all     string
+	refuted      refutation
+	rules        string
+	lastComplete string
 
 	address string // of the source, as its passes have read it
 
@@ -68,22 +68,22 @@ func (p position) encode() state.Cursor {
 	if p.end {
 		b.WriteString(`,"end":true`)
 	}
-	if p.most > 0 {
-		fmt.Fprintf(&b, `,"most":%d`, p.most)
+	if p.longest > 0 {
+		fmt.Fprintf(&b, `,"most":%d`, p.longest)
 	}
 	if p.steady {
 		b.WriteString(`,"steady":true`)
 	}
-	if p.turn > 0 {
-		fmt.Fprintf(&b, `,"turn":%d`, p.turn)
+	if p.passes > 0 {
+		fmt.Fprintf(&b, `,"turn":%d`, p.passes)
 	}
-	if p.doubt != "" {
-		b.WriteString(`,"doubt":` + quote(p.doubt))
+	if p.parentsUnsure != "" {
+		b.WriteString(`,"doubt":` + quote(p.parentsUnsure))
 	}
 	if p.refuted.set() {
 		b.WriteString(`,"refuted":` + p.refuted.text())
 	}
-	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.all}, {"by", p.by}, {"address", p.address}} {
+	for _, f := range [][2]string{{"rules", p.rules}, {"all", p.lastComplete}, {"by", p.touchedBy}, {"address", p.address}} {
 		if f[1] != "" {
 			b.WriteString(`,"` + f[0] + `":` + quote(f[1]))
 		}
@@ -142,8 +142,8 @@ func decodePosition(c state.Cursor) (position, error) {
 	if stored.Pass == "" && stored.By == "" || len(stored.At) == 0 {
 		return position{}, fmt.Errorf("read cursor %q: %w", c, errors.New("no pass or no place in it"))
 	}
-	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, most: max(0, stored.Most), by: stored.By, steady: stored.Steady,
-		turn: max(0, stored.Turn), doubt: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, all: stored.All,
+	p := position{pass: stored.Pass, at: state.Cursor(stored.At), end: stored.End, longest: max(0, stored.Most), touchedBy: stored.By, steady: stored.Steady,
+		passes: max(0, stored.Turn), parentsUnsure: stored.Doubt, refuted: stored.Refuted, rules: stored.Rules, lastComplete: stored.All,
 		address: stored.Address, done: stored.Done, backfills: string(stored.Backfills), events: string(stored.Events)}
 	if stored.Whole && !p.refuted.set() {
 		p.refuted = refutation{Why: "a whole pass found changes with earlier times"}
@@ -164,7 +164,7 @@ func (p position) midPass() bool { return p.pass != "" && !p.end }
 // over is the last pass that has ended and gone over every record; "" for none.
 func (p position) over() string {
 	if p.end {
-		return cmp.Or(p.all, p.pass)
+		return cmp.Or(p.lastComplete, p.pass)
 	}
-	return p.all
+	return p.lastComplete
 }

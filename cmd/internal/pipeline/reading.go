@@ -47,7 +47,7 @@ func factsOf(end *extract.End) proof.Facts {
 
 // facts are what is known of p in one destination, before it is compared with
 // other readings.
-func (p *pass) facts(g *group, c Counts, k *sink) proof.Facts {
+func (p *pass) facts(g *group, c Counts, k *destinationRun) proof.Facts {
 	f := factsOf(g.end).Without(p.withoutRule)
 	f.ObjectKind = single(p.stream) || p.known.Object() && k.over != "" // the last whole pass was the first reading
 	f.Resumed, f.Keyless = p.resumes, !p.keyed()

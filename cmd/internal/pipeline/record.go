@@ -40,8 +40,8 @@ func (r *run) open(ctx context.Context) error {
 		row := &runRow{dest: d, stored: stored}
 		if p, err := decodePosition(stored); err == nil {
 			r.Run = laterRunID(r.Run, p.pass)
-			row.ended = p.most
-			r.settled[d.Name] = p.most > 0
+			row.ended = p.longest
+			r.settled[d.Name] = p.longest > 0
 		}
 		rows = append(rows, row)
 	}
@@ -73,9 +73,9 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	if err := writeOwn(ctx, tx, load.Runs, rows...); err != nil {
 		return err
 	}
-	pos := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning, most: w.ended}
+	pos := position{pass: r.Run, at: state.Cursor(rep.Status), end: rep.Status != StatusRunning, longest: w.ended}
 	if pos.end {
-		pos.most++
+		pos.longest++
 	}
 	next := pos.encode()
 	if err := tx.Commit(ctx, next); err != nil {

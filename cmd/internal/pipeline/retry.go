@@ -178,7 +178,7 @@ func (t *retrial) retry(ctx context.Context) error {
 		return err
 	}
 	open := t.sort(all, pos)
-	m, err := t.mend(ctx, open)
+	m, err := t.resubmit(ctx, open)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (t *retrial) commit(ctx context.Context, key state.Key, stored state.Cursor
 	if err := writeOwn(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	pos.by = t.Run // another cursor, and the same place
+	pos.touchedBy = t.Run // another cursor, and the same place
 	return tx.Commit(ctx, pos.encode())
 }
 

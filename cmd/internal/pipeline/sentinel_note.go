@@ -53,7 +53,7 @@ func (p *pass) noticeBound(beyond []string) []Notice {
 
 // note writes the drift of a pass beside the other changes of its tables, and
 // what the next pass is to be compared with.
-func (k *sink) note(ctx context.Context, p *pass, g *group, e *ending) error {
+func (k *destinationRun) note(ctx context.Context, p *pass, g *group, e *ending) error {
 	if e.decision.Action == proof.Repeat {
 		return k.learn(ctx, p, p.known)
 	}
@@ -132,7 +132,7 @@ func (st *streamRun) protest(ctx context.Context, err error) error {
 	return err
 }
 
-func (k *sink) protest(ctx context.Context, r *run, all []Notice) error {
+func (k *destinationRun) protest(ctx context.Context, r *run, all []Notice) error {
 	k.rollback()
 	stored, err := k.cursor(ctx, r)
 	if err != nil {
@@ -150,6 +150,6 @@ func (k *sink) protest(ctx context.Context, r *run, all []Notice) error {
 	if err := r.writeNotices(ctx, tx, all); err != nil {
 		return err
 	}
-	pos.by = r.Run // another cursor, and the same place
+	pos.touchedBy = r.Run // another cursor, and the same place
 	return tx.Commit(ctx, pos.encode())
 }

@@ -24,7 +24,7 @@ const (
 
 // lastPass reports whether the pass, about which f is known, is the last one that
 // a run makes for k.
-func (k *sink) lastPass(p *pass, f *proof.Facts) bool {
+func (k *destinationRun) lastPass(p *pass, f *proof.Facts) bool {
 	if p.aside() {
 		return true
 	}
@@ -39,11 +39,11 @@ type streamRun struct {
 	*run
 	origin schemas.Stream // as the configuration has it
 	stream schemas.Stream // with what is known beside; see agree
-	sinks  []*sink
+	sinks  []*destinationRun
 	passes int // begun
 	known  Memory
 	owed   int // requests of probes that no pass has counted yet
-	turn   *turn
+	turn   *streamLock
 	has    bool // the turn; a pass lends it
 
 	watch        keyWatch
@@ -189,9 +189,9 @@ func (st *streamRun) inStep() *pass {
 
 // passFor begins, or carries on, a pass where k stands. Every pass of a run
 // that starts at the beginning has an id of its own, greater than those before.
-func (st *streamRun) passFor(k *sink) *pass {
+func (st *streamRun) passFor(k *destinationRun) *pass {
 	st.passes++
-	p := &pass{streamRun: st, number: st.passes, sinks: []*sink{k}, from: k.pos.at, began: st.Now()}
+	p := &pass{streamRun: st, number: st.passes, sinks: []*destinationRun{k}, from: k.pos.at, began: st.Now()}
 	if k.pos.midPass() {
 		p.id, p.resumes = k.pos.pass, true
 		return p

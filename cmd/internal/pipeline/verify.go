@@ -182,7 +182,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 }
 
 // read makes b the book of what the source has of s now.
-func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *book) (seen tally, err error) {
+func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *hashFile) (seen tally, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
 	defer m.Close()
 	shaper, err := transform.NewShaper(m, true)

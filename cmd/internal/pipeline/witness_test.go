@@ -80,8 +80,8 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 		require.Equal(t, records(0, 28), r.alive("crm_leads"))
 		now := at()
 		require.Equal(t, [3]any{before.pass, before.at, before.end}, [3]any{now.pass, now.at, now.end})
-		require.NotEqual(t, before.by, now.by, "the cursor is another one all the same")
-		before.by = now.by
+		require.NotEqual(t, before.touchedBy, now.touchedBy, "the cursor is another one all the same")
+		before.touchedBy = now.touchedBy
 	}
 	l.states, l.total = 0, true
 	r.restart(nil)

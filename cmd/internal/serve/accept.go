@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// telling is a listener that says when it can take no connection, as where every
+// noticeQueue is a listener that says when it can take no connection, as where every
 // descriptor is in use: the server tries again, and would else do so silently.
-type telling struct {
+type noticeQueue struct {
 	net.Listener
 	log  *slog.Logger
 	told time.Time // one goroutine accepts
@@ -19,7 +19,7 @@ type telling struct {
 const tellEvery = time.Minute
 
 // Accept waits for the next connection.
-func (l *telling) Accept() (net.Conn, error) {
+func (l *noticeQueue) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.told) >= tellEvery {
 		l.told = time.Now()

@@ -234,20 +234,20 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// standing is what requests may change.
-type standing struct {
+// slotState is what requests may change.
+type slotState struct {
 	effects int64
 	audited int
 	events  string
 }
 
-func (s *surface) standing(t testing.TB) standing {
+func (s *surface) standing(t testing.TB) slotState {
 	t.Helper()
 	audited, err := s.facts.Audit(t.Context(), board.Query{Limit: 1})
 	require.NoError(t, err)
 	events, err := s.inbox.Standings(t.Context())
 	require.NoError(t, err)
-	return standing{s.effects.Load(), audited.Total, fmt.Sprint(events)}
+	return slotState{s.effects.Load(), audited.Total, fmt.Sprint(events)}
 }
 
 var (

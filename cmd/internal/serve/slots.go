@@ -17,8 +17,8 @@ const onTime = time.Minute
 // others. // Invariant 6
 const mostMissed = 1000
 
-// standing is what else decides about a slot.
-type standing struct {
+// slotState is what else decides about a slot.
+type slotState struct {
 	paused bool
 	run    string // of the whole pipeline, under way; "" for none
 }
@@ -34,7 +34,7 @@ type due struct {
 // due decides about each slot after seen that has come by now. It decides by
 // these arguments alone: what was decided stands in the journal, and no slot is
 // decided about twice. // Invariant 18
-func (p Plan) due(name string, seen, now time.Time, s standing) due {
+func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
 	d := due{}
 	for len(slots) > 0 {
@@ -72,7 +72,7 @@ func (p Plan) due(name string, seen, now time.Time, s standing) due {
 
 // decide says what becomes of the slot at a time; last is the newest of those
 // that are due.
-func (p Plan) decide(at, last time.Time, inTime bool, s standing) (r state.SlotRecord, late bool) {
+func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.SlotRecord, late bool) {
 	r = state.SlotRecord{Due: at, State: state.SlotSkipped, Count: 1}
 	all := p.CatchUp == CatchUpAll
 	wanted := inTime || all || p.CatchUp != CatchUpNone && at.Equal(last)

@@ -193,7 +193,7 @@ func TestClockJumps(t *testing.T) {
 			if now.Before(sofar) { // as worker.step does
 				sofar = now
 			}
-			d := p.due("p", sofar, now, standing{})
+			d := p.due("p", sofar, now, slotState{})
 			for _, s := range d.slots {
 				if recorded[s.Due] == 0 { // as the journal's key does
 					recorded[s.Due] = 1

@@ -191,7 +191,7 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 	if now.Before(w.seen) {
 		w.seen = now // the clock was set back: what is recorded is not run again
 	}
-	s := standing{paused: w.paused, run: w.run}
+	s := slotState{paused: w.paused, run: w.run}
 	if w.partial {
 		s.run = "" // the slot is run once it has ended
 	}

@@ -34,9 +34,9 @@ func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Delta
 // refresh is the cause of a run, as its record has it, that goes to Deltas.
 const refresh = "refresh"
 
-// Call is the job of a unit, and of those that may be begun together with it. Of
+// Wakeup is the job of a unit, and of those that may be begun together with it. Of
 // one attempt at a unit there is one at most.
-type Call struct {
+type Wakeup struct {
 	Unit     int64  `json:"unit" river:"unique"`
 	Attempt  int    `json:"attempt" river:"unique"`
 	Run      string `json:"run"`
@@ -48,7 +48,7 @@ type Call struct {
 }
 
 // Kind implements [river.JobArgs].
-func (Call) Kind() string { return "unit" }
+func (Wakeup) Kind() string { return "unit" }
 
 // most is how much of the names of a part a call tells; nothing goes by it.
 const most = 200
@@ -82,7 +82,7 @@ func Enqueue(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) 
 			queues[u.Run] = name
 		}
 		params = append(params, river.InsertManyParams{
-			Args:       Call{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(most, len(u.Part))]},
+			Args:       Wakeup{Unit: u.ID, Attempt: u.Attempt, Run: u.Run, Pipeline: u.Pipeline, Source: u.Source, Part: u.Part[:min(most, len(u.Part))]},
 			InsertOpts: &river.InsertOpts{Queue: queues[u.Run], ScheduledAt: later(now, u.NotBefore), UniqueOpts: river.UniqueOpts{ByArgs: true}},
 		})
 	}

@@ -25,7 +25,7 @@ func (c clock) NowOrNil() *time.Time { return nil }
 // whichever process leads.
 func rescue(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	_, err := pool.Exec(ctx, "UPDATE "+pgx.Identifier{schema, "river_job"}.Sanitize()+` SET state = 'available', scheduled_at = now(), max_attempts = greatest(max_attempts, attempt + 1)
-		WHERE state = 'running' AND kind = $1 AND attempted_at < now() - $2 * interval '1 microsecond'`, Call{}.Kind(), callRescue.Microseconds())
+		WHERE state = 'running' AND kind = $1 AND attempted_at < now() - $2 * interval '1 microsecond'`, Wakeup{}.Kind(), callRescue.Microseconds())
 	if err != nil {
 		return fmt.Errorf("have calls come again: %w", err)
 	}

@@ -39,12 +39,12 @@ ORDER BY busy + place, begun NULLS FIRST, since, first`
 // turns are calls for the sources whose turn it is now, in the queue of a call, and
 // for its own source at last. Which process has planned something, or first, does
 // not count: a run of many sources is no wall before one of a few.
-func (w Worker) turns(ctx context.Context, own Call) ([]Call, error) {
+func (w Worker) turns(ctx context.Context, own Wakeup) ([]Wakeup, error) {
 	rows, err := w.Pool.Query(ctx, turnsSQL, w.Pipelines(), refresh, own.Queue == Deltas, mostAhead)
 	if err != nil {
 		return nil, fmt.Errorf("look whose turn it is: %w", err)
 	}
-	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Call, err error) {
+	calls, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Wakeup, err error) {
 		c.Queue = own.Queue
 		return c, row.Scan(&c.Run, &c.Pipeline, &c.Source)
 	})
@@ -57,7 +57,7 @@ func (w Worker) turns(ctx context.Context, own Call) ([]Call, error) {
 // waits reports whether what a call is about is still to be begun: its unit, in the
 // attempt that it was made for, or one that must be apart from the others of its
 // source.
-func (w Worker) waits(ctx context.Context, c Call) (waits bool, err error) {
+func (w Worker) waits(ctx context.Context, c Wakeup) (waits bool, err error) {
 	err = w.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE state IN ('waiting', 'parked')
 		AND (id = $1 AND attempt = $2 OR run = $3 AND pipeline = $4 AND source = $5 AND broken >= $6))`,
 		c.Unit, c.Attempt, c.Run, c.Pipeline, c.Source, state.SuspectBroken).Scan(&waits)

@@ -82,7 +82,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 		Drain:     func(context.Context) error { return nil },
 		Now:       b.store.Now,
 		Look:      func(ctx context.Context) error { _, err := b.store.Revive(ctx); return err },
-		Do: func(ctx context.Context, c queue.Call) (bool, time.Duration, error) {
+		Do: func(ctx context.Context, c queue.Wakeup) (bool, time.Duration, error) {
 			if !slices.Contains(pipelines, c.Pipeline) {
 				return false, 50 * time.Millisecond, nil
 			}
@@ -98,7 +98,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 }
 
 // do is what a worker does of a source: nothing until the test lets it go on.
-func (b *bench) do(ctx context.Context, worker string, c queue.Call) (bool, time.Duration, error) {
+func (b *bench) do(ctx context.Context, worker string, c queue.Wakeup) (bool, time.Duration, error) {
 	units, err := b.units.ClaimUnits(ctx, state.Claim{Worker: worker, For: time.Minute, Pipeline: c.Pipeline, Run: c.Run, Source: &c.Source})
 	if err != nil || len(units) == 0 {
 		return false, 0, err

@@ -26,7 +26,7 @@ type Worker struct {
 	// not, pause says how soon there may be. An error has the call come again, a little
 	// later each time. It may return before what it does has ended, and so give the slot
 	// to another call.
-	Do func(ctx context.Context, c Call) (did bool, pause time.Duration, err error)
+	Do func(ctx context.Context, c Wakeup) (did bool, pause time.Duration, err error)
 	// Pipelines are those that Do knows.
 	Pipelines func() []string
 	// Drain returns once nothing is under way of what Do has begun, or ctx ends.
@@ -119,14 +119,14 @@ func (w Worker) look(ctx context.Context) {
 
 // answerer is what River calls.
 type answerer struct {
-	river.WorkerDefaults[Call]
+	river.WorkerDefaults[Wakeup]
 	w    Worker
 	live context.Context // until the worker is stopped
 }
 
 // Work answers one call. How long that takes the units say, not River: its time
 // only tells when a call whose worker is gone may come again.
-func (a *answerer) Work(_ context.Context, job *river.Job[Call]) error {
+func (a *answerer) Work(_ context.Context, job *river.Job[Wakeup]) error {
 	call := job.Args
 	call.Queue = job.Queue
 	again, pause, err := a.w.answer(a.live, call)
@@ -149,7 +149,7 @@ const againPause = 2 * time.Second
 // answer does what is next, be it what the call is about or not, and reports whether
 // the call is to come again: as long as its own unit waits, whoever else goes before.
 // So each unit that waits has its call, and each call brings a slot to one of them.
-func (w Worker) answer(ctx context.Context, own Call) (again bool, pause time.Duration, err error) {
+func (w Worker) answer(ctx context.Context, own Wakeup) (again bool, pause time.Duration, err error) {
 	turns, err := w.turns(ctx, own)
 	if err != nil {
 		return false, 0, err

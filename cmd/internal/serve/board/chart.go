@@ -17,13 +17,13 @@ import (
 type chart struct {
 	Width, Height int
 	Title, Desc   string
-	Paths         []stroke
+	Paths         []shape
 	Top           string // what the upper edge stands for
 	From, To      time.Time
 }
 
-// stroke is a line or an area of a chart. Class says how it looks.
-type stroke struct{ Class, D string }
+// shape is a line or an area of a chart. Class says how it looks.
+type shape struct{ Class, D string }
 
 // Sizes of the bars in a sparkline.
 const (
@@ -53,7 +53,7 @@ func spark(s Stream) chart {
 	}
 	for _, class := range []string{"bar-ok", "bar-busy", "bar-new", "bar-attention"} {
 		if bars[class] != nil {
-			c.Paths = append(c.Paths, stroke{class, bars[class].String()})
+			c.Paths = append(c.Paths, shape{class, bars[class].String()})
 		}
 	}
 	c.Desc = fmt.Sprintf("%s; at most %s in one", fmt.Sprintf("%d passes", len(s.Recent)), counted(most, "row"))
@@ -95,7 +95,7 @@ func rateChart(b Budget) chart {
 		}
 	}
 	area := used.String() + fmt.Sprintf("L%d %dL0 %dZ", chartWidth, chartHeight, chartHeight)
-	c.Paths = []stroke{{"area", area}, {"line", used.String()}, {"limit", allowed.String()}, {"mark", refused.String()}}
+	c.Paths = []shape{{"area", area}, {"line", used.String()}, {"limit", allowed.String()}, {"mark", refused.String()}}
 	peak := slices.MaxFunc(b.Points, func(a, b Point) int { return cmp.Compare(a.Used, b.Used) })
 	c.Desc = fmt.Sprintf("from %s to %s; at most %s/s used, %s/s allowed at the end", stamp(c.From), stamp(c.To), perSecond(peak.Used), perSecond(b.Points[len(b.Points)-1].Allowed))
 	return c
@@ -115,7 +115,7 @@ func minuteChart(w Webhook) chart {
 			fmt.Fprintf(&d, "M%d %dv%.1f", i*10+5, chartHeight, -max(1.5, float64(chartHeight-4)*float64(v)/float64(most)))
 		}
 	}
-	c.Paths, c.Top = []stroke{{"bar-wide", d.String()}}, grouped(most)+"/min"
+	c.Paths, c.Top = []shape{{"bar-wide", d.String()}}, grouped(most)+"/min"
 	c.Desc = fmt.Sprintf("of the last %s; at most %s in one", counted(int64(n), "minute"), grouped(most))
 	return c
 }

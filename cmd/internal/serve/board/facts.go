@@ -14,7 +14,7 @@ import (
 // anything that a source or a sender has put there, but no secrets. // Invariant 5
 type Facts interface {
 	Live
-	Standing
+	Health
 	History
 }
 
@@ -25,8 +25,8 @@ type Live interface {
 	Webhooks(context.Context) ([]Webhook, error) // of each source that sends them
 }
 
-// Standing is how things stand.
-type Standing interface {
+// Health is how things stand.
+type Health interface {
 	Pipelines(context.Context) ([]Pipeline, error)
 	Streams(ctx context.Context, source string) (List[Stream], error) // in each of their destinations; of one source, or of all ("")
 	Sources(context.Context, Query) (Sources, error)

@@ -12,20 +12,20 @@ import (
 
 // Overview is how everything stands, at a glance.
 type Overview struct {
-	State     string    `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something did not work. attention: a person should look. ok: neither."`
-	Summary   string    `json:"summary"`
-	At        time.Time `json:"at"`
-	Since     time.Time `json:"since" jsonschema:"description=That the daemon runs."`
-	Version   string    `json:"version"`
-	Streams   Tally     `json:"streams"`
-	Running   []Running `json:"running"`
-	Budgets   []Gauge   `json:"rate"`
-	Attention []Concern `json:"attention" jsonschema:"description=The gravest first."`
-	Next      []Due     `json:"next" jsonschema:"description=The next slot of each pipeline\\, the nearest first."`
+	State     string       `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something did not work. attention: a person should look. ok: neither."`
+	Summary   string       `json:"summary"`
+	At        time.Time    `json:"at"`
+	Since     time.Time    `json:"since" jsonschema:"description=That the daemon runs."`
+	Version   string       `json:"version"`
+	Streams   StreamCounts `json:"streams"`
+	Running   []Running    `json:"running"`
+	Budgets   []Gauge      `json:"rate"`
+	Attention []Concern    `json:"attention" jsonschema:"description=The gravest first."`
+	Next      []Due        `json:"next" jsonschema:"description=The next slot of each pipeline\\, the nearest first."`
 }
 
-// Tally counts streams, in each of their destinations, by how they stand.
-type Tally struct {
+// StreamCounts counts streams, in each of their destinations, by how they stand.
+type StreamCounts struct {
 	All       int `json:"all"`
 	OK        int `json:"ok"`
 	Attention int `json:"attention"`
@@ -115,8 +115,8 @@ func list[T any](all []T) []T {
 	return all
 }
 
-func tally(streams []Stream) Tally {
-	t := Tally{All: len(streams)}
+func tally(streams []Stream) StreamCounts {
+	t := StreamCounts{All: len(streams)}
 	for _, s := range streams {
 		switch s.Tone() {
 		case toneOK:

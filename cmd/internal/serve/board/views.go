@@ -189,7 +189,7 @@ func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
 // streamsView is the list of streams.
 type streamsView struct {
 	listView[Stream]
-	Tally Tally
+	Tally StreamCounts
 	Names []string // of pipelines
 }
 

@@ -64,10 +64,10 @@ type Facts struct {
 	look   chan struct{} // asks for the destinations that were written to be read again
 
 	mu      sync.Mutex
-	ended   map[string]bool  // pipelines with runs that have ended since
-	books   map[string]*book // by place, as last read
-	turns   map[string]turn  // ditto
-	corners map[string]*corner
+	ended   map[string]bool      // pipelines with runs that have ended since
+	books   map[string]*snapshot // by place, as last read
+	turns   map[string]readLock  // ditto
+	corners map[string]*sourceSnapshot
 	first   chan struct{} // closed once all of them were read, or tried
 	budgets []budget
 	traffic map[string]*traffic
@@ -86,7 +86,7 @@ func New(c Config, feed *board.Feed) *Facts {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, books: map[string]*book{}, turns: map[string]turn{}, corners: map[string]*corner{},
+	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, books: map[string]*snapshot{}, turns: map[string]readLock{}, corners: map[string]*sourceSnapshot{},
 		first: make(chan struct{}), traffic: map[string]*traffic{}}
 }
 
@@ -229,15 +229,15 @@ func (f *Facts) read(ctx context.Context, p Place) (took time.Duration) {
 	return took
 }
 
-// turn keeps two from reading one destination at once: one reads, one may wait.
-type turn struct{ now, next chan struct{} }
+// readLock keeps two from reading one destination at once: one reads, one may wait.
+type readLock struct{ now, next chan struct{} }
 
-func (f *Facts) turn(place string) turn {
+func (f *Facts) turn(place string) readLock {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t, ok := f.turns[place]
 	if !ok {
-		t = turn{make(chan struct{}, 1), make(chan struct{}, 1)}
+		t = readLock{make(chan struct{}, 1), make(chan struct{}, 1)}
 		f.turns[place] = t
 	}
 	return t

@@ -26,7 +26,7 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 
 // runs are all runs, or those over a source, the newest first, and the books they
 // are from.
-func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*book) {
+func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
 	at, shelf := map[string]int{}, f.shelf(ctx, source)
 	for _, name := range places(shelf) {
@@ -52,7 +52,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*book) 
 }
 
 // places are the names of the destinations that books are of.
-func places(shelf []*book) (names []string) {
+func places(shelf []*snapshot) (names []string) {
 	for _, b := range shelf {
 		if !slices.Contains(names, b.place.Name) {
 			names = append(names, b.place.Name)
@@ -63,7 +63,7 @@ func places(shelf []*book) (names []string) {
 
 // runsIn are the runs in one destination, by id: where each source has a place of
 // its own in it, what all of these have.
-func (f *Facts) runsIn(name string, shelf []*book, source string) map[string]board.Run {
+func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string]board.Run {
 	all := map[string]board.Run{}
 	for _, b := range shelf {
 		if b.place.Name != name {
@@ -82,7 +82,7 @@ func (f *Facts) runsIn(name string, shelf []*book, source string) map[string]boa
 
 // about reports whether what a book has of a pipeline is of the source, or any (""):
 // a book that has several has its rows chosen already.
-func (f *Facts) about(pipeline, source string, b *book) bool {
+func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true
 	}
@@ -192,7 +192,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 
 // passes are those of a run in every destination, and of the streams that came to
 // no certificate what they met.
-func passes(ctx context.Context, shelf []*book, id string) (all []board.Pass, err error) {
+func passes(ctx context.Context, shelf []*snapshot, id string) (all []board.Pass, err error) {
 	for _, b := range shelf {
 		if !b.knows(id) {
 			continue
@@ -228,13 +228,13 @@ func (f *Facts) reported(name, run string) (all []board.Pass) {
 // recall adds what the journal keeps of a run: its log, when each stream was read,
 // and what it met in full.
 func recall(d *board.RunDetail, kept state.RunRecord) {
-	first, last := map[whose]time.Time{}, map[whose]time.Time{}
+	first, last := map[runStream]time.Time{}, map[runStream]time.Time{}
 	for _, l := range kept.Log {
 		if d.Source != "" && l.Source != "" && l.Source != d.Source {
 			continue // another's
 		}
 		d.Log = append(d.Log, board.Line(l))
-		w := whose{l.Source, l.Stream}
+		w := runStream{l.Source, l.Stream}
 		if _, ok := first[w]; !ok {
 			first[w] = l.At
 		}
@@ -248,7 +248,7 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 	}
 	for i := range d.Passes {
 		p := &d.Passes[i]
-		w := whose{p.Source, p.Stream}
+		w := runStream{p.Source, p.Stream}
 		if at, ok := first[w]; ok && last[w].After(at) {
 			p.Started, p.Ended = at, last[w]
 		}
@@ -259,4 +259,4 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 }
 
 // own reports whether a change is about one of penstock's own tables.
-func own(c board.Change) bool { return load.Own(c.Table) }
+func own(c board.Change) bool { return load.IsInternal(c.Table) }

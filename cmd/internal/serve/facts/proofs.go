@@ -35,7 +35,7 @@ func (c counts) open(of func(stream string, status pipeline.Status)) {
 }
 
 // readRuns reads the runs, those over several sources as one.
-func (b *book) readRuns(ctx context.Context, d load.Destination) error {
+func (b *snapshot) readRuns(ctx context.Context, d load.Destination) error {
 	all := map[string]board.Run{}
 	err := scan(ctx, d, load.Runs, func(r row) {
 		c := decode[counts](r.text("counts"))
@@ -76,7 +76,7 @@ func lastRuns(all map[string]board.Run) []board.Run {
 }
 
 // run is a run's row: the whole run, or what it was for one source.
-func (b *book) run(r row, c counts) board.Run {
+func (b *snapshot) run(r row, c counts) board.Run {
 	run := board.Run{
 		ID: r.text("run"), Pipeline: r.text("pipeline"), Destinations: []string{b.place.Name}, Status: pipeline.Status(r.text("status")),
 		Started: r.time("started_at"), Ended: r.time("ended_at"), Counts: c.Counts, Requests: c.Requests, Error: r.text("error"),
@@ -120,39 +120,39 @@ func together(a, b board.Run) board.Run {
 // proofs are the passes of a run, and the streams that it has left open.
 type proofs struct {
 	passes []board.Pass
-	open   map[whose]ended
+	open   map[runStream]ended
 	left   bool // they are too many: they are read when asked for
 }
 
 // leave notes the streams that a run's row says it has left open. It is nothing
 // for a run whose passes are not held.
-func (p *proofs) leave(b *book, r row) {
+func (p *proofs) leave(b *snapshot, r row) {
 	if p == nil {
 		return
 	}
 	c, source := decode[counts](r.text("counts")), b.keyOf(r).Source
 	c.open(func(stream string, status pipeline.Status) {
 		if p.open == nil {
-			p.open = map[whose]ended{}
+			p.open = map[runStream]ended{}
 		}
 		if p.left = p.left || len(p.open) >= mostPasses; !p.left {
-			p.open[whose{source, stream}] = ended{r.text("run"), status, c.Words[stream]}
+			p.open[runStream{source, stream}] = ended{r.text("run"), status, c.Words[stream]}
 		}
 	})
 }
 
 // all are the passes with how each has ended, and the streams that came to none.
 func (p *proofs) all(destination string) []board.Pass {
-	told := map[whose]bool{}
+	told := map[runStream]bool{}
 	for i := range p.passes {
 		one := &p.passes[i]
-		w := whose{one.Source, one.Stream}
+		w := runStream{one.Source, one.Stream}
 		if o, ok := p.open[w]; ok {
 			one.Status, one.Error = o.status, o.words
 		}
 		told[w] = true
 	}
-	for _, w := range slices.SortedFunc(maps.Keys(p.open), func(a, b whose) int {
+	for _, w := range slices.SortedFunc(maps.Keys(p.open), func(a, b runStream) int {
 		return cmp.Or(strings.Compare(a.source, b.source), strings.Compare(a.stream, b.stream))
 	}) {
 		if !told[w] {
@@ -163,7 +163,7 @@ func (p *proofs) all(destination string) []board.Pass {
 }
 
 // leaveProofs gives up the passes of the run that has the most, and says how many.
-func (b *book) leaveProofs() int {
+func (b *snapshot) leaveProofs() int {
 	most := slices.MaxFunc(slices.Collect(maps.Values(b.near)), func(x, y *proofs) int { return cmp.Compare(len(x.passes), len(y.passes)) })
 	n := len(most.passes)
 	most.passes, most.left = nil, true
@@ -171,12 +171,12 @@ func (b *book) leaveProofs() int {
 }
 
 // knows reports whether the destination has the run.
-func (b *book) knows(run string) bool {
+func (b *snapshot) knows(run string) bool {
 	return slices.ContainsFunc(b.runs, func(r board.Run) bool { return r.ID == run })
 }
 
 // proofs are the passes of a run, read now where they are not at hand.
-func (b *book) proofs(ctx context.Context, run string) ([]board.Pass, error) {
+func (b *snapshot) proofs(ctx context.Context, run string) ([]board.Pass, error) {
 	if p := b.near[run]; p != nil && !p.left {
 		held := proofs{passes: slices.Clone(p.passes), open: p.open}
 		return held.all(b.place.Name), nil

@@ -95,7 +95,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 
 // each are the streams of a pipeline over several sources as the destination has
 // them.
-func (b *book) each(s serve.Status) []board.Stream {
+func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream
 	for k, one := range b.streams {
@@ -119,7 +119,7 @@ func set(all []string) map[string]bool {
 
 // of are the streams of a pipeline of one source as the destination has them, or as
 // a run says that has ended since they were read, or is under way.
-func (b *book) of(s serve.Status) []board.Stream {
+func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	told := b.told(s)
 	for _, name := range s.Streams {
@@ -149,7 +149,7 @@ type ending struct {
 
 // told are the streams that the last run has left in this destination, or the one
 // under way.
-func (b *book) told(s serve.Status) map[string]ending {
+func (b *snapshot) told(s serve.Status) map[string]ending {
 	all := map[string]ending{}
 	if s.Last != nil {
 		for _, r := range s.Last.Streams {

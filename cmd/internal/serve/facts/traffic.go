@@ -175,7 +175,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 				return nil, err
 			}
 		}
-		if i := slices.IndexFunc(standings, func(s state.Standing) bool { return s.Source == r.Source }); i >= 0 {
+		if i := slices.IndexFunc(standings, func(s state.SourceBacklog) bool { return s.Source == r.Source }); i >= 0 {
 			w.Bytes, w.DeadSum = standings[i].Bytes, standings[i].DeadLetters
 			if err := f.letters(ctx, &w, standings[i]); err != nil {
 				return nil, err
@@ -238,7 +238,7 @@ func (f *Facts) coverage(ctx context.Context, source string) (all []board.Covera
 }
 
 // letters tells the newest events of a source, and those given up.
-func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.Standing) error {
+func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.SourceBacklog) error {
 	events, err := f.Inbox.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
 	if err != nil {
 		return err

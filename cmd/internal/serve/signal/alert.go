@@ -41,14 +41,14 @@ var ofDashboard = topic{"dashboard", Access}
 func ofPipeline(name string, k Kind) topic { return topic{"pipeline " + name, k} }
 func ofSource(name string, k Kind) topic   { return topic{"source " + name, k} }
 
-// trouble is one thing that is the matter, since At.
-type trouble struct {
+// condition is one thing that is the matter, since At.
+type condition struct {
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
 }
 
 // troubles are what is the matter, by the stream they are about; "" is the run.
-type troubles map[string]trouble
+type troubles map[string]condition
 
 // driftLasts is how long a drift is news. It is seen once: the next run compares
 // with what this one has found.

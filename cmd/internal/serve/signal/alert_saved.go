@@ -22,8 +22,8 @@ type saved struct {
 
 type savedTopic struct {
 	topic
-	Troubles troubles `json:"troubles,omitempty"`
-	Told     *told    `json:"told,omitempty"`
+	Troubles troubles  `json:"troubles,omitempty"`
+	Told     *lastSent `json:"told,omitempty"`
 }
 
 func (a *Alerts) load(ctx context.Context) error {
@@ -49,7 +49,7 @@ func (a *Alerts) load(ctx context.Context) error {
 		}
 	}
 	for id, topics := range s.Told {
-		t := &target{told: map[topic]told{}}
+		t := &target{told: map[topic]lastSent{}}
 		for _, m := range topics {
 			if m.Told != nil {
 				t.told[m.topic] = *m.Told

@@ -68,15 +68,15 @@ const (
 type target struct {
 	url wire.Secret
 
-	told      map[topic]told
+	told      map[topic]lastSent
 	pending   time.Time // since when there has been something to tell; zero: nothing
 	failures  int
 	notBefore time.Time
 	busy      bool // a message is on its way
 }
 
-// told is the last that a target was told about a topic.
-type told struct {
+// lastSent is the last that a target was told about a topic.
+type lastSent struct {
 	Signature string    `json:"signature"` // of its troubles; "" that it is over
 	At        time.Time `json:"at"`
 }
@@ -266,7 +266,7 @@ func (a *Alerts) delivered(d delivery) {
 	}
 	t.failures, t.notBefore = 0, time.Time{}
 	for tp, sig := range d.tells {
-		t.told[tp] = told{Signature: sig, At: now}
+		t.told[tp] = lastSent{Signature: sig, At: now}
 	}
 	a.unsaved = true
 }
@@ -286,7 +286,7 @@ func (a *Alerts) expire(now time.Time) {
 		a.settle(tp)
 	}
 	for _, t := range a.targets {
-		maps.DeleteFunc(t.told, func(_ topic, last told) bool { return last.Signature == "" && now.Sub(last.At).Abs() >= quiet })
+		maps.DeleteFunc(t.told, func(_ topic, last lastSent) bool { return last.Signature == "" && now.Sub(last.At).Abs() >= quiet })
 	}
 	for source, r := range a.refusals {
 		if r.over(now) {
@@ -328,7 +328,7 @@ func (a *Alerts) raise(tp topic, item, why string) {
 		}
 		at = was.At
 	}
-	ts[item] = trouble{Why: why, At: at}
+	ts[item] = condition{Why: why, At: at}
 	a.changed()
 }
 

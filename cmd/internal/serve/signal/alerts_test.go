@@ -424,7 +424,7 @@ func TestAlertsSignature(t *testing.T) {
 func TestAlertTextIsBounded(t *testing.T) {
 	ts := troubles{}
 	for i := range 300 {
-		ts[fmt.Sprintf("crm.s%03d", i)] = trouble{Why: strings.Repeat("ä", 500) + "\nsecond line"}
+		ts[fmt.Sprintf("crm.s%03d", i)] = condition{Why: strings.Repeat("ä", 500) + "\nsecond line"}
 	}
 	text := ofPipeline("nightly", Failed).text(ts)
 	require.Contains(t, text, "and 295 more")

@@ -76,7 +76,7 @@ func (a *Alerts) Route(r Routing) {
 			id := targetID(u)
 			t := before[id]
 			if t == nil {
-				t = &target{told: map[topic]told{}}
+				t = &target{told: map[topic]lastSent{}}
 			}
 			t.url = u
 			a.targets[id] = t

@@ -1,0 +1,175 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+)
+
+// call is a call for a source, as workers get them from a queue.
+type call struct {
+	name  string
+	do    workspace
+	round int
+}
+
+// calls is that queue: what is put off comes again after a while.
+type calls struct {
+	mu    sync.Mutex
+	ready []*call
+	left  int
+}
+
+func (q *calls) next() *call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.ready) == 0 {
+		return nil
+	}
+	c := q.ready[0]
+	q.ready = q.ready[1:]
+	return c
+}
+
+func (q *calls) add(c *call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ready = append(q.ready, c)
+}
+
+// called makes one run over the calls for sound sources and those in trouble, each of
+// which takes one of eight slots as long as it has to.
+func called(t *testing.T, trouble ...string) (c jobSet) {
+	c.ends, c.tries = map[string]int{}, map[string]int{}
+	synctest.Test(t, func(t *testing.T) {
+		const width = 8
+		began, at, q := time.Now(), 0, &calls{}
+		for i := range 1000 {
+			q.ready = append(q.ready, &call{name: "sound", do: sound})
+			if len(trouble) > 0 {
+				name := trouble[i%len(trouble)]
+				q.ready = append(q.ready, &call{name: name, do: troubles[name]})
+			}
+		}
+		rand.New(rand.NewPCG(7, 7)).Shuffle(len(q.ready), func(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] })
+		q.left = len(q.ready)
+		places := fleet.NewPlaces(fleet.Pool{Width: width})
+		attempt := func(one *call, p *fleet.Slot) {
+			defer p.Leave()
+			q.mu.Lock()
+			at++
+			c.tries[one.name]++
+			c.most = max(c.most, at)
+			q.mu.Unlock()
+			ctx, end := p.Begin(t.Context(), one.round)
+			one.do(ctx, p.Beat)
+			round, off := end()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			at--
+			if off {
+				one.round = round
+				time.AfterFunc(10*time.Second, func() { q.add(one) })
+				return
+			}
+			c.ends[one.name]++
+			q.left--
+			if one.name == "sound" {
+				c.sound = max(c.sound, time.Since(began))
+			}
+		}
+		var slots sync.WaitGroup
+		for range width {
+			slots.Go(func() {
+				for left := true; left; {
+					one := q.next()
+					if one == nil {
+						time.Sleep(100 * time.Millisecond)
+					} else if p := places.Take(t.Context()); p == nil {
+						q.add(one)
+					} else {
+						done := make(chan struct{})
+						go func() {
+							defer close(done)
+							attempt(one, p)
+						}()
+						p.Wait(done)
+					}
+					q.mu.Lock()
+					left = q.left > 0
+					q.mu.Unlock()
+				}
+			})
+		}
+		slots.Wait()
+		require.NoError(t, places.Drain(t.Context()))
+		c.whole = time.Since(began)
+	})
+	return c
+}
+
+// TestPlacesThousands holds what 1,000 sources in trouble cost 1,000 others, where each
+// comes with a call, to what it costs in a pool.
+func TestPlacesThousands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	alone := called(t)
+	for _, mix := range [][]string{{"hangs"}, {"fails", "hangs", "hangs", "hangs in the middle", "is slow", "is parked"}} {
+		c := called(t, mix...)
+		t.Logf("%q: sound %s of %s, whole %s, %d at once, tries %v", mix, c.sound, alone.sound, c.whole, c.most, c.tries)
+		require.LessOrEqual(t, c.sound, alone.sound+alone.sound/10, "%q", mix)
+		require.LessOrEqual(t, c.most, 4*fleet.DefaultWidth)
+		require.Equal(t, 1000, c.tries["sound"], "one that answers is never put off")
+		for _, name := range mix {
+			require.LessOrEqual(t, c.tries[name], 3*c.ends[name], name)
+		}
+		require.Equal(t, 2000, sum(c.ends), "each comes to its end")
+	}
+}
+
+// A place that is left, or whose job has been put off, is another's; one that waits
+// leaves its slot before.
+func TestPlacesPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := fleet.NewPlaces(fleet.Pool{Width: 1, Most: 2})
+		var told []string
+		hang := func(name string, round int) (*fleet.Slot, chan struct{}) {
+			p := ps.Take(t.Context())
+			require.NotNil(t, p, name)
+			ctx, end := p.Begin(t.Context(), round)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				sleep(ctx, time.Hour)
+				round, off := end()
+				told = append(told, fmt.Sprint(name, " ", round, " ", off, " ", context.Cause(ctx) == fleet.ErrPutOff))
+				p.Leave()
+			}()
+			return p, done
+		}
+		a, adone := hang("a", 0)
+		require.False(t, a.Wait(adone), "it waits, and another may have the slot")
+		b, bdone := hang("b", 2)
+		require.False(t, b.Wait(bdone))
+		c, cdone := hang("c", 0)
+		<-adone
+		require.Equal(t, []string{"a 2 true true"}, told, "b was in the last round")
+		require.False(t, c.Wait(cdone))
+		d, ddone := hang("d", 2)
+		<-cdone
+		require.False(t, d.Wait(ddone))
+		require.Nil(t, ps.Take(t.Context()), "nobody may be put off")
+		<-bdone
+		<-ddone
+		require.NoError(t, ps.Drain(t.Context()))
+	})
+}

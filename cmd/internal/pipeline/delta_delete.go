@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// markDeleted puts tombstones on the records that are gone.
+func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *load.Outcome) error {
+	gone := slices.Concat(x.gone, x.leftOut(m))
+	if len(gone) == 0 {
+		return nil
+	}
+	for _, keys := range keyBatches(x.q.stream.Key[0], gone) {
+		defer keys.Release()
+		swept, err := tx.Apply(ctx, load.Sweep{Table: x.q.stream.Table.Name, Delete: true, Keys: []arrow.RecordBatch{keys}})
+		if err != nil {
+			return err
+		}
+		out.Deleted += swept.Deleted
+	}
+	return nil
+}
+
+// leftOut are the records that the stream's filter leaves out by now: a row that
+// stands for one is gone from what the stream shows.
+func (x *delta) leftOut(m *mapped) []*entity {
+	if len(x.q.stream.Rules.Filter) == 0 {
+		return nil
+	}
+	kept := map[string]bool{}
+	for _, b := range m.batches {
+		if b.Table.Name != x.q.stream.Table.Name {
+			continue
+		}
+		if key, err := cellsOf(b.Batch, x.q.stream.Key); err == nil {
+			for row := range int(b.Batch.NumRows()) {
+				kept[keyText(key, row)] = true
+			}
+		}
+	}
+	for _, r := range m.rejects {
+		if key, ok := plainKey(r.Key); ok {
+			kept[key] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(x.whose), func(e *entity) bool {
+		key, ok := plainKey(e.key)
+		return !ok || kept[key]
+	})
+}
+
+// keyBatches are the keys of records, integers apart from texts.
+func keyBatches(column string, all []*entity) []arrow.RecordBatch {
+	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
+	defer numbers.Release()
+	defer texts.Release()
+	for _, e := range all {
+		if n, err := strconv.ParseInt(e.key, 10, 64); err == nil {
+			numbers.Append(n)
+		} else if text, ok := plainKey(e.key); ok {
+			texts.Append(text)
+		}
+	}
+	var out []arrow.RecordBatch
+	for _, b := range []array.Builder{numbers, texts} {
+		if b.Len() == 0 {
+			continue
+		}
+		a := b.NewArray()
+		defer a.Release()
+		schema := arrow.NewSchema([]arrow.Field{{Name: column, Type: a.DataType()}}, nil)
+		out = append(out, array.NewRecordBatch(schema, []arrow.Array{a}, int64(a.Len())))
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+package pipeline
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// hashFile keeps, in a temporary file, the key and hash of each row that a stream's
+// records make, in the order they came.
+type hashFile struct {
+	tables []entered
+	file   *os.File // nil before the first row
+	w      *bufio.Writer
+	size   int64
+	seeds  [2]maphash.Seed
+	buf    []byte
+}
+
+// entered is a table in a book. The columns of key identify its rows; without a key,
+// equal rows are counted.
+type entered struct {
+	name string
+	key  []string
+	rows int64
+}
+
+func newBook() *hashFile {
+	return &hashFile{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+func (b *hashFile) close() {
+	if b.file != nil {
+		_ = errors.Join(b.file.Close(), os.Remove(b.file.Name())) // whoever made it has no more use for it
+	}
+}
+
+// with are the tables that a destination has, and those of the book that it does
+// not have.
+func (b *hashFile) with(have []schemas.Table) []schemas.Table {
+	all := slices.Clone(have)
+	for _, t := range b.tables {
+		if !slices.ContainsFunc(have, func(h schemas.Table) bool { return h.Name == t.name }) {
+			all = append(all, schemas.Table{Name: t.name})
+		}
+	}
+	return all
+}
+
+// find is the place of a table in the book, or -1.
+func (b *hashFile) find(name string) int {
+	return slices.IndexFunc(b.tables, func(t entered) bool { return t.name == name })
+}
+
+// enter adds the rows of a batch.
+func (b *hashFile) enter(t schemas.Table, rows arrow.RecordBatch) error {
+	i := b.find(t.Name)
+	if i < 0 {
+		i = len(b.tables)
+		b.tables = append(b.tables, entered{name: t.Name, key: b.keyOf(t)})
+	}
+	if err := b.open(); err != nil {
+		return err
+	}
+	cells, err := cellsOf(rows, append(slices.Clone(b.tables[i].key), schemas.ColHash))
+	if err != nil {
+		return fmt.Errorf("note rows of %s: %w", t.Name, err)
+	}
+	last := len(cells) - 1
+	for row := range int(rows.NumRows()) {
+		b.tables[i].rows++
+		b.buf = binary.AppendUvarint(b.buf[:0], uint64(i))
+		b.buf = appendText(b.buf, keyText(cells[:last], row))
+		b.buf = appendText(b.buf, cellText(cells[last], row))
+		b.size += int64(len(b.buf))
+		if _, err := b.w.Write(b.buf); err != nil {
+			return fmt.Errorf("note rows of %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// keyOf are the columns that tell rows of t apart from one reading to the next.
+// What hangs from a record without a key is known by the record's content and
+// its place in it.
+func (b *hashFile) keyOf(t schemas.Table) []string {
+	if len(b.tables) > 0 && len(b.tables[0].key) == 1 && b.tables[0].key[0] == schemas.ColHash {
+		return []string{schemas.ColHash, schemas.ColIndex}
+	}
+	if len(t.Key) == 0 {
+		return []string{schemas.ColHash}
+	}
+	return t.Key
+}
+
+func (b *hashFile) open() (err error) {
+	if b.file != nil {
+		return nil
+	}
+	if b.file, err = os.CreateTemp("", "penstock-verify-*"); err != nil {
+		return fmt.Errorf("note rows: %w", err)
+	}
+	b.w = bufio.NewWriterSize(b.file, 256<<10)
+	return nil
+}
+
+// print tells keys apart: two different ones have the same by no more than
+// chance, which is one in 2^128.
+type print [2]uint64
+
+func (b *hashFile) print(key string) print {
+	return print{maphash.String(b.seeds[0], key), maphash.String(b.seeds[1], key)}
+}
+
+// each goes through the rows of the table at i in the book.
+func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error {
+	if b.file == nil {
+		return nil
+	}
+	if err := b.w.Flush(); err != nil {
+		return err
+	}
+	r := &counted{r: bufio.NewReaderSize(io.NewSectionReader(b.file, 0, b.size), 256<<10)}
+	for r.n < b.size {
+		at := r.n
+		table, err := binary.ReadUvarint(r)
+		key, err1 := r.text()
+		hash, err2 := r.text()
+		if err := errors.Join(err, err1, err2); err != nil {
+			return fmt.Errorf("read noted rows: %w", err)
+		}
+		if int(table) != i {
+			continue
+		}
+		if err := row(at, key, hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyAt is the key of the row at a place.
+func (b *hashFile) keyAt(at int64) (string, error) {
+	r := &counted{r: bufio.NewReader(io.NewSectionReader(b.file, at, b.size-at))}
+	if _, err := binary.ReadUvarint(r); err != nil {
+		return "", err
+	}
+	return r.text()
+}
+
+// counted is a reader that knows how far it is.
+type counted struct {
+	r *bufio.Reader
+	n int64
+}
+
+// ReadByte implements [io.ByteReader].
+func (c *counted) ReadByte() (byte, error) {
+	b, err := c.r.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
+func (c *counted) text() (string, error) {
+	n, err := binary.ReadUvarint(c)
+	if err != nil {
+		return "", err
+	}
+	b := make([]byte, n)
+	m, err := io.ReadFull(c.r, b)
+	c.n += int64(m)
+	return string(b), err
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// cellsOf are columns of a batch by name.
+func cellsOf(b arrow.RecordBatch, names []string) ([]arrow.Array, error) {
+	out := make([]arrow.Array, len(names))
+	for i, name := range names {
+		at := b.Schema().FieldIndices(name)
+		if len(at) != 1 {
+			return nil, fmt.Errorf("no column %q", name)
+		}
+		out[i] = b.Column(at[0])
+	}
+	return out, nil
+}

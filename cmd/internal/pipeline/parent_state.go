@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// parentState is what a sink knows about the parents of its stream.
+type parentState struct {
+	parentage *parentage      // what its destination remembers; nil where none is kept
+	left      *leftover       // what the pass at hand has not carried; nil before its end
+	turn      int64           // see position
+	doubt     string          // see position
+	unsparing bool            // the next pass is to ask every parent
+	again     map[uint64]bool // ids of parents that the next pass is to ask, whatever is known of them
+}
+
+// parentage is what one destination remembers of a stream's parents.
+type parentage struct {
+	entries []remembered // by id
+	turn    int64        // passes that have ended before
+	trusted bool         // the rows that go with it are there
+}
+
+// remembered is one parent that was asked before, in 24 bytes.
+type remembered struct {
+	id    uint64
+	print int64
+	is    traits
+}
+
+// traits are what is found out about a remembered parent.
+type traits byte
+
+const (
+	listed traits = 1 << iota // the pass at hand has come upon it
+	filled                    // rows of it stand
+	stale                     // some of them are to be written anew
+	barren                    // it may have no rows
+)
+
+// recall reads what k remembers. It counts only for a pass that begins, or goes
+// on, where the destination stands, and as long as the rows are there: those that
+// somebody has deleted, or that are to be written anew, are asked for again, and
+// so are files that are not there.
+func (k *destinationRun) recall(ctx context.Context, p *pass, tables []schemas.Table) (*parentage, error) {
+	m := &parentage{turn: k.turn}
+	if err := k.entries(ctx, p, m); err != nil {
+		return nil, err
+	}
+	if m.trusted = k.pos.pass != "" && !k.unsparing; !m.trusted {
+		return m, nil
+	}
+	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
+	if m.trusted = i >= 0 && tellsParents(tables[i], p.kin.context); !m.trusted {
+		return m, nil
+	}
+	columns := append(slices.Clone(p.kin.context), schemas.ColHash, standing(p.stream))
+	if k.files(p.stream) && tables[i].Columns.HasField(colPath) {
+		columns = append(columns, colPath)
+	}
+	err := k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
+		n := len(p.kin.context)
+		context, hash, ended := b.Columns()[:n], b.Column(n), b.Column(n+1)
+		for row := range int(b.NumRows()) {
+			if !ended.IsNull(row) {
+				continue
+			}
+			is := filled
+			if len(columns) > n+2 && !k.folder.has(cellText(b.Column(n+2), row)) {
+				is |= stale
+			}
+			if cellText(hash, row) == "" {
+				is |= stale
+			}
+			m.mark(rowID(context, row), is)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// entries reads the parents that were asked, but for those whose reading is in
+// doubt.
+func (k *destinationRun) entries(ctx context.Context, p *pass, m *parentage) error {
+	var is traits
+	if !single(p.stream) {
+		is = barren
+	}
+	err := k.parents(ctx, p, func(tuple string, print int64, pass string) {
+		if pass != k.doubt {
+			m.entries = append(m.entries, remembered{tupleID([]byte(tuple)), print, is})
+		}
+	})
+	slices.SortFunc(m.entries, func(a, b remembered) int { return cmp.Compare(a.id, b.id) })
+	return err
+}
+
+// parents goes through the remembered parents of p's stream.
+func (k *destinationRun) parents(ctx context.Context, p *pass, each func(tuple string, print int64, pass string)) error {
+	columns := []string{"pipeline", "stream", "parent", "print", "run"}
+	return k.dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
+		texts := make([]*array.String, len(columns))
+		for i, c := range b.Columns() {
+			texts[i], _ = c.(*array.String)
+		}
+		prints, ok := b.Column(3).(*array.Int64)
+		if !ok || texts[0] == nil || texts[1] == nil || texts[2] == nil || texts[4] == nil {
+			return fmt.Errorf("%s has other types than it was made with", load.Parents.Name)
+		}
+		for row := range int(b.NumRows()) {
+			if texts[1].Value(row) == p.stream.Name && texts[0].Value(row) == p.Name && !prints.IsNull(row) {
+				each(texts[2].Value(row), prints.Value(row), texts[4].Value(row))
+			}
+		}
+		return nil
+	})
+}
+
+// tellsParents reports whether a table has the columns that say which parent a
+// row is from, and holds in them what the source gave.
+func tellsParents(t schemas.Table, columns []string) bool {
+	return !slices.ContainsFunc(columns, func(c string) bool {
+		at := t.Columns.FieldIndices(c)
+		if len(at) != 1 {
+			return true
+		}
+		id := t.Columns.Field(at[0]).Type.ID()
+		return id != arrow.INT64 && id != arrow.STRING
+	})
+}
+
+// standing is the column that is null in the rows which stand.
+func standing(s schemas.Stream) string {
+	if s.Table.Mode == schemas.History {
+		return schemas.ColValidTo
+	}
+	return schemas.ColDeletedAt
+}
+
+// single reports whether each parent has one record of the stream.
+func single(s schemas.Stream) bool {
+	switch s.Class {
+	case schemas.ClassDetail, schemas.ClassReport, schemas.ClassFile, schemas.ClassSingleton:
+		return true
+	}
+	return false
+}
+
+// holds reports whether a parent is remembered with this print, and takes down
+// that it is still there.
+func (m *parentage) holds(id uint64, print int64) bool {
+	m.mark(id, listed)
+	i, ok := m.find(id)
+	if !ok {
+		return false
+	}
+	e := m.entries[i]
+	return e.print == print && e.is&stale == 0 && e.is&(filled|barren) != 0
+}
+
+func (m *parentage) mark(id uint64, is traits) {
+	if i, ok := m.find(id); ok {
+		m.entries[i].is |= is
+	}
+}
+
+func (m *parentage) find(id uint64) (int, bool) {
+	return slices.BinarySearchFunc(m.entries, id, func(e remembered, id uint64) int { return cmp.Compare(e.id, id) })
+}
+
+// lists reports whether the pass has come upon a remembered parent.
+func (m *parentage) lists(id uint64) bool {
+	i, ok := m.find(id)
+	return ok && m.entries[i].is&listed != 0
+}
+
+// valuesOf are the values of a tuple, each as cellText would give it.
+func valuesOf(tuple []byte) []string {
+	var values []json.RawMessage
+	if json.Unmarshal(tuple, &values) != nil {
+		return []string{string(tuple)} // no row is from it
+	}
+	texts := make([]string, len(values))
+	for i, v := range values {
+		switch {
+		case string(v) == "null":
+		case v[0] == '"':
+			_ = json.Unmarshal(v, &texts[i]) // it is a string
+		default:
+			texts[i] = string(v)
+		}
+	}
+	return texts
+}
+
+// idOf is the id of the parent with these values.
+func idOf(values []string) uint64 {
+	var b []byte
+	for _, v := range values {
+		b = appendText(b, v)
+	}
+	return id(b)
+}
+
+func tupleID(tuple []byte) uint64 { return idOf(valuesOf(tuple)) }
+
+// rowID is the id of the parent that a row is from.
+func rowID(context []arrow.Array, row int) uint64 {
+	var b []byte
+	for _, a := range context {
+		b = appendText(b, cellText(a, row))
+	}
+	return id(b)
+}
+
+func textID(text string) uint64 { return id([]byte(text)) }
+
+// id is the same in every process: whose turn it is depends on it.
+func id(b []byte) uint64 {
+	sum := sha256.Sum256(b)
+	return binary.LittleEndian.Uint64(sum[:])
+}

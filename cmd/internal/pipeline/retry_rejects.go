@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// mended is what becomes of rejected records that fit by now.
+type mended struct {
+	batches []transform.TableBatch
+	rejects []transform.Reject // of values, and of the records that do not fit
+	why     map[int64]string   // the latter, by ordinal
+	order   []*reject          // by ordinal
+}
+
+func (m *mended) release() {
+	for _, b := range m.batches {
+		b.Batch.Release()
+	}
+}
+
+// resubmit maps the rejects again, with the stream's rules and the destination's
+// tables as they are now. Those that fit and that no later row stands in the way
+// of are in what it returns.
+func (t *retrial) resubmit(ctx context.Context, open []*reject) (*mended, error) {
+	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := t.fit(known, open)
+	if err != nil {
+		return nil, err
+	}
+	defer all.release()
+	later, err := t.later(ctx, known, all)
+	if err != nil {
+		return nil, err
+	}
+	var fit []*reject
+	for i, j := range all.order {
+		switch why, refused := all.why[int64(i)]; {
+		case refused:
+			t.reject(j, why)
+		case later[j] != "" && later[j] > j.passID():
+			t.resolve(j) // Invariant 8
+		case later[j] != "" && j.passed:
+			t.reject(j, "a later pass may have found it as it stands; sync --full decides") // Invariant 8
+		case later[j] != "":
+			t.reject(j, "its pass has written another record with this key; sync decides")
+		default:
+			t.resolve(j)
+			fit = append(fit, j)
+		}
+	}
+	return t.fit(known, fit)
+}
+
+// fit maps records. One that cannot be read at all is rejected at once.
+func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error) {
+	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Run, SyncedAt: t.started.UTC(), Via: "poll"}, known)
+	defer m.Close()
+	shaper, err := transform.NewShaper(m, t.settled[t.dest.Name])
+	if err != nil {
+		return nil, err
+	}
+	out := &mended{why: map[int64]string{}}
+	for _, j := range records {
+		whole := transform.Whole(j.reason)
+		if whole {
+			whole = m.Append([]byte("["+j.raw+"]")) == nil && m.Fetched() == int64(len(out.order)+1)
+		}
+		if !whole {
+			t.reject(j, "it was not kept as it came; sync reads it again")
+			continue
+		}
+		out.order = append(out.order, j)
+	}
+	batches, rejects := m.Flush()
+	batches, kept, err := shaper.Shape(batches)
+	if frozen, ok := errors.AsType[*transform.ContractError](err); ok {
+		for i := range out.order {
+			out.why[int64(i)] = frozen.Error()
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	out.batches, out.rejects = batches, append(rejects, kept...)
+	for _, r := range out.rejects {
+		if r.Record {
+			out.why[r.Ordinal] = r.Reason
+		}
+	}
+	return out, nil
+}
+
+// later finds, for records that fit, the run that has written a row with their
+// key: in their own pass or after it or, where another pass has passed over them,
+// at any time, as it may have found that row unchanged.
+func (t *retrial) later(ctx context.Context, known []schemas.Table, m *mended) (map[*reject]string, error) {
+	found := map[*reject]string{}
+	asked := map[string][]*reject{}
+	var key []string
+	for _, b := range m.batches {
+		if b.Table.Name != t.stream.Table.Name || len(b.Table.Key) == 0 {
+			continue
+		}
+		key = b.Table.Key
+		cells, err := cellsOf(b.Batch, append(slices.Clone(key), schemas.ColOrdinal))
+		if err != nil {
+			return nil, err
+		}
+		for i := range int(b.Batch.NumRows()) {
+			k := keyText(cells[:len(key)], i)
+			asked[k] = append(asked[k], m.order[number(cells[len(key)], i)])
+		}
+	}
+	there := slices.ContainsFunc(known, func(k schemas.Table) bool { return k.Name == t.stream.Table.Name })
+	if len(asked) == 0 || !there {
+		return found, nil
+	}
+	err := t.dest.Scan(ctx, t.stream.Table.Name, append(slices.Clone(key), schemas.ColRun), func(b arrow.RecordBatch) error {
+		for i := range int(b.NumRows()) {
+			run := cellText(b.Column(len(key)), i)
+			for _, j := range asked[keyText(b.Columns()[:len(key)], i)] {
+				if j.passed || cmp.Compare(run, j.passID()) >= 0 {
+					found[j] = max(found[j], run)
+				}
+			}
+		}
+		return nil
+	})
+	return found, err
+}

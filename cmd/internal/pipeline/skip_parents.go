@@ -1,0 +1,191 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// leftover is what a pass that spared parents has found in one destination: rows
+// that it did not carry although their parents were asked, or are no longer
+// there. What the other rows are is known from before. // Invariant 12
+type leftover struct {
+	alive   int64
+	missing int64
+	foreign int64 // of these, rows that another parent's answer may hold
+	keys    []arrow.RecordBatch
+	parents map[uint64]bool // ids of those that the rows are from
+	lost    [][]any         // rows of [load.Parents] for parents that are no longer there
+}
+
+func (l *leftover) release() {
+	if l != nil {
+		releaseAll(l.keys)
+	}
+}
+
+// review looks, at the end of a pass, for what it did not carry, before the
+// transaction of its last rows begins: the rows are those committed before.
+func (k *destinationRun) review(ctx context.Context, p *pass, g *group) error {
+	if g.end == nil || p.kin == nil || k.parentage == nil || p.resumes || k.left != nil {
+		return nil
+	}
+	k.left = &leftover{parents: map[uint64]bool{}}
+	if g.end.Skipped > 0 {
+		if err := k.leftRows(ctx, p); err != nil {
+			return fmt.Errorf("look for rows of %s that are gone: %w", p.stream.Table.Name, err)
+		}
+	}
+	return k.leftParents(ctx, p)
+}
+
+// leftParents finds the remembered parents that the pass has not come upon. They
+// are forgotten: should one come back, its rows may have been deleted by then.
+func (k *destinationRun) leftParents(ctx context.Context, p *pass) error {
+	if !slices.ContainsFunc(k.parentage.entries, func(e remembered) bool { return e.is&listed == 0 }) {
+		return nil
+	}
+	now := p.Now()
+	return k.parents(ctx, p, func(tuple string, _ int64, _ string) {
+		id := tupleID([]byte(tuple))
+		if _, asked := slices.BinarySearch(p.kin.asked, id); !asked && !k.parentage.lists(id) {
+			k.left.lost = append(k.left.lost, []any{p.Name, p.stream.Name, strings.Clone(tuple), nil, p.id, now}) // its memory ends with the scan
+		}
+	})
+}
+
+// leftRows finds the rows that stand and that the pass should have carried.
+func (k *destinationRun) leftRows(ctx context.Context, p *pass) error {
+	key, context := p.stream.Key, p.kin.context
+	columns := slices.Compact(slices.Sorted(slices.Values(slices.Concat(key, context, []string{standing(p.stream)}))))
+	return k.dest.Scan(ctx, p.stream.Table.Name, columns, func(b arrow.RecordBatch) error {
+		keys, err := cellsOf(b, key)
+		if err != nil {
+			return err
+		}
+		contexts, err := cellsOf(b, context)
+		if err != nil {
+			return err
+		}
+		ended, err := cellsOf(b, []string{standing(p.stream)})
+		if err != nil {
+			return err
+		}
+		var rows []int
+		for row := range int(b.NumRows()) {
+			if !ended[0].IsNull(row) {
+				continue
+			}
+			k.left.alive++
+			if k.spared(p, contexts, row) || p.kin.has(keyText(keys, row)) {
+				continue
+			}
+			rows = append(rows, row)
+			k.left.parents[rowID(contexts, row)] = true
+			if !p.kin.only(keys, contexts, row) {
+				k.left.foreign++
+			}
+		}
+		return k.left.add(p.stream, keys, rows)
+	})
+}
+
+// spared reports whether a row is from a parent that is there and was not asked.
+func (k *destinationRun) spared(p *pass, context []arrow.Array, row int) bool {
+	id := rowID(context, row)
+	_, asked := slices.BinarySearch(p.kin.asked, id)
+	return !asked && k.parentage.lists(id)
+}
+
+// only reports whether no parent but the row's own can have its record: there is
+// one record a parent, by a key that is one of the values it is asked with, and
+// no parent that is there has that value.
+func (k *parentTracker) only(key, context []arrow.Array, row int) bool {
+	if !k.single || len(key) != 1 {
+		return false
+	}
+	text := cellText(key[0], row)
+	if !slices.ContainsFunc(context, func(a arrow.Array) bool { return cellText(a, row) == text }) {
+		return false
+	}
+	if len(context) == 1 {
+		return true
+	}
+	_, there := slices.BinarySearch(k.values, textID(text))
+	return !there
+}
+
+// has reports whether the pass carried the row of this key.
+func (k *parentTracker) has(key string) bool {
+	_, ok := slices.BinarySearch(k.carried, textID(key))
+	return ok
+}
+
+// add takes the keys of some rows.
+func (l *leftover) add(s schemas.Stream, keys []arrow.Array, rows []int) error {
+	if len(rows) == 0 || s.Table.Mode == schemas.Append {
+		return nil
+	}
+	l.missing += int64(len(rows))
+	fields, columns := make([]arrow.Field, len(keys)), make([]arrow.Array, len(keys))
+	for i, a := range keys {
+		picked := make([]arrow.Array, len(rows))
+		for j, row := range rows {
+			picked[j] = array.NewSlice(a, int64(row), int64(row)+1)
+			defer picked[j].Release()
+		}
+		all, err := array.Concatenate(picked, memory.DefaultAllocator)
+		if err != nil {
+			return fmt.Errorf("keep keys: %w", err)
+		}
+		defer all.Release()
+		fields[i], columns[i] = arrow.Field{Name: s.Key[i], Type: a.DataType()}, all
+	}
+	l.keys = append(l.keys, array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, int64(len(rows))))
+	return nil
+}
+
+// outcome is out with what the destination itself could not tell: of a pass that
+// spared parents, it would take all their rows for missing.
+func (k *destinationRun) outcome(g *group, out load.Outcome) load.Outcome {
+	if g.end == nil || g.end.Skipped == 0 {
+		return out
+	}
+	out.Known = k.left != nil // else resumed: of what the first part carried nothing is known
+	if out.Known {
+		out.Alive, out.Missing = k.left.alive+out.Inserted, k.left.missing
+		out.Keys = retained(k.left.keys)
+	}
+	return out
+}
+
+// turns notes whether the parents that were asked count as read. Where it is not
+// known what the pass did not carry, they are asked again.
+func (k *destinationRun) turns(p *pass, e *ending) {
+	switch {
+	case p.kin == nil || e.decision.Action == proof.Ask:
+	case e.table.Swept && e.verdict != Contradicted:
+		k.turn++
+		k.doubt = ""
+	default:
+		k.doubt = p.id
+	}
+}
+
+func retained(bs []arrow.RecordBatch) []arrow.RecordBatch {
+	out := make([]arrow.RecordBatch, len(bs))
+	for i, b := range bs {
+		b.Retain()
+		out[i] = b
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/transform"
+)
+
+// withheld is what of a group a destination is not given: rows of records that deltas
+// have committed during the pass.
+type withheld struct {
+	batches  []transform.TableBatch // what it is given
+	own      bool                   // batches were made, and are to be released
+	fresh    int64                  // rows that were held back, of records that the pass had not carried
+	again    int64                  // of the others
+	doubtful []open                 // records of which a row says something else
+	keys     []string               // of all
+}
+
+func (h *withheld) release() {
+	h.give(nil)
+	*h = withheld{}
+}
+
+// withhold keeps back the rows of records that deltas have committed meanwhile: a page
+// that was asked for before they did never overwrites them. // Invariant 8
+func (k *destinationRun) withhold(s schemas.Stream, batches []transform.TableBatch) error {
+	k.held.release()
+	k.held.batches = batches
+	if k.loan == nil || len(k.loan.known) == 0 {
+		return nil
+	}
+	out := map[int64]bool{} // ordinals
+	seen := map[string]bool{}
+	for _, b := range batches {
+		if b.Table.Name != s.Table.Name {
+			continue
+		}
+		cells, err := cellsOf(b.Batch, []string{s.Key[0], schemas.ColHash, schemas.ColOrdinal})
+		if err != nil {
+			return err
+		}
+		for row := range int(b.Batch.NumRows()) {
+			key := keyText(cells[:1], row)
+			if r := k.loan.known[key]; r != nil {
+				k.held.add(r, key, cellText(cells[1], row), seen[key])
+				seen[key] = true
+				out[cells[2].(*array.Int64).Value(row)] = true
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	var err error
+	k.held.own = true
+	k.held.batches, err = without(batches, func(ordinal int64) bool { return out[ordinal] })
+	return err
+}
+
+// add notes one row that is held back.
+func (h *withheld) add(r *deltaRow, key, hash string, before bool) {
+	h.keys = append(h.keys, key)
+	if r.carried || before {
+		h.again++
+	} else {
+		h.fresh++
+	}
+	if hash != r.hash {
+		h.doubtful = append(h.doubtful, open{Key: r.asked, At: r.event, Gone: r.hash == ""})
+	}
+}
+
+// settleHeld takes note, once a group is committed, of what of it was held back.
+func (k *destinationRun) settleHeld(u *streamLock) {
+	for _, key := range k.held.keys {
+		k.loan.known[key].carried = true
+	}
+	if len(k.held.doubtful) > 0 {
+		u.doubt.Store(true)
+	}
+	k.held.release()
+}
+
+// give makes batches what the destination is given.
+func (h *withheld) give(batches []transform.TableBatch) {
+	if h.own {
+		releaseBatches(h.batches)
+	}
+	h.batches, h.own = batches, true
+}
+
+func releaseBatches(all []transform.TableBatch) {
+	for _, b := range all {
+		b.Batch.Release()
+	}
+}
+
+// without copies batches except the rows whose ordinals leave accepts, those of the
+// root table's children included.
+func without(batches []transform.TableBatch, leave func(ordinal int64) bool) (out []transform.TableBatch, err error) {
+	for _, b := range batches {
+		cells, err := cellsOf(b.Batch, []string{schemas.ColOrdinal})
+		if err != nil {
+			return out, err
+		}
+		at, from := cells[0].(*array.Int64), 0
+		var parts []arrow.RecordBatch
+		n := int(b.Batch.NumRows())
+		for row := 0; row <= n; row++ {
+			if row < n && !leave(at.Value(row)) {
+				continue
+			}
+			if row > from {
+				parts = append(parts, b.Batch.NewSlice(int64(from), int64(row)))
+			}
+			from = row + 1
+		}
+		if len(parts) > 0 {
+			whole, err := joined(b.Batch.Schema(), parts)
+			if err != nil {
+				return out, err
+			}
+			out = append(out, transform.TableBatch{Table: b.Table, Batch: whole})
+		}
+	}
+	return out, nil
+}
+
+// joined is one batch of several, which it releases.
+func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	defer releaseAll(parts)
+	var rows int64
+	for _, p := range parts {
+		rows += p.NumRows()
+	}
+	columns := make([]arrow.Array, schema.NumFields())
+	defer func() {
+		for _, c := range columns {
+			if c != nil {
+				c.Release()
+			}
+		}
+	}()
+	for i := range columns {
+		all := make([]arrow.Array, len(parts))
+		for j, p := range parts {
+			all[j] = p.Column(i)
+		}
+		var err error
+		if columns[i], err = array.Concatenate(all, memory.DefaultAllocator); err != nil {
+			return nil, err
+		}
+	}
+	b := array.NewRecordBatch(schema, columns, rows)
+	share(b)
+	return b, nil
+}

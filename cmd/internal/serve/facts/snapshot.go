@@ -1,0 +1,257 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// What is held of a destination's own tables, the newest of each. // Invariant 6
+const (
+	mostRuns    = 10_000
+	mostRejects = 5_000
+	mostChanges = 20_000
+	mostStreams = 30_000  // of all sources; those of one source are read when asked for
+	mostBeats   = 24      // of a stream
+	heldBeats   = 100_000 // of all of them
+	mostProofs  = 20      // runs whose witnesses are at hand; those of others are read when asked for
+	mostPasses  = 20_000  // of all of these
+	mostRaw     = 500     // bytes of a value that was rejected
+)
+
+// snapshot is what a destination's own tables say, the newest first. It is not changed
+// once it is made.
+type snapshot struct {
+	place   Place
+	runs    []board.Run // each once, its sources summed up
+	streams map[state.Key]*board.Stream
+	left    map[string]bool     // sources whose streams are too many to be held
+	last    map[state.Key]ended // how the newest run that left a stream open has left it
+	near    map[string]*proofs  // of the newest runs
+	rejects []board.Reject
+	changes []board.Change
+
+	announced map[state.Key]board.Coverage // of streams that webhooks are for
+}
+
+// ended is how a run has left a stream that it did not bring to its goal.
+type ended struct {
+	run    string
+	status pipeline.Status
+	words  string
+}
+
+// runStream is a stream of a run.
+type runStream struct{ source, stream string }
+
+// readBook reads a destination's own tables.
+func readBook(ctx context.Context, p Place) (*snapshot, error) {
+	b := &snapshot{place: p, streams: map[state.Key]*board.Stream{}, left: map[string]bool{}, last: map[state.Key]ended{}, near: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
+	if p.Open == nil {
+		return b, nil
+	}
+	d, err := p.Open(ctx)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return b, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, read := range []func(context.Context, load.Destination) error{b.readRuns, b.readStreams, b.readCertificates, b.readRejects, b.readChanges} {
+		if err == nil {
+			err = read(ctx, d)
+		}
+	}
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.stand()
+	return b, nil
+}
+
+func (b *snapshot) readStreams(ctx context.Context, d load.Destination) error {
+	return scan(ctx, d, load.State, func(r row) {
+		k := b.keyOf(r)
+		if strings.HasPrefix(k.Stream, "_") {
+			return // penstock's own
+		}
+		if s := b.stream(k); s != nil {
+			s.Synced = r.time("updated_at")
+			if w, ok := pipeline.WebhooksOf(state.Cursor(r.text("cursor"))); ok {
+				b.announced[k] = board.Coverage{Stream: k.Stream, Announced: w.Announced, Missed: w.Found}
+			}
+		}
+	})
+}
+
+// keyOf is the stream that a row is about, and its source where several have one.
+func (b *snapshot) keyOf(r row) state.Key {
+	return state.Key{Pipeline: r.text("pipeline"), Source: cmp.Or(r.text(schemas.ColSource), b.place.Source), Stream: r.text("stream")}
+}
+
+// stream is what is told of a stream, begun where nothing is yet; nil where there
+// are too many. Then it is one of a source of which others may be held, and
+// whoever asks for that source is told of all.
+func (b *snapshot) stream(k state.Key) *board.Stream {
+	s := b.streams[k]
+	if s == nil && len(b.streams) >= mostStreams {
+		b.left[k.Source] = true
+		return nil
+	}
+	if s == nil {
+		s = &board.Stream{Pipeline: k.Pipeline, Source: k.Source, Name: k.Stream, Table: strings.ReplaceAll(k.Stream, ".", "_"), Destination: b.place.Name}
+		b.streams[k] = s
+	}
+	return s
+}
+
+// beats is how many passes of a stream are told: fewer where there are many
+// streams. // Invariant 6
+func (b *snapshot) beats() int { return min(mostBeats, max(1, heldBeats/max(1, len(b.streams)))) }
+
+// runOf is the run that a pass began in; its second pass over a stream is called
+// run#2.
+func runOf(pass string) string {
+	run, _, _ := strings.Cut(pass, "#")
+	return run
+}
+
+func (b *snapshot) readCertificates(ctx context.Context, d load.Destination) error {
+	newest := map[state.Key]string{}
+	held := 0
+	err := scan(ctx, d, load.Certificates, func(r row) {
+		if n := b.near[runOf(r.text("run"))]; n != nil && !n.left {
+			n.passes = append(n.passes, b.pass(r))
+			if held++; held > mostPasses {
+				held -= b.leaveProofs()
+			}
+		}
+		k := b.keyOf(r)
+		s := b.stream(k)
+		if s == nil {
+			return
+		}
+		b.certify(s, newest[k], r)
+		newest[k] = max(newest[k], r.text("run"))
+	})
+	most := b.beats()
+	for _, s := range b.streams {
+		s.Recent = lastBeats(s.Recent, most)
+		for i := range s.Recent {
+			s.Recent[i].Run = runOf(s.Recent[i].Run)
+		}
+	}
+	return err
+}
+
+// certify adds a certificate to what is told of a stream, of which that of the pass
+// newest was told before.
+func (b *snapshot) certify(s *board.Stream, newest string, r row) {
+	pass, verdict, c := r.text("run"), pipeline.Verdict(r.text("verdict")), countsOf(r)
+	s.Recent = append(s.Recent, board.Beat{Run: pass, At: r.time("at"), Verdict: verdict, Fetched: c.Fetched, Changed: c.Written + c.Deleted})
+	if most := b.beats(); len(s.Recent) > 4*most {
+		s.Recent = lastBeats(s.Recent, most)
+	}
+	if pass < newest {
+		return
+	}
+	w := decode[struct {
+		Why   string
+		Alive int64
+	}](r.text("witnesses"))
+	s.Run, s.Verdict, s.Why, s.Counts = runOf(pass), verdict, w.Why, c
+	s.Rows = max(w.Alive-c.Deleted, c.Written+c.Unchanged)
+}
+
+func lastBeats(all []board.Beat, most int) []board.Beat {
+	slices.SortStableFunc(all, func(a, b board.Beat) int { return cmp.Or(strings.Compare(a.Run, b.Run), a.At.Compare(b.At)) })
+	return slices.Clone(all[max(0, len(all)-most):])
+}
+
+func countsOf(r row) pipeline.Counts {
+	return pipeline.Counts{Fetched: r.number("fetched"), Written: r.number("written"), Unchanged: r.number("unchanged"),
+		Deduplicated: r.number("deduplicated"), Rejected: r.number("rejected"), Deleted: r.number("deleted")}
+}
+
+// pass is what a certificate says of one pass.
+func (b *snapshot) pass(r row) board.Pass {
+	witnesses := r.text("witnesses")
+	p := board.Pass{
+		Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, Status: pipeline.StatusComplete, Verdict: pipeline.Verdict(r.text("verdict")),
+		Why: decode[struct{ Why string }](witnesses).Why, Counts: countsOf(r), Pages: int(r.number("pages")), Requests: int(r.number("requests")), Ended: r.time("at"),
+	}
+	if json.Valid([]byte(witnesses)) {
+		p.Witnesses = json.RawMessage(witnesses)
+	}
+	return p
+}
+
+func (b *snapshot) readRejects(ctx context.Context, d load.Destination) error {
+	err := scan(ctx, d, load.Rejects, func(r row) {
+		b.rejects = append(b.rejects, board.Reject{
+			Run: runOf(r.text("run")), Pipeline: r.text("pipeline"), Source: b.keyOf(r).Source, Stream: r.text("stream"), Destination: b.place.Name, At: r.time("at"), Ordinal: r.number("ordinal"),
+			Key: cut(r.text("key"), mostRaw), Pointer: r.text("pointer"), Wanted: r.text("wanted"), Raw: cut(r.text("raw"), mostRaw), Reason: cut(r.text("reason"), mostRaw),
+			Record: r.flag("record"), Resolved: r.time("resolved_at"),
+		})
+		if len(b.rejects) > 2*mostRejects {
+			b.rejects = lastRejects(b.rejects)
+		}
+	})
+	b.rejects = lastRejects(b.rejects)
+	return err
+}
+
+func lastRejects(all []board.Reject) []board.Reject {
+	slices.SortStableFunc(all, func(a, b board.Reject) int {
+		return cmp.Or(strings.Compare(b.Run, a.Run), strings.Compare(a.Stream, b.Stream), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	return all[:min(len(all), mostRejects)]
+}
+
+func (b *snapshot) readChanges(ctx context.Context, d load.Destination) error {
+	err := scan(ctx, d, load.Changes, func(r row) {
+		b.changes = append(b.changes, board.Change{
+			At: r.time("at"), Run: runOf(r.text("run")), Destination: b.place.Name, Table: r.text("table"), Column: r.text("column"), Source: r.text("source"),
+			Action: r.text("action"), From: r.text("from_type"), To: r.text("to_type"), Reason: r.text("reason"),
+		})
+		if len(b.changes) > 2*mostChanges {
+			b.changes = lastChanges(b.changes)
+		}
+	})
+	b.changes = lastChanges(b.changes)
+	return err
+}
+
+func lastChanges(all []board.Change) []board.Change {
+	slices.SortStableFunc(all, func(a, b board.Change) int { return b.At.Compare(a.At) })
+	return all[:min(len(all), mostChanges)]
+}
+
+// stand says how each stream stands: as its newest certificate does, unless a
+// later run has left it open.
+func (b *snapshot) stand() {
+	for _, s := range b.streams {
+		if s.Run != "" {
+			s.Status = pipeline.StatusComplete
+		}
+	}
+	for k, o := range b.last {
+		if s := b.stream(k); s != nil && o.run >= s.Run {
+			s.Run, s.Status, s.Error = o.run, o.status, o.words
+		}
+	}
+	clear(b.last)
+}

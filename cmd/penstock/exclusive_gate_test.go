@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One who wants the quarters alone gets them between others, and after a while they make
+// way.
+func TestQuarters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q exclusiveGate
+		require.True(t, q.enter())
+		require.False(t, q.clear())
+		require.True(t, q.enter(), "others go first")
+		time.Sleep(quartersPatience + time.Second)
+		require.False(t, q.clear())
+		require.False(t, q.enter(), "but not for ever")
+		q.leave()
+		require.False(t, q.clear())
+		q.leave()
+		require.True(t, q.clear())
+		require.False(t, q.enter())
+		require.False(t, q.clear())
+		q.open()
+		require.True(t, q.enter())
+	})
+}

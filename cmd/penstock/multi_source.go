@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// syncAll makes one run over the sources of a pipeline and prints what became of
+// each.
+func (a *app) syncAll(ctx context.Context, c *config.Config, p config.Pipeline, f syncFlags) error {
+	sources, err := c.Pick(p, f.sources)
+	if err != nil {
+		return err
+	}
+	if a.holds == nil {
+		a.holds, a.lends = newHolds(), newLends()
+	}
+	m := &multiSource{app: a, conf: c, pipeline: p, flags: f}
+	if a.json {
+		m.each = func(_ fleet.Outcome, r pipeline.Report) error { return lineWriter(a.out).Encode(jsonOf(r)) }
+	}
+	t, paused, err := m.run(ctx, sources)
+	if err != nil {
+		return err
+	}
+	if err := a.concludeAll(t, paused); err != nil {
+		return err
+	}
+	return exit(t.ExitCode())
+}
+
+// multiSource is a run over the sources of a pipeline.
+type multiSource struct {
+	*app
+	conf     *config.Config
+	pipeline config.Pipeline
+	flags    syncFlags
+	each     func(fleet.Outcome, pipeline.Report) error // told of each source's end, one at a time; may be nil
+	cancel   context.CancelCauseFunc                    // ends the run, once there is one
+}
+
+// run makes the run, and says how many sources it left out as they are paused.
+// One that fails, hangs or is parked stops no other.
+func (m *multiSource) run(ctx context.Context, sources []config.Ref) (t *fleet.Outcomes, paused int, err error) {
+	turn, paused, err := m.inTurn(ctx, sources)
+	if err != nil {
+		return nil, 0, err
+	}
+	run := m.flags.run
+	if run == "" {
+		run = pipeline.NewRunID(m.stateOf(m.conf).Now())
+	}
+	t = fleet.NewTally(run, m.pipeline.Name)
+	done, err := m.keepOpen(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	if err := m.renamed(ctx, sources); err != nil {
+		m.log.Warn("whether sources were renamed is not known", "pipeline", m.pipeline.Name, "error", err)
+	}
+	ledger, err := m.openLedger(ctx)
+	if err != nil {
+		m.log.Warn("what becomes of a run's units is not recorded", "pipeline", m.pipeline.Name, "error", err)
+	} else if ledger != nil {
+		defer ledger.Close()
+	}
+	worker := m.workerName()
+	ctx, m.cancel = context.WithCancelCause(ctx)
+	defer m.cancel(nil)
+	shown := m.show(len(turn))
+	defer shown.close()
+	ended := make(chan ending)
+	jobs := make([]fleet.Job, len(turn))
+	room := roomFor(m.conf, m.pipeline)
+	budget := pipeline.NewBudget(or(m.byteBudget, room.budget, pipeline.DefaultByteBudget))
+	for i, s := range turn {
+		f := m.flags
+		f.run, f.budget, f.ledger, f.worker = run, budget, ledger, worker
+		jobs[i] = m.job(s, f, shown, ended)
+	}
+	go func() {
+		fleet.Pool{}.Run(ctx, jobs)
+		close(ended)
+	}()
+	return t, paused, m.gather(ctx, t, shown, ended)
+}
+
+// recordEvery is how many outcomes are written down at once.
+const recordEvery = 50
+
+// gather takes note of what became of each source, and writes it down.
+func (m *multiSource) gather(ctx context.Context, t *fleet.Outcomes, shown *sourcesShown, ended <-chan ending) error {
+	var records []state.SourceRecord
+	var errs []error
+	keep := func() {
+		if len(records) > 0 && !m.flags.options.DryRun {
+			if err := m.keepSources(context.WithoutCancel(ctx), m.conf, records); err != nil {
+				m.log.Warn("what became of sources is not recorded", "error", err)
+			}
+		}
+		records = nil
+	}
+	for e := range ended {
+		o := t.Add(e.source, e.report, e.err)
+		shown.ended(o)
+		if o.Error != "" && !o.Complete() {
+			m.log.Debug("source not complete", "pipeline", m.pipeline.Name, "source", o.Source, "status", o.Status, "error", o.Error)
+		}
+		if m.each != nil {
+			errs = append(errs, m.each(o, reported(m.pipeline, t, e)))
+		}
+		if o.Status == pipeline.StatusStopped {
+			continue // it says nothing of the source
+		}
+		records = append(records, m.record(t.Run(), o, e.silent))
+		if len(records) == recordEvery {
+			keep()
+		}
+	}
+	keep()
+	return errors.Join(errs...)
+}
+
+// reported is the report of a source's run; of one that came to none, a report
+// that says why.
+func reported(p config.Pipeline, t *fleet.Outcomes, e ending) pipeline.Report {
+	r := e.report
+	if r.Run == "" {
+		whole := t.Report()
+		r = pipeline.Report{Run: whole.Run, Pipeline: p.Name, Status: pipeline.StatusFailed, Started: whole.Ended, Ended: whole.Ended, Err: e.err}
+	}
+	r.Source = e.source
+	return r
+}
+
+// keepOpen opens the destinations whose tables the sources share for as long as
+// the run takes.
+func (m *multiSource) keepOpen(ctx context.Context) (done func(), err error) {
+	var open []load.Destination
+	done = func() {
+		for _, d := range open {
+			if err := d.Close(); err != nil {
+				m.log.Warn("close destination", "error", err)
+			}
+		}
+	}
+	if m.flags.options.DryRun {
+		return done, nil
+	}
+	for _, to := range m.pipeline.To {
+		d, _ := m.conf.Destination(to.Text)
+		if d.Apart() {
+			continue
+		}
+		dest, err := m.openDestination(ctx, m.conf, d)
+		if err != nil && len(m.pipeline.To) > 1 && ctx.Err() == nil && codeOf(ctx, err) != exitUsage {
+			continue // of several, the others get their rows
+		}
+		if err != nil {
+			done()
+			return nil, err
+		}
+		open = append(open, dest)
+	}
+	return done, nil
+}
+
+// openLedger opens the ledger of units for all sources; nil where the run has none.
+func (m *multiSource) openLedger(ctx context.Context) (state.Ledger, error) {
+	if m.flags.options.DryRun || m.conf.State.URL != "" {
+		return nil, nil
+	}
+	return m.stateOf(m.conf).OpenUnits(ctx)
+}
+
+// or is the first that is not 0.
+func or(all ...int64) int64 {
+	for _, n := range all {
+		if n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// concludeAll prints what became of the sources: those in trouble, and the sums.
+func (a *app) concludeAll(t *fleet.Outcomes, paused int) error {
+	r := t.Report()
+	if a.json {
+		return lineWriter(a.out).Encode(sumsOf(t, r, paused))
+	}
+	if a.quiet && r.Status == pipeline.StatusComplete {
+		return nil
+	}
+	a.summariseAll(a.out, t, r, paused)
+	return nil
+}
+
+// sumsJSON is the last line that `sync --json` prints of a run over several
+// sources.
+type sumsJSON struct {
+	Run      string          `json:"run"`
+	Pipeline string          `json:"pipeline"`
+	Status   pipeline.Status `json:"status"`
+	ExitCode int             `json:"exit_code"`
+	Seconds  float64         `json:"seconds"`
+	Requests int             `json:"requests"`
+	Paused   int             `json:"paused,omitempty"`
+	Sources  []fleet.Outcome `json:"sources"`
+}
+
+func sumsOf(t *fleet.Outcomes, r pipeline.Report, paused int) sumsJSON {
+	return sumsJSON{
+		Run: r.Run, Pipeline: r.Pipeline, Status: r.Status, ExitCode: t.ExitCode(), Seconds: r.Ended.Sub(r.Started).Seconds(),
+		Requests: r.Requests, Paused: paused, Sources: t.Outcomes(),
+	}
+}
+
+// mostShown is how many sources in trouble a summary names.
+const mostShown = 20
+
+func (a *app) summariseAll(w io.Writer, t *fleet.Outcomes, r pipeline.Report, paused int) {
+	complete, shown := 0, 0
+	outcomes := t.Outcomes()
+	for _, o := range outcomes {
+		if o.Complete() {
+			complete++
+			continue
+		}
+		if shown++; shown > mostShown && !a.verbose {
+			continue
+		}
+		fmt.Fprintf(w, "%-11s %s: %s\n", o.Status, o.Source, trouble(o))
+	}
+	if more := shown - mostShown; more > 0 && !a.verbose {
+		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", plural(more, "source"))
+	}
+	total := r.Totals()
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", r.Run, r.Called(), r.Status,
+		brief(r.Ended.Sub(r.Started)), complete, plural(len(outcomes), "source"), pausedWords(paused), grouped(int64(r.Requests)), plural(int(total.Counts.Written), "row"))
+}
+
+func pausedWords(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d paused", n)
+}
+
+// trouble says in a line why a source is not complete.
+func trouble(o fleet.Outcome) string {
+	text := printable(o.Error, false)
+	if o.Short > 0 && o.Short < o.Streams {
+		text = fmt.Sprintf("%d of %s: %s", o.Short, plural(o.Streams, "stream"), text)
+	}
+	return text
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state"
+)
+
+// sourcesBook is what the state keeps of sources.
+type sourcesBook struct {
+	paused  map[string]state.Pause
+	records []state.SourceRecord
+}
+
+// readSources reads it, of one pipeline or of all (""); nothing where nothing is
+// kept yet.
+func (a *app) readSources(ctx context.Context, c *config.Config, pipeline string) (b sourcesBook, err error) {
+	s, err := a.stateOf(c).ReadSources(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return b, sourcesTrouble(err)
+	}
+	defer s.Close()
+	if b.paused, err = s.Paused(ctx); err == nil {
+		b.records, err = s.Records(ctx, pipeline)
+	}
+	if err != nil {
+		return b, sourcesTrouble(err)
+	}
+	return b, nil
+}
+
+// readPauses reads which sources are paused alone.
+func (a *app) readPauses(ctx context.Context, c *config.Config) (map[string]state.Pause, error) {
+	s, err := a.stateOf(c).ReadSources(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return s.Paused(ctx)
+}
+
+// sourcesTrouble says what a person can do where what is kept of sources is not
+// to be had.
+func sourcesTrouble(err error) error {
+	if errors.Is(err, state.ErrLocked) {
+		return err
+	}
+	return stateTrouble(err)
+}
+
+// keepSources writes down what became of sources.
+func (a *app) keepSources(ctx context.Context, c *config.Config, records []state.SourceRecord) error {
+	s, err := a.stateOf(c).OpenSources(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Keep(ctx, records), s.Close())
+}
+
+// record is what is written down of a source's run.
+func (m *multiSource) record(run string, o fleet.Outcome, silent bool) state.SourceRecord {
+	r := state.SourceRecord{
+		Pipeline: m.pipeline.Name, Source: o.Source, Run: run, Status: string(o.Status),
+		Error: wire.NewRedactor(m.conf.Secrets...).Redact(o.Error), // Invariant 5
+		At:    m.stateOf(m.conf).Now(), Rows: o.Written, Requests: o.Requests,
+	}
+	if !o.Complete() {
+		r.Failures, r.Silent = 1, silent
+	}
+	return r
+}
+
+// orderedSource is a source in the order of a run.
+type orderedSource struct {
+	name   string
+	silent bool // it gave no answer the last time
+}
+
+// inTurn are the sources that are not paused, in the order in which they are
+// begun: those that have failed the more often in a row the later, of others the
+// one that has waited longest first. Nobody waits behind one that is known to
+// hang.
+func (m *multiSource) inTurn(ctx context.Context, sources []config.Ref) (turns []orderedSource, paused int, err error) {
+	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	last := map[string]state.SourceRecord{}
+	for _, r := range book.records {
+		last[r.Source] = r
+	}
+	for _, s := range sources {
+		if _, is := book.paused[s.Text]; !is {
+			turns = append(turns, orderedSource{s.Text, last[s.Text].Silent})
+		}
+	}
+	slices.SortStableFunc(turns, func(a, b orderedSource) int {
+		x, y := last[a.name], last[b.name]
+		if x.Failures != y.Failures {
+			return x.Failures - y.Failures
+		}
+		return x.At.Compare(y.At)
+	})
+	return turns, len(sources) - len(turns), nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+)
+
+// sourcesShown tells, while a run over several sources lasts, how far it has
+// come. Its methods may be called from any goroutine.
+type sourcesShown struct {
+	a    *app
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu             sync.Mutex
+	total, all     int // sources, and those that have ended
+	short          int // of these, those in trouble
+	rows, requests int
+	follow         func(pipeline.Event)
+}
+
+// show begins to tell of a run over so many sources, until close.
+func (m *multiSource) show(total int) *sourcesShown {
+	s := &sourcesShown{a: m.app, stop: make(chan struct{}), total: total, follow: m.flags.follow}
+	if m.noProgress || m.quiet || m.flags.follow != nil {
+		return s
+	}
+	s.done.Go(func() {
+		t := time.NewTicker(tellEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				s.tell()
+			case <-s.stop:
+				return
+			}
+		}
+	})
+	return s
+}
+
+// event takes one step of a source's run.
+func (s *sourcesShown) event(e pipeline.Event) {
+	s.mu.Lock()
+	if e.Kind == pipeline.EventPage {
+		s.rows += int(e.Records)
+		s.requests += e.Requests
+	}
+	s.mu.Unlock()
+	if s.follow != nil {
+		s.follow(e)
+	}
+}
+
+// ended takes note of a source's end.
+func (s *sourcesShown) ended(o fleet.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all++
+	if !o.Complete() {
+		s.short++
+	}
+}
+
+func (s *sourcesShown) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	trouble := ""
+	if s.short > 0 {
+		trouble = fmt.Sprintf(", %d of them in trouble", s.short)
+	}
+	s.a.log.Info(fmt.Sprintf("%d of %s done%s", s.all, plural(s.total, "source"), trouble), "records", s.rows, "requests", s.requests)
+}
+
+func (s *sourcesShown) close() {
+	close(s.stop)
+	s.done.Wait()
+}

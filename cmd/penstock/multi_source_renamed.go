@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+)
+
+// mostLost is how many sources that are gone are looked up, before a run.
+const mostLost = 20
+
+// renamed reports sources that are new and read an address that another source has
+// read, which is not in the configuration any more: perhaps it was renamed, and its
+// rows stay under the old name. An address that several sources of the
+// configuration have says nothing about one of them.
+func (m *multiSource) renamed(ctx context.Context, sources []config.Ref) error {
+	book, err := m.readSources(ctx, m.conf, m.pipeline.Name)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	var lost []string
+	for _, r := range book.records {
+		known[r.Source] = true
+		if _, is := m.conf.Source(r.Source); !is {
+			lost = append(lost, r.Source)
+		}
+	}
+	if len(lost) == 0 || len(lost) > mostLost {
+		return nil
+	}
+	at := map[string][]string{} // sources of the configuration by their address
+	for _, s := range m.conf.Sources {
+		for _, address := range addressesOf(s) {
+			at[address] = append(at[address], s.Name)
+		}
+	}
+	for _, old := range lost {
+		addresses, err := m.addressesIn(ctx, old)
+		if err != nil {
+			return fmt.Errorf("look up source %s: %w", old, err)
+		}
+		for _, address := range addresses {
+			now := at[address]
+			if len(now) != 1 || known[now[0]] || !slices.ContainsFunc(sources, func(r config.Ref) bool { return r.Text == now[0] }) {
+				continue
+			}
+			fmt.Fprintf(m.err, "source %s is new and reads %s, as source %s did, which is not in the configuration any more\n"+
+				"hint: if it was renamed, give it its old name back; under the new name all is loaded again, beside the rows of %[3]s\n", now[0], address, old)
+			break
+		}
+	}
+	return nil
+}
+
+// addressesOf are those of a source's surfaces.
+func addressesOf(s config.Source) (all []string) {
+	for _, surface := range []*config.Surface{s.V2, s.App} {
+		if surface == nil {
+			continue
+		}
+		if address := addressOf(surface.BaseURL); !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// addressesIn are those that a source's cursors have in the pipeline's first
+// destination.
+func (m *multiSource) addressesIn(ctx context.Context, source string) (all []string, err error) {
+	d, _ := m.conf.Destination(m.pipeline.To[0].Text)
+	dest, err := m.openPart(ctx, m.conf, d, source)
+	if err != nil {
+		return nil, err
+	}
+	err = dest.Scan(ctx, load.State.Name, []string{"cursor"}, func(b arrow.RecordBatch) error {
+		cursors, ok := b.Column(0).(*array.String)
+		for i := range int(b.NumRows()) {
+			if !ok || cursors.IsNull(i) {
+				continue
+			}
+			if address := pipeline.AddressOf(cursors.Value(i)); address != "" && !slices.Contains(all, address) {
+				all = append(all, address)
+			}
+		}
+		return nil
+	})
+	return all, errors.Join(err, dest.Close())
+}

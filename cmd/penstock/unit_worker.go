@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/postgres"
+)
+
+// unitWorker do the units of a state database in this process. They are safe for
+// concurrent use.
+type unitWorker struct {
+	*app
+	db    *postgres.Store
+	hand  fleet.Claimer
+	slots int
+	bytes *pipeline.Budget // of all runs of this process // Invariant 6
+
+	mu   sync.Mutex
+	conf *config.Config
+	read time.Time       // when conf was
+	busy map[string]bool // pipeline and source of what is under way
+	left map[string]bool // and host, of what was said to be for others
+	room exclusiveGate
+
+	places map[string]*fleet.Slots // by queue
+}
+
+// defaultSlots is how many sources a process works on at once.
+const defaultSlots = 8
+
+// openHands are the unit workers of this process, of a state database; nil where the
+// state is a folder.
+func (a *app) openHands(ctx context.Context, c *config.Config, slots int) (*unitWorker, error) {
+	db, ok := a.stateOf(c).(*postgres.Store)
+	if !ok {
+		return nil, nil
+	}
+	ledger, err := db.OpenUnits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := &unitWorker{
+		app: a, db: db, slots: slots, conf: c, read: time.Now(), busy: map[string]bool{},
+		hand: fleet.Claimer{Units: ledger, Name: a.workerName(), Life: a.life},
+	}
+	h.places = map[string]*fleet.Slots{}
+	for name, width := range queue.Widths(slots) {
+		h.places[name] = fleet.NewPlaces(fleet.Pool{Width: width})
+	}
+	var room int64
+	for _, p := range c.Pipelines {
+		room = max(room, roomFor(c, p).budget)
+	}
+	h.bytes = pipeline.NewBudget(or(a.byteBudget, room, pipeline.DefaultByteBudget))
+	return h, nil
+}
+
+// configure goes by another configuration from now on.
+func (h *unitWorker) configure(c *config.Config) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conf, h.read = c, time.Now()
+}
+
+// work answers calls for units until ctx ends, and then gives back what is under
+// way, within ten seconds.
+func (h *unitWorker) work(ctx context.Context) error {
+	pool, schema, err := h.db.Queue(ctx)
+	if err != nil {
+		return stateTrouble(err)
+	}
+	if err := inspectQueue(ctx, h.db); err != nil {
+		return stateTrouble(err)
+	}
+	return queue.Worker{
+		Pool: pool, Schema: schema, Slots: h.slots, Log: h.log, Do: h.answer, Pipelines: h.pipelines, Drain: h.drain, Every: h.life / 6, Now: h.db.Now,
+		Look: func(ctx context.Context) error { _, err := h.db.Revive(ctx); return err },
+	}.Run(ctx)
+}
+
+// run has a daemon do its share of the units, until ctx ends.
+func (h *unitWorker) run(ctx context.Context) (wait func()) {
+	if h == nil || h.slots == 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for again := time.Second; ; again = min(2*again, time.Minute) {
+			err := h.work(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			h.log.Error("units cannot be worked on here; tried again soon", "error", err)
+			select {
+			case <-time.After(again):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+// pipelines are the names of those that the configuration here has.
+func (h *unitWorker) pipelines() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := make([]string, len(h.conf.Pipelines))
+	for i, p := range h.conf.Pipelines {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// suspects reports whether a unit of a call's source waits that may be what ends its
+// worker.
+func (h *unitWorker) suspects(ctx context.Context, call queue.Wakeup) (bool, error) {
+	units, err := h.hand.Units.Units(ctx, state.UnitFilter{Run: call.Run, Pipeline: call.Pipeline, Source: &call.Source, Active: true})
+	return slices.ContainsFunc(units, func(u state.Unit) bool { return u.State != state.UnitRunning && u.Suspect() }), err
+}
+
+// known finds the pipeline of a call, over the source of it alone. A source that
+// is new may stand in the configuration by now.
+func (h *unitWorker) known(call queue.Wakeup) (*config.Config, config.Pipeline, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	find := func() (config.Pipeline, bool) {
+		p, ok := h.conf.Pipeline(call.Pipeline)
+		if !ok || p.Many == (call.Source == "") {
+			return p, false
+		}
+		if !p.Many {
+			return p, true
+		}
+		_, ok = h.conf.Source(call.Source)
+		return p.Of(call.Source), ok
+	}
+	p, ok := find()
+	if !ok && time.Since(h.read) > rereadPause {
+		h.read = time.Now()
+		if c, err := h.load(); err == nil {
+			h.conf = c
+			h.redactor.Add(c.Secrets...) // Invariant 5
+			p, ok = find()
+		}
+	}
+	return h.conf, p, ok
+}
+
+func (h *unitWorker) begin(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy[key] {
+		return false
+	}
+	h.busy[key] = true
+	return true
+}
+
+func (h *unitWorker) end(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, key)
+}
+
+// final reports whether err would come again: it is about the configuration, and
+// not about a state database that was not to be had for a while.
+func (h *unitWorker) final(ctx context.Context, err error) bool {
+	return codeOf(ctx, err) == exitUsage && !h.db.Troubled(err)
+}

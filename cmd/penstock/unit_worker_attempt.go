@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// errPaused is what becomes of units whose source was paused after they were planned.
+const errPaused = "its source is paused; `penstock sources resume` takes it up again"
+
+// attempt is one run over the streams of units, under the lease of the pipeline and
+// source: what a `sync` of them does. Where its source is silent for so long that it
+// has to make room for others, what it has committed stays. // Invariant 13
+func (w *claimedWork) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
+	h, c, p := w.unitWorker, w.conf, w.pipeline
+	m := &multiSource{app: h.app, conf: c, pipeline: p}
+	u := units[0]
+	if m.paused(ctx, u.Source) {
+		return fleet.Left(units, errPaused)
+	}
+	h.log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
+	var answered atomic.Bool
+	round := fleet.Round(units)
+	if u.Suspect() {
+		round = fleet.LastRound
+	}
+	asking, end := w.place.Begin(ctx, round)
+	stop := w.amid(asking)
+	try := fleet.NewAttempt(units, len(p.To), h.db.Now, h.redactor.Redact, settle)
+	r, err := m.one(asking, p, syncFlags{streams: fleet.StreamsOf(units), run: u.Run, budget: h.bytes, try: try, follow: func(e pipeline.Event) {
+		if e.Kind != pipeline.EventStart {
+			answered.Store(true)
+			w.place.Beat()
+		}
+	}})
+	stop()
+	late, off := end()
+	if off = off && (err != nil || r.Status != pipeline.StatusComplete); off {
+		r.Status, err = pipeline.StatusStopped, nil
+	}
+	if ctx.Err() != nil && len(r.Streams) == 0 {
+		r.Status = pipeline.StatusStopped
+	}
+	h.log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
+	if o := fleet.NewTally(u.Run, p.Name).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
+		if err := h.keepSources(ctx, c, []state.SourceRecord{m.record(u.Run, o, round > 0 || !answered.Load())}); err != nil {
+			h.log.Warn("what became of a source is not recorded", "source", u.Source, "error", err)
+		}
+	}
+	settled := try.Settle(r, err, h.final(ctx, err))
+	if off {
+		settled = fleet.PutOff(settled, late, h.db.Now())
+	}
+	return settled
+}
+
+// paused reports whether a source is paused. Where that cannot be told it is read:
+// whoever plans runs has asked, too.
+func (m *multiSource) paused(ctx context.Context, source string) bool {
+	if source == "" {
+		return false
+	}
+	book, err := m.readPauses(ctx, m.conf)
+	if err != nil {
+		m.log.Warn("which sources are paused cannot be told", "error", err)
+	}
+	_, is := book[source]
+	return is
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/state"
+)
+
+// amidPause is how often it is looked for webhook events during an attempt.
+const amidPause = time.Second
+
+// amid applies the webhook events of the source while an attempt at it is under way,
+// until stop: the attempt has the lease without which serve cannot. What is applied
+// serve takes out of the inbox, and what it leaves to a refresh serve begins, as both
+// stand in the destination.
+func (w *claimedWork) amid(ctx context.Context) (stop func()) {
+	s, ok := w.conf.Source(w.pipeline.From[0].Text)
+	if !ok || s.Webhooks == nil {
+		return func() {}
+	}
+	inbox, err := w.db.OpenInbox(ctx, state.InboxOptions{})
+	if err != nil {
+		w.log.Warn("webhook events wait for the end of units", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
+		return func() {}
+	}
+	x := w.newApplier(w.conf, w.pipeline, inbox, newTrims(&config.Config{}))
+	ctx, cancel := context.WithCancel(ctx)
+	w.guard(ctx, func() error { return x.watch(ctx) }) // passes that begin know that events may come
+	var applying sync.WaitGroup
+	applying.Go(func() {
+		tick := time.NewTicker(amidPause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.guard(ctx, func() error { _, err := x.apply(ctx); return err })
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		applying.Wait()
+		x.close()
+		_ = inbox.Close() // nothing was put into it
+	}
+}
+
+// guard does something about webhook events. What cannot be done, for a panic too, is
+// left to serve.
+func (w *claimedWork) guard(ctx context.Context, do func() error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("applying events panicked", "pipeline", w.pipeline.Name, "source", w.call.Source, "stack", string(debug.Stack()))
+		}
+	}()
+	if err := do(); err != nil && ctx.Err() == nil {
+		w.log.Debug("webhook events not applied", "pipeline", w.pipeline.Name, "source", w.call.Source, "error", err)
+	}
+}

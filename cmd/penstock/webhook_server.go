@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
+	"github.com/penstock-data/penstock/state"
+)
+
+// webhookServer are the webhooks of a daemon: who receives them, and where they wait until
+// they are applied.
+type webhookServer struct {
+	a        *app
+	inbox    state.Inbox
+	receiver *receiver
+	trims    *inboxTrimmer // of the configuration that holds; nil for none yet
+}
+
+// openHooks opens the inbox of the state folder, which one daemon has at a time.
+func (a *app) openHooks(ctx context.Context, c *config.Config) (*webhookServer, error) {
+	in, err := a.stateOf(c).OpenInbox(ctx, state.InboxOptions{})
+	switch {
+	case err == nil:
+		return &webhookServer{a: a, inbox: in}, nil
+	case errors.Is(err, state.ErrLocked), errors.Is(err, syscall.ENOSPC):
+		return nil, err
+	}
+	return nil, stateTrouble(err)
+}
+
+// mount puts the receiver into the daemon.
+func (h *webhookServer) mount(ctx context.Context, d *serve.Daemon, c *config.Config) (err error) {
+	h.receiver, err = newReceiver(ctx, c, h.a.stateOf(c).Notes(), receive.Options{
+		Inbox:    h.inbox,
+		Observe:  func(v serve.WebhookSeen) { d.Observe(v) },
+		Received: d.Received,
+		Hinted:   d.Hinted,
+		Log:      h.a.log,
+		Now:      h.a.stateOf(c).Now,
+	})
+	d.Handlers.Webhooks = h.receiver
+	return err
+}
+
+// run takes over what is learned meanwhile, until ctx ends.
+func (h *webhookServer) run(ctx context.Context) (wait func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { h.receiver.watch(ctx) })
+	return func() { cancel(); all.Wait() }
+}
+
+// applies makes the pipelines apply the events of their sources, those of them
+// that send any.
+func (h *webhookServer) applies(c *config.Config, all []serve.Pipeline) {
+	h.trims.end() // appliers of before go on for a moment, and know nothing of these pipelines
+	h.trims = newTrims(c)
+	t := h.trims
+	for i := range all {
+		p, _ := c.Pipeline(all[i].Name)
+		var each appliers
+		for _, from := range p.From {
+			if s, ok := c.Source(from.Text); ok && s.Webhooks != nil {
+				each = append(each, h.a.newApplier(c, p.Of(from.Text), h.inbox, t))
+			}
+		}
+		all[i].Hinted = readOnHint(c, p)
+		if each != nil {
+			all[i].Deltas, all[i].Close, all[i].Beside = each.apply, each.close, true
+		}
+	}
+}
+
+// close gives up the inbox. What is in it stays.
+func (h *webhookServer) close() error {
+	if err := h.inbox.Close(); err != nil {
+		return fmt.Errorf("close inbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,382 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Gap is a place of a list whose records the server fails to give, however they
+// are asked for: one of them breaks the code that writes the answer.
+type Gap struct {
+	At     string `json:"at"`   // the page that failed; of a fan-out, the parent that was asked about
+	From   int64  `json:"from"` // place of the first record in the list, from 0
+	Rows   int64  `json:"rows"` // how many
+	After  string `json:"after,omitempty"`
+	Before string `json:"before,omitempty"` // keys of the records around it, as JSON
+	Status int    `json:"status"`
+	Words  string `json:"words,omitempty"` // the server's
+}
+
+// String reads: record 17 of the list (page 2), after 4711 and before 4713: 500: Server Error.
+func (g Gap) String() string {
+	var b strings.Builder
+	if strings.HasPrefix(g.At, parentAt) {
+		b.WriteString(g.At)
+		if g.Rows > 1 {
+			fmt.Fprintf(&b, " and %d after it", g.Rows-1)
+		}
+	} else if g.Rows == 1 {
+		fmt.Fprintf(&b, "record %d of the list (%s)", g.From+1, g.At)
+	} else {
+		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.From+1, g.From+g.Rows, g.At)
+	}
+	if g.After != "" {
+		b.WriteString(", after " + g.After)
+	}
+	if g.Before != "" {
+		b.WriteString(", before " + g.Before)
+	}
+	fmt.Fprintf(&b, ": %d", g.Status)
+	if g.Words != "" {
+		b.WriteString(": " + g.Words)
+	}
+	return b.String()
+}
+
+// What isolating broken records may take of one list, or of all the lists of a
+// fan-out. // Invariant 15
+const (
+	maxIsolating = 400 // requests
+	maxGaps      = 100
+)
+
+// gaps are those of one list.
+type gaps struct {
+	all  []Gap
+	tail string // key of the last record that has come
+	open bool   // the last gap waits for the record behind it
+
+	pages int // in a row that are gaps as a whole
+}
+
+// close tells the last gap which record stands behind it.
+func (g *gaps) close(key string) {
+	if g.open {
+		g.all[len(g.all)-1].Before, g.open = key, false
+	}
+}
+
+// follow takes note of a page: its first record stands behind a gap at the end
+// of the page before.
+func (l *listReader) follow(st *step) {
+	g := &l.gaps
+	if st.a == nil || st.batch.n == 0 {
+		return
+	}
+	g.close(l.asm.keyText(st.a.d, st.batch.first))
+	g.pages = 0
+	g.tail = l.asm.keyText(st.a.d, st.batch.last)
+}
+
+// errorWords are how this family of servers says that its own code has
+// stumbled.
+var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
+
+// poisonous reports whether an answer looks like that of code which stumbles
+// over what it has to show, rather than of a server in trouble.
+func poisonous(e *wire.Error) bool {
+	switch {
+	case e.Status == http.StatusInternalServerError:
+		return true
+	case e.Status == http.StatusBadRequest, e.Status/100 == 2 && e.Class == wire.Transient:
+		return errorWords.MatchString(e.Message)
+	}
+	return false
+}
+
+// isolate reads a page that cannot be had as a whole in smaller ones, down to
+// single records. Those that still fail are gaps. cause is what it returns where
+// the list has no smaller pages, or where nothing of this one can be had: then
+// it is not a record that is broken.
+func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
+	fault, ok := errors.AsType[*wire.Error](cause)
+	if !ok || !poisonous(fault) || l.habits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
+		return nil, cause
+	}
+	i, ok := l.isolation(at, fault)
+	if !ok {
+		return nil, cause
+	}
+	if l.pages > 0 && !i.sized(ctx) {
+		return nil, cause
+	}
+	l.requests += fault.Attempts
+	defer func() { l.buf = i.st.batch.records }()
+	l.asm.apart, i.apart = true, l.asm.apart
+	defer func() { l.asm.apart = i.apart }()
+	if err := i.split(ctx, i.page); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), error(i.explain(err)))
+	}
+	if i.st.batch.n == 0 {
+		return nil, i.explain(errNothing)
+	}
+	return i.finish()
+}
+
+// stumbled reports whether a second page that was only asked for to see whether
+// there is one may be one that a broken record is on.
+func stumbled(at position, err error) bool {
+	fault, ok := errors.AsType[*wire.Error](err)
+	return ok && poisonous(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
+}
+
+// isolation is one page being read in parts.
+type isolation struct {
+	l     *listReader
+	fault *wire.Error
+	s     schemas.Stream // asks for other sizes
+	page  part
+	st    *step
+	tail  string // key of the last record that has come
+	open  bool   // the last gap waits for the record behind it
+	apart bool   // as the assembler was
+
+	failed int // requests for parts that failed
+
+	total int64
+	last  *signals // what the part at the page's end says; nil where that is a gap
+	end   part     // that part
+}
+
+// part is a run of records, by their places in the list.
+type part struct{ from, rows int64 }
+
+// isolation finds out how the page at a position is asked for in parts; ok is
+// false where nothing tells.
+func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok bool) {
+	kind, size := at.kind, l.s.Pagination.Size
+	if kind == pagerNone {
+		kind = pagerKind(l.s.Pagination.Type)
+	}
+	rows := int64(l.s.Pagination.Limit)
+	if n := int64(l.drift.fullest); n > 0 && (n < rows || rows == 0) {
+		rows = n // the server's own idea of a page
+	}
+	if rows < 2 || l.pager.zero {
+		return nil, false
+	}
+	i = &isolation{l: l, fault: fault, s: l.s, tail: l.gaps.tail, total: -1}
+	switch kind {
+	case pagerPage:
+		i.s.Pagination.Size = cmp.Or(size, "per_page")
+		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("page", "page")), at: strconv.FormatInt(max(at.number(), 1), 10)}
+		i.page = part{(at.number() - 1) * rows, rows}
+	case pagerOffset:
+		i.s.Pagination.Size = cmp.Or(size, "limit")
+		at = position{kind: kind, param: cmp.Or(at.param, l.pager.named("offset", "offset")), at: strconv.FormatInt(at.number(), 10)}
+		i.page = part{at.number(), rows}
+	default:
+		return nil, false
+	}
+	i.st = &step{at: at, total: -1}
+	i.st.batch.records = l.buf[:0]
+	return i, true
+}
+
+// sized reports whether the list takes the parameter of the size: its first page comes
+// in the size that is asked for. Else the number of a smaller page leads to another page
+// of the list.
+func (i *isolation) sized(ctx context.Context) bool {
+	p := part{0, i.page.rows / factor(i.page.rows)}
+	a, err := i.ask(ctx, p)
+	if err != nil {
+		return false
+	}
+	defer i.l.c.release(a)
+	f, err := i.l.locate(a.d)
+	if err != nil {
+		return false
+	}
+	var b batch
+	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
+}
+
+// split reads a part that has failed as a whole in smaller ones. A page number
+// leads to any of them because each begins at a multiple of its length.
+func (i *isolation) split(ctx context.Context, p part) error {
+	rows := p.rows / factor(p.rows)
+	for from := p.from; from < p.from+p.rows; from += rows {
+		if i.total >= 0 && from >= i.total {
+			return nil // the list ends on this page
+		}
+		if err := i.read(ctx, part{from, rows}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// factor is the least number above one that n can be divided by.
+func factor(n int64) int64 {
+	for f := int64(2); f*f <= n; f++ {
+		if n%f == 0 {
+			return f
+		}
+	}
+	return n
+}
+
+// read asks for a part, and for parts of it where it fails.
+func (i *isolation) read(ctx context.Context, p part) error {
+	i.last = nil
+	if i.l.habits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
+		i.gap(p, i.fault)
+		return nil
+	}
+	a, err := i.ask(ctx, p)
+	if err == nil {
+		defer i.l.c.release(a)
+		return i.take(a, p)
+	}
+	fault, ok := errors.AsType[*wire.Error](err)
+	i.failed++
+	switch {
+	case !ok || !poisonous(fault):
+		return err
+	case i.st.batch.n == 0 && i.failed >= hopeless:
+		return errNothing
+	case p.rows > 1:
+		return i.split(ctx, p)
+	}
+	i.gap(p, fault)
+	return nil
+}
+
+// hopeless is how many parts of a page may fail before one has come.
+const hopeless = 8
+
+var errNothing = errors.New("not one record of the page can be had")
+
+// ask makes the request for a part, once: the page it is of was tried often.
+func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
+	s, at := i.s, i.st.at
+	s.Pagination.Limit = int(p.rows)
+	at.at = strconv.FormatInt(p.from, 10)
+	if at.kind == pagerPage {
+		at.at = strconv.FormatInt(p.from/p.rows+1, 10)
+	}
+	a, err := i.l.c.probe(ctx, s, i.l.params, at)
+	n := requestsOf(err)
+	if a != nil {
+		n = a.requests
+		i.l.bytes += a.bytes
+	}
+	i.l.requests += n
+	i.l.habits.isolating += n
+	return a, err
+}
+
+// take keeps the records of an answer to a part.
+func (i *isolation) take(a *answer, p part) error {
+	l, b := i.l, &i.st.batch
+	f, err := l.locate(a.d)
+	if err != nil {
+		return err
+	}
+	n := b.n
+	b.first = missing
+	if err := l.asm.assemble(a.d, f, b); err != nil {
+		return err
+	}
+	if n = b.n - n; int64(n) > p.rows {
+		return fmt.Errorf("the list does not take %q: asked for %d records, got %d", i.s.Pagination.Size, p.rows, n)
+	}
+	s := signalsOf(a, f, n)
+	i.total, i.last, i.end = max(i.total, s.total), &s, p
+	if n == 0 {
+		return nil
+	}
+	first := l.asm.keyText(a.d, b.first)
+	l.gaps.close(first)
+	if k := len(i.st.gaps); k > 0 && i.open {
+		i.st.gaps[k-1].Before, i.open = first, false
+	}
+	i.tail = l.asm.keyText(a.d, b.last)
+	return nil
+}
+
+// gap gives a part up. Neighbours that fail alike are one gap.
+func (i *isolation) gap(p part, fault *wire.Error) {
+	i.open = true
+	if n := len(i.st.gaps); n > 0 {
+		if g := &i.st.gaps[n-1]; g.From+g.Rows == p.from && g.Words == fault.Message && g.Status == fault.Status {
+			g.Rows += p.rows
+			return
+		}
+	}
+	i.st.gaps = append(i.st.gaps, Gap{
+		At: i.st.at.String(), From: p.from, Rows: p.rows, After: i.tail,
+		Status: fault.Status, Words: fault.Message,
+	})
+}
+
+// finish makes the parts one page of the list: what is a gap counts as read.
+func (i *isolation) finish() (*step, error) {
+	l, st := i.l, i.st
+	l.gaps.all = append(l.gaps.all, st.gaps...)
+	l.gaps.tail, l.gaps.open = i.tail, i.open
+	n := int64(st.batch.n)
+	for _, g := range st.gaps {
+		n += g.Rows
+	}
+	st.total = i.total
+	var err error
+	if st.turn, err = l.pager.turn(st.at, int(n), "", i.signals()); err == nil {
+		err = l.guard(st)
+	}
+	if err != nil {
+		return nil, malformed(l.s, st.at, err)
+	}
+	return st, nil
+}
+
+// signals are what the parts say about the pages of the list, in its own pages.
+func (i *isolation) signals() signals {
+	s := noSignals
+	s.total = i.total
+	pages := func(rows int64) int64 { return max(1, (rows+i.page.rows-1)/i.page.rows) }
+	switch {
+	case i.total >= 0 && i.st.at.kind == pagerPage:
+		s.lastPage = pages(i.total)
+	case i.total >= 0 || i.last == nil: // counted out, or asked for
+	case i.last.lastPage >= 0 && i.st.at.kind == pagerPage:
+		s.lastPage = pages(i.last.lastPage * i.end.rows)
+	case i.last.more == yes || i.last.next != nil || i.last.token != "":
+		s.more = yes
+	case i.last.more == no || i.last.linked || i.last.tokened:
+		s.more = no
+	}
+	return s
+}
+
+// explain is the page's fault with what came of isolating it.
+func (i *isolation) explain(err error) *wire.Error {
+	e := *i.fault
+	if inner, ok := errors.AsType[*wire.Error](err); ok {
+		switch inner.Class {
+		case wire.Throttled, wire.Auth, wire.NotEntitled, wire.Transient:
+			return inner // not about the page
+		}
+	}
+	e.Message += fmt.Sprintf(" (%s in smaller pages: %v)", i.st.at, err)
+	return &e
+}

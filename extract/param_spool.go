@@ -1,0 +1,220 @@
+package extract
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// spoolMemory is how much of a spool stays in memory; the rest goes to a file.
+const spoolMemory = 1 << 20
+
+// maxTupleValue is how many bytes a value of a parent may have that a request takes, as JSON.
+// Invariant 6
+const maxTupleValue = 64 << 10
+
+// paramSpool keeps tuples: the values that one request to a child needs, one JSON
+// array a line, each once, in the order of the parent's records, and a
+// fingerprint of the records that gave each. It is filled first, sealed, and then
+// read, by any number of readers.
+type paramSpool struct {
+	dir      string
+	params   []schemas.Param // those that come from the parent
+	volatile []string        // of the parent's members
+	keyed    []bool          // by parameter: it is the parent's key
+	seed     maphash.Seed
+	seen     map[uint64]int32 // places of lines
+	prints   []uint64         // by place: the sum of the records' fingerprints
+
+	memory []byte
+	file   *os.File
+	buffer *bufio.Writer
+}
+
+func newSpool(dir string, params []schemas.Param, parent schemas.Stream) *paramSpool {
+	s := &paramSpool{dir: dir, volatile: parent.Volatile, seed: maphash.MakeSeed(), seen: make(map[uint64]int32)}
+	for _, p := range params {
+		if p.From != "" {
+			s.params = append(s.params, p)
+			s.keyed = append(s.keyed, p.In == "path" && slices.Contains(parent.Key, schemas.Column(p.From)))
+		}
+	}
+	return s
+}
+
+// add keeps the tuples of one parent's record: as many as its lists have
+// elements where a pointer goes through one. A record without a value that the
+// path needs has none, but the empty text is a value where it is the record's key:
+// no path can carry it, and that is reported.
+func (s *paramSpool) add(d *doc, r value) error {
+	lines := [][]byte{{'['}}
+	for i, p := range s.params {
+		values := d.scalarsAt(r, strings.Split(strings.TrimPrefix(p.From, "/"), "/"))
+		switch {
+		case len(values) > 0:
+		case p.In != "path":
+			values = [][]byte{[]byte("null")}
+		case s.keyed[i] && d.blank(r, p.From):
+			values = [][]byte{[]byte(`""`)}
+		}
+		var longer [][]byte
+		for _, line := range lines {
+			for _, v := range values {
+				next := bytes.Clone(line)
+				if i > 0 {
+					next = append(next, ',')
+				}
+				longer = append(longer, append(next, tupleValue(v)...))
+			}
+		}
+		lines = longer
+	}
+	var print uint64
+	if len(lines) > 0 {
+		print = d.print(r, s.volatile)
+	}
+	for _, line := range lines {
+		if err := s.write(append(line, ']', '\n'), print); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tupleValue is a value as a tuple has it. Of one that is too long for a request, an array
+// of one text is left, which begins as the value does and tells it apart from others.
+func tupleValue(v []byte) []byte {
+	if len(v) <= maxTupleValue {
+		return v
+	}
+	text, err := json.Marshal(fmt.Sprintf("%s… (%d bytes, SHA-256 %x)", v[1:maxShown], len(v), sha256.Sum256(v)))
+	if err != nil {
+		panic(err) // a string
+	}
+	return fmt.Appendf(nil, "[%s]", text)
+}
+
+// blank reports whether a pointer leads to an empty text.
+func (d *doc) blank(r value, pointer string) bool {
+	v := r
+	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		v = d.get(v, unescape(token))
+	}
+	return d.kind(v) == '"' && d.void(v)
+}
+
+// scalarsAt are the values below v that a pointer leads to, * standing for each
+// element or value. What is nothing, or no scalar, is left out.
+func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
+	switch {
+	case !v.ok():
+		return nil
+	case len(tokens) == 0:
+		if v.node >= 0 || d.void(v) {
+			return nil
+		}
+		return [][]byte{d.raw(v)}
+	case tokens[0] != "*":
+		return d.scalarsAt(d.get(v, unescape(tokens[0])), tokens[1:])
+	}
+	var out [][]byte
+	if d.isList(v) {
+		for e := range d.elements(v) {
+			out = append(out, d.scalarsAt(e, tokens[1:])...)
+		}
+	} else if d.isObject(v) {
+		for _, m := range d.members(v) {
+			out = append(out, d.scalarsAt(m, tokens[1:])...)
+		}
+	}
+	return out
+}
+
+// write appends a line that was not there yet. What several records give is one
+// tuple, and changes with any of them.
+func (s *paramSpool) write(line []byte, print uint64) error {
+	h := maphash.Bytes(s.seed, line)
+	if at, ok := s.seen[h]; ok {
+		s.prints[at] += print
+		return nil
+	}
+	s.seen[h] = int32(len(s.prints))
+	s.prints = append(s.prints, print)
+	if s.file == nil && len(s.memory)+len(line) <= spoolMemory {
+		s.memory = append(s.memory, line...)
+		return nil
+	}
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, "penstock-keys-*")
+		if err != nil {
+			return fmt.Errorf("create spool: %w", err)
+		}
+		s.file, s.buffer = f, bufio.NewWriterSize(f, 64<<10)
+	}
+	_, err := s.buffer.Write(line)
+	return err
+}
+
+// count is how many tuples there are.
+func (s *paramSpool) count() int { return len(s.prints) }
+
+// seal ends the filling.
+func (s *paramSpool) seal() error {
+	s.seen = nil
+	if s.buffer == nil {
+		return nil
+	}
+	if err := s.buffer.Flush(); err != nil {
+		return fmt.Errorf("write spool: %w", err)
+	}
+	s.buffer = nil
+	return nil
+}
+
+// tuples are the lines of a sealed spool, without their ends, and the
+// fingerprints of what they came from. A line is valid until the next.
+func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
+	return func(yield func(tuple, error) bool) {
+		readers := []io.Reader{bytes.NewReader(s.memory)}
+		if s.file != nil {
+			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
+		}
+		in := bufio.NewScanner(io.MultiReader(readers...))
+		in.Buffer(nil, 16<<20) // of a line, which has a few values of at most maxTupleValue
+		for at := 0; in.Scan(); at++ {
+			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
+				return
+			}
+		}
+		if err := in.Err(); err != nil {
+			yield(tuple{}, fmt.Errorf("read spool: %w", err))
+		}
+	}
+}
+
+// tuple is what one request to a child takes from its parent's records.
+type tuple struct {
+	line  []byte
+	print uint64
+}
+
+// close removes the file.
+func (s *paramSpool) close() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file, s.buffer = nil, nil
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

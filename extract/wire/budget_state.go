@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"time"
+)
+
+// budgetState is what a ledger keeps of a credential's budget, as one worker works on
+// it.
+type budgetState struct {
+	now           instant
+	next          instant // when the next token is due: leases reach up to there
+	slack         time.Duration
+	ceiling       limitEstimate
+	gate          breaker
+	sent, refused uint64
+}
+
+// storedBudget is a budgetState as it is stored. The names of its fields do not change: workers of
+// several versions read it.
+type storedBudget struct {
+	At      int64  `json:"at"` // by the ledger's clock, in nanoseconds since 1970, as are the others
+	Next    int64  `json:"next"`
+	Slack   int64  `json:"slack"`
+	Sent    uint64 `json:"sent"`
+	Refused uint64 `json:"refused"`
+
+	GateUntil    int64  `json:"gate_until"`
+	GateReason   reason `json:"gate_reason"`
+	GateEpoch    int64  `json:"gate_epoch"`
+	GateProbing  bool   `json:"gate_probing"`
+	GateProbe    int64  `json:"gate_probe"`
+	GateStrikes  int64  `json:"gate_strikes"`
+	GateFailures int64  `json:"gate_failures"`
+	GateOutages  int64  `json:"gate_outages"`
+
+	Asked       Rate       `json:"asked"`
+	Reserve     float64    `json:"reserve"`
+	Rate        Rate       `json:"rate"`
+	Share       float64    `json:"share"`
+	Stumbled    bool       `json:"stumbled"`
+	Guessed     bool       `json:"guessed"`
+	Unsure      bool       `json:"unsure"`
+	Felt        float64    `json:"felt"`
+	Top         float64    `json:"top"`
+	Largest     int        `json:"largest"`
+	Stated      int        `json:"stated"`
+	Foreign     [2]float64 `json:"foreign"`
+	Agreed      bool       `json:"agreed"`
+	WindowEnds  int64      `json:"window_ends"`
+	Clean       int        `json:"clean"`
+	Used        int        `json:"used"`
+	Taken       int        `json:"taken"`
+	TakenBefore int        `json:"taken_before"`
+	Seconds     [4]int     `json:"seconds"`
+	Last        int64      `json:"last"`
+}
+
+// openPurse reads what a ledger holds: a budgetState, or nothing yet.
+func openPurse(kept []byte, plan Budget, now instant) (budgetState, error) {
+	a := budgetState{now: now, slack: lateToken, ceiling: newCeiling(plan.Rate, plan.Reserve)}
+	if kept == nil {
+		return a, nil
+	}
+	var k storedBudget
+	if err := json.Unmarshal(kept, &k); err != nil {
+		return a, errForeign
+	}
+	mine := a.ceiling
+	a.next, a.slack, a.sent, a.refused = instant(k.Next), time.Duration(k.Slack), k.Sent, k.Refused
+	a.gate = breaker{
+		until: instant(k.GateUntil), reason: k.GateReason, epoch: k.GateEpoch, probing: k.GateProbing, probe: instant(k.GateProbe),
+		strikes: k.GateStrikes, failures: k.GateFailures, outages: k.GateOutages,
+	}
+	a.ceiling = limitEstimate{
+		asked: k.Asked, reserve: k.Reserve, rate: k.Rate, share: k.Share, stumbled: k.Stumbled, guessed: k.Guessed, unsure: k.Unsure,
+		felt: k.Felt, top: k.Top, largest: k.Largest, stated: k.Stated, foreign: k.Foreign, agreed: k.Agreed,
+		windowEnds: instant(k.WindowEnds), clean: k.Clean, used: k.Used, taken: k.Taken, takenBefore: k.TakenBefore,
+		history: tally{seconds: k.Seconds, last: k.Last},
+	}
+	a.settle(instant(k.At), mine)
+	return a, nil
+}
+
+// settle makes up for what has happened since the purse was kept: nobody came
+// for a day, the limit was configured anew, or the ledger's clock was put back.
+func (a *budgetState) settle(at instant, mine limitEstimate) {
+	c := &a.ceiling
+	same := c.asked == mine.asked && c.reserve == mine.reserve
+	idle := a.now.sub(at) > memberLease
+	if idle && (!same || a.now.sub(at) > bookAge) || !same && mine.tighter(c) {
+		a.ceiling = mine
+	}
+	_, window := a.ceiling.allowed()
+	if at > a.now.add(clockSlack) {
+		left := a.gate.until.sub(at)
+		a.next, a.gate.until, a.gate.probe, a.ceiling.windowEnds = a.now.add(window+mostGuard), 0, 0, 0
+		a.gate.extend(a.now.add(min(max(left, 0), longestHint)), usedUp)
+	}
+	a.gate.until = min(a.gate.until, a.now.add(longestHint))
+}
+
+// tell takes what a worker has sent and heard.
+func (a *budgetState) tell(heard []answer, sent int, slack time.Duration) {
+	b := budgetRecord{ceiling: a.ceiling, gate: a.gate, refused: a.refused}
+	b.ceiling.used += sent
+	a.sent += uint64(sent)
+	for _, h := range heard {
+		b.learn(h)
+	}
+	b.ceiling.turn(a.now)
+	a.ceiling, a.gate, a.refused = b.ceiling, b.gate, b.refused
+	a.slack = max(slack, a.slack-a.slack/64) // of the one who needs the most
+}
+
+// lease gives up to want tokens to a worker that hears of it in trip, or none for
+// a while.
+func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Duration) {
+	if wait := a.gate.until.sub(a.now); wait > 0 || want == 0 {
+		return lease{}, min(max(wait, 0), lastPeriod)
+	}
+	n, window := a.ceiling.allowed()
+	n = math.Max(n, 1)
+	step := time.Duration(float64(window+a.slack) / n)
+	start := max(a.next, a.now.add(trip))
+	if ahead := start.sub(a.now); ahead > max(mostAhead, 2*step) {
+		return lease{}, ahead - max(mostAhead, 2*step)/2
+	}
+	if a.gate.probing {
+		if wait := a.gate.probe.sub(a.now); wait > 0 {
+			return lease{}, min(wait, firstPeriod) // one goes ahead
+		}
+		want, a.gate.probe = 1, start.add(probeWait)
+	}
+	span := max(leaseSpan, leaseTrips*trip)
+	most := max(1, min(int(span/step), int(n)))
+	l = lease{start: start, step: step, n: min(want, most)}
+	a.next = start.add(time.Duration(l.n) * step)
+	return l, 0
+}
+
+func (a *budgetState) keep() storedBudget {
+	c, g := &a.ceiling, &a.gate
+	return storedBudget{
+		At: int64(a.now), Next: int64(a.next), Slack: int64(a.slack), Sent: a.sent, Refused: a.refused,
+		GateUntil: int64(g.until), GateReason: g.reason, GateEpoch: g.epoch, GateProbing: g.probing, GateProbe: int64(g.probe),
+		GateStrikes: g.strikes, GateFailures: g.failures, GateOutages: g.outages,
+		Asked: c.asked, Reserve: c.reserve, Rate: c.rate, Share: c.share, Stumbled: c.stumbled, Guessed: c.guessed, Unsure: c.unsure,
+		Felt: c.felt, Top: c.top, Largest: c.largest, Stated: c.stated, Foreign: c.foreign, Agreed: c.agreed,
+		WindowEnds: int64(c.windowEnds), Clean: c.clean, Used: c.used, Taken: c.taken, TakenBefore: c.takenBefore,
+		Seconds: c.history.seconds, Last: c.history.last,
+	}
+}
+
+// learn takes what an answer says of the limit and of the server.
+func (b *budgetRecord) learn(a answer) {
+	switch {
+	case a.status == 0:
+		b.gate.failed(a.epoch, a.at, 0)
+	case a.status == http.StatusTooManyRequests:
+		b.refused++
+		retry := a.in.retry
+		if !a.in.hasRetry && a.in.hasReset {
+			retry = a.in.reset
+		}
+		if b.gate.refused(a.epoch, a.at, retry) {
+			b.ceiling.refused(a.at, retry, a.in.limit, b.gate.strikes > 1)
+		}
+	case a.status >= 500:
+		b.ceiling.accepted(a.sent)
+		b.gate.stumbled(a.epoch, a.at, a.in.retry, a.probe)
+	default:
+		b.ceiling.accepted(a.sent)
+		// What the others have had counts as foreign only beyond all that the fleet may.
+		n, _ := b.ceiling.allowed()
+		if pause := b.ceiling.observe(a.in, min(int(n), b.ceiling.rate.Limit-a.in.left)); pause > 0 {
+			b.gate.extend(a.at.add(pause), usedUp)
+		}
+		b.gate.passed(a.epoch)
+	}
+}

@@ -1,0 +1,345 @@
+package parquet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-data/penstock/load"
+)
+
+// catalogStore keeps a lake whose commits a [Catalog] holds. Its files lie as those of a
+// [bucket] do, in one or in a folder; what a stream holds is told by the manifest
+// that the catalog's last commit names.
+type catalogStore struct {
+	*bucket
+	catalog Catalog
+
+	turn   sync.Mutex
+	tidied map[string]time.Time // when, by stream
+}
+
+// newTabled opens the catalog over the files of o.Bucket or o.Path.
+func newTabled(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
+	b, err := tabledFiles(o, d, step)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Catalog(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return &catalogStore{bucket: b, catalog: c, tidied: map[string]time.Time{}}, nil
+}
+
+func tabledFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
+	if o.Bucket != "" {
+		return newBucket(o, step)
+	}
+	if o.Path == "" {
+		return nil, errors.New("no path")
+	}
+	root, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(root, "%#?") {
+		return nil, errors.New("a path with %, # or ? in it is read in several ways by other engines: take another")
+	}
+	return &bucket{o: &localFiles{root: root, disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
+}
+
+// slashed is a path as it stands in a location.
+func slashed(path string) string {
+	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return path
+}
+
+// Write implements [Files].
+func (b *bucket) Write(ctx context.Context, name string, text []byte) error {
+	return b.o.put(ctx, b.prefix+name, strings.NewReader(string(text)), int64(len(text)))
+}
+
+// Read implements [Files].
+func (b *bucket) Read(ctx context.Context, name string) ([]byte, error) {
+	text, _, err := b.o.get(ctx, b.prefix+name, 0, 0)
+	return text, err
+}
+
+// Location implements [Files].
+func (b *bucket) Location(name string) string { return b.url + "/" + b.prefix + name }
+
+// Name implements [Files].
+func (b *bucket) Name(location string) (string, bool) {
+	return strings.CutPrefix(location, b.url+"/"+b.prefix)
+}
+
+// streams implements [storage].
+func (t *catalogStore) streams(ctx context.Context, source string) ([]string, error) {
+	names, err := t.catalog.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(names)
+	for i, name := range names {
+		if source != "" {
+			out[i] = folderIn(name, source)
+			continue
+		}
+		sources, err := t.catalog.Sources(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sources {
+			out = append(out, folderIn(name, s))
+		}
+	}
+	return out, nil
+}
+
+// shelf implements [storage].
+func (t *catalogStore) shelf(name string) streamStore {
+	stream, source, _ := strings.Cut(filepath.ToSlash(name), "/"+sourcePrefix)
+	return &tableStore{bucketStore: t.bucket.shelf(name).(*bucketStore), tabled: t, stream: stream, source: source}
+}
+
+// path is where the metadata of a table lies: one a line, where it is one of
+// penstock's own.
+func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
+	all, err := l.manifests(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	var places []string
+	for _, m := range all {
+		if m.table(name) == nil {
+			continue
+		}
+		at, err := t.catalog.Locate(ctx, m.shelf.(*tableStore).catalogName(name))
+		if err != nil {
+			return "", fmt.Errorf("find %s: %w", name, err)
+		}
+		if at != "" && !slices.Contains(places, at) { // sources share it
+			places = append(places, at)
+		}
+	}
+	if places == nil {
+		return "", fmt.Errorf("find %s: %w: nothing was loaded into a table of that name", name, fs.ErrNotExist)
+	}
+	return strings.Join(places, "\n"), nil
+}
+
+// Close implements io.Closer.
+func (t *catalogStore) Close() error { return t.catalog.Close() }
+
+// tableStore is a stream of a catalog, or what a source has of one.
+type tableStore struct {
+	*bucketStore
+	tabled         *catalogStore
+	stream, source string
+}
+
+// head implements [streamStore].
+func (s *tableStore) head(ctx context.Context) (*manifest, error) {
+	h, err := s.tabled.catalog.Head(ctx, s.stream, s.source)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	seen := s.seen
+	s.mu.Unlock()
+	if seen == nil || seen.name != h.Manifest {
+		if seen, err = s.readNamed(ctx, h.Manifest); err != nil {
+			return nil, err
+		}
+	}
+	s.learn(seen)
+	return seen, nil
+}
+
+// recent is head as it was not long ago: see [bucketStore].
+func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
+	s.mu.Lock()
+	seen, asked := s.seen, s.asked
+	s.mu.Unlock()
+	if seen != nil && time.Since(asked) < recently {
+		return seen, nil
+	}
+	return s.head(ctx)
+}
+
+// readNamed reads a manifest.
+func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, error) {
+	text, err := s.Read(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+	}
+	m := &manifest{name: name}
+	if err = json.Unmarshal(text, m); err == nil {
+		err = m.prepare()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.Location(name), err)
+	}
+	m.locate(s, s.key)
+	return m, nil
+}
+
+// id is that of the commit that made the manifest's generation.
+func (m *manifest) id() string {
+	if m == nil || len(m.Line) == 0 {
+		return ""
+	}
+	return m.Line[len(m.Line)-1]
+}
+
+// draft implements [streamStore].
+func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
+	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, shelf: s}, nil
+}
+
+// catalogName is what a table of a stream is called in the catalog. Penstock's
+// own tables are those of one stream each there. // Invariant 17
+func (s *tableStore) catalogName(table string) string {
+	if load.IsInternal(table) {
+		return table + "__" + s.stream
+	}
+	return table
+}
+
+// HeadTable is the table, in a catalog, that heads the stream of that name: each
+// commit changes it, and it tells what was committed.
+func HeadTable(stream string) string { return load.State.Name + "__" + stream }
+
+// folder is where a catalog keeps what it writes for a table: with its files, or
+// where sources share it, beside all of theirs.
+func (s *tableStore) folder(t *table) string {
+	if s.source == "" {
+		return path.Join(s.stream, t.Folder)
+	}
+	return path.Join(s.stream, sharedFolder, t.Folder)
+}
+
+// sharedFolder holds, of a stream that sources share, what is of all of them.
+const sharedFolder = "_tables"
+
+// partNumber is the day or the month of a partition's folder.
+func partNumber(part string) *int32 {
+	_, value, _ := strings.Cut(part, "=")
+	if day, err := time.Parse(time.DateOnly, value); err == nil {
+		n := int32(day.Unix() / 86400)
+		return &n
+	}
+	if month, err := time.Parse("2006-01", value); err == nil {
+		n := int32((month.Year()-1970)*12 + int(month.Month()) - 1)
+		return &n
+	}
+	return nil
+}
+
+// dataFiles are the files of a table that hold rows, by name.
+func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
+	out := map[string]DataFile{}
+	if m == nil || t == nil {
+		return out
+	}
+	for _, f := range m.files(t) {
+		if f.Rows == 0 {
+			continue
+		}
+		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges}
+		if t.Partition != "" {
+			d.Part = partNumber(path.Dir(filepath.ToSlash(f.Name)))
+		}
+		out[d.Name] = d
+	}
+	return out
+}
+
+// tableFiles are what the generation m changes about its table t, as against
+// base.
+func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
+	out := TableFiles{
+		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.listed(), Folder: s.folder(t),
+	}
+	if t.Partition != "" {
+		out.PartitionBy, out.Months = partitionColumn(t.Partition)
+	}
+	var before map[string]DataFile
+	if base != nil {
+		was := base.table(t.Name)
+		before = base.dataFiles(s.prefix, was)
+		if was != nil {
+			out.Was = was.listed()
+		}
+	}
+	after := m.dataFiles(s.prefix, t)
+	for _, name := range sorted(after) {
+		if _, had := before[name]; !had {
+			out.Added = append(out.Added, after[name])
+		}
+	}
+	for _, name := range sorted(before) {
+		if _, has := after[name]; !has {
+			out.Removed = append(out.Removed, before[name])
+		}
+	}
+	return out
+}
+
+// commitOf is what the catalog is told of the generation m that follows base.
+func (s *tableStore) commitOf(base, m *manifest) Commit {
+	c := Commit{
+		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
+		Says: map[string]string{
+			"pipeline": m.Pipeline, "stream": m.Stream, "cursor": m.Cursor, "run": m.Run, "sequence": fmt.Sprint(m.Sequence),
+		},
+	}
+	if s.source != "" {
+		c.Says["source"] = s.source
+	}
+	for _, g := range m.Kept {
+		c.Kept = append(c.Kept, g.Sequence)
+	}
+	var head *table
+	for _, t := range m.Tables {
+		if t.Name == load.State.Name {
+			head = t
+			continue
+		}
+		c.Tables = append(c.Tables, s.tableFiles(base, m, t))
+	}
+	s.left(&c, base, m)
+	c.Tables = append(c.Tables, s.tableFiles(base, m, cmp.Or(head, &table{})))
+	return c
+}
+
+// left are the tables that the generation m has no more. Those that sources share
+// stay, without the rows of this one.
+func (s *tableStore) left(c *Commit, base, m *manifest) {
+	if base == nil {
+		return
+	}
+	for _, t := range base.Tables {
+		switch {
+		case m.table(t.Name) != nil:
+		case s.source == "":
+			c.Dropped = append(c.Dropped, s.catalogName(t.Name))
+		default:
+			gone := s.tableFiles(base, m, t)
+			gone.Anew = true
+			c.Tables = append(c.Tables, gone)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package parquet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// tableGeneration is a commit in the making.
+type tableGeneration struct {
+	*bucketGeneration
+	shelf *tableStore
+
+	follows *string // the id of the commit before it, once it was published, or tried to be
+	line    []string
+
+	// Where sources share the tables, and this one's columns become wider than
+	// theirs can be read in: see [tx.agree].
+	beside map[string]*tx    // what becomes of others' rows in the same step, by source
+	among  map[string]string // the last commits of all others; nil: they are to be looked at
+	agreed map[string]bool   // tables
+}
+
+// publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
+// [ErrBeside]. // Invariants 1, 2, 13
+func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
+	c, err := d.commitAfter(ctx, m, d.goOn)
+	if err != nil {
+		return err
+	}
+	for _, source := range d.others() {
+		y := d.beside[source]
+		one, err := y.draft.(*tableGeneration).commitAfter(ctx, y.next, nil)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBeside, err)
+		}
+		c.Beside = append(c.Beside, one)
+	}
+	c.Among = d.among
+	for i, t := range c.Tables {
+		c.Tables[i].Anew = t.Anew || d.agreed[t.Table]
+	}
+	if err := d.step("publish"); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d.unsure = true
+	if err := d.shelf.tabled.catalog.Commit(ctx, c); err != nil {
+		if err = d.resolve(ctx, m, err); err != nil {
+			return err
+		}
+	}
+	d.settled(m)
+	for _, source := range d.others() {
+		y := d.beside[source]
+		y.draft.(*tableGeneration).settled(y.next)
+	}
+	return nil
+}
+
+// others are the sources that commit in the same step.
+func (d *tableGeneration) others() []string {
+	if d.among == nil {
+		return nil
+	}
+	return sorted(d.beside)
+}
+
+// commitAfter stores the manifest m, and is the commit that it makes of the one
+// there is; moved, where it is given, may first have m follow another.
+func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
+	m.shelf, m.dir = d.shelf, d.key
+	if d.follows == nil {
+		id := m.id()
+		d.follows, d.line = &id, m.Line
+	}
+	base, err := d.shelf.head(ctx)
+	if err != nil {
+		return Commit{}, err
+	}
+	if moved != nil {
+		moved(base, m)
+	}
+	if sequenceOf(base) != m.Parent || base.id() != *d.follows {
+		return Commit{}, state.ErrMoved
+	}
+	if err := d.store(ctx, m); err != nil {
+		return Commit{}, err
+	}
+	return d.shelf.commitOf(base, m), nil
+}
+
+// goOn lets m follow the generation base instead of its own, where only other
+// sources have made those between, as they widened its columns: its rows are as it
+// knows them, and [tx.agree] widens them once more. What m names has a number that
+// is taken since, and so it must be above all that anybody may tidy up by now.
+func (d *tableGeneration) goOn(base, m *manifest) bool {
+	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
+		!slices.Contains(base.Line, *d.follows) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
+		return false
+	}
+	id := base.id()
+	d.follows, d.line = &id, base.Line
+	m.Parent, m.Sequence, m.Beside = base.Sequence, base.Sequence+1, base.Beside
+	return true
+}
+
+// settled notes that the commit was made.
+func (d *tableGeneration) settled(m *manifest) {
+	d.unsure = false
+	d.shelf.learn(m)
+	kept := map[string]bool{d.prefix + m.name: true}
+	for _, t := range m.Tables {
+		for _, f := range m.files(t) {
+			kept[f.key()] = true
+		}
+	}
+	d.made = slices.DeleteFunc(d.made, func(key string) bool { return kept[key] })
+}
+
+// discard implements [pendingGeneration].
+func (d *tableGeneration) discard() error {
+	err := d.bucketGeneration.discard()
+	for _, y := range d.beside {
+		of := y.draft.(*tableGeneration)
+		of.unsure = d.unsure
+		err = errors.Join(err, of.discard())
+	}
+	return err
+}
+
+// store writes the manifest, which counts once the catalog names it.
+func (d *tableGeneration) store(ctx context.Context, m *manifest) error {
+	m.Line = append(slices.Clone(d.line), randomName())
+	m.Line = m.Line[max(0, len(m.Line)-lineage):]
+	m.name = strings.TrimPrefix(d.key, d.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := d.step("manifest"); err != nil {
+		return err
+	}
+	d.made = append(d.made, d.prefix+m.name)
+	return d.Write(ctx, m.name, append(text, '\n'))
+}
+
+// resolve finds out what became of a commit whose answer was no, or was lost.
+// // Invariant 13
+func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
+	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
+		d.unsure = false
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	now, err := d.shelf.head(ctx)
+	switch {
+	case err != nil:
+		return errors.Join(cause, err)
+	case now != nil && slices.Contains(now.Line, m.id()):
+		return nil // it was made, and the answer was lost
+	case d.goOn(now, m):
+		d.unsure = false
+		return fmt.Errorf("%w: %w", ErrBeside, cause)
+	case sequenceOf(now) >= m.Sequence:
+		d.unsure = false
+		return fmt.Errorf("%w: %w", state.ErrMoved, cause)
+	}
+	return cause
+}
+
+// move implements [pendingGeneration]. It is not asked for: see [tx.idle].
+func (d *tableGeneration) move(context.Context, *manifest) error {
+	return errors.New("a catalog has no commit of a cursor alone")
+}

@@ -1,0 +1,127 @@
+package parquet
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// tidy implements [streamStore]. Whatever is written for a commit has its number in its
+// name, and of what was written up to the oldest commit that is kept, nobody will
+// ask again for what that one does not name: see [bucketStore.tidy].
+func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
+	found := map[string]int64{}
+	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
+	if err != nil {
+		return err
+	}
+	s.finds(found)
+	if m == nil {
+		return s.orphaned(found)
+	}
+	old, err := s.outdated(ctx, m, found)
+	if err != nil {
+		return err
+	}
+	if s.source != "" {
+		if err := s.tabled.tidyTables(ctx, s.stream); err != nil {
+			s.log.Warn("outdated files of tables cannot be removed", "stream", s.stream, "error", err)
+		}
+	}
+	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
+	if err := s.removeAll(ctx, old); err != nil {
+		s.log.Warn("outdated files cannot be removed", "folder", s.where(), "error", err)
+	}
+	return nil
+}
+
+// tidyTables removes what the catalog has written for tables that sources share
+// and nobody will ask for again. A file's number is that of the commit of any
+// source that it was written for, and one that is under way has a number yet to
+// come: nobody's is touched that can still be made.
+func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
+	if !t.due(stream) {
+		return nil
+	}
+	named, err := t.catalog.Named(ctx, stream)
+	if err != nil {
+		return err
+	}
+	var old []string
+	for folder, names := range named {
+		wanted := map[string]bool{}
+		for _, name := range names.Files {
+			wanted[t.prefix+name] = true
+		}
+		err := t.o.list(ctx, t.prefix+folder+"/", 0, func(key string, _ int64) bool {
+			if n, ok := sequenceIn(key); ok && n <= names.Upto && !wanted[key] {
+				old = append(old, key)
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.removeAll(ctx, old)
+}
+
+// tidyEvery is how often one process looks through what the catalog has written for
+// a stream: each of a thousand sources asks for it.
+const tidyEvery = time.Minute
+
+func (t *catalogStore) due(stream string) bool {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if last, ok := t.tidied[stream]; ok && time.Since(last) < tidyEvery {
+		return false
+	}
+	t.tidied[stream] = time.Now()
+	return true
+}
+
+// outdated are the files found that nobody asks for any more.
+func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
+	wanted := map[string]bool{s.prefix + m.name: true}
+	if s.source == "" { // else nothing of the catalog's lies here: see [catalogStore.tidyTables]
+		named, err := s.tabled.catalog.Named(ctx, s.stream)
+		if err != nil {
+			return nil, err
+		}
+		for _, names := range named {
+			for _, name := range names.Files {
+				wanted[s.prefix+name] = true
+			}
+		}
+	}
+	var err error
+	oldest := m
+	for i, g := range m.Kept {
+		wanted[s.prefix+g.Name] = true
+		if i == 0 {
+			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
+				oldest = nil // nobody can say what it named
+			} else if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if oldest == nil {
+		return nil, nil
+	}
+	out := s.unnamed(oldest, found)
+	for key := range found {
+		if n, ok := sequenceIn(key); ok && n <= oldest.Sequence && !strings.HasSuffix(key, suffix) && !wanted[key] {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}
+
+// sequenceIn is the number that the name of a file begins with.
+func sequenceIn(key string) (n int64, ok bool) {
+	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
+	return n, err == nil
+}

@@ -1,0 +1,291 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// writeRows writes the records that are new or changed, in the way of the table's
+// mode.
+func (m *merge) writeRows(t *target, n counts) error {
+	written, err := m.chosen(t, "st < "+isUnchanged, n.fresh+n.changed)
+	if err != nil {
+		return err
+	}
+	switch {
+	case t.Mode == schemas.History:
+		return m.giveHistory(t, n, written)
+	case t.Mode == schemas.Append:
+		if err := m.cutMine(t, n, " AND t."+ident(schemas.ColRun)+` COLLATE "C" >= `+literal(m.of.Run)); err != nil {
+			return err
+		}
+		return m.insertFamily(t, written)
+	}
+	return m.giveMerge(t, n, written)
+}
+
+// giveMerge puts changed rows into the place of those there, and adds the new.
+func (m *merge) giveMerge(t *target, n counts, written *ordinals) error {
+	if n.changed == 0 {
+		return m.insertFamily(t, written)
+	}
+	if err := m.db.step("delete"); err != nil {
+		return err
+	}
+	if err := m.cut(t, "st = "+isChanged, ""); err != nil {
+		return err
+	}
+	if err := m.update(t, n); err != nil {
+		return err
+	}
+	if n.fresh > 0 {
+		fresh, err := m.chosen(t, "st = "+isNew, n.fresh)
+		if err != nil {
+			return err
+		}
+		if err := m.db.step("insert"); err != nil {
+			return err
+		}
+		if err := m.insert(t, fresh); err != nil {
+			return err
+		}
+	}
+	return m.insertChildren(t, written)
+}
+
+// cut removes what hangs from the records for which a condition on the status
+// table holds, and of that only what a condition on the row t says.
+func (m *merge) cut(t *target, records, rows string) error {
+	for _, c := range m.children(t) {
+		if c.made {
+			continue
+		}
+		key, link := m.linkOf(t, c)
+		err := m.s.run(m.ctx, fmt.Sprintf("DELETE FROM %s AS t USING (SELECT %s AS l FROM %s WHERE %s) AS s WHERE s.l = %s%s",
+			m.db.place(c.Name), key, status, records, link, rows+m.ours(c)))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// update writes changed rows over those with their key.
+func (m *merge) update(t *target, n counts) error {
+	changed, err := m.chosen(t, "st = "+isChanged, n.changed)
+	if err != nil {
+		return err
+	}
+	if err := m.db.step("copy"); err != nil {
+		return err
+	}
+	if err := m.stageRows(t, changed); err != nil {
+		return err
+	}
+	if err := m.db.step("merge"); err != nil {
+		return err
+	}
+	hash, deleted := ident(schemas.ColHash), ident(schemas.ColDeletedAt)
+	done, err := m.upsert(t, " WHERE t."+hash+" IS DISTINCT FROM excluded."+hash+" OR t."+deleted+" IS NOT NULL")
+	m.written[t.Name] += done
+	return expect(done, n.changed, err)
+}
+
+// stageRows copies whole rows into a temporary table. Documents wait there as
+// text: those are parsed that go on.
+func (m *merge) stageRows(t *target, only *ordinals) error {
+	sources := wholeRows(t)
+	var defs []string
+	for _, s := range sources {
+		defs = append(defs, ident(s.from)+" "+m.typeOf(t, s))
+	}
+	if err := m.s.run(m.ctx, temporary(stagedIn, "("+strings.Join(defs, ", ")+") ON COMMIT DROP")); err != nil {
+		return err
+	}
+	_, err := m.copy(t, "COPY "+stagedIn, sources, only, true)
+	return err
+}
+
+// wholeRows are the columns of rows on their way into t, their ordinals last.
+func wholeRows(t *target) []source {
+	var sources []source
+	for _, f := range t.Columns.Fields() {
+		sources = append(sources, source{from: f.Name, to: schemas.TypeOf(f)})
+	}
+	return append(sources, source{schemas.ColOrdinal, schemas.Int64})
+}
+
+// typeOf is the type of such a column in the database's words.
+func (m *merge) typeOf(t *target, s source) string {
+	if typ := t.types[s.from]; typ != "" {
+		return typ
+	}
+	return m.db.sqlType(s.to)
+}
+
+// upsert writes the rows of that temporary table, the last of each key, into
+// their table.
+func (m *merge) upsert(t *target, where string) (int64, error) {
+	return m.s.affect(m.ctx, m.upsertSQL(t, stagedIn, where))
+}
+
+func (m *merge) upsertSQL(t *target, from, where string) string {
+	names := load.Names(t.Columns)
+	set := make([]string, 0, len(names))
+	for _, name := range names {
+		set = append(set, ident(name)+" = excluded."+ident(name))
+	}
+	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT DISTINCT ON (%s) %s FROM %s ORDER BY %s, %s DESC ON CONFLICT (%s) DO UPDATE SET %s%s",
+		m.db.place(t.Name), idents(names), idents(t.Key), idents(names), from, idents(t.Key), ident(schemas.ColOrdinal), idents(load.FullKey(t.Table)), strings.Join(set, ", "), where)
+}
+
+// fewRows is how many rows go into their table as they are, with no temporary one on
+// the way: to make and drop that costs the server many times what they do, and leaves
+// dead rows in its catalog.
+const fewRows = 16
+
+// upsertFew is stageRows and upsert of few rows.
+func (m *merge) upsertFew(t *target) error {
+	sources := wholeRows(t)
+	c := m.copier(t, sources, nil, true)
+	var rows []string
+	var values [][]byte
+	for _, b := range t.staged.Batches {
+		if err := c.open(b); err != nil {
+			return err
+		}
+		for row := range c.ordinals {
+			cells := make([]string, len(sources))
+			for i, e := range c.encoders {
+				v := e.append(nil, row)
+				cells[i] = fmt.Sprintf("$%d::%s", len(values)+1, m.typeOf(t, sources[i]))
+				if values = append(values, v[4:]); int32(binary.BigEndian.Uint32(v)) < 0 {
+					values[len(values)-1] = nil
+				}
+			}
+			rows = append(rows, "("+strings.Join(cells, ", ")+")")
+		}
+	}
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.from
+	}
+	return m.s.give(m.ctx, m.upsertSQL(t, "(VALUES "+strings.Join(rows, ", ")+") AS s ("+idents(names)+")", ""), values)
+}
+
+// cutMine removes the versions that this pass has written before of records
+// which it now carries with other content, and the children of those.
+func (m *merge) cutMine(t *target, n counts, rows string) error {
+	if n.mine == 0 {
+		return nil
+	}
+	if err := m.db.step("delete"); err != nil {
+		return err
+	}
+	if err := m.cut(t, "mine AND st = "+isChanged, rows); err != nil {
+		return err
+	}
+	done, err := m.s.affect(m.ctx, "DELETE FROM "+m.db.place(t.Name)+" AS t USING "+status+" AS s WHERE t.ctid = s.tid AND s.mine AND s.st = "+isChanged)
+	return expect(done, n.mine, err)
+}
+
+// expect checks that a statement has changed as many rows as were found before.
+func expect(done, want int64, err error) error {
+	if err == nil && done != want {
+		return again{fmt.Errorf("%d rows were to change, but %d did: somebody has changed the table meanwhile", want, done)}
+	}
+	return err
+}
+
+// giveHistory ends the versions that are followed by another, and adds that.
+func (m *merge) giveHistory(t *target, n counts, written *ordinals) error {
+	if err := m.cutMine(t, n, " AND t."+t.ended()+" IS NULL"); err != nil {
+		return err
+	}
+	if n.over > 0 {
+		if err := m.db.step("end"); err != nil {
+			return err
+		}
+		over := "s.stands AND NOT s.mine AND s.st = " + isChanged
+		done, err := m.s.affect(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+m.synced()+", "+t.ended()+" = s.f FROM "+status+" AS s WHERE t.ctid = s.tid AND "+over)
+		if err := expect(done, n.over, err); err != nil {
+			return err
+		}
+		if err := m.endChildren(t, status+" AS s WHERE "+over, "s.f", false); err != nil {
+			return err
+		}
+	}
+	if err := m.insertFamily(t, written); err != nil {
+		return err
+	}
+	if n.shifted == 0 {
+		return nil
+	}
+	return m.shift(t)
+}
+
+// synced is the assignment by which a row that changes gets the commit's time.
+func (m *merge) synced() string { return ident(schemas.ColSyncedAt) + " = " + timestamp(m.when) }
+
+// endChildren ends what hangs from records and stands, at a time but not before
+// it began.
+func (m *merge) endChildren(t *target, records, at string, deleted bool) error {
+	for _, c := range m.children(t) {
+		key, link := m.linkOf(t, c)
+		until := "greatest(s.f, t." + ident(schemas.ColValidFrom) + ")"
+		set := m.synced() + ", " + ident(schemas.ColValidTo) + " = " + until
+		if deleted {
+			set += ", " + ident(schemas.ColDeletedAt) + " = " + until
+		}
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s FROM (SELECT %s AS l, %s AS f FROM %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
+			m.db.place(c.Name), set, key, at, records, link, ident(schemas.ColValidTo), m.ours(c)))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// shift corrects from when versions are valid that were written as if from when
+// they were synced: one that took the place of another is valid since that was,
+// and none before the one before it has ended.
+func (m *merge) shift(t *target) error {
+	moved := "s.st < " + isUnchanged + " AND s.f <> s.y"
+	from := ident(schemas.ColValidFrom)
+	err := m.s.run(m.ctx, "UPDATE "+m.db.place(t.Name)+" AS t SET "+from+" = s.f FROM "+status+" AS s WHERE "+on("s", t.Key)+" AND t."+t.ended()+" IS NULL AND "+moved+m.ours(t))
+	if err != nil {
+		return err
+	}
+	for _, c := range m.children(t) {
+		key, link := m.linkOf(t, c)
+		err := m.s.run(m.ctx, fmt.Sprintf("UPDATE %s AS t SET %s = s.f FROM (SELECT %s AS l, s.f FROM %s AS s WHERE %s) AS s WHERE s.l = %s AND t.%s IS NULL%s",
+			m.db.place(c.Name), from, key, status, moved, link, ident(schemas.ColValidTo), m.ours(c)))
+		if err != nil {
+			return fmt.Errorf("children %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// own writes rows of penstock's own tables: with a key they are replaced, else
+// appended.
+func (m *merge) own(t *target) error {
+	if err := m.db.step("ledger"); err != nil {
+		return err
+	}
+	if len(t.Key) == 0 {
+		return m.insert(t, nil)
+	}
+	if t.staged.Rows <= fewRows {
+		return m.upsertFew(t)
+	}
+	if err := m.stageRows(t, nil); err != nil {
+		return err
+	}
+	_, err := m.upsert(t, "")
+	return err
+}

@@ -1,0 +1,49 @@
+package transform
+
+import "github.com/zeebo/xxh3"
+
+// cut is a stretch of the page that the record's hash must not depend on, and
+// what it depends on instead.
+type cut struct {
+	begin, end int
+	with       []byte
+}
+
+func (m *Mapper) hashCut(begin, end int, with []byte) {
+	m.cuts = append(m.cuts, cut{begin, end, with})
+}
+
+// special reads the value at i of a field that the record's hash does not simply
+// depend on.
+func (m *Mapper) special(f *field, begin, i, row int) (end int) {
+	if f.void {
+		end, _ = m.void(i, 0)
+		return end
+	}
+	if f.ruling == nil {
+		end = m.value(f, i, row)
+	} else {
+		end = m.ruled(f, begin, i, row)
+	}
+	if f.volatile && end > 0 {
+		m.cuts = m.cuts[:0]
+		m.hashCut(begin, end, nil)
+	}
+	return end
+}
+
+// pieces adds a member raw[begin:end] to the record's hash, without what was cut
+// out of it.
+func (m *Mapper) pieces(begin, end int) {
+	left := m.left[:0]
+	for _, c := range m.cuts {
+		left = append(append(left, m.raw[begin:c.begin]...), c.with...)
+		begin = c.end
+	}
+	left = append(left, m.raw[begin:end]...)
+	if len(left) > 0 {
+		m.sum.add(xxh3.Hash(left))
+	}
+	m.left = left
+	m.cuts = m.cuts[:0]
+}

@@ -1,0 +1,229 @@
+package transform
+
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/zeebo/xxh3"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// mask drops and masks columns, and adds to the hash of each row what the masks
+// have made of its values.
+func (w *work) mask() {
+	for _, t := range w.sheets {
+		for _, st := range t.steps {
+			k := st.ruling
+			switch {
+			case k == nil || t.arrays[st.column] == nil:
+			case k.Drop:
+				t.arrays[st.column] = nil
+			default:
+				if k.Masked() {
+					w.maskColumn(t, st)
+				}
+				if k.Rename != "" {
+					w.mark(t, st.column, "rename "+st.path+" "+k.Rename)
+				}
+			}
+		}
+	}
+}
+
+// maskColumn masks one column.
+func (w *work) maskColumn(t *openBatch, st step) {
+	src := w.view(t, st.column)
+	if t == w.root && slices.Contains(t.keys, st.column) {
+		w.keyed = true
+	}
+	dst := ownColumn(w.m.mem, t.types[st.column])
+	dst.rowHint = t.rows
+	text := opaqueMask{redactor: redactor{rulings: w.m.rulings}, at: w.m.rulings.place(t.node.path + schemas.Source(st.field))}
+	seed := xxh3.HashString("mask " + st.path)
+	var value []byte
+	for row := range t.rows {
+		if src.null(row) {
+			continue
+		}
+		if src.kind == kindJSON {
+			dst.putBytes(row, text.cell(src.cell(row)))
+		} else if !st.ruling.copy(dst, row, src, row) {
+			continue
+		}
+		value = dst.appendCanonical(value[:0], row)
+		if nothingBut(value) {
+			continue // the mapper has let it stand
+		}
+		w.add(t, row, xxh3.HashSeed(value, seed^w.position(t, row)))
+	}
+	t.put(st.column, dst.finish(t.rows))
+}
+
+// opaqueMask masks the cells of a column of JSON text.
+type opaqueMask struct {
+	redactor
+	at          *place
+	padded, out []byte
+}
+
+func (x *opaqueMask) cell(v []byte) []byte {
+	x.padded = append(append(x.padded[:0], v...), zeros[:]...)
+	x.out, _ = x.value(x.out[:0], x.padded, 0, x.at, 0)
+	return x.out
+}
+
+// copy stores in row of dst what the mask makes of what src has in from; it
+// reports false, and stores nothing, where that is nothing.
+func (k *fieldRule) copy(dst *column, row int, src *column, from int) bool {
+	switch src.kind {
+	case kindText:
+		var ok bool
+		if dst.scratch, ok = k.maskText(dst.scratch[:0], src.cell(from)); ok {
+			dst.putBytes(row, dst.scratch)
+		}
+		return ok
+	case kindList:
+		dst.at(row)
+		for i := src.offsets[from]; i < src.offsets[from+1]; i++ {
+			if !src.elem.null(int(i)) {
+				k.copy(dst.elem, dst.items, src.elem, int(i))
+			}
+			dst.items++
+		}
+		dst.offsets[row+1] = int32(dst.items)
+		dst.set(row)
+		return true
+	}
+	return k.round != nil && k.round.copy(dst, row, src, from)
+}
+
+func (r *rounding) copy(dst *column, row int, src *column, from int) bool {
+	if src.kind == kindBool {
+		return false
+	}
+	dst.at(row)
+	switch src.kind {
+	case kindInt:
+		dst.ints[row] = r.int64(src.ints[from])
+	case kindTime:
+		dst.ints[row] = r.micros(src.ints[from])
+	case kindDate:
+		dst.dates[row] = r.days(src.dates[from])
+	case kindFloat:
+		dst.floats[row] = r.float64(src.floats[from])
+	case kindDecimal:
+		dst.decimals[row] = r.decimal(src.decimals[from], src.whole+src.scale, src.scale)
+	}
+	dst.set(row)
+	return true
+}
+
+// What begins the canonical spelling of a list, and what spells no value.
+const (
+	listMark    = 1
+	nothingMark = 2
+)
+
+// nothingBut reports whether a canonical spelling is that of no value, or of a
+// list without any.
+func nothingBut(v []byte) bool {
+	return len(v) > 0 && len(bytes.Trim(v, "\x00\x01\x02")) == 0
+}
+
+// appendCanonical spells a value such that it reads the same in every type that
+// holds it.
+func (c *column) appendCanonical(dst []byte, row int) []byte {
+	switch c.kind {
+	case kindDecimal:
+		from := len(dst)
+		dst = append(dst, c.decimals[row].ToString(c.scale)...)
+		if bytes.IndexByte(dst[from:], '.') >= 0 {
+			dst = bytes.TrimRight(bytes.TrimRight(dst, "0"), ".")
+		}
+		return dst
+	case kindJSON:
+		return appendCanonicalJSON(dst, c.cell(row))
+	case kindFloat:
+		return strconv.AppendFloat(dst, c.floats[row], 'f', -1, 64)
+	case kindList:
+		dst = append(dst, listMark)
+		for i := c.offsets[row]; i < c.offsets[row+1]; i++ {
+			if c.elem.null(int(i)) {
+				dst = append(dst, nothingMark, 0)
+				continue
+			}
+			dst = append(c.elem.appendCanonical(dst, int(i)), 0)
+		}
+		return dst
+	}
+	return c.appendText(dst, row)
+}
+
+// appendCanonicalJSON spells a value as columns of the other types would.
+func appendCanonicalJSON(dst []byte, v jsontext.Value) []byte {
+	switch v.Kind() {
+	case 'n':
+		return append(dst, nothingMark)
+	case '"':
+		dst, _ = jsontext.AppendUnquote(dst, v)
+		return dst
+	case '[':
+		dst = append(dst, listMark)
+		for _, item := range itemsOf(v) {
+			dst = append(appendCanonicalJSON(dst, item), 0)
+		}
+		return dst
+	}
+	return append(dst, v...)
+}
+
+// mark adds to the hash of each row that has a value in a column what says that
+// something else was done with it.
+func (w *work) mark(t *openBatch, column int, what string) {
+	src := w.view(t, column)
+	h := xxh3.HashString(what)
+	for row := range t.rows {
+		if !src.null(row) {
+			w.add(t, row, h^w.position(t, row))
+		}
+	}
+}
+
+// add adds h to the hash of the record that a row of t belongs to.
+func (w *work) add(t *openBatch, row int, h uint64) {
+	if w.sums == nil {
+		w.sums = make([]sum, w.root.rows)
+	}
+	w.sums[t.recordOf(row)].add(h)
+}
+
+// position tells the rows of a record apart in one table: a number made of the
+// row's place in its parent's array, and its parent's in theirs.
+func (w *work) position(t *openBatch, row int) uint64 {
+	if t.node.parent == nil {
+		return 0
+	}
+	p := uint64(t.place.ints[row]) + 1
+	if t.node.level > 1 {
+		p ^= bits.RotateLeft64(xxh3.Hash(t.parents(row)), 17)
+	}
+	return p * 0x9e3779b97f4a7c15
+}
+
+// parents is where the parent of a row stands: the positions in their arrays,
+// from the record down, each behind a slash.
+func (t *openBatch) parents(row int) []byte {
+	if t.node.level < 2 {
+		return nil
+	}
+	path := t.parent.cell(row)
+	at := len(path)
+	for range t.node.level - 1 {
+		at = bytes.LastIndexByte(path[:at], '/')
+	}
+	return path[at:]
+}

@@ -1,0 +1,180 @@
+package transform
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// store stores the scalar m.tok as the value of f, whose column's type grows if it
+// must. The one value that no type but text holds, a negative zero, is noted.
+// It reports false where the column has become one of JSON text. // Invariant 11
+func (m *Mapper) store(f *field, row int) bool {
+	c, t := f.column, &m.tok
+	if !c.store(row, t) {
+		m.widen(c, schemas.Join(c.typ, c.typeOf(t)))
+		if c.kind == kindJSON {
+			return false
+		}
+		if c.kind != kindStale && !c.store(row, t) {
+			// Not while store and typeOf agree. Text holds anything.
+			m.widen(c, schemas.Join(c.typ, schemas.Text))
+			c.store(row, t)
+		}
+		if c.kind == kindStale {
+			c.n = row + 1
+			return true
+		}
+	}
+	if c.flattens(t) {
+		m.rejectValue(f, row, t.raw, minusZero)
+	}
+	return true
+}
+
+// typeOf is the least type of the column that holds t.
+func (c *column) typeOf(t *token) arrow.DataType {
+	if c.verbatim {
+		return schemas.Text
+	}
+	return c.scalarType(t)
+}
+
+// scalarType is the least type that holds t in c, whatever masks there are.
+func (c *column) scalarType(t *token) arrow.DataType {
+	if c.quoted && t.what == '"' {
+		if n, ok := t.plainNumber(); ok && n.fraction {
+			if typ, fits := n.decimalType(); fits {
+				return typ
+			}
+		}
+	}
+	return typeOf(c.declared, t)
+}
+
+// flattens reports whether t, which c stored, is a zero that lost its sign.
+func (c *column) flattens(t *token) bool {
+	if c.kind != kindInt && c.kind != kindDecimal {
+		return false
+	}
+	n := t.number()
+	return n.minusZero()
+}
+
+// store stores t if the column's type holds it.
+func (c *column) store(row int, t *token) bool {
+	switch c.kind {
+	case kindText:
+		c.putBytes(row, t.spelling())
+		return true
+	case kindJSON:
+		c.putBytes(row, t.raw)
+		return true
+	case kindNone, kindStale, kindList:
+		return false
+	}
+	typ := c.scalarType(t)
+	switch c.kind {
+	case kindBool:
+		return typ == schemas.Bool && c.storeBool(row, t)
+	case kindInt:
+		return typ == schemas.Int64 && c.storeInt(row, t)
+	case kindFloat:
+		return typ == schemas.Float64 && c.storeFloat(row, t)
+	case kindDecimal:
+		return c.storeDecimal(row, t, typ)
+	case kindDate:
+		return typ == schemas.Date && c.storeDate(row, t)
+	case kindTime:
+		return typ == schemas.Timestamp && c.storeTime(row, t)
+	}
+	return false
+}
+
+// spelling is t as a text column holds it: what a string stands for, anything
+// else as it came.
+func (t *token) spelling() []byte {
+	if t.what == '"' {
+		return t.text
+	}
+	return t.raw
+}
+
+// number is the number of a token whose type is numeric.
+func (t *token) number() numeral {
+	if t.what == '"' {
+		n, _ := t.plainNumber()
+		return n
+	}
+	return t.numeral
+}
+
+func (c *column) putBytes(row int, s []byte) {
+	c.at(row)
+	if c.used+len(s) > len(c.data) {
+		c.stretch(c.used, len(s))
+	}
+	c.used += copy(c.data[c.used:], s)
+	c.offsets[row+1] = int32(c.used)
+	c.set(row)
+}
+
+func (c *column) storeBool(row int, t *token) bool {
+	v, ok := flag(t.spelling())
+	c.putBool(row, ok && v || t.what == 't')
+	return true
+}
+
+func (c *column) storeInt(row int, t *token) bool {
+	n := t.number()
+	v, _ := n.int64()
+	c.at(row)
+	c.ints[row] = v
+	c.set(row)
+	return true
+}
+
+func (c *column) storeFloat(row int, t *token) bool {
+	n := t.number()
+	v, _ := n.float()
+	c.at(row)
+	c.floats[row] = v
+	c.set(row)
+	return true
+}
+
+func (c *column) storeDecimal(row int, t *token, typ arrow.DataType) bool {
+	switch typ := typ.(type) {
+	case *arrow.Int64Type:
+		if !c.anyInt {
+			return false
+		}
+	case *arrow.Decimal128Type:
+		if typ.Scale > c.scale || typ.Precision-typ.Scale > c.whole {
+			return false
+		}
+	default:
+		return false
+	}
+	n := t.number()
+	c.at(row)
+	c.decimals[row] = n.decimal(c.scale)
+	c.set(row)
+	return true
+}
+
+func (c *column) storeDate(row int, t *token) bool {
+	v, _ := parseDate(t.text)
+	c.at(row)
+	c.dates[row] = v
+	c.set(row)
+	return true
+}
+
+func (c *column) storeTime(row int, t *token) bool {
+	v, _ := parseTime(t.text)
+	c.at(row)
+	c.ints[row] = v
+	c.set(row)
+	return true
+}
