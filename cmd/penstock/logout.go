@@ -64,6 +64,8 @@ func (a *app) logout(ctx context.Context, at *config.Config, s config.SignIn, lo
 	switch {
 	case out.Nothing:
 		says = "nobody is signed in to %s; nothing is kept in %s\n"
+	case out.AccessLasts:
+		says = "signed out of %s; the server has revoked the refresh token, and the tokens are removed from %s; it does not revoke access tokens: the last one is good until it ends\n"
 	case !out.Revoked:
 		says = "the tokens of %s are removed from %s; the server was not asked to revoke them\n"
 	}

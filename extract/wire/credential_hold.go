@@ -247,9 +247,8 @@ func (x *exchange) setNote(n note) error {
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
 	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {
-		n = n.trouble(x.h.slot.Now().UTC(), e, x.h.failure())
+		n = x.trouble(n, e)
 		before.Outage = n.Outage
-		e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
 	}
 	switch fateOf(err) {
 	case undone:

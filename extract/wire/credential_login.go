@@ -17,7 +17,7 @@ const (
 // token, which rotates it, and signs in where no usable token is kept: at once, but
 // three times an hour at most, since each sign-in revokes every other token of the
 // user. A sign-in that fails is repeated after a pause that grows. Processes that
-// share the slot share the token and these limits. It never signs out.
+// share the slot share the token and these limits. It never signs out at the server.
 type Login struct {
 	email    string
 	password Secret

@@ -178,14 +178,14 @@ func (o *OAuth) spent(x *exchange) bool {
 }
 
 func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
-	return x.call(ctx, x.n.refreshing(x.h.stamp(), x.g), func(ctx context.Context) (grant, error) {
-		conf, err := o.config(ctx)
-		if err != nil {
-			return grant{}, err
-		}
-		g, err := o.ask(ctx, s, conf, func(ctx context.Context) (*oauth2.Token, error) {
-			return conf.TokenSource(ctx, &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token()
-		})
+	conf, err := o.config(ctx)
+	if err != nil {
+		return errors.Join(err, x.untaken(err))
+	}
+	began := func() note { return x.n.refreshing(x.h.stamp(), x.g) }
+	return o.ask(ctx, s, x, conf, began, func(ctx context.Context) (*oauth2.Token, error) {
+		return conf.TokenSource(ctx, &oauth2.Token{RefreshToken: x.g.refresh.Reveal()}).Token()
+	}, func(g grant) grant {
 		g.signedIn = x.g.signedIn
 		if g.scopes == nil {
 			g.scopes = x.g.scopes
@@ -194,7 +194,7 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 		if g.refresh == x.g.refresh {
 			g.rotation = rotationNone
 		}
-		return g, err
+		return g
 	})
 }
 

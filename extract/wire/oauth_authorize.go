@@ -130,12 +130,10 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 	w := s.personWait()
 	for n := 1; ; n++ {
 		_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
-			return x.call(ctx, x.n.signingIn(x.h.stamp()), func(ctx context.Context) (grant, error) {
-				g, err := o.ask(ctx, s, conf, func(ctx context.Context) (*oauth2.Token, error) {
-					return conf.Exchange(ctx, code.Reveal(), oauth2.VerifierOption(verifier))
-				})
-				return o.firstGrant(x, g, conf.Scopes), err
-			})
+			began := func() note { return x.n.signingIn(x.h.stamp()) }
+			return o.ask(ctx, s, x, conf, began, func(ctx context.Context) (*oauth2.Token, error) {
+				return conf.Exchange(ctx, code.Reveal(), oauth2.VerifierOption(verifier))
+			}, func(g grant) grant { return o.firstGrant(x, g, conf.Scopes) })
 		})
 		if err == nil {
 			return nil

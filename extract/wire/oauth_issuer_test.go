@@ -30,6 +30,8 @@ type issuer struct {
 	revoked  []string
 	auths    []string // how clients have sent their secret
 	down     bool     // the revocation endpoint
+	refuses  string   // the kind of token that it does not revoke
+	note     func()   // called where the metadata is requested; may be nil
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -56,6 +58,9 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.auths = append(i.auths, r.URL.Path+" "+how)
 	}
 	switch {
+	case r.URL.Path == i.at && i.note != nil:
+		i.note()
+		jsonText(503, `{}`, "Retry-After", "3600")(w, r)
 	case r.URL.Path == i.at:
 		m := map[string]any{
 			"issuer": i.url, "authorization_endpoint": i.url + "/oauth/authorize", "token_endpoint": i.url + "/oauth/token",
@@ -73,6 +78,8 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		jsonText(200, `{"device_code":"dc-1","user_code":"ABCD-EFGH","verification_uri":"`+i.url+`/device","expires_in":60,"interval":1}`)(w, r)
 	case r.URL.Path == "/oauth/revoke" && i.down:
 		jsonText(503, `{}`)(w, r)
+	case r.URL.Path == "/oauth/revoke" && r.PostForm.Get("token_type_hint") == i.refuses:
+		jsonText(400, `{"error":"unsupported_token_type"}`)(w, r)
 	case r.URL.Path == "/oauth/revoke":
 		i.revoked = append(i.revoked, r.PostForm.Get("token_type_hint")+" "+r.PostForm.Get("token"))
 	case r.URL.Path == "/oauth/token" && strings.HasSuffix(r.PostForm.Get("grant_type"), ":device_code"):
@@ -331,6 +338,20 @@ func TestSignOut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, SignedOut{}, done)
 	require.Empty(t, kept(t, o))
+}
+
+// A server may revoke refresh tokens only. One that does not revoke these confirms nothing.
+func TestSignOutOfOneKind(t *testing.T) {
+	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
+		i := newIssuer(t)
+		i.refuses = kind
+		o := i.grant(t, nil)
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+		done, err := as(t, o, i.url).SignOut(t.Context(), false)
+		require.Equal(t, want, done)
+		require.Equal(t, want.Revoked, err == nil, "%v", err)
+		require.Equal(t, want.Revoked, kept(t, o) == "")
+	}
 }
 
 // The token of a login is removed, and the limit of sign-ins stays.

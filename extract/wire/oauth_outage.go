@@ -41,6 +41,22 @@ func (n note) trouble(now time.Time, e *Error, tries int) note {
 	return n
 }
 
+// trouble adds an outage to a note, and the time of the next call to its error.
+func (x *exchange) trouble(n note, e *Error) note {
+	n = n.trouble(x.h.slot.Now().UTC(), e, x.h.failure())
+	e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
+	return n
+}
+
+// untaken notes an outage that came before the call that brings a token.
+func (x *exchange) untaken(err error) error {
+	e, ok := isOutage(err)
+	if !ok {
+		return nil
+	}
+	return x.setNote(x.trouble(x.n, e))
+}
+
 // tooEarly returns the error of a call that is not made, since the server has
 // asked for a later one; nil if it may be made.
 func (x *exchange) tooEarly() error {

@@ -99,6 +99,60 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	require.NoError(t, err, "the token endpoint is back")
 }
 
+// A renewal that waits, for the limit of requests or for the issuer's metadata, has presented
+// nothing: a process that is ended meanwhile leaves no word of a lost answer.
+func TestWaitPresentsNothing(t *testing.T) {
+	open := func(t *testing.T, o *OAuth) bool {
+		_, n, err := o.hold.load()
+		require.NoError(t, err)
+		return n.Call != nil
+	}
+	t.Run("the limit of requests", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			c := client(t, "http://127.0.0.1:1", nil)
+			_ = c.gov.with(func(b *budgetRecord, now instant) bool {
+				b.gate.extend(now.add(10*time.Second), tooMany)
+				return true
+			})
+			o := keeper(t, "oauth", "http://127.0.0.1:1", t.TempDir(), nil).(*OAuth)
+			g := newGrant(o.hold.stamp(), "access-0000", "refresh-0000")
+			_, err := o.hold.locked(t.Context(), func(_ context.Context, x *exchange) error { return x.keep(g) })
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			over := make(chan error)
+			go func() {
+				_, err := o.Renew(ctx, Session{c}, "access-0000")
+				over <- err
+			}()
+			time.Sleep(5 * time.Second)
+			require.False(t, open(t, o), "it waits")
+			cancel()
+			require.Error(t, <-over)
+			o.hold.turn <- struct{}{} // the exchange is over
+		})
+	})
+	t.Run("the metadata", func(t *testing.T) {
+		i := newIssuer(t)
+		dir := t.TempDir()
+		slot := func(o *OAuthOptions) { o.Slot = state.NewVault(dir, nil).Slot("oauth") }
+		o := i.grant(t, slot)
+		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
+		o = i.grant(t, slot) // another process
+		asked := false
+		i.note = func() { asked = true; require.False(t, open(t, o)) }
+		g, err := o.hold.current()
+		require.NoError(t, err)
+		_, err = o.Renew(t.Context(), Session{}, g.access)
+		require.ErrorIs(t, err, ErrOutage)
+		require.True(t, asked)
+		_, n, err := o.hold.load()
+		require.NoError(t, err)
+		require.NotNil(t, n.Outage, "other processes wait with it")
+		require.WithinDuration(t, time.Now().Add(time.Hour), n.Outage.Again, 10*time.Second)
+		require.Nil(t, n.Call)
+	})
+}
+
 // An answer that comes after minutes holds the only copy of a token: it is taken, also
 // when the stream that asked for it has gone.
 func TestLateAnswerIsTaken(t *testing.T) {

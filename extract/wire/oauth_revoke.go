@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,9 @@ func queryEscaped(s string) string { return url.QueryEscape(s) }
 
 // SignedOut is what became of a sign-out.
 type SignedOut struct {
-	Nothing bool // nothing was kept
-	Revoked bool // the server has ended the grant
+	Nothing     bool // nothing was kept
+	Revoked     bool // the server has ended the grant
+	AccessLasts bool // the server revokes no access tokens: the last one is good until it ends
 }
 
 // SignOut ends what a sign-in has brought: the server is asked to revoke the tokens
@@ -37,36 +39,41 @@ func (c *Client) SignOut(ctx context.Context, local bool) (SignedOut, error) {
 	return done, err
 }
 
-func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (done SignedOut, err error) {
-	_, err = o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
+func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, error) {
+	var done SignedOut
+	_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) (err error) {
 		if x.g.access == "" {
 			done.Nothing = true
 			return nil
 		}
 		if !local {
-			if err := o.revoke(ctx, s, x.g); err != nil {
+			if done.AccessLasts, err = o.revoke(ctx, s, x.g); err != nil {
 				return err
 			}
 			done.Revoked = true
 		}
 		return x.forget()
 	})
-	return done, err
+	if err != nil {
+		return SignedOut{}, err // of a caller that was stopped, done may still change
+	}
+	return done, nil
 }
 
 // revoke ends the grant: first the refresh token, which ends the access tokens with it
-// on most servers, then the access token.
-func (o *OAuth) revoke(ctx context.Context, s Session, g grant) error {
+// on most servers, then the access token. It reports whether the access token lasts: a
+// server may revoke refresh tokens only.
+func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if raw == "" {
-		return fmt.Errorf("sign out: %w; set revoke_url if there is one", ErrNotRevocable)
+		return false, fmt.Errorf("sign out: %w; set revoke_url if there is one", ErrNotRevocable)
 	}
 	u, err := endpoint("revoke_url", raw)
 	if err != nil {
-		return o.misconfigured(err)
+		return false, o.misconfigured(err)
 	}
 	for _, t := range []struct {
 		token Secret
@@ -81,13 +88,19 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) error {
 			if fault == nil {
 				break
 			}
+			if e, ok := errors.AsType[*Error](fault); ok && e.code == unsupportedToken && t.token == g.access && g.refresh != "" {
+				return true, nil // the refresh token is revoked
+			}
 			if !w.soon(ctx, fault, n) {
-				return fmt.Errorf("sign out: %w", w.end(fault))
+				return false, fmt.Errorf("sign out: %w", w.end(fault))
 			}
 		}
 	}
-	return nil
+	return false, nil
 }
+
+// unsupportedToken is the refusal to revoke a kind of token (RFC 7009, section 2.2.1).
+const unsupportedToken = "unsupported_token_type"
 
 // revokeOne asks for the end of one token. A server that does not know it says that all
 // is well.
@@ -134,6 +147,12 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	case status == http.StatusTooManyRequests, status >= 500, status == http.StatusRequestTimeout:
 		return fail(Transient, words)
 	}
+	var refused struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &refused) == nil {
+		e.code = refused.Error
+	}
 	return fail(Auth, words)
 }
 
@@ -150,8 +169,9 @@ func (x *exchange) forget() error {
 
 // signOut removes the token of a login. Its server is not asked: a sign-out there is no
 // read. // Invariant 9
-func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (done SignedOut, err error) {
-	_, err = l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
+func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, error) {
+	var done SignedOut
+	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
 			return nil
 		}
@@ -162,5 +182,8 @@ func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (done SignedOut,
 		// A sign-out is no way round the limit of sign-ins.
 		return x.setNote(note{SignedOut: x.h.stamp(), Recent: n.Recent, Failed: n.Failed, Retry: n.Retry})
 	})
-	return done, err
+	if err != nil {
+		return SignedOut{}, err
+	}
+	return done, nil
 }

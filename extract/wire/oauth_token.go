@@ -54,26 +54,27 @@ func (o *OAuth) clientAuth() string {
 	return ClientBasic
 }
 
-// ask makes a call of the token endpoint. Its context has x/oauth2 use the one
-// client that reaches that endpoint's origin alone.
-func (o *OAuth) ask(ctx context.Context, s Session, conf oauth2.Config, call func(context.Context) (*oauth2.Token, error)) (grant, error) {
+// ask makes one call of the token endpoint in its turn, and keeps the grant that comes. The
+// turn comes before the call is noted: a process that is ended while it waits has presented
+// nothing. x/oauth2 uses the client of the call's context, which reaches that endpoint's
+// origin only.
+func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
+	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
+) error {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {
-		return grant{}, err
+		return err
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client(u, true))
-	var t *oauth2.Token
-	err = s.aside(ctx, u.Path, func() (err error) {
-		t, err = call(ctx)
-		return err
+	return s.aside(ctx, u.Path, func() error {
+		return x.call(ctx, began(), func(ctx context.Context) (grant, error) {
+			t, err := call(ctx)
+			if err != nil {
+				return grant{}, o.fault(u.Path, err)
+			}
+			return complete(o.granted(t)), nil
+		})
 	})
-	if e, ok := errors.AsType[*Error](err); ok {
-		return grant{}, e // it was not let through
-	}
-	if err != nil {
-		return grant{}, o.fault(u.Path, err)
-	}
-	return o.granted(t), nil
 }
 
 // client reaches one origin, and follows no redirect: that would carry the grant
@@ -201,7 +202,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 		e.outage = e.Class == Transient || e.Class == Throttled
 		e.retryAfter, _ = retryAfter(r.Response.Header, clockOf(r.Response.Header))
 		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
-		e.code = r.ErrorCode
+		e.code, e.Err = r.ErrorCode, &cause{text: e.Message, err: r} // see Session.aside
 		return e
 	}
 	x, came := errors.AsType[*exchangeError](err)
