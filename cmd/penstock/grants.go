@@ -31,23 +31,24 @@ func (s *signals) watchGrants(ctx context.Context, grantsOf func(*config.Config)
 	}
 }
 
-// grantsOf are the sign-ins of a configuration. One that cannot be read costs the others
-// nothing.
+// grantsOf are the sign-ins of a configuration. One that cannot be read is not in the way of
+// the others: its source is in Unread.
 func (a *app) grantsOf(c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = a.stateOf(c).Now()
 	for _, src := range c.Sources {
 		if src.Faults != nil {
+			seen.Unread = append(seen.Unread, src.Name)
 			continue
 		}
 		all, err := a.signIns(c, src.Name)
 		if err != nil {
-			failed = err
+			failed, seen.Unread = err, append(seen.Unread, src.Name)
 			continue
 		}
 		for _, in := range all {
 			st, err := in.Credential.(wire.Keeper).Standing()
 			if err != nil {
-				failed = err
+				failed, seen.Unread = err, append(seen.Unread, src.Name)
 				continue
 			}
 			seen.Grants = append(seen.Grants, serve.Grant{

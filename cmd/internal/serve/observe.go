@@ -101,9 +101,10 @@ type AccessRefused struct {
 }
 
 // GrantsSeen says how the sign-ins of all sources stand: those that are not in it are not
-// in the configuration any more.
+// in the configuration any more, except those of the sources in Unread.
 type GrantsSeen struct {
 	Grants []Grant
+	Unread []string  // sources of which a sign-in could not be read
 	At     time.Time // by the clock that the times of grants go by
 }
 

@@ -14,12 +14,20 @@ const (
 	grantEnds  = 24 * time.Hour  // before the end of one that nothing renews
 )
 
-// grants goes by how sign-ins stand now. Those that are gone are no matter any more.
+// grants goes by how sign-ins stand now. What is known of those that are gone is cleared;
+// what is known of those that could not be read stays.
 func (a *Alerts) grants(n serve.GrantsSeen) {
-	for tp := range a.matter {
-		if tp.Kind == Grant && !slices.ContainsFunc(n.Grants, func(g serve.Grant) bool { return ofSource(g.Source, Grant) == tp }) {
-			for item := range a.matter[tp] {
-				a.clear(tp, item)
+	stays := func(tp topic, surface string) bool {
+		return slices.ContainsFunc(n.Unread, func(source string) bool { return ofSource(source, Grant) == tp }) ||
+			slices.ContainsFunc(n.Grants, func(g serve.Grant) bool { return ofSource(g.Source, Grant) == tp && g.Surface == surface })
+	}
+	for tp, surfaces := range a.matter {
+		if tp.Kind != Grant {
+			continue
+		}
+		for surface := range surfaces {
+			if !stays(tp, surface) {
+				a.clear(tp, surface)
 			}
 		}
 	}

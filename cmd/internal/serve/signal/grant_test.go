@@ -46,7 +46,15 @@ func TestAlertsGrant(t *testing.T) {
 		require.Empty(t, d.after(time.Hour), "it ends the day after tomorrow")
 		see(func(g *serve.Grant) { g.NoRefresh = true })
 		require.Regexp(t, `the sign-in ends at .* and nothing renews it`, d.after(time.Hour)[0])
-		d.Observe(serve.GrantsSeen{At: time.Now()}) // it is not in the configuration any more
+		d.Observe(serve.GrantsSeen{At: time.Now(), Unread: []string{"main"}})
+		require.Empty(t, d.after(time.Hour), "the state cannot be read: nothing is over")
+		app := serve.Grant{Source: "main", Surface: "app", Renewed: time.Now(), Expires: time.Now().Add(time.Hour)}
+		d.Observe(serve.GrantsSeen{At: time.Now(), Grants: []serve.Grant{app}}) // v2 is not in the configuration any more
+		require.Equal(t, []string{"slack: source main: grant is over"}, d.after(time.Hour))
+
+		see(func(g *serve.Grant) { g.NoRefresh = true })
+		require.Len(t, d.after(time.Hour), 1)
+		d.Observe(serve.GrantsSeen{At: time.Now()}) // nor is the source
 		require.Equal(t, []string{"slack: source main: grant is over"}, d.after(time.Hour))
 	})
 }
