@@ -68,6 +68,14 @@ type clashes struct {
 	before  Repeats // as of the beginning of the batch
 }
 
+// pageFirst is the ordinal of the first record of the page that was read last.
+func (c *clashes) pageFirst() int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(c.page)
+}
+
 // begin notes the ordinal of the first record of the page that is read next.
 func (c *clashes) begin(ordinal int64) {
 	if c != nil {

@@ -119,6 +119,35 @@ func TestPartsOfAPageAreComparedAsOne(t *testing.T) {
 	}
 }
 
+// The rest of a page whose beginning was flushed belongs to that page when it is read again
+// with the page behind it. // Invariant 11
+func TestRestOfAPageReadAgainBelongsToIt(t *testing.T) {
+	var same []bool
+	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)
+	defer m.Close()
+	m.CompareKeys(func(c Clash) Judgement {
+		same = append(same, c.SamePage)
+		if c.SamePage {
+			return Refuted
+		}
+		return Open
+	}, MostKeySlots)
+	require.NoError(t, m.Append([]byte(`[{"id":9,"a":0}]`)))
+	batches, _ := m.Flush()
+	for _, b := range batches {
+		b.Batch.Release()
+	}
+	require.NoError(t, m.AppendMore([]byte(`[{"id":1,"a":1},{"id":1,"a":2}]`)))
+	require.NoError(t, m.Append([]byte(`[{"id":3,"a":"text"}]`)))
+	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the type of a has grown")
+	batches, rejects := m.Flush()
+	for _, b := range batches {
+		b.Batch.Release()
+	}
+	require.Len(t, rejects, 1)
+	require.EqualValues(t, 1, m.Repeats().Rejected)
+}
+
 // Keys are remembered in bounded memory, and what is not is told. // Invariant 6
 func TestKeyTableIsBounded(t *testing.T) {
 	table := keyTable{most: MostKeySlots}

@@ -72,7 +72,7 @@ type Mapper struct {
 // span is a stretch of raw: a page, or further records of the page before.
 type span struct {
 	begin, end int
-	more       bool
+	first      int64 // ordinal of the first record of the page
 }
 
 // NewMapper makes a mapper for one pass over s. It starts from the tables as
@@ -154,7 +154,10 @@ func (m *Mapper) append(records []byte, more bool) error {
 
 	m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 	k, rows, fetched, refused := m.mark(), m.root.rows, m.fetched, m.refused
-	page := span{begin, end, more}
+	page := span{begin, end, fetched}
+	if more {
+		page.first = m.clashes.pageFirst()
+	}
 	if err := m.page(page); err != nil {
 		m.undo(k, m.root, rows)
 		m.own.truncate(rows)

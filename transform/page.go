@@ -23,9 +23,7 @@ func (e *SyntaxError) Error() string {
 func (m *Mapper) page(p span) error {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
-	if !p.more {
-		m.clashes.begin(first)
-	}
+	m.clashes.begin(p.first)
 	broken := func(i int, reason string) error {
 		if i >= end {
 			i, reason = end, "unexpected end"
