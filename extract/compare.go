@@ -30,35 +30,50 @@ func compare(a, b batch) likeness {
 	case b.n == 0:
 		return noRecords
 	}
-	was, now := sampled(a.keys, max(a.n, b.n)), sampled(b.keys, max(a.n, b.n))
-	common := common(now, slices.Compact(slices.Clone(was)))
+	shared := shared(a.keys, b.keys)
 	switch {
-	case 4*common >= 3*max(len(was), len(now)):
+	case 4*shared >= 3*max(a.n, b.n):
 		return mostlySame
-	case common == len(now):
+	case shared == b.n:
 		return fewerRecords
 	}
 	return otherRecords
 }
 
-// maxCompared is about how many records of a page are compared with another. Of more, those
-// are taken whose keys end in zeros, so that the same are taken of both. // Invariant 6
-const maxCompared = 1 << 16
-
-// sampleRate has the bits set that are zero in the keys that stand for n.
-func sampleRate(n int) uint64 { return 1<<max(0, bits.Len(uint(n))-bits.Len(uint(maxCompared))) - 1 }
-
-// sampled are the keys of a page that are compared, where the larger page has n, sorted.
-func sampled(keys []uint64, n int) []uint64 {
-	rate := sampleRate(n)
-	var out []uint64
-	for _, k := range keys {
-		if k&rate == 0 {
-			out = append(out, k)
+// shared counts the keys of b that are among those of a. It sorts a copy of the shorter
+// list only. // Invariant 6
+func shared(a, b []uint64) (n int) {
+	if len(a) <= len(b) {
+		set := sorted(a)
+		for _, k := range b {
+			if _, ok := slices.BinarySearch(set, k); ok {
+				n++
+			}
+		}
+		return n
+	}
+	keys := sorted(b)
+	found := make([]bool, len(keys)) // at the first of equal keys
+	for _, k := range a {
+		if i, ok := slices.BinarySearch(keys, k); ok {
+			found[i] = true
 		}
 	}
-	slices.Sort(out)
-	return out
+	for i := range keys {
+		if i > 0 && keys[i] == keys[i-1] {
+			found[i] = found[i-1]
+		}
+		if found[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func sorted(keys []uint64) []uint64 {
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	return keys
 }
 
 // leastRenamed is how many records must have the keys of others before their key is
@@ -71,22 +86,47 @@ func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
 	}
-	rate := sampleRate(max(a.n, b.n))
-	at := make(map[uint64]uint64)
-	for i, k := range a.keys {
+	rate := sampleRate(b.keys)
+	at := make(map[uint64]int) // by key of b: its place in a, -1 for none
+	for _, k := range b.keys {
 		if k&rate == 0 {
-			at[k] = a.content[i]
+			at[k] = -1
+		}
+	}
+	for i, k := range a.keys {
+		if _, ok := at[k]; ok {
+			at[k] = i
 		}
 	}
 	for i, k := range b.keys {
 		if k&rate != 0 {
 			continue
 		}
-		if content, ok := at[k]; !ok || content == b.content[i] {
+		if was := at[k]; was < 0 || a.content[was] == b.content[i] {
 			return false
 		}
 	}
 	return true
+}
+
+// maxRenamed is about how many records are compared to see whether keys begin anew. Of
+// more, those are taken whose keys end in zeros, or all, where too few keys do.
+// // Invariant 6
+const maxRenamed = 1 << 16
+
+// sampleRate has the bits set that are zero in the keys that are compared.
+func sampleRate(keys []uint64) uint64 {
+	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
+	n := 0
+	for _, k := range keys {
+		if k&rate == 0 {
+			n++
+		}
+	}
+	if n < min(len(keys), maxRenamed/2) {
+		return 0
+	}
+	return rate
 }
 
 // requestsOf is how many requests an error took.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,9 +106,46 @@ func TestCompareOfManyRecords(t *testing.T) {
 			require.Equal(t, tt.want, compare(keys(0, n), tt.other), "%s of %d", name, n)
 		}
 	}
-	a := keys(0, 300_000)
-	allocated := testing.AllocsPerRun(1, func() { compare(a, keys(1, 10)) })
+	large := keys(0, 300_000)
+	allocated := testing.AllocsPerRun(1, func() { compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
+
+	// A short last page, of which a sample may hold no record, has none of the first page's.
+	// Neither has a page of records that share one key, whose hash no sample may hold.
+	for from := range 20 {
+		last, equal, others := keys(300_000+from, 3), batch{n: 300_000}, batch{n: 300_000}
+		require.Equal(t, otherRecords, compare(large, last))
+		require.Equal(t, fewerRecords, compare(large, keys(from, 3)))
+		if from < 4 {
+			equal.keys, others.keys = slices.Repeat(keys(from, 1).keys, equal.n), slices.Repeat(last.keys[:1], others.n)
+			require.Equal(t, otherRecords, compare(equal, others))
+			require.Equal(t, mostlySame, compare(equal, batch{n: equal.n - 1, keys: equal.keys[1:]}))
+		}
+	}
+}
+
+// Keys begin anew on a page if all its records have keys of the other page and other
+// content, however many the other page has.
+func TestKeysThatBeginAnewOnALargePage(t *testing.T) {
+	page := func(from, n int, content uint64) batch {
+		b := batch{n: n}
+		for i := range n {
+			k := uint64(from+i) * 0x9e3779b97f4a7c15
+			b.keys, b.content = append(b.keys, k), append(b.content, k+content)
+		}
+		return b
+	}
+	for _, n := range []int{100, 300_000} {
+		first := page(1, n, 0)
+		require.True(t, renamed(first, page(1, n, 1)))
+		require.False(t, renamed(first, page(1, n, 0)))
+		require.True(t, renamed(first, page(1, 5, 1)))
+		for from := range 20 {
+			require.False(t, renamed(first, page(n+1+from, 5, 1)), "other keys")
+		}
+	}
+	one := batch{n: 300_000, keys: slices.Repeat([]uint64{1}, 300_000), content: make([]uint64, 300_000)}
+	require.False(t, renamed(one, one), "one key, which no sample holds")
 }
 
 // Two million members beside the records are neither remembered nor looked at one by one,
