@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type signals struct {
 	tokenName, pageName, offsetName, sizeName named // as the answer calls them
 
 	unread     []unread // signals that nothing explains
+	skipped    bool     // there may be more of them
 	incomplete []string // statements that the answer lacks records
 }
 
@@ -51,11 +53,11 @@ const (
 
 // doubtful keeps an unread signal.
 func (s *signals) doubtful(u unread) {
-	if len(s.unread) >= maxUnread {
+	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
 	}
 	if len(u.value) > maxUnreadBytes {
-		u.value, u.name = strings.Clone(u.value[:maxUnreadBytes]), named{}
+		u.value, u.name = schemas.Indexed(u.value), named{}
 	}
 	s.unread = append(s.unread, u)
 }
@@ -119,10 +121,14 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others.
+// settle derives signals from others. Members that were skipped may say that there are more
+// records. As they may differ on each page, their signal has a number, which no list reaches.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unsaid {
 		s.more = yes
+	}
+	if s.skipped {
+		s.unread = append(s.unread, unread{pointer: "beside the records", value: "not all read", number: math.MaxInt64})
 	}
 }
 

@@ -33,9 +33,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 		return
 	}
 	if r.doubted++; r.doubted > maxDoubted {
-		if len(r.s.unread) == 0 { // what was not looked at may say that there is more
-			r.s.doubtful(unread{pointer: pointer, value: "not read", number: -1})
-		}
+		r.s.skipped = true
 		return
 	}
 	if t := r.plain(v); role == "" && r.d.kind(v) == '"' && r.words.Continues(name) && goesOn(t) {
