@@ -45,6 +45,7 @@ type fanPass struct {
 	test    parameterTest // whether the source reads the parameters
 
 	records  []byte // gathered, for the page to come
+	cuts     []int  // of records
 	size     int64  // of the files among them
 	files    []File
 	gaps     []Gap // of the page to come; those of the pass stand in its mark
@@ -277,7 +278,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 		if err := f.windows.check(f.pass, line, st.batch.records); err != nil {
 			return true, err
 		}
-		f.append(st.batch.records)
+		f.append(&st.batch)
 		f.gaps, f.mark.Gaps = append(f.gaps, st.gaps...), append(f.mark.Gaps, st.gaps...)
 		if st.file != nil {
 			f.files, f.size = append(f.files, *st.file), f.size+int64(len(st.file.Body))
@@ -304,13 +305,17 @@ func (l *listReader) short(end *step) bool {
 const likelyLimit = 50
 
 // append adds the records of a batch, which stands without its last bracket.
-func (f *fanPass) append(records []byte) {
+func (f *fanPass) append(b *batch) {
+	begin := len(f.records)
 	switch {
-	case len(records) == 0:
-	case len(f.records) == 0:
-		f.records = append(f.records, records...)
+	case len(b.records) == 0:
+	case begin == 0:
+		f.records = append(f.records, b.records...)
 	default:
-		f.records = append(append(f.records, ','), records[1:]...)
+		f.records = append(append(f.records, ','), b.records[1:]...)
+	}
+	for _, cut := range b.cuts.at {
+		f.cuts = append(f.cuts, begin+cut)
 	}
 }
 
@@ -319,7 +324,7 @@ func (f *fanPass) append(records []byte) {
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
-	out := Page{Records: b.json(), cuts: b.cuts.at, Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
+	out := Page{Records: b.json(), cuts: f.cuts, Next: f.mark.cursor(), Requests: f.requests, Bytes: f.bytes, Total: -1,
 		Files: f.files, Gaps: f.gaps, Parents: f.parents, End: end}
 	if f.windows != nil {
 		out.Windows = &Windows{Done: f.mark.Parents, Of: f.windows.count()}
@@ -328,7 +333,7 @@ func (f *fanPass) page(end *End) Page {
 		out.Next = f.mark.ending()
 	}
 	f.records = f.records[:0]
-	f.files, f.size, f.gaps, f.parents, f.requests, f.bytes = nil, 0, nil, nil, 0, 0
+	f.cuts, f.files, f.size, f.gaps, f.parents, f.requests, f.bytes = nil, nil, 0, nil, nil, 0, 0
 	return out
 }
 
@@ -342,7 +347,7 @@ func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
 		}
 	}
-	if n := len(f.mark.Gaps); n > 0 && n+f.mark.Gone == asked && !f.answered && f.refusal != nil {
+	if n := int(f.withoutAnswer()); n > 0 && n+f.mark.Gone == asked && !f.answered && f.refusal != nil {
 		return true, f.refusal // of no parent is there an answer: it is the endpoint
 	}
 	if f.windows != nil {

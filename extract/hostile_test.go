@@ -182,6 +182,34 @@ func TestHostileManyParents(t *testing.T) {
 	require.Equal(t, r.end.Gaps, again.end.Gaps)
 }
 
+// TestHostileParentsOnly holds that a stream of which no parent can be read fails, also where
+// they are more than the gaps that are kept.
+func TestHostileParentsOnly(t *testing.T) {
+	for _, n := range []int{maxGaps, maxGaps + 50} {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = jsonText(fmt.Sprint("../", i))
+		}
+		f, child := hostileFamily(t, schemas.ClassFile, ids, func(http.ResponseWriter, string) { t.Error("requested") })
+		_, err := read(f.Client, child, "")
+		classIs(t, err, wire.Refused)
+	}
+}
+
+// The gap that counts the parents beyond the last is one of a parent, not of records.
+func TestGapsBeyondTheLast(t *testing.T) {
+	f := &fanPass{pass: &pass{}}
+	f.mark.Gaps = make([]Gap, maxGaps)
+	f.mark.Gaps[maxGaps-1] = Gap{At: "page 2", Rows: 1}
+	for i := range 3 {
+		f.mark.Parents = i
+		f.gap(candidate{line: fmt.Sprintf("[%d]", i)}, &wire.Error{})
+	}
+	require.EqualValues(t, 1, f.mark.Gaps[maxGaps-1].Rows)
+	require.Len(t, f.mark.Gaps, maxGaps+1)
+	require.EqualValues(t, 3, f.withoutAnswer())
+}
+
 // TestHostileLastParentResumed holds that a pass which was interrupted before its last
 // parent, and has seen no answer yet, compares with the parents of the earlier run.
 func TestHostileLastParentResumed(t *testing.T) {

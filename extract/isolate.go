@@ -29,7 +29,7 @@ type Gap struct {
 // String reads: record 17 of the list (page 2), after 4711 and before 4713: 500: Server Error.
 func (g Gap) String() string {
 	var b strings.Builder
-	if strings.HasPrefix(g.At, parentAt) {
+	if g.ofParent() {
 		b.WriteString(g.At)
 		if g.Rows > 1 {
 			fmt.Fprintf(&b, " and %d after it", g.Rows-1)

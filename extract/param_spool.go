@@ -3,7 +3,6 @@ package extract
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,7 +97,7 @@ func tupleValue(v []byte) []byte {
 	if len(v) <= maxTupleValue {
 		return v
 	}
-	text, err := json.Marshal(fmt.Sprintf("%s… (%d bytes, SHA-256 %x)", v[1:maxShown], len(v), sha256.Sum256(v)))
+	text, err := json.Marshal(schemas.Indexed(string(v)))
 	if err != nil {
 		panic(err) // a string
 	}

@@ -63,12 +63,25 @@ func (f *fanPass) gap(t candidate, fault *wire.Error) {
 	}
 	g := Gap{At: parentAt + shown, From: int64(f.mark.Parents + t.after), Rows: 1, Status: fault.Status, Words: fault.Message}
 	f.gaps = append(f.gaps, g)
-	if n := len(f.mark.Gaps); n >= maxGaps {
+	if n := len(f.mark.Gaps); n >= maxGaps && f.mark.Gaps[n-1].ofParent() {
 		f.mark.Gaps[n-1].Rows++
 		return
 	}
 	f.mark.Gaps = append(f.mark.Gaps, g)
 }
+
+// withoutAnswer counts the parents that could not be read.
+func (f *fanPass) withoutAnswer() (n int64) {
+	for _, g := range f.mark.Gaps {
+		if g.ofParent() {
+			n += g.Rows
+		}
+	}
+	return n
+}
+
+// ofParent reports whether the gap is a parent, or several, not records of a list.
+func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
 // oneParent reports whether an error about one parent says nothing of the others:
 // the server's code stumbles over its records, or refuses its value, or the value

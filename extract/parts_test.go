@@ -78,6 +78,37 @@ func TestPartsOfAPage(t *testing.T) {
 	}
 }
 
+// The page of a fan-out is taken in parts, too, where the list of a parent is long.
+// // Invariants 6 and 11
+func TestPartsOfAFanOut(t *testing.T) {
+	f := &fanPass{pass: &pass{}}
+	for _, n := range []int{2, 9000, 0, 3} {
+		a := assembler{stream: schemas.Stream{Name: "x.things", Class: "list"}, seed: maphash.MakeSeed(), apart: true, params: []byte(`"id":7`)}
+		d := new(doc)
+		require.NoError(t, d.scan([]byte("["+strings.TrimSuffix(strings.Repeat(`{"v":1} , `, n), " , ")+"]")))
+		found, err := find(d, a.stream)
+		require.NoError(t, err)
+		var b batch
+		require.NoError(t, a.assemble(d, found, &b))
+		f.append(&b)
+	}
+	page := f.page(nil)
+	whole := bytes.Clone(page.Records)
+	parts, n := 0, 0
+	for _, part := range page.Parts() {
+		inner := new(doc)
+		require.NoError(t, inner.scan(part))
+		for r := range inner.elements(inner.root()) {
+			require.Equal(t, `{"v":1,"_context":{"id":7}}`, string(inner.raw(r)))
+			n++
+		}
+		parts++
+	}
+	require.Equal(t, []int{2, 9005}, []int{parts, n})
+	require.Equal(t, whole, page.Records)
+	require.Empty(t, f.page(nil).cuts)
+}
+
 // The list of a page's keys, and what compares it with another's, take memory by the
 // records, and little more. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
