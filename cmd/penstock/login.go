@@ -215,7 +215,7 @@ func (a *app) pasted(ctx context.Context) (string, error) {
 // noRefreshRemedy is what a person can do where a server gives no refresh token.
 const noRefreshRemedy = "allow the grant type refresh_token for this client at the server, or ask for it: scopes with offline_access, or authorize_params: {access_type: offline}"
 
-func endOf(st wire.Standing) string {
+func endOf(st wire.CredentialState) string {
 	if st.Expires.IsZero() {
 		return "when the server says so"
 	}
@@ -267,7 +267,7 @@ type loginState struct {
 	Trouble  string    `json:"trouble,omitempty"`
 }
 
-func statusOf(s config.SignIn, st wire.Standing) loginState {
+func statusOf(s config.SignIn, st wire.CredentialState) loginState {
 	return loginState{s.Name, string(s.Surface), st.Account, st.Where, st.SignedIn, st.Renewed, st.Expires, st.Lacking, st.Failing, !st.SignedIn.IsZero() && !st.NoRefresh, st.Redirect, st.Trouble}
 }
 
@@ -295,7 +295,7 @@ func (a *app) loginStatus(all []config.SignIn) error {
 }
 
 // standing says in a line what is kept.
-func standing(st wire.Standing) string {
+func standing(st wire.CredentialState) string {
 	switch {
 	case st.Trouble != "" && st.SignedIn.IsZero() && st.Redirect != "":
 		return st.Trouble + "; the redirect address to register with the server is " + st.Redirect

@@ -37,11 +37,11 @@ type Keeper interface {
 	Credential
 
 	// Standing tells what is kept. It asks no server.
-	Standing() (Standing, error)
+	Standing() (CredentialState, error)
 }
 
-// Standing is what is known of a credential without asking its server.
-type Standing struct {
+// CredentialState is what is known of a credential without asking its server.
+type CredentialState struct {
 	Account  string    // who has signed in, as far as the configuration tells
 	Where    string    // where the tokens are kept
 	SignedIn time.Time // zero: nobody has

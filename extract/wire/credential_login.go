@@ -111,7 +111,7 @@ func (l *Login) signIn(ctx context.Context, s Session, _ SignInBy) error {
 }
 
 // Standing tells what is kept.
-func (l *Login) Standing() (Standing, error) {
+func (l *Login) Standing() (CredentialState, error) {
 	return l.hold.standing(l.email, func(x *exchange) error {
 		if !x.n.maySignIn(x.h.stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
 			return l.tooSoon(x)
@@ -122,12 +122,12 @@ func (l *Login) Standing() (Standing, error) {
 
 // standing tells what is kept; trouble says why it is of no use, nil if it may
 // be.
-func (h *holder) standing(account string, trouble func(*exchange) error) (Standing, error) {
+func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {
-		return Standing{}, err
+		return CredentialState{}, err
 	}
-	st := Standing{Account: account, Where: h.slot.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
+	st := CredentialState{Account: account, Where: h.slot.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
 	if err := trouble(&exchange{h, g, n}); err != nil {
 		st.Trouble, st.Retry = err.Error(), n.nextSignIn(h.stamp())
 	}

@@ -199,7 +199,7 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 }
 
 // Standing tells what is kept.
-func (o *OAuth) Standing() (Standing, error) {
+func (o *OAuth) Standing() (CredentialState, error) {
 	var g grant
 	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
 		g = x.g

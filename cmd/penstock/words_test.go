@@ -1,0 +1,65 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// metaphors are words that name no type: docs/GLOSSARY.md has the terms of the field.
+var metaphors = strings.Fields(`
+	averse bearings book brought ceiling crowd deed draft errand fate firsthit flaw floor forsake grip habits hand hands hooks hunt
+	inquest island keptpurse kin kinship landed lends lent lesson loan lookout mark mend parcel plot poison portion purse
+	quarters room ruling rulings shared sheet shelf shift sieve sift sink site slope spare spool stall standing stay stroke tabled
+	tenancy told trims trouble twin vigil whose`)
+
+// TestTypesAreNamedPlainly holds the names of types to terms of the field.
+func TestTypesAreNamedPlainly(t *testing.T) {
+	t.Parallel()
+	eachGoFile(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.TYPE {
+				continue
+			}
+			for _, s := range g.Specs {
+				name := s.(*ast.TypeSpec).Name.Name
+				if slices.Contains(metaphors, strings.ToLower(name)) {
+					t.Errorf("%s: the type %s is named by a metaphor", path, name)
+				}
+			}
+		}
+	})
+}
+
+// plainer are words of the pages that have a plainer one beside them.
+var plainer = map[string]string{
+	`is told|are told`: "reports", `stands|stand for`: "is", `bears`: "has", `whoever`: "name the process or the person",
+	`be it`: "leave it out", `by then`: "name the time", `of its own accord`: "by itself",
+}
+
+// TestPagesArePlain holds the pages to plain words.
+func TestPagesArePlain(t *testing.T) {
+	t.Parallel()
+	for name, text := range pages(t) {
+		for pattern, better := range plainer {
+			for i, line := range strings.Split(text, "\n") {
+				found := regexp.MustCompile(`(?i)\b(` + pattern + `)\b`).FindString(line)
+				if found != "" {
+					t.Errorf("%s:%d: %q; better: %s", name, i+1, found, better)
+				}
+			}
+		}
+	}
+}
