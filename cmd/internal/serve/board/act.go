@@ -21,7 +21,7 @@ type action struct {
 func actions() []action {
 	const in = "/pipelines/{pipeline}"
 	return []action{
-		{"run", in + "/run", "Has the pipeline run now.", "It runs now.", func(ctx context.Context, c Control, r *http.Request) error {
+		{"run", in + "/run", "Has the pipeline run now.", "Run started.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.Start(ctx, r.PathValue("pipeline"))
 		}},
 		{"pause", in + "/pause", "Keeps the pipeline's schedule from running it, until it is resumed.", "Its schedule is paused.", func(ctx context.Context, c Control, r *http.Request) error {
@@ -36,7 +36,7 @@ func actions() []action {
 		{"resume-source", "/sources/{source}/resume", "Has runs take the source up again.", "Runs take it up again.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.ResumeSource(ctx, r.PathValue("source"))
 		}},
-		{"retry", in + "/streams/{stream}/retry", "Has one stream of the pipeline run now.", "It runs now.", func(ctx context.Context, c Control, r *http.Request) error {
+		{"retry", in + "/streams/{stream}/retry", "Has one stream of the pipeline run now.", "Run started.", func(ctx context.Context, c Control, r *http.Request) error {
 			return c.Start(ctx, r.PathValue("pipeline"), r.PathValue("stream"))
 		}},
 	}

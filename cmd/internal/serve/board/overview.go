@@ -190,15 +190,15 @@ func verdictOf(s Overview) (string, string) {
 	of := fmt.Sprintf("%d of %s", t.Failing, counted(int64(t.All), "stream"))
 	switch {
 	case t.Failing > 0 && t.Attention > 0:
-		return toneBad, fmt.Sprintf("%s failed, %d more to look at", of, t.Attention)
+		return toneBad, fmt.Sprintf("%s failed, %d more need attention", of, t.Attention)
 	case t.Failing > 0:
 		return toneBad, of + " failed"
 	case len(s.Attention) > 0 && s.Attention[0].Tone == toneBad:
 		return toneBad, s.Attention[0].Text
 	case t.Attention > 0:
-		return toneWarn, fmt.Sprintf("%d of %s to look at", t.Attention, counted(int64(t.All), "stream"))
+		return toneWarn, fmt.Sprintf("%d of %s need attention", t.Attention, counted(int64(t.All), "stream"))
 	case len(s.Attention) > 0:
-		return toneWarn, counted(int64(len(s.Attention)), "thing") + " to look at"
+		return toneWarn, counted(int64(len(s.Attention)), "thing") + " to attend to"
 	case t.OK == 0 && len(s.Running) > 0:
 		return toneOK, "The first run is under way"
 	case t.OK == 0:
