@@ -168,3 +168,31 @@ func eachGoFile(t *testing.T, f func(path, text string)) {
 		}))
 	}
 }
+
+// TestTroubleshootingMessages finds each message of docs/troubleshooting.md, in its parts
+// between what it leaves out, among the texts of the program.
+func TestTroubleshootingMessages(t *testing.T) {
+	t.Parallel()
+	var program strings.Builder
+	eachGoFile(t, func(path, text string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			program.WriteString(text)
+		}
+	})
+	_, table, _ := strings.Cut(pages(t)["docs/troubleshooting.md"], "## By message")
+	found := 0
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
+		for _, message := range codeSpan.FindAllStringSubmatch(row[1], -1) {
+			if _, err := strconv.Atoi(message[1]); err == nil {
+				continue // a status of HTTP
+			}
+			for part := range strings.SplitSeq(message[1], "…") {
+				if part = strings.Trim(part, ":; "); part != "" {
+					found++
+					require.True(t, strings.Contains(program.String(), part), "%q", message[1])
+				}
+			}
+		}
+	}
+	require.Greater(t, found, 5)
+}
