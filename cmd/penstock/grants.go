@@ -13,16 +13,19 @@ import (
 const grantsEvery = time.Minute
 
 // watchGrants tells observers how the sign-ins of the configuration stand, until ctx ends.
-func (s *signals) watchGrants(ctx context.Context, grantsOf func(*config.Config) (serve.GrantsSeen, error)) {
+func (s *signals) watchGrants(ctx context.Context) {
 	tick := time.NewTicker(grantsEvery)
 	defer tick.Stop()
 	for {
-		seen, err := grantsOf(s.conf.Load())
-		if err != nil {
-			s.log.Warn("read how sign-ins stand", "error", err)
+		looked := make(chan serve.GrantsSeen, 1)
+		go func() { looked <- s.grants(ctx) }()
+		select {
+		case seen := <-looked:
+			s.metrics.Observe(seen)
+			s.alerts.Observe(seen)
+		case <-ctx.Done(): // a state that does not answer does not hold up the end. Invariant 15
+			return
 		}
-		s.metrics.Observe(seen)
-		s.alerts.Observe(seen)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -31,12 +34,23 @@ func (s *signals) watchGrants(ctx context.Context, grantsOf func(*config.Config)
 	}
 }
 
+// grants are the sign-ins of the configuration, as far as they can be read until the next look.
+func (s *signals) grants(ctx context.Context) serve.GrantsSeen {
+	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
+	defer cancel()
+	seen, err := s.grantsOf(ctx, s.conf.Load())
+	if err != nil {
+		s.log.Warn("read how sign-ins stand", "error", err)
+	}
+	return seen
+}
+
 // grantsOf are the sign-ins of a configuration. One that cannot be read is not in the way of
 // the others: its source is in Unread.
-func (a *app) grantsOf(c *config.Config) (seen serve.GrantsSeen, failed error) {
+func (a *app) grantsOf(ctx context.Context, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = a.stateOf(c).Now()
 	for _, src := range c.Sources {
-		if src.Faults != nil {
+		if src.Faults != nil || ctx.Err() != nil {
 			seen.Unread = append(seen.Unread, src.Name)
 			continue
 		}

@@ -33,7 +33,7 @@ type signals struct {
 	log      *slog.Logger
 
 	conf     atomic.Pointer[config.Config]
-	grantsOf func(*config.Config) (serve.GrantsSeen, error)
+	grantsOf func(context.Context, *config.Config) (serve.GrantsSeen, error)
 }
 
 // openSignals opens the signals of a configuration.
@@ -185,7 +185,7 @@ func (s *signals) run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.alerts.Run(ctx) })
-	all.Go(func() { s.watchGrants(ctx, s.grantsOf) })
+	all.Go(func() { s.watchGrants(ctx) })
 	if s.lineage != nil {
 		all.Go(func() { s.lineage.Run(ctx) })
 	}

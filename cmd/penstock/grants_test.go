@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
+)
+
+// A state that does not answer does not hold up the end of the daemon, and each look ends.
+func TestWatchGrantsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bounded bool
+		s := &signals{log: slog.New(slog.DiscardHandler), grantsOf: func(ctx context.Context, _ *config.Config) (serve.GrantsSeen, error) {
+			_, bounded = ctx.Deadline()
+			time.Sleep(time.Hour) // as a read that has no context does
+			return serve.GrantsSeen{}, nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		s.watchGrants(ctx)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		time.Sleep(2 * time.Hour)
+		require.True(t, bounded)
+	})
+}
