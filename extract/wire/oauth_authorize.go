@@ -79,15 +79,12 @@ func (o *OAuth) awaits(by SignInBy, nonce string) (*callback, error) {
 	return listen(o.redirect, nonce, issuer)
 }
 
-// namedIssuer is the issuer that an answer must name: a server that states whether it
-// does so need not where it says no.
-func (o *OAuth) namedIssuer() string {
+// namedIssuer is the issuer that an answer must name. It may leave the name out if the
+// server's metadata does not say that answers have it.
+func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.stated != nil && !o.stated.NamesIssuer {
-		return ""
-	}
-	return o.opts.Issuer
+	return issuerName{o.opts.Issuer, o.stated != nil && !o.stated.NamesIssuer}
 }
 
 // scopes are those to ask for: with offline_access, where the issuer says that this

@@ -16,7 +16,7 @@ import (
 // loopback address that takes one answer and closes.
 type callback struct {
 	nonce    string
-	issuer   string   // that the answer must name; "" for none
+	issuer   issuerName
 	redirect *url.URL // where the browser comes back to, with its port
 	server   *http.Server
 	serving  sync.WaitGroup
@@ -27,6 +27,17 @@ type callback struct {
 	once   sync.Once
 }
 
+// issuerName is what an answer may say of where it comes from (RFC 9207).
+type issuerName struct {
+	name     string // "" for any
+	unstated bool   // an answer may leave it out
+}
+
+// fits reports whether an answer that names these comes from the issuer.
+func (n issuerName) fits(iss []string) bool {
+	return n.name == "" || len(iss) == 0 && n.unstated || len(iss) == 1 && iss[0] == n.name
+}
+
 // callbackResult is what a browser has brought.
 type callbackResult struct {
 	code Secret
@@ -35,7 +46,7 @@ type callbackResult struct {
 
 // listen opens the listener of a loopback address. Without a port it takes any that is
 // free.
-func listen(redirect *url.URL, nonce, issuer string) (*callback, error) {
+func listen(redirect *url.URL, nonce string, issuer issuerName) (*callback, error) {
 	all, at, err := listenFor(redirect)
 	if err != nil {
 		return nil, err
@@ -164,8 +175,8 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 // read judges an answer that carries the right state.
 func (c *callback) read(query url.Values) callbackResult {
-	switch iss := query["iss"]; {
-	case c.issuer != "" && (len(iss) != 1 || iss[0] != c.issuer):
+	switch {
+	case !c.issuer.fits(query["iss"]):
 		return callbackResult{err: errors.New("the answer does not come from the issuer in the configuration; nothing was exchanged")}
 	case query.Get("error") != "":
 		words := query.Get("error")

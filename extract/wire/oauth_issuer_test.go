@@ -134,13 +134,13 @@ func TestDiscoveryRefuses(t *testing.T) {
 		metadata map[string]any
 		want     string
 	}{
-		"another issuer":        {map[string]any{"issuer": other.url}, "the two must be the same"},
-		"a slash more":          {map[string]any{"issuer": "SELF/"}, "the two must be the same"},
-		"tokens elsewhere":      {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
-		"a page elsewhere":      {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
-		"tokens in clear text":  {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
-		"no token endpoint":     {map[string]any{"token_endpoint": ""}, "states no token_endpoint; set token_url"},
-		"an answer names other": {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
+		"another issuer":       {map[string]any{"issuer": other.url}, "the two must be the same"},
+		"a slash more":         {map[string]any{"issuer": "SELF/"}, "the two must be the same"},
+		"tokens elsewhere":     {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
+		"a page elsewhere":     {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
+		"tokens in clear text": {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
+		"no token endpoint":    {map[string]any{"token_endpoint": ""}, "states no token_endpoint; set token_url"},
+		"an answer names none": {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -232,6 +232,7 @@ func TestPaste(t *testing.T) {
 		"two states":       {"http://127.0.0.1/callback?code=c&state=STATE&state=x", "its state is another one; nothing was exchanged"},
 		"the code alone":   {"c", "paste all of what the browser shows"},
 		"a denial":         {"http://127.0.0.1/callback?error=access_denied&state=STATE", "the server says access_denied"},
+		"another issuer":   {"http://127.0.0.1/callback?code=c&state=STATE&iss=https://evil.example", "does not come from the issuer"},
 		"nothing":          {"", "no address was given"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func browser(t *testing.T, change func(url.Values)) func(string) error {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
 		back := u.Query().Get("redirect_uri")
-		q := url.Values{"code": {"code-1"}, "state": {u.Query().Get("state")}, "iss": {"https://issuer.example"}}
+		q := url.Values{"code": {"code-1"}, "state": {u.Query().Get("state")}}
 		if change != nil {
 			change(q)
 		}
@@ -103,7 +103,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 		"two states":           {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "nobody has signed in"},
 		"no issuer":            {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
 		"another issuer":       {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
-		"two issuers":          {"https://issuer.example", func(q url.Values) { q.Add("iss", "https://evil.example") }, "does not come from the issuer"},
+		"two issuers":          {"https://issuer.example", func(q url.Values) { q["iss"] = []string{"https://issuer.example", "https://evil.example"} }, "does not come from the issuer"},
 		"no code":              {"", func(q url.Values) { q.Del("code") }, "holds no code"},
 		"two codes":            {"", func(q url.Values) { q.Add("code", "b") }, "holds no code"},
 		"an error":             {"", func(q url.Values) { q.Set("error", "access_denied") }, "the server says access_denied"},
@@ -126,7 +126,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 // The listener takes one answer, for the name it was sent by, and shows nothing
 // of it.
 func TestCallback(t *testing.T) {
-	c, err := listen(redirectAt(t, DefaultRedirect), "right", "")
+	c, err := listen(redirectAt(t, DefaultRedirect), "right", issuerName{})
 	require.NoError(t, err)
 	defer c.close()
 	host, _, err := net.SplitHostPort(c.redirect.Host)
