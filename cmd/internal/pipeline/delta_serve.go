@@ -306,7 +306,7 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *heard) bool 
 	return err == nil && record != nil
 }
 
-// trouble has a record tried again, and given up the third time: the others go on
+// failed has a record tried again, and given up the third time: the others continue
 // without it.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {

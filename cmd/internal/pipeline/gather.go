@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"time"
 
@@ -110,19 +111,11 @@ const (
 
 // mapPage reads the page's records into batches, part by part. // Invariants 6 and 15
 func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
-	before, mapped, rejects := p.mapper.Fetched(), p.group.bytes, len(p.group.rejects)
+	mapped, rejects := p.group.bytes, len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
-	for offset, part := range page.Parts() {
-		records := p.mapper.Fetched() - before
-		add := p.mapper.AppendMore
-		if offset == 0 {
-			add = p.mapper.Append
-		}
-		if err := add(part); err != nil {
-			if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
-				broken.Offset, broken.Record = broken.Offset+offset, broken.Record+records
-			}
+	for err := range appendParts(p.mapper, page) {
+		if err != nil {
 			return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 		}
 		if err := p.doubtKey(); err != nil {
@@ -134,7 +127,7 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 			}
 		}
 		if len(p.group.rejects)-rejects > mostRejects {
-			return fmt.Errorf("%s: map page %d: no column can hold more than %d of its records and values; pages of fewer records are read", p.stream.Name, p.total.pages+1, mostRejects)
+			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; a smaller page size (pagination.limit of the stream) helps", p.stream.Name, p.total.pages+1, mostRejects)
 		}
 		if p.group.bytes-mapped > mostMapped {
 			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a lower max_columns of the stream keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
@@ -144,6 +137,28 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 		}
 	}
 	return nil
+}
+
+// appendParts appends a page to the mapper part by part. It yields after each part, so that
+// the mapper can be flushed, and the error that ends the page. // Invariant 6
+func appendParts(m *transform.Mapper, page extract.Page) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		before := m.Fetched()
+		for offset, part := range page.Parts() {
+			records := m.Fetched() - before
+			add := m.AppendMore
+			if offset == 0 {
+				add = m.Append
+			}
+			err := add(part)
+			if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
+				broken.Offset, broken.Record = broken.Offset+offset, broken.Record+records
+			}
+			if !yield(err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // full reports whether the group is what one commit holds.

@@ -200,10 +200,15 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	}
 	err = guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
-			if err := m.Append(page.Records); err != nil {
-				return err
+			for err := range appendParts(m, page) {
+				if err == nil && (m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {
+					err = flush()
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if m.Rows() < v.limits.batchRows && m.Bytes() < v.limits.batchBytes && page.End == nil {
+			if page.End == nil {
 				return nil
 			}
 			return flush()

@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// inSmallBatches runs the pipeline as a new process that flushes a page several times.
+func (r *reader) inSmallBatches(t *testing.T) StreamReport {
+	t.Helper()
+	c := r.source(1)
+	defer c.Close()
+	rep, err := Run(context.Background(), Config{
+		Name: "nightly", Source: c, Streams: []schemas.Stream{r.stream},
+		Destinations: []Destination{{Name: "warehouse", Destination: r.memory}},
+		limits:       limits{batchRows: 1000, batchBytes: 1 << 20, groupRows: 1000, groupBytes: 1 << 20, groupAge: defaultLimits.groupAge},
+	})
+	require.NoError(t, err)
+	return rep.Streams[0]
+}
+
+// A page of several parts is committed as a whole or not at all: its parts are flushed one
+// by one, and an error in the last one leaves no row and no cursor. // Invariants 2, 6 and 11
+func TestPageInPartsIsOneCommit(t *testing.T) {
+	const n = 12_000 // three parts
+	r := newReader(t)
+	body := things(1, n)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+
+	broken := strings.Replace(body, `"n11001"`, `{"x":tru}`, 1)
+	require.NotEqual(t, body, broken)
+	body = broken
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "(record 11000)")
+	require.ErrorContains(t, s.Err, fmt.Sprintf("at byte %d ", strings.Index(broken, "tru}")))
+	require.Empty(t, r.memory.Rows("x_things"))
+
+	body = things(1, n)
+	s = r.inSmallBatches(t)
+	require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+	require.EqualValues(t, n, s.Counts.Written)
+	require.Equal(t, n, r.live())
+
+	body = things(1, n, 7, 6000)
+	s = r.inSmallBatches(t)
+	require.Equal(t, []any{StatusComplete, int64(0), int64(2)}, []any{s.Status, s.Counts.Written, s.Counts.Deleted}, "%v", s.Err)
+}
+
+// A page with more rejects than memory is kept for ends the stream, and leaves nothing.
+// // Invariants 6 and 11
+func TestPageOfTooManyRejects(t *testing.T) {
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `[{"id":1,"name":"n1"}`+strings.Repeat(",null", mostRejects+5000)+"]")
+	})
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "more than 250000 of its records and values fit no column")
+	require.Empty(t, r.memory.Rows("x_things"))
+}
