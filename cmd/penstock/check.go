@@ -76,7 +76,7 @@ func (a *app) check(ctx context.Context, c *config.Config, pipelines []config.Pi
 			if !dests[to.Text] {
 				dests[to.Text] = true
 				d, _ := c.Destination(to.Text)
-				findings = append(findings, a.checkDestination(ctx, c, d))
+				findings = append(findings, a.checkDestination(ctx, c, d)...)
 			}
 		}
 	}
@@ -285,8 +285,9 @@ func (a *app) probe(ctx context.Context, c *config.Config, p config.Pipeline, s 
 	return detail, nil
 }
 
-// checkDestination opens a destination and asks whether it could be written.
-func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) finding {
+// checkDestination opens a destination and asks whether it could be written, and
+// what it keeps beyond the bound of a stream's columns.
+func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.Destination) []finding {
 	part := "destination " + d.Name
 	if d.Apart() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // one place stands for all
@@ -296,11 +297,11 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		err = p.check(ctx, a, d)
 	}
 	if err != nil {
-		return failed(ctx, part, err, "")
+		return []finding{failed(ctx, part, err, "")}
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {
-		return failed(ctx, part, err, "")
+		return []finding{failed(ctx, part, err, "")}
 	}
 	defer dest.Close()
 	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
@@ -308,17 +309,17 @@ func (a *app) checkDestination(ctx context.Context, c *config.Config, d config.D
 		if errors.Is(err, state.ErrLocked) {
 			hint = "close the program that has it open, or wait; a sync would wait too and then exit 75"
 		}
-		return failed(ctx, part, err, hint)
+		return []finding{failed(ctx, part, err, hint)}
 	}
 	found := finding{Part: part, OK: true, Detail: d.Shown}
 	if p.warn != nil {
 		warnings, err := p.warn(ctx, a, d)
 		if err != nil {
-			return failed(ctx, part, err, "")
+			return []finding{failed(ctx, part, err, "")}
 		}
 		found.Hint = strings.Join(warnings, "; ")
 	}
-	return found
+	return append([]finding{found}, a.checkOverflow(ctx, c, d, dest)...)
 }
 
 // surfaceRemedy is what a person can do about a surface that does not answer

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 func (a *app) explainCmd() *cobra.Command {
@@ -59,10 +60,13 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 			if len(p.From) > 0 {
 				d = d.For(p.From[0].Text) // what sources answer is alike
 			}
-			m, last, err := a.recall(ctx, c, d, p.Name)
+			m, last, rest, err := a.recall(ctx, c, d, p.Name, k.stream.Table)
 			if err != nil {
 				a.log.Warn("what it remembers is left out", "destination", d.Name, "error", err)
 				continue
+			}
+			if rest.Records > 0 {
+				k.rest = append(k.rest, rest)
 			}
 			if w := last[name]; w.Run > k.proved.Run {
 				k.proved = w
@@ -75,23 +79,29 @@ func (a *app) know(ctx context.Context, c *config.Config, name string) (knowledg
 	return k, nil
 }
 
-// recall is what a destination remembers of a pipeline's streams, and the newest
-// certificate of each; nothing where there is no destination yet.
-func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string) (pipeline.Memories, map[string]proved, error) {
+// recall is what a destination remembers of a pipeline's streams, the newest
+// certificate of each, and what of one table is beyond the bound of columns; nothing
+// where there is no destination yet.
+func (a *app) recall(ctx context.Context, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]proved, overflow, error) {
 	p, err := placeOf(c, d)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, overflow{}, err
 	}
 	if p.absent != nil && p.absent(d) != nil {
-		return nil, nil, nil
+		return nil, nil, overflow{}, nil
 	}
 	dest, err := a.openDestination(ctx, c, d)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, overflow{}, err
 	}
 	m, err := pipeline.Recall(ctx, dest, of)
 	last, err2 := provedBy(ctx, dest, of)
-	return m, last, errors.Join(err, err2, dest.Close())
+	since, err3 := overflows(ctx, dest)
+	var rest overflow
+	if at, ok := since[t.Name]; ok && err3 == nil {
+		rest, err3 = readOverflow(ctx, dest, d.Name, t, at)
+	}
+	return m, last, rest, errors.Join(err, err2, err3, dest.Close())
 }
 
 // explanation is what `explain --json` prints.
@@ -103,6 +113,7 @@ type explanation struct {
 	Facts     []extract.Fact `json:"facts"`
 	YAML      string         `json:"yaml"`
 	Proved    *proved        `json:"certificate,omitempty"` // of the last pass
+	Rest      []overflow     `json:"rest,omitempty"`        // what is beyond the bound of columns
 }
 
 func (a *app) explain(k knowledge) error {
@@ -111,7 +122,7 @@ func (a *app) explain(k knowledge) error {
 		if facts == nil {
 			facts = []extract.Fact{}
 		}
-		e := explanation{k.stream.Name, k.learned.LearnedAt, k.kept, k.learned.Requests, facts, k.yaml(), nil}
+		e := explanation{k.stream.Name, k.learned.LearnedAt, k.kept, k.learned.Requests, facts, k.yaml(), nil, k.rest}
 		if k.proved.Run != "" {
 			e.Proved = &k.proved
 		}
@@ -127,6 +138,9 @@ func (a *app) explain(k knowledge) error {
 		fmt.Fprintf(a.out, "# %s: nothing was learned of it yet; `penstock discover %s` or the first sync does\n", k.stream.Name, k.stream.Name)
 	}
 	printFacts(a.out, "# ", k.facts())
+	for _, o := range k.rest {
+		o.print(a.out, k.stream.Stream)
+	}
 	k.proved.print(a.out)
 	_, err := fmt.Fprint(a.out, k.yaml())
 	return err

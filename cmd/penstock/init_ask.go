@@ -190,7 +190,7 @@ func (c *conversation) destination(ctx context.Context) error {
 		good, err := c.tries(ctx, func(conf *config.Config) []finding {
 			var all []finding
 			for _, d := range conf.Destinations {
-				all = append(all, c.app.checkDestination(ctx, conf, d))
+				all = append(all, c.app.checkDestination(ctx, conf, d)...)
 			}
 			return all
 		})

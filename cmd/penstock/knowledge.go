@@ -20,6 +20,7 @@ type knowledge struct {
 	learned extract.Convention // the zero value where nothing is remembered
 	kept    string             // destination that remembers it
 	proved  proved             // by the last pass; the zero value for none
+	rest    []overflow         // what is beyond its bound of columns, by destination
 }
 
 // effective is the stream as a run reads it.
