@@ -52,15 +52,17 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	have := fields(rows)
 	slices.Sort(have)
 	columns := map[string]int{}
+	open := make(map[string]bool, len(have)) // present, and not yet in out
 	for _, name := range have {
 		columns[schemas.Column(name)]++
+		open[name] = true
 	}
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
 			// Of ID beside id, one has another column than its name says.
-			if slices.Contains(have, n) && !slices.Contains(out, n) && columns[schemas.Column(n)] == 1 {
-				out = append(out, n)
+			if open[n] && columns[schemas.Column(n)] == 1 {
+				out, open[n] = append(out, n), false
 			}
 		}
 	}
@@ -112,8 +114,11 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
+// mostReferences is how many references are looked at in pairs. // Invariant 15
+const mostReferences = 64
+
 // pairOf is the one pair of references that tells aMany rows apart; nil where
-// there is none or more than one.
+// there is none or more than one, or more references than can be paired.
 func pairOf(rows []row) []string {
 	if len(rows) < aMany {
 		return nil
@@ -123,6 +128,9 @@ func pairOf(rows []row) []string {
 		if strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") || name == "id" || name == containerKey {
 			refs = append(refs, name)
 		}
+	}
+	if len(refs) > mostReferences {
+		return nil
 	}
 	slices.Sort(refs)
 	var found []string

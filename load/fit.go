@@ -65,12 +65,17 @@ func Fit(have, want schemas.Table) (Plan, error) {
 	}
 	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)
+	at := make(map[string]int, len(fields)) // a table may have 20,000 columns
+	for i, f := range fields {
+		at[f.Name] = i
+	}
 	for _, w := range wanted(want) {
-		i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == w.Name })
+		i, known := at[w.Name]
 		switch {
-		case w.Name == schemas.ColOrdinal || i < 0 && !placeable(schemas.TypeOf(w)):
-		case i < 0:
+		case w.Name == schemas.ColOrdinal || !known && !placeable(schemas.TypeOf(w)):
+		case !known:
 			p.Add = append(p.Add, w)
+			at[w.Name] = len(fields)
 			fields = append(fields, w)
 		default:
 			if err := p.widen(&fields[i], w); err != nil {

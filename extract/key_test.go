@@ -1,0 +1,35 @@
+package extract
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Pairs are looked for among a few references; thousands would be millions of pairs.
+// // Invariant 15
+func TestPairsOfReferencesAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		others int
+		want   []string
+	}{
+		{0, []string{"deal_id", "product_id"}},
+		{mostReferences - 2, []string{"deal_id", "product_id"}},
+		{maxNames - 2, nil},
+	} {
+		var rows []row
+		for i := range maxRows {
+			r := row{"deal_id": fmt.Sprint(i / 40), "product_id": fmt.Sprint(i % 40)}
+			for k := range tt.others {
+				r[fmt.Sprintf("o%d_id", k)] = "1"
+			}
+			rows = append(rows, r)
+		}
+		rows[maxRows-1] = row{"deal_id": "24", "product_id": "39"} // the others are in all rows but the last
+		began := time.Now()
+		require.Equal(t, tt.want, pairOf(rows))
+		require.Less(t, time.Since(began), 5*time.Second)
+	}
+}
