@@ -43,7 +43,7 @@ func (w *work) reject(n note, ordinal int64, begin, end int) Reject {
 	switch {
 	case r.Record:
 		var note string
-		r.Raw, note = m.shown(page, begin, end)
+		r.Raw, _, note = m.shown(page, begin, end)
 		r.Reason += note
 	case n.raw != "":
 		r.Raw = n.raw

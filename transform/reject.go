@@ -51,12 +51,12 @@ var reasons = map[int]string{
 // rejectRecord notes that the record at begin was left out.
 func (m *Mapper) rejectRecord(begin, end, code int) {
 	m.refused++
-	raw, note := m.shown(m.raw, begin, end)
+	raw, hash, note := m.shown(m.raw, begin, end)
 	key := m.keyIn(m.raw[begin:end])
-	id := cmp.Or(key, HashID(raw))
+	id := cmp.Or(key, hash)
 	switch {
 	case code == refuseClash:
-		id = key + " " + HashID(raw) // the key is that of another record
+		id = key + " " + hash // the key is that of another record
 	case len(key) > schemas.MaxKeyBytes:
 		short, _ := jsontext.AppendQuote(nil, schemas.Indexed(key)) // valid UTF-8
 		key = string(short)
@@ -83,21 +83,39 @@ func indexed(rejects []Reject) []Reject {
 	return rejects
 }
 
-// shown is the record page[begin:end] as a reject keeps it, and what to say
-// where that is not what came.
-func (m *Mapper) shown(page []byte, begin, end int) (raw, note string) {
+// shown is the record page[begin:end] as a reject keeps it, what tells it apart from
+// others, and what to say where that is not what came.
+func (m *Mapper) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := m.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)
-	switch {
+	hash = HashID(raw)
+	switch most := mostShown(len(record), maxRawRecord); {
 	case lossy:
 		note = notMasked
 	case len(record) > maxRawRecord:
 		note = notWhole
+	case len(raw) > most:
+		raw, note = printable(record, most), notWhole
 	case raw != string(record):
 		note = notText
 	}
-	return raw, note
+	return raw, hash, note
 }
+
+// keptValue is a value as a reject keeps it.
+func keptValue(v []byte) string {
+	most := mostShown(len(v), maxRaw)
+	s := printable(v, most)
+	if len(s) >= most {
+		s += "…"
+	}
+	return s
+}
+
+// mostShown is how many bytes a reject keeps of n bytes, most at most. Bytes that are no
+// text take four bytes each: an answer of these would take four times its size.
+// // Invariant 6
+func mostShown(n, most int) int { return min(most, n+n/8+64) }
 
 // rejectValue notes that the value of f in row could not be stored as it came.
 func (m *Mapper) rejectValue(f *field, row int, raw []byte, reason string) {
@@ -125,7 +143,7 @@ func (m *Mapper) rejectAt(f *field, pointer, wanted string, raw []byte, reason s
 	}
 	shown := masked
 	if !f.ruling.hides() {
-		shown = printable(raw, maxRaw)
+		shown = keptValue(raw)
 	}
 	m.rejects = append(m.rejects, Reject{
 		Stream:  m.stream.Name,
@@ -310,7 +328,11 @@ func enterArray(d *jsontext.Decoder, name string) bool {
 
 // printable is b as text: bytes that are not UTF-8 as \xNN, cut at most bytes.
 func printable(b []byte, most int) string {
+	if len(b) <= most && utf8.Valid(b) {
+		return string(b)
+	}
 	var s strings.Builder
+	s.Grow(min(most, 4*len(b)))
 	for len(b) > 0 && s.Len() < most {
 		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 {

@@ -227,3 +227,35 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	require.Equal(t, "/deep"+strings.Repeat("/a/0", 9)+"/a", rejects[150_000].Pointer, "of what is deep, the list around it")
 	require.Equal(t, "/deep/a/a/a", rejects[150_001].Pointer)
 }
+
+// Bytes that are no text take four each in a reject. An answer of these takes no more
+// than it has; a value with a few of them is kept whole, as is one that is text.
+// // Invariants 6 and 11
+func TestRejectsOfBytesThatAreNoTextAreBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		page   string
+		most   int
+		whole  bool
+		reason string
+	}{
+		"a value with a few":     {`[{"id":1,"a":"` + strings.Repeat("x", 1000) + "\xff\xff" + `"}]`, 1200, true, reasons[refuseEncoding]},
+		"a value of them":        {`[{"id":1,"a":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding]},
+		"text with names twice":  {`[{"id":1,"id":2,"a":"` + strings.Repeat("x", 1000) + `"}]`, 1100, true, reasons[refuseDuplicate]},
+		"a record with a few":    {`[{"id":"` + strings.Repeat("x", 1000) + "\xff" + `"}]`, 1100, true, reasons[refuseEncoding] + notText},
+		"a record of them":       {`[{"id":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
+		"a record without a key": {`[{"b":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := mustMap(t, keyedStream, tt.page)
+			require.Len(t, out.rejects, 1)
+			r := out.rejects[0]
+			require.LessOrEqual(t, len(r.Raw), tt.most)
+			require.Equal(t, tt.reason, r.Reason)
+			require.Equal(t, tt.whole, !strings.HasSuffix(r.Raw, "…") && !strings.HasSuffix(r.Reason, notWhole))
+		})
+	}
+	first := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`1"}]`).rejects[0]
+	second := mustMap(t, keyedStream, `[{"b":"`+strings.Repeat("\xff", 1000)+`2"}]`).rejects[0]
+	require.Equal(t, first.Raw, second.Raw)
+	require.NotEqual(t, first.ID, second.ID) // which are told apart by all that came
+}

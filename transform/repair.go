@@ -138,7 +138,7 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 				shown = append(shown, "…")
 				break
 			}
-			shown = append(shown, printable(x.shown(v, s), maxRaw))
+			shown = append(shown, keptValue(x.shown(v, s)))
 			size += len(shown[len(shown)-1])
 		}
 		raw = strings.Join(shown, ", ")

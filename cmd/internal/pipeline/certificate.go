@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
@@ -75,22 +76,31 @@ func (k *destinationRun) writeCertificate(ctx context.Context, p *pass, g *group
 // writeRejects puts the group's rejects into the transaction of its rows: what
 // the tables cannot hold is kept there. // Invariant 11
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
-	if len(g.rejects)+len(g.gaps) == 0 {
+	now := p.Now()
+	row := func(r transform.Reject) []any {
+		return rejectRow(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.accepted(r), r)
+	}
+	for part := range slices.Chunk(g.rejects, rejectsAtOnce) {
+		rows := make([][]any, len(part))
+		for i, r := range part {
+			rows[i] = row(r)
+		}
+		if err := writeOwn(ctx, k.tx, load.Rejects, rows...); err != nil {
+			return err
+		}
+	}
+	if len(g.gaps) == 0 {
 		return nil
 	}
-	var rows [][]any
-	now := p.Now()
-	add := func(r transform.Reject) {
-		rows = append(rows, rejectRow(p.Run, p.Name, p.stream.Name, p.passes, now, k.rejects.accepted(r), r))
-	}
-	for _, r := range g.rejects {
-		add(r)
-	}
-	for _, gap := range g.gaps {
-		add(gapReject(gap))
+	rows := make([][]any, len(g.gaps))
+	for i, gap := range g.gaps {
+		rows[i] = row(gapReject(gap))
 	}
 	return writeOwn(ctx, k.tx, load.Rejects, rows...)
 }
+
+// rejectsAtOnce is how many rejects are rows of one batch. // Invariant 6
+const rejectsAtOnce = 4096
 
 // gapReject tells a gap as a reject: of no record, as none has come. It stands
 // below the ordinals of those that have.
