@@ -53,13 +53,17 @@ sweep: ## all tests in full: every envelope with every pager, every kill of a re
 generated: ## servers drawn from seeds, each read twice: the table equals the list, or the run says that it does not (COUNT=100000)
 	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
-.PHONY: check
-check: ## the one gate: format, vet, staticcheck, the import line, tests under the race detector
+.PHONY: lint
+lint: ## format, vet of every build, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet -tags $(TAGS) $(PKGS)
+	$(GO) vet -tags $(TAGS),iceberg ./load/iceberg ./cmd/penstock
 	CGO_ENABLED=0 $(GO) vet $(PKGS)
 	@$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) $(PKGS) || \
 		{ $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -version >/dev/null 2>&1 && exit 1 || echo "staticcheck skipped: it could not be fetched"; }
+
+.PHONY: check
+check: lint ## lint, and the tests under the race detector
 	$(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short $(PKGS)
 
 .PHONY: bench

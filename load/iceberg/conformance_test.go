@@ -41,7 +41,7 @@ func located(t testing.TB, o Options, name string) (out []string) {
 	require.NoError(t, err)
 	require.NoError(t, p.db.Close())
 	for n, at := range all {
-		if n == name || load.Own(name) && strings.HasPrefix(n, name+"__") {
+		if n == name || load.IsInternal(name) && strings.HasPrefix(n, name+"__") {
 			out = append(out, at)
 		}
 	}

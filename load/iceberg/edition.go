@@ -42,7 +42,7 @@ const commentKey = "comment"
 
 // about is what readers are told of a table.
 func about(t parquet.TableFiles, stream string) string {
-	if load.Own(t.Table) || load.Child(t.Columns) {
+	if load.IsInternal(t.Table) || load.Child(t.Columns) {
 		return load.About(t.Columns)
 	}
 	return load.Comment(load.About(t.Columns), "records of "+stream)
