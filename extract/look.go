@@ -39,8 +39,12 @@ func (l *listReader) inspect(ctx context.Context, at position, ask func(context.
 	l.bytes += a.bytes
 	st := &step{at: at, a: a, total: -1}
 	f, err := l.locate(a.d)
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		err = l.asm.assemble(a.d, f, &st.batch)
+	}
+	if ctx.Err() != nil { // each step of a large answer takes seconds // Invariant 15
+		l.c.release(a)
+		return nil, context.Cause(ctx)
 	}
 	if err == nil {
 		l.volatility.observe(l, a.d, f)
