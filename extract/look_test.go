@@ -1,37 +1,76 @@
 package extract
 
 import (
-	"context"
-	"errors"
-	"hash/maphash"
+	"fmt"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// A run that is stopped while a large answer arrives does not work through it.
-// Invariant 15
-func TestStoppedAnswerIsNotReadOn(t *testing.T) {
-	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
-	errStop := errors.New("stopped by a signal")
-	for _, stops := range []bool{false, true} {
-		l := (&Client{seed: maphash.MakeSeed()}).newListing(s, nil, &endpointTraits{})
-		ctx, stop := context.WithCancelCause(t.Context())
-		st, err := l.inspect(ctx, position{}, func(context.Context, position) (*answer, error) {
-			d := new(doc)
-			if stops {
-				stop(errStop)
-			}
-			return &answer{d: d}, d.scan([]byte(`[{"id":1}]`))
-		})
-		if stops {
-			require.ErrorIs(t, err, errStop)
-		} else {
-			require.NoError(t, err)
-			require.Equal(t, 1, st.batch.n)
+// strict serves 25 records by page, in pages of ten. Its code stumbles over page as
+// a number and as a group in one request, and over parameters that fault says.
+func strict(fault func(r *http.Request) int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if status := fault(r); status != 0 || q.Has("page") && (q.Has("page[number]") || q.Has("page[offset]")) {
+			w.WriteHeader(max(status, http.StatusInternalServerError))
+			fmt.Fprint(w, `{"message":"expected Hash (got String) for param"}`)
+			return
 		}
-		stop(nil)
+		p := number(r, "page", 1)
+		fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*10, p*10, 25))
 	}
+}
+
+// A server whose code stumbles over a probe is read whole all the same, in a few
+// requests and without a wait.
+func TestProbesThatServersStumbleOver(t *testing.T) {
+	for name, status := range map[string]int{"internal error": 500, "not implemented": 501, "bad gateway": 502, "unavailable": 503} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := own("x.things")
+			f := serveTrying(t, 10, strict(func(r *http.Request) int {
+				if q := r.URL.Query(); q.Has("offset") || q.Has("per_page") {
+					return status
+				}
+				return 0
+			}), s)
+			begin := time.Now()
+			c, r := learn(t, f, s)
+			require.Equal(t, wanted(25), r.ids())
+			require.LessOrEqual(t, c.Requests, 24, "%+v", c.Facts)
+			require.Less(t, time.Since(begin), 15*time.Second)
+		})
+	}
+}
+
+// A fault that passes refutes nothing: neither one answer 503 to each probe, nor a
+// server that goes down during the negotiation. Then nothing is learned.
+func TestProbesDuringFaults(t *testing.T) {
+	seen := map[string]bool{}
+	s := own("x.things")
+	f := serveTrying(t, 10, strict(func(r *http.Request) int {
+		if q := r.URL.RawQuery; q != "" && !seen[q] {
+			seen[q] = true
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	}), s)
+	c, r := learn(t, f, s)
+	require.Equal(t, wanted(25), r.ids())
+	require.Equal(t, "page", c.Pagination.Page)
+
+	asked := 0
+	f = serveTrying(t, 2, strict(func(*http.Request) int {
+		if asked++; asked > 1 {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	}), s)
+	_, err := f.Negotiate(t.Context(), s, Convention{})
+	classIs(t, err, wire.Transient)
 }

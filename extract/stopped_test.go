@@ -1,0 +1,37 @@
+package extract
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// A run that is stopped while a large answer arrives does not work through it.
+// Invariant 15
+func TestStoppedAnswerIsNotReadOn(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
+	errStop := errors.New("stopped by a signal")
+	for _, stops := range []bool{false, true} {
+		l := (&Client{seed: maphash.MakeSeed()}).newListing(s, nil, &endpointTraits{})
+		ctx, stop := context.WithCancelCause(t.Context())
+		st, err := l.inspect(ctx, position{}, func(context.Context, position) (*answer, error) {
+			d := new(doc)
+			if stops {
+				stop(errStop)
+			}
+			return &answer{d: d}, d.scan([]byte(`[{"id":1}]`))
+		})
+		if stops {
+			require.ErrorIs(t, err, errStop)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, 1, st.batch.n)
+		}
+		stop(nil)
+	}
+}
