@@ -134,13 +134,21 @@ func writePrivate(path string, text []byte, step func(string)) error {
 // removePrivate removes a file that writePrivate has made, and what a killed process
 // left beside it.
 func removePrivate(path string, step func(string)) error {
-	if info, err := inspect(path); info == nil || err != nil {
+	if _, err := inspect(path); err != nil {
 		return err
 	}
+	gone := 0
 	for _, file := range []string{path + ".new", path} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			gone++
+		case err != nil:
 			return fmt.Errorf("remove credential: %w", err)
 		}
+	}
+	if gone == 2 {
+		return nil
 	}
 	step("removed")
 	if err := syncFolder(filepath.Dir(path)); err != nil {

@@ -39,6 +39,9 @@ func TestVaultKeeps(t *testing.T) {
 
 	require.NoError(t, s.Remove())
 	require.NoError(t, s.Remove(), "there is nothing left")
+	require.NoError(t, os.WriteFile(s.Where()+".new", []byte("of a process that was killed as it wrote"), 0o600))
+	require.NoError(t, s.Remove())
+	require.NoFileExists(t, s.Where()+".new")
 	require.NoFileExists(t, s.Where())
 	text, err = NewVault(dir, nil).Slot("login-1").Secret()
 	require.NoError(t, err)

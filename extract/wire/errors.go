@@ -131,15 +131,10 @@ func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 
 // broken makes the error of a call whose connection, deadline or body failed.
 func (k *call) broken(resp *http.Response, err error) *Error {
-	e := k.fault(Transient, nil, "")
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err // the outer text has the URL with its query
-	}
+	class, err := unanswered(err)
+	e := k.fault(class, nil, "")
 	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
-	switch {
-	case untrusted(err):
-		e.Class = Refused
-	case longHeader(err):
+	if longHeader(err) {
 		e.Class, k.malformed = Malformed, maxMalformed // no further try
 	}
 	if resp != nil && resp.StatusCode >= 300 {
@@ -155,6 +150,18 @@ func untrusted(err error) bool {
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	_, alert := errors.AsType[tls.AlertError](err)
 	return certificate || plain || alert
+}
+
+// unanswered is the class of a call that got no answer, and its error without the URL,
+// whose query may hold secrets.
+func unanswered(err error) (Class, error) {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err
+	}
+	if untrusted(err) {
+		return Refused, err
+	}
+	return Transient, err
 }
 
 // longHeader reports whether the header of an answer, its trailer or the interim answers

@@ -128,13 +128,8 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	r.Header.Set("Accept", "application/json")
 	resp, err := o.client(at, false).Do(r)
 	if err != nil {
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err
-		}
-		if untrusted(err) {
-			return fail(Refused, err.Error())
-		}
-		return fail(Transient, err.Error())
+		class, err := unanswered(err)
+		return fail(class, err.Error())
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer))

@@ -129,13 +129,8 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	c.Transport = authenticated{c.Transport, o.opts.ClientID, secret, o.clientAuth()}
 	resp, err := c.Do(r)
 	if err != nil {
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err
-		}
-		if untrusted(err) {
-			return fail(Refused, err.Error())
-		}
-		return fail(Transient, err.Error())
+		class, err := unanswered(err)
+		return fail(class, err.Error())
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for its words
@@ -173,7 +168,7 @@ func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, erro
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
-			return nil
+			return x.h.slot.Remove() // of what a killed process may have left
 		}
 		n := x.n
 		if err := x.forget(); err != nil {

@@ -209,15 +209,10 @@ func (o *OAuth) fault(path string, err error) *Error {
 	if came && x.status > 0 {
 		e.retryAfter, _ = retryAfter(x.header, clockOf(x.header))
 	}
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err
-	}
-	e.Class, e.Message, e.outage = Transient, says(err.Error()), true
+	e.Class, err = unanswered(err)
+	e.Message, e.outage = says(err.Error()), e.Class == Transient
 	e.Err = &cause{text: e.Message, err: err}
-	e.kept = came && (!x.sent || x.status > 0 && x.status != http.StatusGatewayTimeout)
-	if untrusted(err) {
-		e.Class, e.kept, e.outage = Refused, true, false
-	}
+	e.kept = e.Class == Refused || came && (!x.sent || x.status > 0 && x.status != http.StatusGatewayTimeout)
 	return e
 }
 
