@@ -59,10 +59,7 @@ func (r *reader) oauth(n ast.Node, what string) *OAuth {
 		"authorize_params": func(n ast.Node) { o.AuthorizeParams = r.authorizeParams(n, what+" authorize_params") },
 		"redirect_uri":     func(n ast.Node) { o.RedirectURI = r.redirectURI(n, what+" redirect_uri") },
 		"scopes":           func(n ast.Node) { o.Scopes = r.scopes(n, what+" scopes") },
-		"redirect_port": func(n ast.Node) {
-			r.fault(posOf(n), "%s redirect_port: write redirect_uri: http://127.0.0.1:PORT/callback, with the port in it", what)
-		},
-		"refresh_grace": func(n ast.Node) { o.RefreshGrace = r.refreshGrace(n, what+" refresh_grace") },
+		"refresh_grace":    func(n ast.Node) { o.RefreshGrace = r.refreshGrace(n, what+" refresh_grace") },
 	})
 	if !ok {
 		return o
