@@ -6,29 +6,29 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// searchOrder say how many candidates of each kind are tried before those of the next kind,
-// where each costs a request.
+// searchOrder says how many candidates of each kind are tried before those of the next
+// kind, where each costs a request.
 type searchOrder []struct {
 	kind string
 	n    int
 }
 
 var (
-	// usualTurns go by how often lists use each kind, and each name.
-	usualTurns = searchOrder{
+	// usualOrder go by how often lists use each kind, and each name.
+	usualOrder = searchOrder{
 		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
 		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
 	}
-	// offsetTurns are those of a list that says where its page begins.
-	offsetTurns = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
-	// pageTurns are those of a list that says the number of its page.
-	pageTurns = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
-	// tokenTurns are those of a list that states a token.
-	tokenTurns = searchOrder{{"token", 40}}
-	// nextPageTurns are those of a list whose token is the number of its second page.
-	nextPageTurns = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
-	// nextOffsetTurns are those of a list whose token is the number of its next record.
-	nextOffsetTurns = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
+	// offsetOrder are those of a list that says where its page begins.
+	offsetOrder = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
+	// pageOrder are those of a list that says the number of its page.
+	pageOrder = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
+	// tokenOrder are those of a list that states a token.
+	tokenOrder = searchOrder{{"token", 40}}
+	// nextPageOrder are those of a list whose token is the number of its second page.
+	nextPageOrder = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
+	// nextOffsetOrder are those of a list whose token is the number of its next record.
+	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
 // oneByOne are the candidates of a server that cannot be asked by several at once, the
@@ -36,7 +36,7 @@ var (
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}
-	order := usualTurns
+	order := usualOrder
 	switch {
 	case s.token != "":
 		for kind, g := range kinds {
@@ -45,16 +45,16 @@ func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 		kinds["token"] = p.without(p.tokens(schemas.Paging().Parameters(schemas.ParamToken)), tokens)
 		switch n := strconv.Itoa(p.first.batch.n); {
 		case !digitsOnly(s.token):
-			order = tokenTurns
+			order = tokenOrder
 		case s.token == n || s.offset >= 0 || len(s.token) >= len(n) && s.token != "2":
-			order = nextOffsetTurns
+			order = nextOffsetOrder
 		default:
-			order = nextPageTurns
+			order = nextPageOrder
 		}
 	case s.offset >= 0 && s.page < 0:
-		order = offsetTurns
+		order = offsetOrder
 	case s.page >= 0:
-		order = pageTurns
+		order = pageOrder
 	}
 	kinds["since"] = p.since()
 	for _, g := range p.fromRecords() {

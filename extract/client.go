@@ -187,7 +187,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		m, resumed, err := parseMark(from)
+		m, resumed, err := parsePassCursor(from)
 		if err == nil {
 			err = c.admit(s)
 		}
@@ -199,7 +199,7 @@ func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Curso
 		switch {
 		case !resumed || m.Of != pagesOf(s) || m.partial() && m.By != by:
 			prev := m
-			m, resumed = newMark(s), false
+			m, resumed = newPassCursor(s), false
 			m.begin(prev, by, s, c.cfg.Now())
 		case m.By != by:
 			m.recall = recall{}

@@ -54,18 +54,18 @@ type passCursor struct {
 	Tuples  string `json:"tuples,omitempty"` // and the fingerprint of what they gave
 }
 
-const markVersion = 1
+const passCursorVersion = 1
 
-// newMark is the beginning of a pass over s.
-func newMark(s schemas.Stream) passCursor {
+// newPassCursor is the beginning of a pass over s.
+func newPassCursor(s schemas.Stream) passCursor {
 	id := make([]byte, 9)
 	rand.Read(id)
-	return passCursor{Version: markVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
+	return passCursor{Version: passCursorVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
 // anew is the beginning of the pass m, with an id of its own.
 func (m passCursor) anew(s schemas.Stream) passCursor {
-	n := newMark(s)
+	n := newPassCursor(s)
 	n.recall, n.Frame = m.recall, m.Frame
 	n.Frame.Barren, n.Frame.Found = 0, false
 	return n
@@ -97,16 +97,16 @@ func (m passCursor) cursor() state.Cursor {
 
 // ending is the cursor after the last page.
 func (m passCursor) ending() state.Cursor {
-	return passCursor{Version: markVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
+	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
 }
 
 // ErrCursor is returned, wrapped, by [Client.Pages] for a cursor that it has not
 // made or no longer understands.
 var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it anew")
 
-// parseMark reads a cursor. The empty one and an end cursor are the beginning of
+// parsePassCursor reads a cursor. The empty one and an end cursor are the beginning of
 // a new pass, for which ok is false.
-func parseMark(c state.Cursor) (m passCursor, ok bool, err error) {
+func parsePassCursor(c state.Cursor) (m passCursor, ok bool, err error) {
 	if c == "" {
 		return passCursor{}, false, nil
 	}
@@ -123,7 +123,7 @@ func parseMark(c state.Cursor) (m passCursor, ok bool, err error) {
 
 func (m passCursor) valid() bool {
 	switch {
-	case m.Version != markVersion || m.Pass == "":
+	case m.Version != passCursorVersion || m.Pass == "":
 		return false
 	case m.Total < 0 || m.Pages < 0 || m.Rows < 0 || m.Step < 0 || m.Parents < 0 || m.Gone < 0 || m.Short < 0 || m.Skipped < 0 || m.Skipped > m.Parents || m.Size < 0 || m.Barren < 0 || m.Filled < 0 || m.Form > formOne:
 		return false

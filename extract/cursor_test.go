@@ -15,7 +15,7 @@ func TestCursorUnknown(t *testing.T) {
 		`{"v":1,"pass":"a","pager":"cursor","param":"c"}`, `{"v":1,"pass":"a","pager":"jump","at":"1","param":"c"}`,
 		`{"v":1,"pass":"a","pages":-1}`, `{"v":1,"pass":"a","form":9}`, `{"v":1,"pass":"a","records":"data"}`, `{"v":1,"pass":"a","at":"7"}`,
 	} {
-		_, _, err := parseMark(c)
+		_, _, err := parsePassCursor(c)
 		require.ErrorIs(t, err, ErrCursor, "%s", c)
 	}
 	_, err := read(serve(t, nil, list("x.things")).Client, list("x.things"), "nonsense")
@@ -23,10 +23,10 @@ func TestCursorUnknown(t *testing.T) {
 }
 
 func TestCursorsDiffer(t *testing.T) {
-	a, b := newMark(list("x.things")), newMark(list("x.things"))
+	a, b := newPassCursor(list("x.things")), newPassCursor(list("x.things"))
 	require.NotEqual(t, a.cursor(), b.cursor())
 	require.NotEqual(t, a.ending(), b.ending())
-	_, resumed, err := parseMark(a.ending())
+	_, resumed, err := parsePassCursor(a.ending())
 	require.NoError(t, err)
 	require.False(t, resumed)
 	require.NotEqual(t, fingerprint(list("x.things")), fingerprint(list("x.others")))
@@ -34,7 +34,7 @@ func TestCursorsDiffer(t *testing.T) {
 
 // Whatever is accepted as a cursor is written back the same.
 func FuzzCursor(f *testing.F) {
-	m := newMark(list("x.things"))
+	m := newPassCursor(list("x.things"))
 	f.Add(string(m.cursor()))
 	f.Add(string(m.ending()))
 	m.Kind, m.Param, m.At, m.Pointer, m.Form, m.Total, m.Pages, m.Rows, m.Step = pagerPage, "page", "17", "/data/items", formList, 12, 3, 30, 10
@@ -44,11 +44,11 @@ func FuzzCursor(f *testing.F) {
 	m.Parents, m.Gone, m.Tuples = 3, 1, "ff"
 	f.Add(string(m.cursor()))
 	f.Fuzz(func(t *testing.T, c string) {
-		m, _, err := parseMark(state.Cursor(c))
+		m, _, err := parsePassCursor(state.Cursor(c))
 		if err != nil || c == "" {
 			return
 		}
-		again, _, err := parseMark(m.cursor())
+		again, _, err := parsePassCursor(m.cursor())
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 	})

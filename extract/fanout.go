@@ -250,7 +250,7 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	if err != nil {
 		return true, err
 	}
-	l := f.c.newListing(f.s, params, &f.habits)
+	l := f.c.newListReader(f.s, params, &f.habits)
 	l.asm.apart = true
 	for st, err := range l.walk(ctx, position{}, a) {
 		f.requests += l.requests

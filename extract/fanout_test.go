@@ -321,7 +321,7 @@ func TestFanOutOfShortLists(t *testing.T) {
 
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
-	s := newSpool(dir, []schemas.Param{{Name: "id", In: "path", From: "/id"}}, schemas.Stream{})
+	s := newParamSpool(dir, []schemas.Param{{Name: "id", In: "path", From: "/id"}}, schemas.Stream{})
 	const n = 80_000
 	d := new(doc)
 	for i := range n {

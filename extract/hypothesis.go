@@ -226,7 +226,7 @@ func (f *fanPass) peek(ctx context.Context, line string) (print answerPrint, ok 
 	if err != nil {
 		return print, false, err
 	}
-	l := f.c.newListing(f.s, params, &f.habits)
+	l := f.c.newListReader(f.s, params, &f.habits)
 	l.asm.apart = true
 	a, err := f.c.fetch(ctx, f.s, params, position{})
 	f.requests += requestsOf(err)

@@ -168,7 +168,7 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportAllocs()
 	d := new(doc)
 	c := Client{seed: maphash.MakeSeed()}
-	l := c.newListing(s, nil, &endpointTraits{})
+	l := c.newListReader(s, nil, &endpointTraits{})
 	for b.Loop() {
 		clear(l.seen)
 		l.before = nil

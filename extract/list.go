@@ -74,7 +74,7 @@ type listReader struct {
 	gaps  gaps
 }
 
-func (c *Client) newListing(s schemas.Stream, params []bound, h *endpointTraits) *listReader {
+func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTraits) *listReader {
 	if h.paging != nil {
 		s.Pagination, s.Settled = *h.paging, true
 	}

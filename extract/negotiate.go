@@ -126,7 +126,7 @@ func (n *negotiation) run(ctx context.Context) error {
 	params = append(params, present...)
 	s := n.s
 	s.Settled = false
-	n.l = n.c.newListing(s, params, &endpointTraits{})
+	n.l = n.c.newListReader(s, params, &endpointTraits{})
 	n.l.pager.wary, n.l.budget, n.l.asm.deep = true, maxProbes, true
 	n.l.volatility = newVolatility()
 	if n.chooses() {

@@ -41,7 +41,7 @@ type paramSpool struct {
 	buffer *bufio.Writer
 }
 
-func newSpool(dir string, params []schemas.Param, parent schemas.Stream) *paramSpool {
+func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *paramSpool {
 	s := &paramSpool{dir: dir, volatile: parent.Volatile, seed: maphash.MakeSeed(), seen: make(map[uint64]int32)}
 	for _, p := range params {
 		if p.From != "" {

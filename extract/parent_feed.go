@@ -188,7 +188,7 @@ func (f *parentFeed) fill() {
 	f.old = slices.AppendSeq(f.old, maps.Values(f.filling))
 	f.filling = make(map[string]*paramSpool, len(f.wants))
 	for key, params := range f.wants {
-		f.filling[key] = newSpool(f.c.cfg.Dir, params, f.parent)
+		f.filling[key] = newParamSpool(f.c.cfg.Dir, params, f.parent)
 	}
 }
 
@@ -326,7 +326,7 @@ type parentReading struct {
 
 // through reads all of s, which is the parent.
 func (f *parentFeed) through(ctx context.Context, s schemas.Stream) (*parentReading, error) {
-	p := &pass{c: f.c, s: s, mark: newMark(s)}
+	p := &pass{c: f.c, s: s, mark: newPassCursor(s)}
 	r := &parentReading{seen: map[uint64]bool{}}
 	asm := assembler{stream: s, seed: f.c.seed}
 	err := f.drain(p.pages(ctx), func(page Page, err error) bool {

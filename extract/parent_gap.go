@@ -128,6 +128,6 @@ func (f *fanPass) answers(ctx context.Context, line string) bool {
 	defer f.c.release(a)
 	f.requests += a.requests
 	f.bytes += a.bytes
-	_, err = f.c.newListing(f.s, params, &f.habits).locate(a.d)
+	_, err = f.c.newListReader(f.s, params, &f.habits).locate(a.d)
 	return err == nil
 }

@@ -239,7 +239,7 @@ func TestVolatilityIsBounded(t *testing.T) {
 			require.NoError(t, d.scan([]byte("["+b.String()[1:]+"]")))
 			f, err := find(d, s)
 			require.NoError(t, err)
-			v.observe(c.newListing(s, nil, &endpointTraits{}), d, f)
+			v.observe(c.newListReader(s, nil, &endpointTraits{}), d, f)
 		}
 		return v
 	}
@@ -266,7 +266,7 @@ func TestNodesOfALongBody(t *testing.T) {
 // carry it. Usual ones are taken. // Invariants 6 and 15
 func TestIDsAndTokensThatNoRequestCarries(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
-	l := (&Client{seed: maphash.MakeSeed()}).newListing(s, nil, &endpointTraits{})
+	l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 	for n, kept := range map[int]bool{36: true, 1 << 20: false} {
 		text := strings.Repeat("k", n)
 		d := new(doc)

@@ -57,7 +57,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 		return true, err
 	}
 	params = append(params, p.mark.bounds(p.s)...)
-	l := p.c.newListing(p.s, params, &endpointTraits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
+	l := p.c.newListReader(p.s, params, &endpointTraits{layout: found{pointer: p.mark.Pointer, form: p.mark.Form}})
 	l.stepwise = p.mark.Tail
 	l.lastN, l.lastTotal = p.mark.Filled, p.mark.Total-1
 	l.incomplete = slices.Clone(p.mark.Incomplete)

@@ -45,7 +45,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	}
 	defer c.release(a)
 	st := &step{a: a}
-	l := c.newListing(s, params, &endpointTraits{})
+	l := c.newListReader(s, params, &endpointTraits{})
 	l.asm.params = nil // it is told nothing of who asked
 	if err := l.read(st); err != nil {
 		return nil, a.requests, err
@@ -80,7 +80,7 @@ func (c *Client) Sample(ctx context.Context, s schemas.Stream) (Page, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &pass{c: c, s: s, mark: newMark(s)}
+	p := &pass{c: c, s: s, mark: newPassCursor(s)}
 	for page, err := range p.pages(ctx) {
 		page.Records = slices.Clone(page.Records)
 		return page, err

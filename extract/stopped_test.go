@@ -17,7 +17,7 @@ func TestStoppedAnswerIsNotReadOn(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Class: "list", Table: schemas.Table{Key: []string{"id"}}}
 	errStop := errors.New("stopped by a signal")
 	for _, stops := range []bool{false, true} {
-		l := (&Client{seed: maphash.MakeSeed()}).newListing(s, nil, &endpointTraits{})
+		l := (&Client{seed: maphash.MakeSeed()}).newListReader(s, nil, &endpointTraits{})
 		ctx, stop := context.WithCancelCause(t.Context())
 		st, err := l.inspect(ctx, position{}, func(context.Context, position) (*answer, error) {
 			d := new(doc)

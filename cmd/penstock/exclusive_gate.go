@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// exclusiveGate are a process as those share it who work on units. A unit that may be what
-// ends the process has them alone. The zero value is empty.
+// exclusiveGate limits which units run at the same time in this process. A unit that may
+// have ended an earlier process runs alone. The zero value has no unit in it.
 type exclusiveGate struct {
 	mu     sync.Mutex
 	others int
-	taken  bool      // by one alone
-	wanted time.Time // by one alone, since; zero: by none
+	taken  bool      // by a unit that runs alone
+	wanted time.Time // when a unit began to wait to run alone; zero: none waits
 }
 
-// quartersPatience is how long new work may still start before a unit that wants the gate for itself.
-const quartersPatience = time.Minute
+// gatePatience is how long other units may still start while a unit waits to run alone.
+const gatePatience = time.Minute
 
 // enter takes a place beside others, or reports that there is none for now.
 func (q *exclusiveGate) enter() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.taken || !q.wanted.IsZero() && time.Since(q.wanted) > quartersPatience {
+	if q.taken || !q.wanted.IsZero() && time.Since(q.wanted) > gatePatience {
 		return false
 	}
 	q.others++

@@ -16,7 +16,7 @@ func TestQuarters(t *testing.T) {
 		require.True(t, q.enter())
 		require.False(t, q.clear())
 		require.True(t, q.enter(), "others go first")
-		time.Sleep(quartersPatience + time.Second)
+		time.Sleep(gatePatience + time.Second)
 		require.False(t, q.clear())
 		require.False(t, q.enter(), "but not for ever")
 		q.leave()

@@ -30,7 +30,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 	if p.journal, err = a.openJournal(ctx, c); err != nil {
 		return p, nil, err
 	}
-	if p.hands, err = a.openHands(ctx, c, slots); err != nil {
+	if p.hands, err = a.openUnitWorker(ctx, c, slots); err != nil {
 		return p, nil, err
 	}
 	if p.hooks, err = a.openHooks(ctx, c); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// unitWorker do the units of a state database in this process. They are safe for
+// unitWorker does the units of a state database in this process. It is safe for
 // concurrent use.
 type unitWorker struct {
 	*app
@@ -36,9 +36,9 @@ type unitWorker struct {
 // defaultSlots is how many sources a process works on at once.
 const defaultSlots = 8
 
-// openHands are the unit workers of this process, of a state database; nil where the
-// state is a folder.
-func (a *app) openHands(ctx context.Context, c *config.Config, slots int) (*unitWorker, error) {
+// openUnitWorker opens the unit worker of this process on its state database. It returns
+// nil where the state is a folder.
+func (a *app) openUnitWorker(ctx context.Context, c *config.Config, slots int) (*unitWorker, error) {
 	db, ok := a.stateOf(c).(*postgres.Store)
 	if !ok {
 		return nil, nil

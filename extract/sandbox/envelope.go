@@ -47,7 +47,7 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// refusal is a refusal; each dialect has its own words and status for it.
+// refusal is an answer that refuses a request; each dialect has its own words and status for it.
 type refusal struct {
 	kind   refusalKind
 	what   string // of missing: the resource

@@ -53,7 +53,7 @@ func (r reason) class() Class {
 
 // breaker closes for every request of a credential when the server refuses, or is
 // down. When it opens, one request goes ahead, and the others follow once it
-// has passed. The caller holds the book.
+// has passed. The caller holds the budget record.
 type breaker struct {
 	until   instant
 	reason  reason

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// instant is a time on the clock that a book is kept by: nanoseconds, of which
+// instant is a time on the clock that a budget record is kept by: nanoseconds, of which
 // only differences count.
 type instant int64
 
@@ -17,14 +17,14 @@ func (i instant) before(o instant) bool       { return i < o }
 func (i instant) second() int64               { return int64(i) / int64(time.Second) }
 
 // budgetRecord is all that is known about what a credential has asked for and may ask
-// for. Processes that share one credential share its book: it holds no pointer,
+// for. Processes that share one credential share its budget record: it holds no pointer,
 // so that its memory can be written to a file as it is.
 type budgetRecord struct {
-	layout  uint64 // of this struct: another release's book is not read
+	layout  uint64 // of this struct: another release's budget record is not read
 	written uint64 // checksum of what follows
 
 	stamp instant       // of the last change
-	ahead time.Duration // of the clock of the book, before that of the machine
+	ahead time.Duration // of the clock of the budget record, before that of the machine
 
 	ledger  requestWindow
 	ceiling limitEstimate
@@ -35,7 +35,7 @@ type budgetRecord struct {
 	members [mostMembers]member
 }
 
-// member is a process, or a governor in one, that the book is shared with.
+// member is a process, or a governor in one, that the budget record is shared with.
 type member struct {
 	id     uint64
 	seen   instant
@@ -111,8 +111,10 @@ func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant
 	return n, free
 }
 
-// newBook is the book of a credential that nothing was asked for with yet.
-func newBook(of Budget) budgetRecord { return budgetRecord{ceiling: newCeiling(of.Rate, of.Reserve)} }
+// newBudgetRecord is the budget record of a credential that nothing was asked for with yet.
+func newBudgetRecord(of Budget) budgetRecord {
+	return budgetRecord{ceiling: newCeiling(of.Rate, of.Reserve)}
+}
 
 // image is the memory of b. A file of it stays on the machine that wrote it, so
 // that the order of bytes is no question.
@@ -120,9 +122,9 @@ func (b *budgetRecord) image() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))
 }
 
-// bookLayout changes with what the fields of a book mean; their size is a part
+// recordLayout changes with what the fields of a budget record mean; their size is a part
 // of it.
-const bookLayout = 1<<32 | uint64(unsafe.Sizeof(budgetRecord{}))
+const recordLayout = 1<<32 | uint64(unsafe.Sizeof(budgetRecord{}))
 
 // checksum is over all that comes after it.
 func (b *budgetRecord) checksum() uint64 {
@@ -130,14 +132,14 @@ func (b *budgetRecord) checksum() uint64 {
 	return uint64(sum) | 1<<32 // which the zeros of a new file are not
 }
 
-// blank reports whether the book is that of a new file.
+// blank reports whether the budget record is that of a new file.
 func (b *budgetRecord) blank() bool { return b.layout == 0 && b.written == 0 && b.stamp == 0 }
 
-func (b *budgetRecord) whole() bool { return b.layout == bookLayout && b.written == b.checksum() }
+func (b *budgetRecord) whole() bool { return b.layout == recordLayout && b.written == b.checksum() }
 
 // sign makes b ready to be stored.
 func (b *budgetRecord) sign(now instant) {
 	b.stamp, b.ahead = now, now.sub(instant(time.Now().UnixNano()))
-	b.layout = bookLayout
+	b.layout = recordLayout
 	b.written = b.checksum()
 }

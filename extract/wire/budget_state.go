@@ -58,8 +58,8 @@ type storedBudget struct {
 	Last        int64      `json:"last"`
 }
 
-// openPurse reads what a ledger holds: a budgetState, or nothing yet.
-func openPurse(kept []byte, plan Budget, now instant) (budgetState, error) {
+// openBudgetState reads what a ledger holds: a budgetState, or nothing yet.
+func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error) {
 	a := budgetState{now: now, slack: lateToken, ceiling: newCeiling(plan.Rate, plan.Reserve)}
 	if kept == nil {
 		return a, nil
@@ -84,13 +84,13 @@ func openPurse(kept []byte, plan Budget, now instant) (budgetState, error) {
 	return a, nil
 }
 
-// settle makes up for what has happened since the purse was kept: nobody came
+// settle makes up for what has happened since the state was kept: nobody came
 // for a day, the limit was configured anew, or the ledger's clock was put back.
 func (a *budgetState) settle(at instant, mine limitEstimate) {
 	c := &a.ceiling
 	same := c.asked == mine.asked && c.reserve == mine.reserve
 	idle := a.now.sub(at) > memberLease
-	if idle && (!same || a.now.sub(at) > bookAge) || !same && mine.tighter(c) {
+	if idle && (!same || a.now.sub(at) > recordAge) || !same && mine.tighter(c) {
 		a.ceiling = mine
 	}
 	_, window := a.ceiling.allowed()

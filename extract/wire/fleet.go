@@ -202,7 +202,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	err := f.ledger.ChangeBudget(ctx, f.name, func(now time.Time, kept []byte) ([]byte, error) {
 		var err error
 		at = now
-		if a, err = openPurse(kept, plan, instant(now.UnixNano())); err != nil {
+		if a, err = openBudgetState(kept, plan, instant(now.UnixNano())); err != nil {
 			return nil, err
 		}
 		a.tell(heard, sent, slack)

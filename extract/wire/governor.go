@@ -23,15 +23,15 @@ type Governor struct {
 	turn chan struct{} // one waits for the clock, the others for their turn: first come, first served
 	wake chan struct{} // tells the one that waits to look again
 	plan Budget
-	id   uint64 // as a member of the book
+	id   uint64 // as a member of the budget record
 	base time.Time
 
 	mu       sync.Mutex
 	book     *budgetRecord
-	file     *state.LockedFile // where book comes from and goes to; nil: this governor alone has it
-	fleet    *fleet            // or where leave comes from; nil: by the book alone
-	origin   instant           // base by the book's clock
-	joined   time.Time         // the book of file; zero: not yet
+	file     *state.LockedFile // where budget record comes from and goes to; nil: this governor alone has it
+	fleet    *fleet            // or where leave comes from; nil: by the budget record alone
+	origin   instant           // base by the budget record's clock
+	joined   time.Time         // the budget record of file; zero: not yet
 	broken   error             // the file could not be written: what it says is not true any more
 	inFlight int
 	unsent   int64   // of them, those that have not gone out
@@ -56,12 +56,12 @@ func NewGovernor(b Budget) *Governor {
 		base: time.Now(),
 	}
 	g.origin = instant(g.base.UnixNano())
-	fresh := newBook(b)
+	fresh := newBudgetRecord(b)
 	g.book = &fresh
 	return g
 }
 
-// now is the time by the book's clock. It does not jump with the machine's.
+// now is the time by the budget record's clock. It does not jump with the machine's.
 func (g *Governor) now() instant { return g.origin.add(time.Since(g.base)) }
 
 // time is the time of day at i.

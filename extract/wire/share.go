@@ -11,11 +11,11 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bookAge is how long what a book has learned about a server is believed after
+// recordAge is how long what a budget record has learned about a server is believed after
 // the last request.
-const bookAge = 24 * time.Hour
+const recordAge = 24 * time.Hour
 
-// errCrowded says that more processes use a credential than a book has room for.
+// errCrowded says that more processes use a credential than a budget record has room for.
 var errCrowded = fmt.Errorf("more than %d processes use this credential at once", mostMembers)
 
 // errRelease says that the file was taken over in mid-run.
@@ -79,10 +79,10 @@ const (
 )
 
 // errStopped says that a process was stopped, or the machine has come to a
-// standstill, in the microseconds that it takes to change the book.
+// standstill, in the microseconds that it takes to change the budget record.
 var errStopped = errors.New("a process that has the file of the budget does not go on")
 
-// with works on the book as it stands now, alone. It is stored if f reports a
+// with works on the budget record as it stands now, alone. It is stored if f reports a
 // change, or if it is time for a sign of life.
 //
 // An error is of the file, and final: what could not be noted would be missing
@@ -129,9 +129,9 @@ func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool,
 	return done || err != nil, g.broken
 }
 
-// revise has f work on the book as it was read.
+// revise has f work on the budget record as it was read.
 func (g *Governor) revise(f func(b *budgetRecord, now instant) bool) (changed bool, err error) {
-	if !g.joined.IsZero() && g.book.layout != bookLayout && !g.book.blank() {
+	if !g.joined.IsZero() && g.book.layout != recordLayout && !g.book.blank() {
 		return false, errRelease
 	}
 	joins := g.joined.IsZero()
@@ -172,7 +172,7 @@ func (g *Governor) sign(m *member, now instant) bool {
 	return true
 }
 
-// restore makes sense of what the file holds: a book, nothing yet, or what a
+// restore makes sense of what the file holds: a budget record, nothing yet, or what a
 // process that was killed while it wrote has left. It reports whether there was
 // anything to mend.
 func (g *Governor) restore() bool {
@@ -182,7 +182,7 @@ func (g *Governor) restore() bool {
 	switch {
 	case !b.whole():
 		lost := joined || !b.blank()
-		*b = newBook(g.plan)
+		*b = newBudgetRecord(g.plan)
 		g.join(wall, 0, joined)
 		if lost {
 			g.pause(b)
@@ -200,7 +200,7 @@ func (g *Governor) restore() bool {
 	return true
 }
 
-// join sets the governor's clock by that of the book.
+// join sets the governor's clock by that of the budget record.
 func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 	if !joined {
 		g.base, g.origin, g.joined = wall, instant(wall.UnixNano()).add(ahead), wall
@@ -211,7 +211,7 @@ func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 const clockSlack = time.Second
 
 // agree makes up for a clock of the machine that was set, or ran on while the
-// machine slept, before the last member to look at the book could tell: whoever
+// machine slept, before the last member to look at the budget record could tell: whoever
 // has joined since goes by another time. All go by the later of them, and send
 // nothing for as long as requests may count that were noted by the other.
 func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
@@ -227,13 +227,13 @@ func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
 }
 
 // pause keeps everyone from sending for as long as requests may count that the
-// book knows nothing of.
+// budget record knows nothing of.
 func (g *Governor) pause(b *budgetRecord) {
 	_, window := b.ceiling.allowed()
 	b.gate.extend(g.now().add(window+mostGuard), usedUp)
 }
 
-// turnedBack makes a book usable whose last change lies in the future: the clock
+// turnedBack makes a budget record usable whose last change lies in the future: the clock
 // was put back since. Waits last as long as they did then.
 func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	left := b.gate.until.sub(b.stamp)
@@ -245,14 +245,14 @@ func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	g.pause(b)
 }
 
-// adopt goes by what the book says, as far as it still holds and is about the
+// adopt goes by what the budget record says, as far as it still holds and is about the
 // same limit.
 func (g *Governor) adopt(b *budgetRecord, now instant) {
 	c := &b.ceiling
 	alone := !b.shared(g.id, now)
 	mine := newCeiling(g.plan.Rate, g.plan.Reserve)
 	same := c.asked == mine.asked && c.reserve == mine.reserve
-	if alone && (!same || now.sub(b.stamp) > bookAge) || !same && mine.tighter(c) {
+	if alone && (!same || now.sub(b.stamp) > recordAge) || !same && mine.tighter(c) {
 		*c = mine
 	}
 	if alone && b.gate.reason == failing { // somebody may have mended it, and looks now

@@ -170,7 +170,7 @@ func TestShareLearns(t *testing.T) {
 		for _, g := range []*Governor{g, low, high} {
 			require.NoError(t, g.Close())
 		}
-		time.Sleep(bookAge + time.Hour)
+		time.Sleep(recordAge + time.Hour)
 		g = join(t, dir, Budget{Rate: Rate{2, time.Second}})
 		require.Equal(t, Rate{2, time.Second}, g.Stats().Limit)
 		require.NoError(t, g.Close())

@@ -276,7 +276,7 @@ func (m *manifest) files(t *table) []*file {
 	return out
 }
 
-// locate tells the manifest and all files which folder of which shelf they lie
+// locate tells the manifest and all files which folder of which store they lie
 // in.
 func (m *manifest) locate(s streamStore, dir string) {
 	m.shelf, m.dir = s, dir

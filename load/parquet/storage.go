@@ -51,7 +51,7 @@ type streamStore interface {
 	// draft begins the generation that follows.
 	draft(ctx context.Context) (pendingGeneration, error)
 
-	// where tells people what the shelf is, and path where a table is to be found.
+	// where tells people what the store is, and path where a table is to be found.
 	where() string
 	path(m *manifest, t *table) string
 }

@@ -27,7 +27,7 @@ type tx struct {
 	pending []*load.Staged    // in the order of their first batch
 	next    *manifest         // nil before the first Apply
 	draft   pendingGeneration // what becomes the next generation
-	free    func() error      // lets go of the shelf; nil before it was taken
+	free    func() error      // lets go of the store; nil before it was taken
 	bits    map[int64]bitset  // rows carried, where this transaction has looked
 	stamp   time.Time         // of the changes to tables that it records
 	when    time.Time         // of the commit

@@ -18,7 +18,7 @@ import (
 // length.
 type payload func(b []byte, row int) []byte
 
-// valueNote is told of a value that a column cannot hold as it is: what stands there
+// valueNote notes a value that a column cannot hold as it is: what stands there
 // in its place is said by the reason. // Invariant 11
 type valueNote func(row int, raw, reason string)
 

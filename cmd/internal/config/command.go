@@ -11,10 +11,9 @@ import (
 // printed, however many sources take their credential from it.
 const rereadEvery = 30 * time.Second
 
-// failingTime is how long commands that fail may take together while the configuration is
-// read. After it no other command runs: each of thousands of sources may have one of its own,
-// and a secret manager that waits for somebody to sign in would be waited for thousands of
-// times. // Invariant 15
+// failingTime is how long failing commands may take together while the configuration is
+// read. After it no other command runs. Each of thousands of sources may have a command of
+// its own, and a locked secret manager lets each of them time out. // Invariant 15
 const failingTime = time.Minute
 
 // commands runs the commands of ${cmd:…}. Each runs once while the configuration is read:

@@ -102,8 +102,8 @@ func (r *reader) checkMask(m schemas.Mask, at Pos, what string) {
 	}
 }
 
-// maskKey reads a key of masks. It is a secret, of which no space is cut off: with another
-// key every masked value changes. // Invariant 5
+// maskKey reads a key of masks. It is a secret. Its spaces are kept, since every masked
+// value changes with the key. // Invariant 5
 func (r *reader) maskKey(n ast.Node, what string) wire.Secret {
 	r.asSecret = true
 	s, ok := r.text(n, what)

@@ -68,7 +68,7 @@ func (h Claimer) Work(ctx context.Context, c state.Claim, do func(ctx context.Co
 	return len(units), g.write(ctx)
 }
 
-// heldUnits is a hand's hold on units that it has claimed.
+// heldUnits are the units that a claimer has claimed.
 type heldUnits struct {
 	hand Claimer
 

@@ -72,7 +72,7 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run is one call of Run. What the floor's lock does not guard belongs to that
+// run is one call of Run. What the scheduler's lock does not guard belongs to that
 // goroutine.
 type run struct {
 	*scheduler

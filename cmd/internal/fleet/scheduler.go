@@ -21,7 +21,7 @@ type scheduler struct {
 	share float64      // of the jobs begun lately, those that were answered
 }
 
-// runningJob is that of one job. The fields below cancel belong to the lock of the floor.
+// runningJob is a job under way. The lock of the scheduler guards the fields below cancel.
 type runningJob struct {
 	round  int
 	off    bool // it was put off, into this round

@@ -22,7 +22,7 @@ func NewPlaces(p Pool) *Slots {
 	return &Slots{floor: newFloor(p), freed: make(chan struct{})}
 }
 
-// Slot is that of one job.
+// Slot is the slot of one job.
 type Slot struct {
 	of     *Slots
 	begins chan struct{} // told by Begin

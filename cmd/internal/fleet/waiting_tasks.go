@@ -2,7 +2,7 @@ package fleet
 
 import "slices"
 
-// waitingTasks is the tasks that wait in one round. Their sources take turns.
+// waitingTasks are the tasks that wait in one round. Their sources take turns.
 type waitingTasks struct {
 	queues []*queue // of the sources that have tasks
 	turn   int      // the queue whose turn it is

@@ -28,8 +28,8 @@ const (
 	sieveMost   = 8 << 20
 )
 
-// newSieve is one for as many keys as the longest reading so far has had.
-func newSieve(sinks []*destinationRun) *bloom {
+// newBloom is one for as many keys as the longest reading so far has had.
+func newBloom(sinks []*destinationRun) *bloom {
 	var most int64
 	for _, k := range sinks {
 		most = max(most, k.most)

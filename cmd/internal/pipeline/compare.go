@@ -14,22 +14,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comparison is one table of a destination held against the book.
+// comparison is one table of a destination held against the hash file.
 type comparison struct {
 	*hashFile
 	have   schemas.Table
 	key    []string
-	at     int  // of the table in the book; -1 where the source has no rows for it
+	at     int  // of the table in the hash file; -1 where the source has no rows for it
 	extras bool // rows that the source does not have are a difference
 	parts  uint64
 	out    *Verified
 	most   int // differences to list
 }
 
-// entry is a row of the book, and what the destination has for it.
+// entry is a row of the hash file, and what the destination has for it.
 type entry struct {
 	hash  uint64
-	place int64 // in the book, to find the key again
+	place int64 // in the hash file, to find the key again
 	want  int32 // how often: more than once only without a key
 	got   int32
 
@@ -43,7 +43,7 @@ type version struct {
 	synced int64
 }
 
-// compare adds to out how a destination's table differs from the book. A table of
+// compare adds to out how a destination's table differs from the hash file. A table of
 // more rows than may be in memory is compared in parts. // Invariant 6
 func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *hashFile, out *Verified) error {
 	c := &comparison{hashFile: b, have: have, key: have.Key, at: b.find(have.Name), parts: 1, out: out, most: v.options.Keys}
@@ -80,7 +80,7 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 	return c.settle(entries)
 }
 
-// load takes one part of the book's rows into memory. Of a key that came twice
+// load takes one part of the hash file's rows into memory. Of a key that came twice
 // the later row counts, as it does in a run.
 func (c *comparison) load(part uint64) (map[print]*entry, error) {
 	entries := map[print]*entry{}

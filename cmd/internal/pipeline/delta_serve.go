@@ -224,7 +224,7 @@ type delta struct {
 	gone    []*entity // that are to be buried
 	dead    []abandoned
 	again   []*entity           // to be asked for once more
-	told    []*entity           // that are not asked for, and of which an event tells
+	told    []*entity           // that an event describes, and that are not requested
 	loans   map[string]*overlay // of the pass that is under way, by destination; nil for none
 	heard   map[*entity][]byte  // what the source has said of each of whose, all of it
 	reread  []string            // parents that the next run is to ask again, JSON arrays

@@ -26,7 +26,7 @@ type hashFile struct {
 	buf    []byte
 }
 
-// entered is a table in a book. The columns of key identify its rows; without a key,
+// entered is a table in a hash file. The columns of key identify its rows; without a key,
 // equal rows are counted.
 type entered struct {
 	name string
@@ -34,7 +34,7 @@ type entered struct {
 	rows int64
 }
 
-func newBook() *hashFile {
+func newBudgetRecord() *hashFile {
 	return &hashFile{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
@@ -44,7 +44,7 @@ func (b *hashFile) close() {
 	}
 }
 
-// with are the tables that a destination has, and those of the book that it does
+// with are the tables that a destination has, and those of the hash file that it does
 // not have.
 func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
@@ -56,7 +56,7 @@ func (b *hashFile) with(have []schemas.Table) []schemas.Table {
 	return all
 }
 
-// find is the place of a table in the book, or -1.
+// find is the place of a table in the hash file, or -1.
 func (b *hashFile) find(name string) int {
 	return slices.IndexFunc(b.tables, func(t entered) bool { return t.name == name })
 }
@@ -121,7 +121,7 @@ func (b *hashFile) print(key string) print {
 	return print{maphash.String(b.seeds[0], key), maphash.String(b.seeds[1], key)}
 }
 
-// each goes through the rows of the table at i in the book.
+// each goes through the rows of the table at i in the hash file.
 func (b *hashFile) each(i int, row func(at int64, key, hash string) error) error {
 	if b.file == nil {
 		return nil

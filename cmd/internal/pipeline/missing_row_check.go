@@ -57,9 +57,9 @@ const (
 	isThere
 )
 
-// newInquest is the inquest of a pass over s; nil where its records have no
+// newMissingRowCheck is the inquest of a pass over s; nil where its records have no
 // address of their own.
-func (r *run) newInquest(s schemas.Stream) *missingRowCheck {
+func (r *run) newMissingRowCheck(s schemas.Stream) *missingRowCheck {
 	asker, ok := r.Source.(Asker)
 	detail, found := detailOf(s, r.Catalogue)
 	if !ok || !found {

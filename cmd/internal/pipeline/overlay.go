@@ -54,7 +54,7 @@ func (p *pass) lend() {
 	if !p.lends() {
 		return
 	}
-	p.carried = newSieve(p.sinks)
+	p.carried = newBloom(p.sinks)
 	for _, k := range p.sinks {
 		if !k.out {
 			k.loan = &overlay{

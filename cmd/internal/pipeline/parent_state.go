@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parentState is what a sink knows about the parents of its stream.
+// parentState is what a destination knows about the parents of its stream.
 type parentState struct {
 	parentage *parentage      // what its destination remembers; nil where none is kept
 	left      *leftover       // what the pass at hand has not carried; nil before its end

@@ -84,10 +84,10 @@ type noted struct {
 	until int64 // ordinal behind its last record
 }
 
-// newKin is nil for a stream that hangs from no other, and for one whose rows do
+// newParentTracker is nil for a stream that hangs from no other, and for one whose rows do
 // not say which parent they are from or cannot be deleted one by one: there every
 // parent is asked each time.
-func (st *streamRun) newKin() *parentTracker {
+func (st *streamRun) newParentTracker() *parentTracker {
 	s := st.stream
 	source, ok := st.Source.(PartSource)
 	if !ok || s.Parent == "" || !st.parts() {

@@ -157,7 +157,7 @@ func (p *pass) through(ctx context.Context) error {
 func (p *pass) prepare(ctx context.Context) (err error) {
 	var known [][]schemas.Table
 	settled := true
-	p.kin = p.newKin()
+	p.kin = p.newParentTracker()
 	for _, k := range p.sinks {
 		tables, err := k.enter(ctx, p)
 		if err != nil {
@@ -189,7 +189,7 @@ func (p *pass) prepare(ctx context.Context) (err error) {
 	p.total.requests, p.owed = p.owed, 0
 	p.refused.unknown = !plainlyKeyed(p.stream)
 	if p.parts() && p.stream.Table.Mode != schemas.Append {
-		p.inquest = p.newInquest(p.stream)
+		p.inquest = p.newMissingRowCheck(p.stream)
 	}
 	if p.shaper, err = transform.NewShaper(p.mapper, settled); err != nil {
 		p.mapper.Close()

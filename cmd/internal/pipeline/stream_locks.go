@@ -19,7 +19,7 @@ type StreamLocks struct {
 	streams map[string]*streamLock
 }
 
-// streamLock is that of one stream. A nil turn keeps nobody waiting.
+// streamLock is the lock of one stream. Taking a nil one never waits.
 type streamLock struct {
 	c       chan struct{} // has one token in it while somebody has the turn
 	watched atomic.Bool   // deltas may want it

@@ -152,7 +152,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 		out[i] = Verified{Stream: s.Name, Destination: d.Name, Agreement: Unchecked}
 		known[i], out[i].Err = d.Tables(ctx, s.Table.Name)
 	}
-	b := newBook()
+	b := newBudgetRecord()
 	defer b.close()
 	before := v.requests
 	seen, err := v.read(ctx, s, schemas.JoinTables(known...), b)
@@ -181,7 +181,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Verified {
 	return out
 }
 
-// read makes b the book of what the source has of s now.
+// read makes b the hash file of what the source has of s now.
 func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *hashFile) (seen tally, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Run: v.Run, SyncedAt: v.started, Via: "poll"}, known)
 	defer m.Close()

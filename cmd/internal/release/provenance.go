@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// localBuilder is a person who runs `make release`: nobody vouches for the machine.
+// localBuilder is a person who runs `make release`. No build service attests the machine.
 const localBuilder = repository + "/blob/main/Makefile#release"
 
 // digest is a set of digests by the names that in-toto gives to algorithms.
@@ -15,7 +15,7 @@ type subject struct {
 }
 
 // statement is an in-toto statement, version 1, with SLSA provenance, version 1. It is not
-// signed: whoever publishes it signs it.
+// signed: the publisher signs it.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// noticeQueue is a listener that says when it can take no connection, as where every
-// descriptor is in use: the server tries again, and would else do so silently.
-type noticeQueue struct {
+// reportingListener logs when it cannot take a connection, for example because every
+// descriptor is in use. The server itself tries again without a word.
+type reportingListener struct {
 	net.Listener
 	log  *slog.Logger
 	told time.Time // one goroutine accepts
@@ -19,7 +19,7 @@ type noticeQueue struct {
 const tellEvery = time.Minute
 
 // Accept waits for the next connection.
-func (l *noticeQueue) Accept() (net.Conn, error) {
+func (l *reportingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) && time.Since(l.told) >= tellEvery {
 		l.told = time.Now()

@@ -49,7 +49,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 			_ = s.Close() // whoever is still asking has had time
 		}
 	})
-	err := s.Serve(&noticeQueue{Listener: d.Listener, log: d.Log})
+	err := s.Serve(&reportingListener{Listener: d.Listener, log: d.Log})
 	if stop() {
 		return err // it has met something by itself
 	}

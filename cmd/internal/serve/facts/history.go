@@ -24,7 +24,7 @@ func (f *Facts) Runs(ctx context.Context, q board.Query) (board.List[board.Run],
 	return l, nil
 }
 
-// runs are all runs, or those over a source, the newest first, and the books they
+// runs are all runs, or those over a source, the newest first, and the snapshots they
 // are from.
 func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapshot) {
 	var all []board.Run
@@ -51,7 +51,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	return all, shelf
 }
 
-// places are the names of the destinations that books are of.
+// places are the names of the destinations that snapshots are of.
 func places(shelf []*snapshot) (names []string) {
 	for _, b := range shelf {
 		if !slices.Contains(names, b.place.Name) {
@@ -80,8 +80,8 @@ func (f *Facts) runsIn(name string, shelf []*snapshot, source string) map[string
 	return all
 }
 
-// about reports whether what a book has of a pipeline is of the source, or any (""):
-// a book that has several has its rows chosen already.
+// about reports whether what a snapshot has of a pipeline is of the source, or any (""):
+// a snapshot that has several has its rows chosen already.
 func (f *Facts) about(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.place.Source != "" {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// shelf holds the snapshots of all destinations that have something of the source, or of any
+// sourceSnapshots holds the snapshots of all destinations that have something of the source, or of any
 // ("") as they were last read, in the order of the configuration. A visitor who
 // comes before the first look waits for it a moment.
 func (f *Facts) shelf(ctx context.Context, source string) []*snapshot {
@@ -87,7 +87,7 @@ func (f *Facts) corner(p Place, source string) *sourceSnapshot {
 	return c
 }
 
-// read is its book, read anew where it is too old. One that cannot be read is as it
+// read is its snapshot, read anew where it is too old. One that cannot be read is as it
 // was.
 func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 	c.mu.Lock()
