@@ -69,7 +69,7 @@ func TestBackfillRange(t *testing.T) {
 	rep := r.backfill(Backfill{From: from, Until: until})
 	require.Equal(t, StatusComplete, rep.Status, rep.Err)
 	require.Equal(t, Consistent, rep.Verdict, rep.Why)
-	require.Contains(t, rep.Why, "4 windows of time")
+	require.Contains(t, rep.Why, "only 4 time windows")
 	require.Equal(t, "crm.items backfill 2024-02-15..2024-06-01", rep.Called())
 	r.holds(t, from, until)
 	require.InDelta(t, len(m.in(from, until)), len(r.memory.Rows("items")), 1, "and hardly any other")

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// once runs the pipeline over r's server as a new process does, with the brake.
+// once runs the pipeline over r's server like a new process, with the brake on.
 func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	t.Helper()
 	c := r.source(1)
@@ -28,12 +28,12 @@ func (r *reader) once(t *testing.T, options Options) (StreamReport, Report) {
 	return rep.Streams[0], rep
 }
 
-// begin gives the reader a server and an empty destination.
+// begin sets the reader's server and an empty destination.
 func (r *reader) begin(t *testing.T, handler http.HandlerFunc) {
 	r.handler, r.rig = handler, &rig{t: t, memory: loadtest.NewMemory(nil)}
 }
 
-// live is how many rows of the table stand.
+// live returns the number of live rows in the table.
 func (r *reader) live() (n int) {
 	for _, stands := range r.standing() {
 		if stands {
@@ -43,7 +43,7 @@ func (r *reader) live() (n int) {
 	return n
 }
 
-// things are the records from one id to another, both included, without some.
+// things returns the records with the ids from…to, both included, except those in without.
 func things(from, to int, without ...int) string {
 	var all []string
 next:
@@ -58,8 +58,8 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// A doubt about an answer costs the verdict: nothing is deleted, and the run says
-// which signal it is. Without it the same list is proven, and rows are deleted.
+// A doubt about an answer lowers the verdict: nothing is deleted, and the run names the signal. Without the
+// doubt the same list is proven, and rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -70,11 +70,11 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 	}{
 		"control":                           {extract.End{}, false, Proven, StatusComplete, ""},
 		"control with a total":              {extract.End{}, true, Proven, StatusComplete, ""},
-		"a signal that nothing explains":    {extract.End{Unexplained: []string{"header X-Next: abc"}}, false, Unproven, StatusPartial, "header X-Next: abc"},
+		"an unexplained signal":             {extract.End{Unexplained: []string{"header X-Next: abc"}}, false, Unproven, StatusPartial, "header X-Next: abc"},
 		"a signal, and a total that is met": {extract.End{Unexplained: []string{"header X-Next: abc"}}, true, Proven, StatusComplete, ""},
 		"a number beyond the total":         {extract.End{Unexplained: []string{"/hits: 63"}}, true, Unproven, StatusPartial, "/hits: 63"},
 		"an incomplete answer":              {extract.End{Incomplete: []string{"/partial: true"}}, true, Unproven, StatusPartial, "/partial: true"},
-		"pages that were never shown":       {extract.End{Unshown: true, Counted: true}, false, Consistent, StatusPartial, "no page but the first ever held a record"},
+		"further pages without records":     {extract.End{Unshown: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &list{records: records(0, 25), size: 10, total: tt.total}
@@ -95,8 +95,8 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 	}
 }
 
-// A list that answers with one object, or whose records stand elsewhere, is held:
-// the table stays as it was, and the object is no row of it.
+// A list that returns one object, or whose records have moved within the answer, is held: the table stays
+// unchanged, and the object does not become a row.
 func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	r := newReader(t)
 	list := `{"data":` + things(1, 60) + `}`
@@ -140,8 +140,7 @@ func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 	}
 }
 
-// One object is one by definition only where the catalogue says so, or where two
-// readings have shown it.
+// A stream counts as one object only if the catalogue says so or two readings have shown it.
 func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
 	r := newReader(t)
 	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"name":"ours"}`) })
@@ -155,8 +154,8 @@ func TestOneObjectIsLearnedFromTwoReadings(t *testing.T) {
 	require.Equal(t, Proven, s.Verdict, s.Why)
 }
 
-// A page that fails for good is a gap: the pages after it are read, the gap is
-// reported, and nothing is deleted.
+// A page that fails permanently is a gap: the pages after it are read, the gap is reported, and nothing is
+// deleted.
 func TestBrokenPageIsAGap(t *testing.T) {
 	r := newReader(t)
 	broken, last := 0, 60
@@ -190,7 +189,7 @@ func TestBrokenPageIsAGap(t *testing.T) {
 	require.Equal(t, 57, r.live())
 }
 
-// Half of a table of ten rows or more waits for a person, however small it is.
+// Deleting half of a table of ten rows or more waits for a person, however small the table is.
 func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	for _, tt := range []struct{ rows, left int }{{10, 6}, {10, 5}, {30, 15}, {30, 16}, {9, 4}} {
 		l := &list{records: records(0, tt.rows), size: 50, total: true}
@@ -213,9 +212,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// A list without a key that moves between two pages gives as many records as it
-// states, one of them twice and another one never. Its count proves nothing: it
-// is read until two readings agree.
+// A list without a key that moves between two pages returns as many records as it states, but one of them twice
+// and another one never. Its count proves nothing: it is read until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -225,7 +223,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 			page, _ := strconv.Atoi(q.URL.Query().Get("page"))
 			if page = max(page, 1); page == 2 && left > 0 {
 				left--
-				first-- // a record comes in front, and the last one goes
+				first-- // a record is inserted at the front, and the last one disappears
 			}
 			fmt.Fprintf(w, `{"data":%s,"meta":{"current_page":%d,"last_page":3,"total":30}}`, things(first+page*10-10, min(first+page*10-1, first+29)), page)
 		})
@@ -247,8 +245,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	}
 }
 
-// One answer of a parent's list that lacks rows deletes none of them: a second
-// reading must lack them as well.
+// If one answer for a parent lacks rows, none is deleted: a second reading must lack them too.
 func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	e := newEstate(t, 12)
 	e.lists, e.reread = true, 1
@@ -262,15 +259,15 @@ func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	require.Len(t, e.rows("x_items", "id"), 36)
 	require.Equal(t, StatusComplete, child.Status, "%v", child.Err)
 
-	e.items[4] = []int{40} // the control: these are gone
+	e.items[4] = []int{40} // the control: these are really gone
 	_, child = e.complete(Options{})
 	require.EqualValues(t, 2, child.Counts.Deleted)
 	require.Equal(t, Proven, child.Verdict)
 	require.Len(t, e.rows("x_items", "id"), 34)
 }
 
-// Rows that leave because the user's filter changed are told apart from rows that
-// are gone at the source: by a notice, and in the certificate.
+// Rows removed because the user's filter changed are distinguished from rows that are gone at the source, by a
+// notice and in the certificate.
 func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -296,10 +293,9 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter is as it was")
 }
 
-// A source that comes to refuse pages behind a full one shows the same rows in each
-// reading: the others are kept until a person confirms. Where an empty page or one that is
-// not full ends the list, they are gone.
-func TestRowsBehindRefusedPagesAreKept(t *testing.T) {
+// A source that starts to refuse the pages after a full one shows the same rows in each reading: the others are
+// kept until a person confirms. If an empty or short page ends the list, they are deleted.
+func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int // records in the second run
 		refuse bool
@@ -307,8 +303,8 @@ func TestRowsBehindRefusedPagesAreKept(t *testing.T) {
 		held   bool
 	}{
 		"the end is an empty page":                {50, false, 50, false},
-		"the end is refused behind a short page":  {54, true, 54, false},
-		"the end is refused behind a full page":   {50, true, 60, true},
+		"the end is refused after a short page":   {54, true, 54, false},
+		"the end is refused after a full page":    {50, true, 60, true},
 		"nothing is missing, the end is refused":  {60, true, 60, false},
 		"nothing is missing, the end is an empty": {60, false, 60, false},
 	} {
@@ -335,7 +331,7 @@ func TestRowsBehindRefusedPagesAreKept(t *testing.T) {
 			if tt.held {
 				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full one")
 				require.Equal(t, Consistent, rep.Verdict)
-				require.Contains(t, rep.Why, "may not be the end")
+				require.Contains(t, rep.Why, "so the list may go on")
 				require.Equal(t, 75, all.ExitCode())
 				_, _ = r.once(t, Options{ConfirmShrink: true})
 				require.Equal(t, tt.last, r.live())

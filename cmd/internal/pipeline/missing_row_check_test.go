@@ -63,8 +63,8 @@ func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
 		held    string
 	}{
 		{"all are gone", gone(0, 1, 2), records(3, 28), StatusComplete, 3, ""},
-		{"some are there", gone(0, 2), slices.Insert(records(3, 28), 0, record{1, "n1"}), StatusPartial, 3, "the source says that 2 are gone"},
-		{"all are there", gone(), records(0, 28), StatusPartial, 3, "the source says that 0 are gone"},
+		{"some are there", gone(0, 2), slices.Insert(records(3, 28), 0, record{1, "n1"}), StatusPartial, 3, "of them: 2 are gone"},
+		{"all are there", gone(), records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
 		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, records(0, 28), StatusPartial, 0, "3 rows are missing"},
 		{"not entitled", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 3, &wire.Error{Class: wire.NotEntitled, Status: 403})
@@ -74,7 +74,7 @@ func TestRowsAreAskedForWhereTheListProvesNothing(t *testing.T) {
 		}, records(0, 28), StatusPartial, 3, "3 rows are missing"},
 		{"one answer is broken", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 1, errors.New("an answer without the record"))
-		}, slices.Insert(records(3, 28), 0, record{0, "n0"}), StatusPartial, 3, "the source says that 2 are gone"},
+		}, slices.Insert(records(3, 28), 0, record{0, "n0"}), StatusPartial, 3, "of them: 2 are gone"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -417,7 +417,7 @@ func TestAListOfOneLengthDeletesNothing(t *testing.T) {
 		r.restart(nil)
 		rep := r.must(StatusPartial)
 		require.Equal(t, StatusHeld, rep.Streams[0].Status)
-		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some are others")
+		require.ErrorContains(t, rep.Streams[0].Err, "it has 37 records again although some of them are new")
 		require.Equal(t, records(0, 37+from), r.alive("users_log"))
 	}
 	l.records = records(5, 41) // it shows fewer

@@ -10,17 +10,16 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule takes one rule of proof away and reads a server that it
-// protects. Then a run says that it has what it has not, marks a
-// living row as deleted, refuses a list that is read with the rule, or proves one no more
-// that is proven with it. With the rule, every run says what holds.
+// TestServersNeedEachRule disables one rule of proof and reads a server that the rule protects. The run must
+// then go wrong: it claims records that it lacks, marks a living row as deleted, refuses a list that it reads
+// with the rule, or no longer proves one that it proves with the rule. With the rule, every report is true.
 func TestServersNeedEachRule(t *testing.T) {
 	rules := map[string]bool{}
 	for _, n := range neededBy {
 		rules[n.rule] = true
 	}
 	for _, rule := range proof.Rules() {
-		require.True(t, rules[rule], "no server shows what the rule %q is for", rule)
+		require.True(t, rules[rule], "no server shows the purpose of the rule %q", rule)
 	}
 	for _, n := range neededBy {
 		with, without := n.read(t, ""), n.read(t, n.rule)
@@ -39,8 +38,8 @@ func TestServersNeedEachRule(t *testing.T) {
 	}
 }
 
-// The details of a list are not proven where a record of it has no id, so that nobody
-// knows whose details are missing.
+// The details of a list are not proven if a record of the list has no id, because its detail cannot be
+// requested.
 func TestDetailsOfRecordsWithoutID(t *testing.T) {
 	n := needed{list: func(s *servers.Spec) {
 		s.Records.Count, s.Records.Nulls, s.Reader.Details, s.Size.Default = 81, 2, true, 20
@@ -53,18 +52,17 @@ func TestDetailsOfRecordsWithoutID(t *testing.T) {
 	}
 }
 
-// fewKeys is how many keys a pass compares the records of in these runs, and a commit
-// holds one page.
+// fewKeys is the number of keys whose records a pass compares in these runs. A commit has one page.
 const fewKeys = 256
 
-// needed is a server that a rule protects.
+// needed is a server that shows why a rule is needed.
 type needed struct {
 	rule, about string
-	list        func(*servers.Spec) // makes it of a plain list of 45 records in pages of 10
+	list        func(*servers.Spec) // changes a plain list of 45 records in pages of 10
 	runs        int                 // 2 unless set
 }
 
-// read reads the server where a rule does not apply.
+// read runs against the server with one rule disabled.
 func (n needed) read(t *testing.T, without string) []serverOutcome {
 	s := servers.Spec{
 		Records:  servers.Records{Count: 45, Key: "id", Times: true, Names: true},
@@ -84,8 +82,7 @@ func (n needed) read(t *testing.T, without string) []serverOutcome {
 	return all
 }
 
-// byPlaces makes a list go on by tokens that stand for places in it, one page after
-// the other.
+// byPlaces pages a list by tokens that encode offsets, one page after the other.
 func byPlaces(s *servers.Spec) {
 	s.Paging = servers.Paging{Kind: servers.KindToken, Param: "cursor", Form: "offset"}
 	s.Signals = append(s.Signals, servers.Signal{At: "/next_cursor", Says: "next"})
@@ -96,17 +93,17 @@ func states(s *servers.Spec) {
 	s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total"})
 }
 
-// deletes and inserts make a record leave the list, or come to its end, before a
-// request of a run.
+// deletes removes the first record of the list before a request of a run.
 func deletes(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveDeleteFirst, Count: 1}
 }
 
+// inserts adds a record to the end of the list before a request of a run.
 func inserts(run, at int) servers.Move {
 	return servers.Move{Run: run, At: at, Kind: servers.MoveInsertLast, Count: 1}
 }
 
-// halved leaves out half of a page.
+// halved omits half of a page.
 func halved(s *servers.Spec) {
 	s.Faults = []servers.Fault{{Kind: servers.FaultHalf, Run: 2, Row: 12}}
 }
@@ -125,7 +122,7 @@ var neededBy = []needed{
 		s.Records.Count, s.Paging = 7, servers.Paging{Kind: servers.KindWhole}
 	}},
 
-	{rule: "total changed", about: "a record is skipped as another one is deleted, and few pages state a total", list: func(s *servers.Spec) {
+	{rule: "total changed", about: "a deletion shifts a record past the reader, and few pages state a total", list: func(s *servers.Spec) {
 		byPlaces(s)
 		s.Signals = append(s.Signals, servers.Signal{At: "/total", Says: "total", Every: 4})
 		s.Moves = []servers.Move{deletes(1, 8)}
@@ -169,12 +166,12 @@ var neededBy = []needed{
 		s.Paging = servers.Paging{Kind: servers.KindWhole}
 		s.Records.Count, s.Edits.Rekey = 2*fewKeys+101, 1
 	}},
-	{rule: "repeated records", about: "pages break ties in their own way", list: func(s *servers.Spec) { s.Records.Order = servers.OrderTies }},
-	{rule: "end changed", about: "the only new record is skipped as another one is deleted before the last page", list: func(s *servers.Spec) {
+	{rule: "repeated records", about: "each page breaks ties differently", list: func(s *servers.Spec) { s.Records.Order = servers.OrderTies }},
+	{rule: "end changed", about: "a deletion before the last page shifts the only new record past the reader", list: func(s *servers.Spec) {
 		s.Records.Count, s.Edits.Insert = 40, 1
 		s.Moves = []servers.Move{deletes(2, 5)}
 	}},
-	{rule: "total moved", about: "a record is skipped as another one is deleted, and a new one makes the total good again", list: func(s *servers.Spec) {
+	{rule: "total moved", about: "a deletion shifts a record past the reader, and a new record restores the total", list: func(s *servers.Spec) {
 		byPlaces(s)
 		states(s)
 		s.Moves = []servers.Move{deletes(1, 7), inserts(1, 8)}
@@ -191,20 +188,20 @@ var neededBy = []needed{
 		s.Reader.Since = "changed_since"
 		s.Edits = servers.Edits{Delete: 2, Change: 2, Insert: 1}
 	}},
-	{rule: "nothing shown", about: "the list is empty, as for a user who may not read it", list: func(s *servers.Spec) {
+	{rule: "nothing shown", about: "the list is empty, as for a user without permission", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultEmptied}}
 	}},
-	{rule: "round size", about: "pages behind the record 30 are empty", list: func(s *servers.Spec) {
+	{rule: "round size", about: "pages after record 30 are empty", list: func(s *servers.Spec) {
 		s.Paging.Deep = 30
 	}},
 	{rule: "uneven pages", about: "half of a page is missing, and nothing says so", list: halved},
-	{rule: "pages not shown", about: "the list is cut, and no parameter is known to it", list: func(s *servers.Spec) {
+	{rule: "pages not shown", about: "the list is cut, and the server refuses every parameter", list: func(s *servers.Spec) {
 		s.Paging, s.Size.Default, s.Unknown = servers.Paging{Kind: servers.KindCap}, 12, servers.UnknownRefuse
 	}},
 	{rule: "earlier reading", about: "a record is in the first reading of a run, and in no later one", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Row: 12, Run: 2, From: 6}}
 	}},
-	{rule: "cache", about: "all pages but the first are from a cache, so that a record is on none", list: func(s *servers.Spec) {
+	{rule: "cache", about: "all pages but the first are from a cache, so one record is on none", list: func(s *servers.Spec) {
 		s.Records.Order, s.Edits.Insert = servers.OrderNewest, 1
 		for row := 11; row <= 41; row += 10 {
 			s.Faults = append(s.Faults, servers.Fault{Kind: servers.FaultCached, Run: 2, Row: row})
@@ -222,7 +219,7 @@ var neededBy = []needed{
 		s.Edits.Delete = 1
 		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 1, Row: 15, From: 6}}
 	}},
-	{rule: "better verdict", about: "a record is skipped as another one is deleted, and no total tells it", list: func(s *servers.Spec) {
+	{rule: "better verdict", about: "a deletion shifts a record past the reader, and no total shows it", list: func(s *servers.Spec) {
 		s.Moves = []servers.Move{deletes(1, 8)}
 	}},
 	{rule: "doubtful", about: "a third of the records is missing from the first run on, and the answers say so", list: func(s *servers.Spec) {
@@ -237,7 +234,7 @@ var neededBy = []needed{
 		s.Edits.Delete, s.Reader.Confirm = 45, true
 	}},
 	{rule: "not proven", about: "half of a page is missing, and nothing says so", list: halved},
-	{rule: "no witness", about: "a record is skipped as another one is deleted, and a new one keeps the total", list: func(s *servers.Spec) {
+	{rule: "no witness", about: "a deletion shifts a record past the reader, and a new record keeps the total", list: func(s *servers.Spec) {
 		states(s)
 		s.Moves = []servers.Move{deletes(2, 2), inserts(2, 2)}
 	}},

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// last is what the newest certificate of a stream rests on.
+// last returns the witnesses of a stream's newest certificate.
 func (r *rig) last(stream string) witnesses {
 	r.t.Helper()
 	certs := r.certificates(stream)
@@ -23,8 +23,7 @@ func (r *rig) last(stream string) witnesses {
 	return w
 }
 
-// A verdict that is not the best says in words what is missing, in the report and
-// in the certificate.
+// The report and the certificate of a pass that is not proven say what is missing for a proof.
 func TestVerdictsSayWhatIsMissing(t *testing.T) {
 	moving := func(pass int) []record { return records(0, 20+3*pass) }
 	for name, tt := range map[string]struct {
@@ -34,7 +33,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 		"total": {list{records: records(0, 25), size: 10, total: true},
 			"the source states 25 records, and 25 distinct records arrived"},
 		"nothing": {list{records: records(0, 25), size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
-			"no total, ended by an empty page, read once"},
+			"no total, ended with an empty page, read once"},
 		"others": {list{pages: moving, size: 10, end: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
 			"a second reading found 3 other records"},
 		"moved": {list{records: records(0, 25), size: 10, total: true, end: extract.End{Drift: extract.Drift{Moved: 2}}},
@@ -42,7 +41,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 		"gap": {list{records: records(0, 25), size: 10, end: extract.End{Gaps: []extract.Gap{{At: "page 2", From: 16, Rows: 1, Status: 500, Words: "Server Error"}}}},
 			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
 		"empty": {list{size: 10, end: extract.End{Rule: extract.RuleEmptyPage}},
-			"no total, ended by an empty page, nothing came, as for a user who may not read it, read once"},
+			"no total, ended with an empty page, no records arrived, as for a user without permission, read once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, map[string]*list{"crm_leads": &tt.list}, stream("crm_leads"))
@@ -54,8 +53,8 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A pass that the list's own total contradicts keeps what came and deletes
-// nothing; the cursor stays where it was, and the run is partial.
+// A pass that the list's own total contradicts stores its records and deletes nothing. The cursor's position
+// does not change, and the run is partial.
 func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -80,7 +79,7 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 		require.Equal(t, records(0, 28), r.alive("crm_leads"))
 		now := at()
 		require.Equal(t, [3]any{before.pass, before.at, before.end}, [3]any{now.pass, now.at, now.end})
-		require.NotEqual(t, before.touchedBy, now.touchedBy, "the cursor is another one all the same")
+		require.NotEqual(t, before.touchedBy, now.touchedBy, "the stored cursor still changes")
 		before.touchedBy = now.touchedBy
 	}
 	l.states, l.total = 0, true
@@ -90,8 +89,8 @@ func TestContradictedPassKeepsTheCursor(t *testing.T) {
 	require.NotEqual(t, before.at, at().at)
 }
 
-// An empty list without a total, over a table that is not empty, proves nothing:
-// it is held until somebody says that all is gone. // H37
+// An empty list without a total proves nothing about a table with rows: the stream is held until a person
+// confirms that all rows are gone.
 func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	l := &list{records: records(0, 300), size: 100, end: extract.End{Rule: extract.RuleEmptyPage}}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -110,9 +109,9 @@ func TestEmptyListIsHeldUntilConfirmed(t *testing.T) {
 	require.EqualValues(t, 300, r.must(StatusComplete).Streams[0].Counts.Deleted)
 }
 
-// What the server cannot give is kept as a reject of no record, in the commit of
-// the rows around it; nothing is deleted, and the next run that gets it proves.
-func TestGapsAreTold(t *testing.T) {
+// A record that the server cannot return is stored as a reject without a record, in the commit of the rows
+// around it. Nothing is deleted, and a later run that gets the record is proven.
+func TestGapsAreReported(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
 	r.must(StatusComplete)
@@ -128,7 +127,7 @@ func TestGapsAreTold(t *testing.T) {
 	r.restart(nil)
 	rep = r.must(StatusPartial)
 	require.Equal(t, Unproven, rep.Streams[0].Verdict)
-	require.Equal(t, 1, rep.Streams[0].Passes, "to read it again would bring no more")
+	require.Equal(t, 1, rep.Streams[0].Passes, "another reading would find no more records")
 	require.Len(t, r.alive("crm_leads"), 25)
 	require.Equal(t, []extract.Gap{gap}, r.last("crm_leads").Gaps)
 	rejects := r.memory.Rows(load.Rejects.Name)
@@ -140,8 +139,7 @@ func TestGapsAreTold(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// A website in the place of a list makes its stream unavailable, as a module that
-// is off does, and its words are told.
+// A website in place of a list makes its stream unavailable, like a disabled module, and its title is reported.
 func TestWebsiteIsUnavailable(t *testing.T) {
 	l := &list{records: records(0, 25), size: 10, total: true}
 	r := newRig(t, map[string]*list{"crm_leads": l}, stream("crm_leads"))
@@ -161,9 +159,8 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 	r.must(StatusComplete)
 }
 
-// Two endpoints that show the same records witness for each other: what the twin
-// has and the list has not makes the pass unproven, whatever its total says, and
-// nothing is deleted.
+// Two endpoints that return the same records are witnesses for each other. If the twin has a record that the
+// list lacks, the pass is unproven, whatever its total is, and nothing is deleted.
 func TestTwinsWitness(t *testing.T) {
 	twin := &list{records: records(0, 26), size: 10, total: true}
 	l := &list{records: records(0, 26), size: 10, total: true}
@@ -182,11 +179,11 @@ func TestTwinsWitness(t *testing.T) {
 	require.Contains(t, rep.Streams[0].Why, ") that this list lacks")
 	require.ElementsMatch(t, []string{"17", "18"}, r.last("crm_leads").Twin.Examples)
 	require.Len(t, r.alive("crm_leads"), 26)
-	require.Equal(t, StatusComplete, rep.Streams[1].Status, "its own list is whole")
+	require.Equal(t, StatusComplete, rep.Streams[1].Status, "the twin's list is complete")
 
 	twin.records = records(0, 17)
 	r.restart(nil)
-	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "what the twin lacks is not missing here")
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "a record that only the twin lacks is not missing")
 	require.Contains(t, r.last("crm_leads").Note, "crm_all_leads has 7 records less")
 	require.Len(t, r.alive("crm_leads"), 24)
 }

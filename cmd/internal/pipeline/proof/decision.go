@@ -5,47 +5,47 @@ import (
 	"fmt"
 )
 
-// Action is what to do about the rows which a finished pass did not carry.
+// Action is what a decision does with the missing rows: those of the table that a finished pass did not contain.
 type Action int
 
 // The actions.
 const (
-	Keep   Action = iota // there are none, or they stay
-	Remove               // mark all of them as deleted
-	Repeat               // read the stream again: that may prove that they are gone
-	Ask                  // request each of them from the source
-	Bury                 // mark those as deleted that the source says are gone
+	Keep   Action = iota // delete nothing
+	Remove               // mark all missing rows as deleted
+	Repeat               // read the stream again, which may prove that they are gone
+	Ask                  // request each missing record from the source
+	Bury                 // mark only those as deleted that the source reports as gone
 )
 
-// Decision is the end of a pass: what happens to the rows that it did not carry,
-// and why the stream is held, if it is.
+// Decision is the outcome of a finished pass: what happens to the missing rows, and why the stream is held, if
+// it is.
 type Decision struct {
 	Action  Action
-	Held    string // why the stream waits for a person; "" where it does not
+	Held    string // why the stream waits for a person; "" if it is not held
 	Confirm bool   // --confirm-shrink releases it
-	Parents Scope  // with Repeat: which parents are requested beside those that have changed
-	Rule    string // the rule that has decided
+	Parents Scope  // with Repeat: which parents to request besides the changed ones
+	Rule    string // name of the rule that applied
 }
 
-// Scope says which parents a repeated pass requests.
+// Scope selects the parents that a repeated pass requests.
 type Scope int
 
 // The scopes.
 const (
-	Changed   Scope = iota // those that have changed, or whose turn it is
-	OfMissing              // and those that the missing rows are from
-	Every                  // all of them
+	Changed   Scope = iota // changed parents, and those due for a regular check
+	OfMissing              // also the parents of the missing rows
+	Every                  // all parents
 )
 
-// rule is one reason to decide about the missing rows.
+// rule decides about the missing rows if its condition holds.
 type rule struct {
 	name string
 	when func(*Table) bool
 	then func(*Table) Decision
 }
 
-// rules are all there are; the first that applies decides. The last one is the
-// only one that deletes without asking the source. // Invariant 12
+// rules are in order of precedence: the first one that applies decides. Only the last one deletes rows without
+// requesting them from the source. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
@@ -57,13 +57,13 @@ var rules = []rule{
 	}, (*Table).otherParents},
 	{"empty list", func(t *Table) bool { return t.Empty() && t.Second == SameRecords && t.verdict == Consistent }, (*Table).emptyList},
 	{"not proven", func(t *Table) bool { return t.verdict != Proven && !(t.Confirm && t.ofOneLength()) }, func(t *Table) Decision {
-		d := t.hold(fmt.Sprintf("%d rows are missing from a reading that is only %s: %s", t.Missing, t.verdict, Reasons(t.Facts)))
+		d := t.hold(fmt.Sprintf("%d rows are missing from a reading that is %s, not proven: %s", t.Missing, t.verdict, Reasons(t.Facts)))
 		d.Confirm = d.Confirm || d.Held != "" && t.ofOneLength()
 		return d
 	}},
 	{"no witness", func(t *Table) bool { return !t.witnessed() }, (*Table).unwitnessed},
 	{"rejected records", func(t *Table) bool { return t.Rejected > 0 && !t.Sorted }, func(t *Table) Decision {
-		return t.hold(fmt.Sprintf("%d rows are missing and %d records were rejected, which may be the same", t.Missing, t.Rejected))
+		return t.hold(fmt.Sprintf("%d rows are missing and %d records were rejected; they may be the same records", t.Missing, t.Rejected))
 	}},
 	{"brake", func(t *Table) bool { return t.braked() && !t.Confirm }, func(t *Table) Decision {
 		return Decision{Confirm: true, Held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", t.Missing, t.Alive)}
@@ -71,9 +71,8 @@ var rules = []rule{
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
 
-// Decide applies the rules of deletion: only rows that a proven pass did not
-// carry, and that another witness does not have either, are gone; and many at
-// once wait for a person. // Invariant 12
+// Decide applies the rules of deletion: a row is gone only if a proven pass did not contain it and a second
+// witness agrees. Deleting many rows at once needs a person's confirmation. // Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
 func decide(t *Table, rules []rule) Decision {
@@ -93,14 +92,14 @@ func decide(t *Table, rules []rule) Decision {
 
 func repeat(*Table) Decision { return Decision{Action: Repeat} }
 
-// restOfList holds for the rest of a pass that an earlier process began: records
-// may have moved to pages that were read before.
+// restOfList reports whether this process read only the rest of a pass that another process began. Records may
+// have moved to pages that were read earlier.
 func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict holds where a second reading can lead to a better verdict, and
-// something depends on it; and where only a second reading shows that the list moved.
+// betterVerdict reports whether to read again for a better verdict that something depends on, or because only a
+// second reading shows that the list moved.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -114,8 +113,8 @@ func betterVerdict(t *Table) bool {
 
 func (t *Table) doubt() string { return Reasons(t.Facts) + "; nothing was deleted" }
 
-// unknownRows reads the list again where nobody knows which rows the pass carried,
-// and holds the stream where that has led to nothing.
+// unknownRows repeats the pass if the destination does not know which rows it contained. If this was the run's
+// last pass, it holds the stream.
 func (t *Table) unknownRows() Decision {
 	switch {
 	case !t.Last:
@@ -123,41 +122,39 @@ func (t *Table) unknownRows() Decision {
 	case t.verdict.Doubtful():
 		return Decision{Held: t.doubt()}
 	}
-	return Decision{Held: "cannot tell which rows the pass carried; none was deleted"}
+	return Decision{Held: "cannot tell which rows the pass contained; nothing was deleted"}
 }
 
-// doubtful holds the stream even if the source says that all missing rows are gone:
-// others may be missing from the table.
+// doubtful holds the stream even if the source reports all missing rows as gone, because the table may lack
+// other records.
 func (t *Table) doubtful() Decision {
 	if t.Missing == 0 {
 		return Decision{Held: t.doubt()}
 	}
-	d := t.hold(fmt.Sprintf("%s; %d rows are missing from it", Reasons(t.Facts), t.Missing))
+	d := t.hold(fmt.Sprintf("%s; %d rows are missing from this pass", Reasons(t.Facts), t.Missing))
 	if d.Action != Ask {
 		d.Held = cmp.Or(d.Held, t.doubt())
 	}
 	return d
 }
 
-// unwitnessed reads the list again for a witness, and keeps the missing rows where
-// there is none.
+// unwitnessed repeats the pass to get a witness. If no pass is left, it keeps the missing rows.
 func (t *Table) unwitnessed() Decision {
 	switch {
 	case t.Refused && !t.Confirm && !t.accounted():
-		d := t.hold(fmt.Sprintf("%d rows are missing, and the source refuses the page after the last full one, which may not be the end", t.Missed))
+		d := t.hold(fmt.Sprintf("%d rows are missing, and the source refuses the page after the last full one, so the list may go on", t.Missed))
 		d.Confirm = d.Held != ""
 		return d
 	case t.Last:
-		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading agrees: the list may be changing", t.Missed))
+		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading confirms it: the list may be changing", t.Missed))
 	case t.Skipped > 0:
 		return Decision{Action: Repeat, Parents: OfMissing}
 	}
 	return Decision{Action: Repeat, Parents: Every}
 }
 
-// otherParents decides about rows that the requested parents no longer have, and
-// that others may have: the source is asked for each, and if that settles
-// nothing, every parent is requested.
+// otherParents decides about missing rows that may belong to parents that were not requested. It requests each
+// missing record; if that settles nothing, it requests every parent.
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {
@@ -166,18 +163,17 @@ func (t *Table) otherParents() Decision {
 	return d
 }
 
-// emptyList is the end of a list that was empty twice over a table that is not:
-// only a person knows whether all is gone, or no longer shown.
+// emptyList holds a table with rows whose list was empty in two readings. Only a person can know whether the
+// records are gone or no longer visible.
 func (t *Table) emptyList() Decision {
 	if t.Confirm {
 		return Decision{Action: Remove}
 	}
-	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and %d rows are there; they were kept until --confirm-shrink", t.Missing)}
+	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they were kept until --confirm-shrink", t.Missing)}
 }
 
-// hold keeps the missing rows for a reason, except those that the source says are
-// gone when it is asked for them. It is not asked for many at once: they wait
-// for a person in any case. // Invariant 12
+// hold keeps the missing rows, except those that the source reports as gone when they are requested one by one.
+// It does not request many at once: those wait for a person in any case. // Invariant 12
 func (t *Table) hold(reason string) Decision {
 	switch {
 	case t.braked():
@@ -189,15 +185,15 @@ func (t *Table) hold(reason string) Decision {
 	case t.NotFound == t.Missing:
 		return Decision{Action: Bury}
 	}
-	d := Decision{Held: fmt.Sprintf("%s; asked for %d of them, the source says that %d are gone and has the others; those were kept", reason, t.Answered, t.NotFound)}
+	d := Decision{Held: fmt.Sprintf("%s; the source answered for %d of them: %d are gone, and the others still exist and were kept", reason, t.Answered, t.NotFound)}
 	if t.NotFound > 0 {
 		d.Action = Bury
 	}
 	return d
 }
 
-// Mixed reports whether the table would have rows of this pass beside others
-// which they should have replaced: a pass of one transaction is given up then.
+// Mixed reports whether the table would keep old rows that this pass should have replaced. A pass that is one
+// transaction is then rolled back.
 func Mixed(t Table, d Decision) bool {
 	return t.AtOnce && t.Missing > 0 && d.Action != Remove && !t.AppendTo && (t.Keyless || !t.Subset)
 }

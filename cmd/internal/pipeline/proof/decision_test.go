@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows is a table of which a whole pass of n records on one page, with its total
-// stated, missed some.
+// rows returns a table after a whole pass over one page of n records with a stated total, in which some rows are
+// missing.
 func rows(n, missing, alive int64, change ...func(*Table)) Table {
 	t := Table{Facts: pass(n, total(Total(n), Total(n)), func(f *Facts) { f.Pages = 1 }), Swept: true, Missing: missing, Missed: missing, Alive: alive}
 	for _, c := range change {
@@ -68,8 +68,8 @@ func TestDecide(t *testing.T) {
 		held   bool
 	}{
 		{"nothing missing", rows(10, 0, 10, silent), Keep, false},
-		{"nothing missing, children want proof", rows(10, 0, 10, silent, wanted), Repeat, false},
-		{"nothing missing, children want more than there is", rows(10, 0, 10, silent, wanted, last), Keep, false},
+		{"nothing missing, children need proof", rows(10, 0, 10, silent, wanted), Repeat, false},
+		{"nothing missing, children need proof, last pass", rows(10, 0, 10, silent, wanted, last), Keep, false},
 		{"missing, with a total", rows(10, 1, 11), Remove, false},
 		{"missing from pages, read once", rows(10, 1, 11, pages), Repeat, false},
 		{"missing from pages, read twice alike", rows(10, 1, 11, pages, last, same), Remove, false},
@@ -78,9 +78,9 @@ func TestDecide(t *testing.T) {
 		{"missing from pages, as many as in a doubtful reading", rows(10, 1, 11, pages, last, before(1), doubtful), Keep, true},
 		{"missing without a total", rows(10, 1, 11, silent), Repeat, false},
 		{"missing without a total, read twice alike", rows(10, 1, 11, silent, same, last), Remove, false},
-		{"missing from pages behind which all are refused, read twice alike", rows(10, 1, 11, silent, pages, same, last, refused), Keep, true},
-		{"missing from pages behind which all are refused, confirmed", rows(10, 1, 11, silent, pages, same, last, refused, confirm), Remove, false},
-		{"nothing missing from pages behind which all are refused", rows(10, 0, 10, silent, pages, same, last, refused), Keep, false},
+		{"missing from pages after which all are refused, read twice alike", rows(10, 1, 11, silent, pages, same, last, refused), Keep, true},
+		{"missing from pages after which all are refused, confirmed", rows(10, 1, 11, silent, pages, same, last, refused, confirm), Remove, false},
+		{"nothing missing from pages after which all are refused", rows(10, 0, 10, silent, pages, same, last, refused), Keep, false},
 		{"missing from a round page: another reading proves nothing", rows(10, 1, 11, silent, round), Keep, true},
 		{"missing from a list that shows a part", rows(10, 1, 11, subset), Keep, false},
 		{"nothing left of a list that shows a part", rows(0, 3, 3, subset), Keep, false},
@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 		{"a list that moved and shows a part", rows(10, 0, 10, drifted, subset), Repeat, false},
 		{"missing without a total in the last reading", rows(10, 1, 11, silent, last), Keep, true},
 		{"one object where a list was", rows(1, 60, 61, object(false)), Repeat, false},
-		{"one object where a list was, in the end", rows(1, 60, 61, object(false), last), Keep, true},
+		{"one object where a list was, last pass", rows(1, 60, 61, object(false), last), Keep, true},
 		{"one object where a list was, twice", rows(1, 60, 61, object(false), last, same), Keep, true},
 		{"another object, once", rows(1, 1, 2, object(true)), Repeat, false},
 		{"another object, twice", rows(1, 1, 2, object(true), same, last), Remove, false},
@@ -96,24 +96,24 @@ func TestDecide(t *testing.T) {
 		{"missing below proven parents, read once", rows(10, 1, 11, below(Proven)), Repeat, false},
 		{"missing below proven parents, as many as before", rows(10, 1, 11, below(Proven), before(1), last), Remove, false},
 		{"missing below proven parents, others than before", rows(10, 1, 11, below(Proven), before(3), last), Keep, true},
-		{"missing below proven parents, each of which gave its one record", rows(3, 1, 4, below(Proven), each), Remove, false},
-		{"missing below proven parents, one of which answered with nothing", rows(2, 1, 3, below(Proven), each), Repeat, false},
-		{"missing below proven parents, one of which is not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
-		{"missing below parents, of one that was not requested", rows(10, 1, 11, below(Proven), skipped(1)), Repeat, false},
-		{"missing below parents, of one that was not requested, in the end", rows(10, 1, 11, below(Proven), skipped(1), last), Keep, true},
+		{"missing below proven parents, each with its one record", rows(3, 1, 4, below(Proven), each), Remove, false},
+		{"missing below proven parents, one of them without a record", rows(2, 1, 3, below(Proven), each), Repeat, false},
+		{"missing below proven parents, one of them not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
+		{"missing below a parent that was not requested", rows(10, 1, 11, below(Proven), skipped(1)), Repeat, false},
+		{"missing below a parent that was not requested, last pass", rows(10, 1, 11, below(Proven), skipped(1), last), Keep, true},
 		{"missing and rejected", rows(10, 1, 11, rejected), Keep, true},
 		{"missing, and others are rejected", rows(10, 1, 11, rejected, sorted), Remove, false},
 		{"rejected only", rows(10, 0, 10, rejected), Keep, false},
 		{"a list that moved", rows(10, 0, 10, drifted), Repeat, false},
 		{"a list that moved twice", rows(10, 0, 10, drifted, last), Keep, true},
-		{"a signal that nothing explains, read again for nothing", rows(10, 0, 10, silent, unexplained), Keep, true},
-		{"a signal that nothing explains, rows missing", rows(10, 3, 13, silent, unexplained), Keep, true},
+		{"an unexplained signal: another reading would not help", rows(10, 0, 10, silent, unexplained), Keep, true},
+		{"an unexplained signal, rows missing", rows(10, 3, 13, silent, unexplained), Keep, true},
 		{"an incomplete answer", rows(10, 3, 13, incomplete), Repeat, false},
 		{"an incomplete answer, twice", rows(10, 3, 13, incomplete, last, same), Keep, true},
 		{"contradicted", rows(10, 0, 10, stated(11)), Repeat, false},
 		{"contradicted twice", rows(10, 5, 10, stated(11), last), Keep, true},
-		{"resumed, and the rows forgotten", rows(10, 3, 13, resumed, unknown), Repeat, false},
-		{"resumed below parents, and the rows forgotten", rows(10, 3, 13, resumed, unknown, below(Proven)), Repeat, false},
+		{"resumed, rows unknown", rows(10, 3, 13, resumed, unknown), Repeat, false},
+		{"resumed below parents, rows unknown", rows(10, 3, 13, resumed, unknown, below(Proven)), Repeat, false},
 		{"new rows of counted pages, some of them short", rows(10, 0, 10, silent, pages, counted, uneven, fresh), Repeat, false},
 		{"new rows of counted pages, some of them short, read twice alike", rows(10, 0, 10, silent, pages, counted, uneven, fresh, same), Keep, false},
 		{"no new rows of counted pages, some of them short", rows(10, 0, 10, silent, pages, counted, uneven), Keep, false},
@@ -148,7 +148,7 @@ func TestDecide(t *testing.T) {
 		{"not proven, and the source says that all are gone", rows(10, 2, 12, silent, last, asked(2, 2)), Bury, false},
 		{"not proven, and the source has one of them", rows(10, 2, 12, silent, last, asked(2, 1)), Bury, true},
 		{"not proven, and the source has both", rows(10, 2, 12, silent, last, asked(2, 0)), Keep, true},
-		{"not proven, and the source says nothing", rows(10, 2, 12, silent, last, asked(0, 0)), Keep, true},
+		{"not proven, and the source does not answer", rows(10, 2, 12, silent, last, asked(0, 0)), Keep, true},
 		{"contradicted, and the source says that all are gone", rows(10, 2, 12, stated(11), last, asked(2, 2)), Bury, true},
 	}
 	for _, tt := range tests {

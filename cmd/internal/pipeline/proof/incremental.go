@@ -4,21 +4,20 @@ import (
 	"fmt"
 )
 
-// Changes are what a pass has shown, so far, about the way in which incremental
-// passes request changes.
+// Changes are the observations of a pass that test whether incremental passes find all changes.
 type Changes struct {
-	Field      string // the configuration, or the probes: the member that holds the time of change
-	Edge       string // the extractor: the moment up to where earlier passes had come, less the lookback
+	Field      string // the configuration, or the probes: the member with the time of the last change
+	Edge       string // the extractor: the time up to which earlier passes have read, less the lookback
 	Overlooked int64  // the destination: as in [Facts]
 	Misplaced  string // the extractor: as in [Facts]
 }
 
-// Refuted says why incremental passes miss changes; "" where nothing shows it. One
-// row is enough: an earlier pass should have found it, and others may be missing.
+// Refuted returns why incremental passes miss changes; "" if nothing shows it. One row is enough: an earlier
+// pass should have found it, and others may be missing too.
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:
-		return fmt.Sprintf("%s new or changed although %s is before %s, up to where earlier passes had come", were(c.Overlooked), c.Field, c.Edge)
+		return fmt.Sprintf("%s new or changed although %s is before %s, and earlier passes have read up to there", were(c.Overlooked), c.Field, c.Edge)
 	case c.Misplaced != "":
 		return "the latest change does not come first: " + c.Misplaced
 	}

@@ -6,15 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// values are the representative values of one observation: what each of them
-// makes of a table.
+// values are representative values of one observation. Each function sets one of them in a table.
 type values []func(*Table)
 
 func none(*Table) {}
 
-// observations are what the enumeration combines, from the best value of each.
+// observations are the facts that the enumeration combines, each with its best value first.
 var observations = []values{
-	{ // how the list ends, and what it states
+	{ // how the list ends, and the totals it states
 		none,
 		func(t *Table) { t.Rule, t.FirstTotal, t.LastTotal = "total", 10, 10 },
 		func(t *Table) { t.Pages, t.Reread, t.Rule = 1, true, "one_page" },
@@ -38,10 +37,9 @@ var observations = []values{
 	{none, func(t *Table) { t.Wanted = true }},
 }
 
-// worsen are the doubts: each speaks against the pass, or takes a reason for it
-// away.
+// worsen maps each doubt to a change of a table that makes it apply, or that removes a reason to trust the pass.
 var worsen = map[string]func(*Table){
-	"total is another at first":   func(t *Table) { t.FirstTotal = t.LastTotal + 7 },
+	"total changed":               func(t *Table) { t.FirstTotal = t.LastTotal + 7 },
 	"total is larger":             func(t *Table) { t.FirstTotal, t.LastTotal = 17, 17 },
 	"records cannot be read":      func(t *Table) { t.Gaps = 1 },
 	"records cannot be stored":    func(t *Table) { t.Unstored = 1 },
@@ -56,7 +54,7 @@ var worsen = map[string]func(*Table){
 	"end changed":                 func(t *Table) { t.Shifted = 1 },
 	"total moved":                 func(t *Table) { t.Moved = 1 },
 	"second reading has others":   func(t *Table) { t.Second = OtherRecords },
-	"end is of no known rule":     func(t *Table) { t.Rule = "tired" },
+	"end rule is unknown":         func(t *Table) { t.Rule = "tired" },
 	"pass is incremental":         func(t *Table) { t.Partial = true },
 	"pass is the rest of another": func(t *Table) { t.Resumed = true },
 	"size is round":               func(t *Table) { t.Round = true },
@@ -82,10 +80,10 @@ var worsen = map[string]func(*Table){
 	"rows may be elsewhere":       func(t *Table) { t.spareOne() },
 	"source has the record":       func(t *Table) { t.NotFound = 0 },
 	"rows are unknown":            func(t *Table) { t.Swept = false },
-	"nobody has confirmed":        func(t *Table) { t.Confirm = false },
+	"not confirmed":               func(t *Table) { t.Confirm = false },
 }
 
-// unread takes away a second reading that agreed.
+// unread removes a second reading that agreed.
 func (t *Table) unread() {
 	if t.Second == SameRecords {
 		t.Second = ""
@@ -95,7 +93,7 @@ func (t *Table) unread() {
 	}
 }
 
-// spareOne leaves one parent out that may have a missing row.
+// spareOne skips one parent that may have a missing row.
 func (t *Table) spareOne() {
 	if t.OfParents() {
 		t.Skipped, t.Elsewhere = max(1, t.Skipped), 1
@@ -106,7 +104,7 @@ func (t *Table) spareOne() {
 func enumerate(each func(Table)) (n int) {
 	every := 1
 	if testing.Short() {
-		every = 17 // no number of values divides it
+		every = 17 // coprime to the number of values of each observation
 	}
 	var walk func(t Table, rest []values)
 	walk = func(t Table, rest []values) {
@@ -126,11 +124,11 @@ func enumerate(each func(Table)) (n int) {
 	return n
 }
 
-// deletes reports whether a decision marks rows as deleted.
+// deletes reports whether d marks rows as deleted.
 func (d Decision) deletes() bool { return d.Action == Remove || d.Action == Bury }
 
-// A doubt never makes a verdict better, and never makes a deletion of rows that
-// were kept. // Invariant 12
+// A doubt never improves a verdict, and never causes a deletion of rows that were kept without it.
+// // Invariant 12
 func TestDoubtsOnlyTakeAway(t *testing.T) {
 	wrong := map[string]int{}
 	n := enumerate(func(x Table) {

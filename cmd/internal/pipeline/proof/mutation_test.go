@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdictProperty is what must hold for the verdict on any facts. It says what a
-// rule is for, in other words than the rule.
+// verdictProperty must hold for the verdict on any facts. It states the purpose of a rule independently of its
+// code.
 type verdictProperty struct {
 	name  string
 	holds func(f *Facts, v Verdict) bool
@@ -21,19 +21,19 @@ var verdictProperties = []verdictProperty{
 	{"a total that changed is contradicted", func(f *Facts, v Verdict) bool {
 		return f.FirstTotal < 0 || f.LastTotal < 0 || f.FirstTotal == f.LastTotal || v == Contradicted
 	}},
-	{"a total that is larger than what came is contradicted", func(f *Facts, v Verdict) bool {
+	{"a total larger than the number of records is contradicted", func(f *Facts, v Verdict) bool {
 		return f.Resumed || int64(f.LastTotal) <= f.Distinct+f.Filtered+f.Gaps || v == Contradicted
 	}},
-	{"what cannot be read is missing", func(f *Facts, v Verdict) bool { return f.Gaps == 0 || v.Doubtful() }},
-	{"what could not be stored is missing", func(f *Facts, v Verdict) bool { return f.Unstored == 0 || v.Doubtful() }},
+	{"records that cannot be read are missing", func(f *Facts, v Verdict) bool { return f.Gaps == 0 || v.Doubtful() }},
+	{"records that could not be stored are missing", func(f *Facts, v Verdict) bool { return f.Unstored == 0 || v.Doubtful() }},
 	{"an incomplete answer is in doubt", func(f *Facts, v Verdict) bool { return len(f.Incomplete) == 0 || v.Doubtful() }},
-	{"a sign of more is a doubt where no total is met", func(f *Facts, v Verdict) bool {
+	{"a sign of more records is a doubt unless a total is met", func(f *Facts, v Verdict) bool {
 		return len(f.Unexplained) == 0 || f.LastTotal >= 0 || v.Doubtful()
 	}},
 	{"a number larger than the total is a doubt", func(f *Facts, v Verdict) bool {
 		return !slices.Contains(f.Unexplained, "/hits: 63") || v.Doubtful()
 	}},
-	{"a guessed list as long as a page is in doubt", func(f *Facts, v Verdict) bool {
+	{"a guessed list of a usual page size is in doubt", func(f *Facts, v Verdict) bool {
 		return !f.Guessed || !f.Round || f.Rule != "one_page" || f.LastTotal >= 0 || v.Doubtful()
 	}},
 	{"pages that overlap are a doubt", func(f *Facts, v Verdict) bool { return f.Alike == 0 || v.Doubtful() }},
@@ -45,12 +45,12 @@ var verdictProperties = []verdictProperty{
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
 	}},
 	{"children of a list in doubt are in doubt", func(f *Facts, v Verdict) bool { return !f.OfParents() || f.Parent != Unproven || v.Doubtful() }},
-	{"a key that two records have is a doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
+	{"two records with the same key are a doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
 	{"duplicates with other content are a doubt", func(f *Facts, v Verdict) bool { return f.Differing == 0 || v.Doubtful() }},
-	{"duplicates that nobody has compared are a doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
+	{"duplicates that were not compared are a doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
 	{"an end that changed is a doubt", func(f *Facts, v Verdict) bool { return f.Shifted == 0 || v.Doubtful() }},
 	{"a total that moved is a doubt", func(f *Facts, v Verdict) bool { return f.Moved == 0 || v.Doubtful() }},
-	{"an end of no known rule is a doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},
+	{"an end by an unknown rule is a doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},
 	{"two different readings are a doubt", func(f *Facts, v Verdict) bool {
 		return f.Second != OtherRecords || f.LastTotal >= 0 || f.object() || v.Doubtful()
 	}},
@@ -61,11 +61,11 @@ var verdictProperties = []verdictProperty{
 		return f.Distinct+f.Filtered > 0 || f.LastTotal >= 0 || f.OfParents() || f.object() || v != Proven
 	}},
 	{"a round size proves nothing", func(f *Facts, v Verdict) bool { return !f.Round || f.LastTotal >= 0 || v != Proven }},
-	{"a size that stays proves nothing", func(f *Facts, v Verdict) bool {
+	{"a constant size proves nothing", func(f *Facts, v Verdict) bool {
 		return !f.Steady || f.Rule != "one_page" || f.Keyless || f.LastTotal >= 0 || v != Proven
 	}},
 	{"uneven pages prove nothing", func(f *Facts, v Verdict) bool { return f.Uneven == 0 || f.LastTotal >= 0 || v != Proven }},
-	{"further pages that are not shown prove nothing", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
+	{"further pages without records prove nothing", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
 	{"an earlier reading with more records is remembered", func(f *Facts, v Verdict) bool { return f.Earlier == 0 || f.LastTotal >= 0 || v != Proven }},
 	{"a cache proves nothing", func(f *Facts, v Verdict) bool { return f.Stale == 0 || v != Proven }},
 	{"a list without a key needs a second reading", func(f *Facts, v Verdict) bool {
@@ -88,7 +88,7 @@ var verdictProperties = []verdictProperty{
 	{"a page that came twice the same proves", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
 }
 
-// decisionProperty is the same for what becomes of the missing rows.
+// decisionProperty is the same for the decision about the missing rows.
 type decisionProperty struct {
 	name  string
 	holds func(t *Table, v Verdict, d Decision) bool
@@ -103,13 +103,13 @@ var decisionProperties = []decisionProperty{
 	{"a pass in doubt is held or read again", func(_ *Table, v Verdict, d Decision) bool {
 		return !v.Doubtful() || d.Held != "" || d.Action == Repeat || d.Action == Ask
 	}},
-	{"rows that are not known are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
-	{"rows that are not known are looked for again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
+	{"unknown rows are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
+	{"the stream of unknown rows is read again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
 	{"a table whose missing rows stay unknown is held", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || !t.Last || d.Held != "" }},
-	{"only a proven pass deletes unasked", func(t *Table, v Verdict, d Decision) bool {
+	{"only a proven pass deletes without confirmation", func(t *Table, v Verdict, d Decision) bool {
 		return d.Action != Remove || v == Proven || t.Confirm && (t.Empty() && t.Second == SameRecords || t.ofOneLength())
 	}},
-	{"missing rows are held, deleted, or looked for", func(t *Table, _ Verdict, d Decision) bool {
+	{"missing rows are held, deleted, or requested", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Missing == 0 || d.Action != Keep || d.Held != ""
 	}},
 	{"nothing is deleted where nothing is missing", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
@@ -137,7 +137,7 @@ var decisionProperties = []decisionProperty{
 	{"children get the proof that a second reading can give", func(t *Table, v Verdict, d Decision) bool {
 		return !t.Wanted || t.Last || v == Proven || !Repeatable(t.Facts) || d.Action == Repeat
 	}},
-	{"the source is asked for what is missing from a pass in doubt", func(t *Table, v Verdict, d Decision) bool {
+	{"the rows missing from a pass in doubt are requested", func(t *Table, v Verdict, d Decision) bool {
 		return !v.Doubtful() || !t.Last || !t.Swept || t.Missing != 1 || !t.Askable || t.Asked || t.braked() || d.Action == Ask
 	}},
 	{"a proven pass without a witness is read again", func(t *Table, v Verdict, d Decision) bool {
@@ -148,8 +148,8 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts calls each with every combination of the observations, as it is and
-// with each doubt in turn, until each returns false.
+// withDoubts calls each with every combination of the observations, unchanged and with each doubt in turn, until
+// each returns false.
 func withDoubts(each func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {
@@ -167,8 +167,7 @@ func withDoubts(each func(*Table) bool) {
 	})
 }
 
-// broken is the first property that some facts break under these rules; "" for
-// none.
+// broken returns the name of the first property that some facts break under these rules; "" if none.
 func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	verdicts := verdictProperties
 	if rules != nil {
@@ -197,7 +196,7 @@ func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	return name
 }
 
-// Every property holds, whatever the facts. // Invariant 12
+// Every property holds for all facts. // Invariant 12
 func TestProperties(t *testing.T) {
 	require.Empty(t, broken(witnesses, doubts, nil))
 	require.Empty(t, broken(witnesses, doubts, rules))

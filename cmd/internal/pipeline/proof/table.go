@@ -1,49 +1,49 @@
 package proof
 
-// Table is what is known about the rows of a table when a pass over its stream
-// has ended. Each field says who observes it.
+// Table is what is known about a table when a pass over its stream has ended. Each field's comment begins with
+// its observer.
 type Table struct {
 	Facts
 
-	Swept    bool  // the destination: it knows which rows the pass did not carry
-	Missing  int64 // the destination: live rows that the pass did not carry, without those whose records were rejected
+	Swept    bool  // the destination: it knows which rows the pass did not contain
+	Missing  int64 // the destination: live rows that the pass did not contain, except those whose records were rejected
 	Alive    int64 // the destination: live rows before any is marked as deleted
 	Inserted int64 // the destination: rows that the pass added
-	Missed   int64 // the destination: Missing, with those whose records were rejected
+	Missed   int64 // the destination: Missing, including those whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could take
-	Sorted    bool  // the pipeline: it knows for each missing row whether its record was rejected
-	Elsewhere int64 // the pipeline: of the missing rows, those that a parent may have which was not requested
+	Sorted    bool  // the pipeline: for each missing row it is known whether its record was rejected
+	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
-	SureBefore   bool  // the pipeline: the reading before this one, in the same run, can confirm what it missed
-	MissedBefore int64 // the destination: what that reading missed
+	SureBefore   bool  // the pipeline: the previous reading of the run can confirm that the missing rows are gone
+	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
 	Askable  bool  // the catalogue: single records can be requested
-	Asked    bool  // the pipeline: it has requested the missing records one by one
-	Answered int64 // the source: of those, the records that it gave an answer about
-	NotFound int64 // the source: of those, the records that it says are gone
+	Asked    bool  // the pipeline: the missing records were requested one by one
+	Answered int64 // the source: how many of them it answered for
+	NotFound int64 // the source: how many of them it reports as gone
 
 	AtOnce   bool // the pipeline: the pass is one transaction
-	AppendTo bool // the configuration: mode append, where no row is ever missing
-	Subset   bool // the configuration: the list shows some of its records by design
-	Wanted   bool // the pipeline: streams below this one need its proof
+	AppendTo bool // the configuration: mode append, where no row can be missing
+	Subset   bool // the configuration: the list shows only some of its records by design
+	Wanted   bool // the pipeline: child streams need this stream to be proven
 	Last     bool // the pipeline: the run makes no further pass
 	Confirm  bool // the user: --confirm-shrink
 
-	verdict Verdict // this package: on Facts
+	verdict Verdict // this package: the verdict on Facts
 }
 
-// Above both of these a pass may not delete unless a person confirms it.
+// A pass that would delete more rows than both limits needs a person's confirmation.
 const (
 	BrakeRows  = 100
-	BrakeShare = 10 // per cent of the table
+	BrakeShare = 10 // percent of the table
 )
 
-// A table of so many rows may not lose half of them unless a person confirms it.
+// A table of at least this many rows may lose half of them only if a person confirms it.
 const brakeHalf = 10
 
-// braked reports whether the table would shrink suspiciously. Without a key a
-// changed row is a missing one and a new one, so there the net loss counts.
+// braked reports whether the table would shrink suspiciously. Without a key, a changed row appears as one
+// missing and one new row, so the net loss counts.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
 		return true
@@ -55,19 +55,17 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether something else than the pass itself says that the
-// missing rows are gone. One wrong answer can make a list short. A total that
-// the source states says so for a list of one page. On several pages, a record
-// that is deleted from a page that was read moves the next one up to it, and one
-// that is created meanwhile makes the total good again: there, and below parents, a
-// second reading must have missed as much. A source that refuses the page after a full
-// one shows the same rows in each reading, whether they are all or not. Where each parent has one record, its
-// endpoint is the witness.
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. One wrong
+// answer can make a list short. For a list of one page, a total that the source states is enough. On several
+// pages it is not: a deletion on a page that was already read shifts a record to that page, and a creation at
+// the same time restores the total. There, and below parents, a second reading must have missed the same number.
+// A source that refuses the page after a full one shows the same rows in each reading, complete or not, so a
+// second reading confirms nothing. If each parent has one record, the parent's endpoint is the witness.
 func (t *Table) witnessed() bool {
 	switch {
 	case t.accounted():
 		return true
-	case t.Refused && !t.Confirm: // it refuses the same in each reading
+	case t.Refused && !t.Confirm: // each reading ends at the same refusal
 		return false
 	case readTwice(&t.Facts):
 		return true
@@ -77,23 +75,22 @@ func (t *Table) witnessed() bool {
 	return t.SureBefore && t.MissedBefore == t.Missed
 }
 
-// ofOneLength reports whether nothing speaks against the pass but that the list keeps
-// its length while its records change. A person may know that it is whole.
+// ofOneLength reports whether the only doubt is that the list keeps its length while its records change. A
+// person may know that it is whole.
 func (t *Table) ofOneLength() bool {
 	f := t.Facts
 	f.Steady = false
 	return t.Steady && Judge(f) == Proven
 }
 
-// accounted reports whether each requested parent has given its one record, or
-// its endpoint has said that there is none.
+// accounted reports whether each requested parent returned its one record, or its endpoint reported that there
+// is none.
 func (t *Table) accounted() bool {
 	return t.OfParents() && t.OnePerItem && t.Distinct >= int64(t.Parents-t.Gone)
 }
 
-// Confirms reports whether a reading can be the witness of the one after it: it
-// is proven without the help of others, or it is one below proven parents that
-// left out only those about which nothing has changed.
+// Confirms reports whether a reading can be the witness of the next one: it is proven without the help of other
+// readings, possibly below proven parents of which only unchanged ones were skipped.
 func (f Facts) Confirms() bool {
 	if f = f.Alone(); f.OfParents() {
 		f.Skipped = 0

@@ -2,15 +2,15 @@ package proof
 
 import "strings"
 
-// Verdict says how far the completeness of a pass is established.
+// Verdict is the degree to which a pass is known to be complete.
 type Verdict string
 
 // The verdicts, best first.
 const (
-	Proven       Verdict = "proven"       // every record that the source has is in the table, and no other
-	Consistent   Verdict = "consistent"   // the pass ended by its rule, nothing speaks against it, nothing proves it
-	Unproven     Verdict = "unproven"     // records are missing, may be missing, or moved while they were read
-	Contradicted Verdict = "contradicted" // the source's own total says otherwise
+	Proven       Verdict = "proven"       // the table has every record of the source, and no other
+	Consistent   Verdict = "consistent"   // the pass ended by its rule; nothing speaks against it, but nothing proves it
+	Unproven     Verdict = "unproven"     // records are or may be missing, or moved while they were read
+	Contradicted Verdict = "contradicted" // the source's own total contradicts the pass
 )
 
 // rank orders the verdicts: a larger one is worse.
@@ -26,14 +26,13 @@ func (v Verdict) rank() int {
 	return 3
 }
 
-// Worse reports whether v establishes less than o.
+// Worse reports whether v is a worse verdict than o.
 func (v Verdict) Worse(o Verdict) bool { return v.rank() > o.rank() }
 
-// Doubtful reports whether the pass itself is in doubt, whether rows are missing
-// or not.
+// Doubtful reports whether the pass itself is in doubt, whether or not rows are missing.
 func (v Verdict) Doubtful() bool { return v.Worse(Consistent) }
 
-// Judge weighs the facts of a pass. // Invariant 12
+// Judge returns the verdict on a pass. // Invariant 12
 func Judge(f Facts) Verdict { return judge(&f, witnesses, doubts) }
 
 func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
@@ -52,8 +51,8 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 	return v
 }
 
-// Reasons are the grounds of the verdict in words: the proof of a proven pass,
-// what is missing for a proof, or what speaks against the pass.
+// Reasons returns the reasons for the verdict as text: the proof of a proven pass, what a consistent pass lacks
+// for a proof, or what speaks against the pass.
 func Reasons(f Facts) string {
 	switch v := Judge(f); v {
 	case Proven:
@@ -70,7 +69,7 @@ func Reasons(f Facts) string {
 	}
 }
 
-// against are the reasons of the doubts that allow no better verdict than v.
+// against returns the reasons of the doubts that cap the verdict at v.
 func (f *Facts) against(v Verdict) []string {
 	var words []string
 	for _, d := range doubts {
@@ -81,7 +80,7 @@ func (f *Facts) against(v Verdict) []string {
 	return words
 }
 
-// Doubts are the names of the doubts that apply, the gravest first.
+// Doubts returns the names of the doubts that apply, the gravest first.
 func Doubts(f Facts) []string {
 	var names []string
 	for _, d := range doubts {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass is a whole pass of n records on two pages whose list states no total.
+// pass returns a whole pass of n records on two pages whose list states no total.
 func pass(n int64, change ...func(*Facts)) Facts {
 	f := Facts{Rule: "no_next", Pages: 2, FirstTotal: None, LastTotal: None, Distinct: n}
 	for _, c := range change {
@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		{"total met", pass(10, total(10, 10)), Proven},
 		{"total on the last page only", pass(10, total(None, 10)), Proven},
 		{"total not met", pass(10, total(11, 11)), Contradicted},
-		{"total met by records, not by distinct ones", pass(10, total(10, 10), duplicates(1)), Contradicted},
+		{"total met by records, but not by distinct records", pass(10, total(10, 10), duplicates(1)), Contradicted},
 		{"total changed", pass(10, total(9, 10)), Contradicted},
 		{"total of nothing", pass(0, total(0, 0)), Proven},
 		{"total met, but resumed", pass(10, total(10, 10), resumed), Consistent},
@@ -78,8 +78,8 @@ func TestJudge(t *testing.T) {
 		{"round page of a list that was as long", pass(10, reread, round, longest(10)), Consistent},
 		{"round page with its total", pass(10, round, total(10, 10)), Proven},
 		{"one object by its class", pass(1, object(true)), Proven},
-		{"one object where a list may be", pass(1, object(false)), Consistent},
-		{"one object where a list may be, twice", pass(1, object(false), same), Proven},
+		{"one object, may be a list", pass(1, object(false)), Consistent},
+		{"one object, may be a list, twice", pass(1, object(false), same), Proven},
 		{"second pass finds the same", pass(10, same), Proven},
 		{"second pass finds the same duplicates: a list without an order", pass(10, duplicates(1), same), Unproven},
 		{"second pass finds the same record twice on one page", pass(10, duplicates(1), doubled, same), Proven},
@@ -89,8 +89,8 @@ func TestJudge(t *testing.T) {
 		{"second pass finds the same, on pages with holes", pass(10, uneven, same), Consistent},
 		{"total met on uneven pages", pass(10, total(10, 10), uneven), Proven},
 		{"a gap", pass(9, gap), Unproven},
-		{"a gap, and the total says that it is one record", pass(9, gap, total(10, 10)), Unproven},
-		{"a gap, and the total says that more is missing", pass(9, gap, total(11, 11)), Contradicted},
+		{"a gap of one record by the total", pass(9, gap, total(10, 10)), Unproven},
+		{"a gap, and more records missing by the total", pass(9, gap, total(11, 11)), Contradicted},
 		{"the same gap twice", pass(9, gap, same), Unproven},
 		{"the twin has others", pass(10, total(10, 10), twin(0, 1)), Unproven},
 		{"the twin has fewer", pass(10, total(10, 10), twin(1, 0)), Proven},
@@ -104,15 +104,15 @@ func TestJudge(t *testing.T) {
 		{"children of an empty proven list", pass(0, under(Proven, 0, 0)), Proven},
 		{"children of a consistent list", pass(10, under(Consistent, 3, 0)), Consistent},
 		{"children shared by two parents", pass(12, under(Proven, 3, 0), duplicates(2)), Proven},
-		{"a signal that nothing explains", pass(10, unexplained("/meta/links: [1]")), Unproven},
-		{"the same signal twice", pass(10, unexplained("/meta/links: [1]"), same), Unproven},
-		{"the signal beside a total that is met", pass(10, unexplained("/meta/links: [1]"), total(10, 10)), Proven},
+		{"an unexplained signal", pass(10, unexplained("/meta/links: [1]")), Unproven},
+		{"the same unexplained signal twice", pass(10, unexplained("/meta/links: [1]"), same), Unproven},
+		{"an unexplained signal beside a total that is met", pass(10, unexplained("/meta/links: [1]"), total(10, 10)), Proven},
 		{"a number smaller than the total that is met", pass(10, unexplained("/meta/size: 9"), total(10, 10)), Proven},
 		{"a number larger than the total that is met", pass(10, unexplained("/meta/hits: 63"), total(10, 10)), Unproven},
 		{"an answer that says it is incomplete", pass(10, incomplete, total(10, 10), same), Unproven},
 		{"further pages that never held a record, read twice", pass(10, unshown, same), Consistent},
 		{"further pages that never held a record, and the total is met", pass(10, unshown, total(10, 10)), Proven},
-		{"an end by a rule that nothing is known of", pass(10, same, func(f *Facts) { f.Rule = "tired" }), Unproven},
+		{"an end by an unknown rule", pass(10, same, func(f *Facts) { f.Rule = "tired" }), Unproven},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A certificate says how the end of a list is known.
+// End returns how the end of a list is known.
 func TestEnd(t *testing.T) {
 	for rule, want := range map[string]Known{
 		"total": Stated, "last_page": Stated, "no_next": Stated, "empty_page": WalkedPast, "repeat": WalkedPast,
@@ -132,5 +132,5 @@ func TestEnd(t *testing.T) {
 		require.Equal(t, want, f.End(), rule)
 	}
 	f := pass(10, total(10, 10), func(f *Facts) { f.Rule = "empty_page" })
-	require.Equal(t, Stated, f.End(), "the total says more than the empty page")
+	require.Equal(t, Stated, f.End(), "the total is stronger evidence than the empty page")
 }

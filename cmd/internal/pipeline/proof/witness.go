@@ -2,24 +2,23 @@ package proof
 
 import "fmt"
 
-// Witness is a reason to hold that a pass is complete.
+// Witness is a reason to believe that a pass is complete.
 type Witness struct {
 	Name  string
 	holds func(*Facts) bool
 	says  func(*Facts) string
 }
 
-// applies reports whether the witness holds, unless f is without it.
+// applies reports whether the witness holds, unless f disables it (see [Facts.Without]).
 func (w *Witness) applies(f *Facts) bool { return w.Name != f.without && w.holds(f) }
 
-// witnesses are all there are. One is enough, where no [Doubt] applies. The
-// first that holds is the one that a report names.
+// witnesses lists all witnesses. One is enough if no [Doubt] applies. Reports name the first one that holds.
 var witnesses = []Witness{
 	{"object", oneObject, func(*Facts) string { return "the stream has one object by definition" }},
 	{"parents", everyParent, func(f *Facts) string {
-		text := fmt.Sprintf("every one of %d parents of a proven list was requested", f.Parents)
+		text := fmt.Sprintf("each of the %d parents of a proven list was requested", f.Parents)
 		if f.Gone > 0 {
-			text += fmt.Sprintf("; of %d of them the source has nothing", f.Gone)
+			text += fmt.Sprintf("; %d of them are gone from the source", f.Gone)
 		}
 		return text
 	}},
@@ -28,27 +27,26 @@ var witnesses = []Witness{
 		return fmt.Sprintf("the source states %d records, and %d distinct records arrived", int64(f.LastTotal), f.Distinct)
 	}},
 	{"reread", sentTwice, func(f *Facts) string {
-		return fmt.Sprintf("the list came on one page, and the same %d records came again", f.Listed())
+		return fmt.Sprintf("the list has one page, and a second request returned the same %d records", f.Listed())
 	}},
 }
 
-// oneObject holds where the stream has never been a list.
+// oneObject reports whether the stream is one object and never was a list.
 func oneObject(f *Facts) bool { return f.object() && f.ObjectKind }
 
-// everyParent holds where the list of parents is proven and each of them has
-// given its records. Were every parent gone, the module would be, and not the
-// parents. A parent that was not requested still has its record if it has one by
-// definition; what a list below it holds by now is not known.
+// everyParent reports whether the list of parents is proven and each parent returned its records. If every
+// parent is gone, the whole module is probably gone, so that proves nothing. A skipped parent still has its one
+// record if the stream has one record per parent; a list below a skipped parent may have changed.
 func everyParent(f *Facts) bool {
 	return f.OfParents() && f.Parent == Proven && f.ShortLists == 0 &&
 		(f.Gone < f.Parents || f.Parents == 0) && (f.Skipped == 0 || f.OnePerItem)
 }
 
-// readTwice holds where two whole readings found the same records.
+// readTwice reports whether two whole readings found the same records.
 func readTwice(f *Facts) bool { return f.Second == SameRecords && !f.OfParents() }
 
-// statedTotal holds where the source states as many records as came.
+// statedTotal reports whether the number of records equals the total that the source states.
 func statedTotal(f *Facts) bool { return f.totalMet() && !f.OfParents() && !f.object() }
 
-// sentTwice holds where the source sent its only page twice, and the same.
+// sentTwice reports whether the source returned its only page twice with the same records.
 func sentTwice(f *Facts) bool { return f.Reread && !f.OfParents() }

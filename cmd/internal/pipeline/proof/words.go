@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// lacks are the witnesses that a consistent pass lacks.
+// lacks returns what a consistent pass lacks for a proof.
 func (f *Facts) lacks() []string {
 	var words []string
 	switch {
@@ -19,9 +19,9 @@ func (f *Facts) lacks() []string {
 		case f.LastTotal < 0:
 			words = append(words, "no total")
 		case f.Filtered > 0:
-			words = append(words, "the filter left out records, which cannot be counted as distinct")
+			words = append(words, "the filter left out records, so distinct records cannot be counted")
 		case f.Keyless:
-			words = append(words, "no key to identify the records of the total")
+			words = append(words, "no key to identify the records that the total counts")
 		}
 		words = append(words, ends[f.Rule].words)
 	}
@@ -36,13 +36,13 @@ func (f *Facts) lacksOfParents() []string {
 	var words []string
 	switch {
 	case f.Gone == f.Parents && f.Parents > 0:
-		words = append(words, fmt.Sprintf("all of %d parents are gone", f.Parents))
+		words = append(words, fmt.Sprintf("all %d parents are gone", f.Parents))
 	case f.Parent == "":
-		words = append(words, "nothing is known of the list of parents")
+		words = append(words, "the list of parents was not judged")
 	case f.Parent != Proven:
 		words = append(words, fmt.Sprintf("the list of parents is only %s", f.Parent))
 	case f.Skipped > 0 && !f.OnePerItem:
-		words = append(words, fmt.Sprintf("%d parents were not requested, as nothing about them has changed", f.Skipped))
+		words = append(words, fmt.Sprintf("%d unchanged parents were not requested", f.Skipped))
 	}
 	return append(words, f.shortLists("parents")...)
 }
@@ -54,15 +54,15 @@ func (f *Facts) shortLists(of string) []string {
 	return []string{fmt.Sprintf("the lists of %d %s may have been cut", f.ShortLists, of)}
 }
 
-// compared says how often the list was read, and what came of it.
+// compared describes how often the list was read, and how the readings compare.
 func (f *Facts) compared() string {
 	switch {
 	case f.Second == "" && f.Reread:
-		return "read twice alike"
+		return "read twice with the same result"
 	case f.Second == "":
 		return "read once"
 	case f.Second == SameRecords:
-		return "a second reading found the same"
+		return "a second reading found the same records"
 	case f.Others == nil:
 		return "a second reading found different records"
 	}
@@ -76,7 +76,7 @@ func (f *Facts) compared() string {
 	}
 }
 
-// Count is a number of records in words, with examples of their keys.
+// Count formats a number of records, with examples of their keys.
 func Count(n int64, other string, examples ...string) string {
 	text := fmt.Sprintf("%d %srecords", n, other)
 	if n == 1 {
