@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// ahead fetches what will be needed next while the present page is worked on.
-// Answers come out in the order in which they were asked for. Its methods are
-// called from one goroutine, which must call stop before it goes.
+// ahead fetches the answers that a reader needs next, while it works on the present one. Answers
+// are delivered in the order of the requests. All methods are called from one goroutine, which must
+// call stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	fetch func(ctx context.Context, k K) (*answer, error)
 	queue []*pending[K]
-	size  int64 // what the last body took: the guess for the next
+	size  int64 // bytes of the last body, the estimate for the next one
 	wg    sync.WaitGroup
 }
 
-// pending is one answer that is on its way.
+// pending is a request under way, or its answer.
 type pending[K comparable] struct {
 	key    K
 	cancel context.CancelFunc
@@ -27,8 +27,7 @@ type pending[K comparable] struct {
 	err error
 }
 
-// take waits for the answer to k. Whatever was fetched before it in vain is
-// dropped.
+// take waits for the answer to k. It drops the answers queued before it.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
@@ -37,7 +36,7 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 		q.start(ctx, k)
 	}
 	p := q.queue[0]
-	<-p.done // ends with ctx at the latest: the request does
+	<-p.done // returns at the latest when ctx ends, because the request does
 	q.queue = q.queue[1:]
 	p.cancel()
 	q.c.inFlight.Add(-p.guess)
@@ -47,17 +46,16 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// put makes a the answer to k, which was fetched another way, the next to be
-// taken.
+// put queues a, which was fetched in another way, as the next answer to take, for k.
 func (q *ahead[K]) put(k K, a *answer) {
 	p := &pending[K]{key: k, cancel: func() {}, done: make(chan struct{}), a: a}
 	close(p.done)
 	q.queue = append([]*pending[K]{p}, q.queue...)
 }
 
-// fill starts fetching k and what follows it, as far as that is known and there
-// is room: so many requests, and so many bytes of bodies, over all streams. The
-// next page itself is always fetched. // Invariant 6
+// fill starts fetching k and the positions after it, as far as they are known. It stops at the
+// limit of parallel requests, and at the limit of body bytes, which all streams share. k itself is
+// always fetched. // Invariant 6
 func (q *ahead[K]) fill(ctx context.Context, k K, following func(K) (K, bool)) {
 	for i := 0; i < q.c.parallel; i++ {
 		if i < len(q.queue) && q.queue[i].key != k {
@@ -89,7 +87,7 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	})
 }
 
-// drop gives up the i-th answer.
+// drop cancels the i-th request and discards its answer.
 func (q *ahead[K]) drop(i int) {
 	p := q.queue[i]
 	p.cancel()
@@ -99,14 +97,14 @@ func (q *ahead[K]) drop(i int) {
 	q.queue = append(q.queue[:i], q.queue[i+1:]...)
 }
 
-// reset gives up what was fetched so far.
+// reset drops everything that was fetched ahead.
 func (q *ahead[K]) reset() {
 	for len(q.queue) > 0 {
 		q.drop(0)
 	}
 }
 
-// stop gives up everything and waits until no request is left. // Invariant 15
+// stop drops everything and waits until no request is under way. // Invariant 15
 func (q *ahead[K]) stop() {
 	for _, p := range q.queue {
 		p.cancel()

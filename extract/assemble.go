@@ -11,28 +11,29 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// contextKey is the member of a record that says where the record was found.
+// contextKey is the member of a record that says where in the answer, and for which parent, the
+// record was found.
 const contextKey = "_context"
 
-// assembler turns the places of a body into one JSON array.
+// assembler joins the records of a body into one JSON array.
 type assembler struct {
 	stream schemas.Stream
-	params []byte // members that every record's context gets, as JSON without braces
-	apart  bool   // never take a list as it stands: it will be joined with others
-	deep   bool   // take note of the records' content beside their keys
+	params []byte // members for the context of every record, as JSON without braces
+	apart  bool   // always copy a list, because it is joined with others
+	deep   bool   // also hash the content of records
 	seed   maphash.Seed
 
-	members []string // of a record: those that the key's columns are made of, as far as they are known
+	members []string // names of the record members that hold the key's columns, as far as they are known
 }
 
-// batch is what one answer, or several, hold of records.
+// batch holds the records of one answer or of several.
 type batch struct {
-	records []byte // elements separated by commas, without the brackets, unless whole
-	whole   bool   // records is a list as the body had it
+	records []byte // elements separated by commas, with a leading "[" unless whole
+	whole   bool   // records is a complete list, unchanged from the body
 	n       int
-	keys    []uint64 // hashes of the records' keys, or of the records where they have none
-	content []uint64 // hashes of the records without their keys' help; only where the assembler is deep
-	first   value    // the first record, in the body it came with
+	keys    []uint64 // hashes of the records' keys; of whole records where they have no key
+	content []uint64 // hashes of the records' content; only with assembler.deep
+	first   value    // the first record, in its body
 	last    value    // the last record
 	cuts    cuts
 }
@@ -49,8 +50,8 @@ func (b *batch) json() []byte {
 	return b.records
 }
 
-// assemble appends the records of what was found to b. One plain list that
-// needs no context is taken as it stands in the body.
+// assemble appends the records of f to b. A single plain list that needs no context is not copied:
+// b refers to the body.
 func (a *assembler) assemble(d *doc, f found, b *batch) error {
 	if !a.apart && len(f.places) == 1 && f.places[0].form == formList && !a.needsContext(f.places[0]) {
 		p := f.places[0]
@@ -82,7 +83,7 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	case formOne:
 		a.add(d, p.value, nil, context, b)
 	case formValues:
-		positions := d.get(p.value, "0").ok() // of a list that has lost elements; else the names are ids
+		positions := d.get(p.value, "0").ok() // the list was turned into an object because it lost elements; otherwise the names are ids
 		for name, r := range d.members(p.value) {
 			if positions {
 				name = nil
@@ -96,8 +97,9 @@ func (a *assembler) place(d *doc, p place, b *batch) {
 	}
 }
 
-// context is the member to append to each record of p:
-// "_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}.
+// context returns the member to append to each record of p, for example
+//
+//	"_context":{"stage":{"id":4,"name":"New"},"pipeline_id":1}
 func (a *assembler) context(d *doc, p place) []byte {
 	out := append([]byte(nil), `"`+contextKey+`":{`...)
 	if a.stream.Context != "" && p.in.ok() {
@@ -115,10 +117,8 @@ func (a *assembler) context(d *doc, p place) []byte {
 	return append(append(out, a.params...), '}')
 }
 
-// identity is the member to append to the record r of a dictionary, which has the
-// record's id as its name, where r does not have its key by itself:
-// {"17":{"name":"Ann"}} is a record {"name":"Ann","id":17}. It is nil where r
-// needs none.
+// identity returns the id member to append to record r of a dictionary if r does not contain its
+// key: {"17":{"name":"Ann"}} becomes {"name":"Ann","id":17}. It returns nil if r needs none.
 func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], contextKey) || !d.isObject(r) || a.member(d, r, 0).ok() {
 		return nil
@@ -127,8 +127,8 @@ func (a *assembler) identity(d *doc, r value, name []byte) []byte {
 	return append(append(member, ':'), nameValue(name)...)
 }
 
-// nameValue is the value that a name of a dictionary stands for: a number, as
-// references to the record are, or a text.
+// nameValue returns a dictionary's name as a JSON value: a number where it is one, because
+// references to the record are numbers too, else a string.
 func nameValue(name []byte) []byte {
 	if isNumber(name) {
 		return name
@@ -136,7 +136,7 @@ func nameValue(name []byte) []byte {
 	return append(append([]byte{'"'}, name...), '"')
 }
 
-// add appends one record, the identity that it lacks, and its context.
+// add appends one record, its missing id and its context.
 func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	if len(b.records) == 0 {
 		b.records = append(b.records, '[')
@@ -164,7 +164,7 @@ func (a *assembler) add(d *doc, r value, identity, context []byte, b *batch) {
 	b.records = append(b.records, '}')
 }
 
-// note counts one record and remembers which it was.
+// note counts one record and stores its hashes.
 func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	if b.n++; b.n > maxNodes { // Invariant 6
 		d.fail(r.start, fmt.Sprintf("more than %d records in one answer", maxNodes))
@@ -190,8 +190,7 @@ func (a *assembler) note(d *doc, r value, identity, context []byte, b *batch) {
 	}
 }
 
-// key is the hash of a record's key; ok is false where the record does not have
-// one by itself.
+// key returns the hash of a record's key; ok is false if the record does not contain its key.
 func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	for i, column := range a.stream.Key {
 		if strings.HasPrefix(column, contextKey) {
@@ -207,8 +206,8 @@ func (a *assembler) key(d *doc, r value) (h uint64, ok bool) {
 	return h, ok
 }
 
-// member is the value in r for the i-th column of the key. The source may spell
-// its name in another way than the column: ID, objectId.
+// member returns the value in r of the i-th key column. The source may spell the name differently
+// from the column: ID, objectId.
 func (a *assembler) member(d *doc, r value, i int) value {
 	if len(a.members) != len(a.stream.Key) {
 		a.members = slices.Clone(a.stream.Key)
@@ -224,8 +223,8 @@ func (a *assembler) member(d *doc, r value, i int) value {
 	return v
 }
 
-// keyText is the key of a record as JSON, for people: a list where it has several
-// parts, "" where it has none by itself.
+// keyText returns the key of a record as JSON for people: a list if it has several parts, "" if the
+// record does not contain it.
 func (a *assembler) keyText(d *doc, r value) string {
 	var parts []string
 	for i := range a.stream.Key {
@@ -241,9 +240,8 @@ func (a *assembler) keyText(d *doc, r value) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// content is the hash of a whole record without its context and what changes by
-// being read,
-// independent of the order of its members.
+// content returns the hash of a record without its context and its volatile members. The order of
+// the members does not matter.
 func (a *assembler) content(d *doc, r value) uint64 {
 	if !d.isObject(r) {
 		return maphash.Bytes(a.seed, d.raw(r))

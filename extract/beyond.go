@@ -6,10 +6,9 @@ import (
 	"strconv"
 )
 
-// beyond takes note of a page behind the end in whose place the list shows its first
-// page again, or the last one, with all that this page says of itself. An offset is
-// behind the end where the one before it brings the last record alone; a page number
-// is where the next number brings the same page.
+// beyond handles a page that repeats the first page or the last one, page number included: some
+// lists return it for positions behind their end. An offset is behind the end if the offset before
+// it returns only the last record; a page number is if the next number returns the same page.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := sum(st.batch.keys)
 	if st.batch.n == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {
@@ -31,7 +30,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBehind asks once more whether a page that came before lies behind the end.
+// isBehind probes whether a page that came before was returned for a position behind the end.
 func (l *listReader) isBehind(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {
@@ -56,13 +55,13 @@ func (l *listReader) isBehind(ctx context.Context, st *step, print uint64) (bool
 	return sum(other.batch.keys) == print, nil
 }
 
-// lastOnly reports whether an answer is the last record of the page before, and says
-// of no more.
+// lastOnly reports whether an answer holds only the last record of the page before and does not
+// announce more.
 func (l *listReader) lastOnly(end *step) bool {
 	return end.batch.n == 1 && end.batch.keys[0] == l.lastKey && !end.signals.goesOn()
 }
 
-// goesOn reports whether a page says that there are more records.
+// goesOn reports whether a page announces more records.
 func (s *signals) goesOn() bool {
 	return s.more == yes || s.token != "" || s.next != nil || s.remaining > 0
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerCandidate is a parameter that may bring the second page of a list, with its value
-// for that page.
+// pagerCandidate is a parameter that may request the second page of a list, with its value for that
+// page.
 type pagerCandidate struct {
 	typ   string // as [schemas.Pagination] calls it
 	at    position
@@ -18,8 +18,8 @@ type pagerCandidate struct {
 	moment bool // the value is a time, which several records may share
 }
 
-// groups are the candidates, the likeliest first. If a group is large, its candidates
-// are first tried in one request.
+// groups returns the candidates, the likeliest first. If a group is large, all its candidates are
+// first tried in one request.
 func (p *pagerProbe) groups() [][]pagerCandidate {
 	all := p.stated()
 	if p.refuses {
@@ -33,8 +33,8 @@ func (p *pagerProbe) groups() [][]pagerCandidate {
 	return append(all, p.moments()...)
 }
 
-// answerTokens are the candidates for the token of the answer, if it has one that is no
-// range; the likeliest first.
+// answerTokens returns the candidates that send the answer's token, the likeliest first. There are
+// none for the tokens of ranges.
 func (p *pagerProbe) answerTokens() []pagerCandidate {
 	s := p.first.signals
 	if s.token == "" || s.ranged || s.rangeUnit != "" {
@@ -43,9 +43,8 @@ func (p *pagerProbe) answerTokens() []pagerCandidate {
 	return p.tokens(p.l.pager.tokenParams(s))
 }
 
-// stated are the candidates that the stream or the answer states. Those of a token are
-// left out if the server refuses several parameters in one request: see
-// [pagerProbe.oneByOne].
+// stated returns the candidates that the stream or the answer states. Token candidates are left out
+// if the server refuses several parameters in one request: see [pagerProbe.oneByOne].
 func (p *pagerProbe) stated() [][]pagerCandidate {
 	s := p.first.signals
 	var all [][]pagerCandidate
@@ -77,8 +76,8 @@ func (p *pagerProbe) stated() [][]pagerCandidate {
 	return all
 }
 
-// counted are the candidates by page number, offset and last id, in the order that the
-// answer suggests.
+// counted returns the candidates by page number, offset and last id, in the order that the answer
+// suggests.
 func (p *pagerProbe) counted() [][]pagerCandidate {
 	s := p.first.signals
 	page, offset, since := p.numbered("page"), p.numbered("offset"), p.since()
@@ -93,14 +92,14 @@ func (p *pagerProbe) counted() [][]pagerCandidate {
 	return [][]pagerCandidate{page[:1], offset[:1], page[1:], offset[1:], since}
 }
 
-// without is all, without the candidates in before.
+// without removes the candidates in before from all.
 func (p *pagerProbe) without(all, before []pagerCandidate) []pagerCandidate {
 	return slices.DeleteFunc(all, func(c pagerCandidate) bool {
 		return slices.ContainsFunc(before, func(b pagerCandidate) bool { return b.at == c.at })
 	})
 }
 
-// hinted is the candidate that the stream states.
+// hinted returns the candidate that the stream states.
 func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	hint := p.l.pager.hint
 	if hint.Page == "" || hint.Type == "none" {
@@ -113,8 +112,8 @@ func (p *pagerProbe) hinted() (pagerCandidate, bool) {
 	return c[0], true
 }
 
-// numbered are the candidates by page number or offset. The name under which the answer
-// repeats the number comes first.
+// numbered returns the candidates by page number or offset. The name under which the answer repeats
+// the number comes first.
 func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	s, words := p.first.signals, schemas.Paging()
 	echoed, family := s.pageName, schemas.ParamPage
@@ -131,11 +130,10 @@ func (p *pagerProbe) numbered(typ string) []pagerCandidate {
 	return p.named(typ, distinctNames(append(names, usual...)))
 }
 
-// tokens are candidates that send the answer's token under these names.
+// tokens returns candidates that send the answer's token under the given names.
 func (p *pagerProbe) tokens(names []string) []pagerCandidate { return p.named("cursor", names) }
 
-// named makes candidates of one type; none where the type has no value for the second
-// page.
+// named returns candidates of one type. It leaves out those without a value for the second page.
 func (p *pagerProbe) named(typ string, names []string) []pagerCandidate {
 	var out []pagerCandidate
 	for _, name := range names {
@@ -178,7 +176,7 @@ func (p *pagerProbe) fixed(name string) bool {
 	})
 }
 
-// rangeAt is the range of n records that begins with record from.
+// rangeAt returns the range of n records that begins at record from.
 func rangeAt(unit string, from, n int64) position {
 	return position{kind: pagerRange, param: unit, at: fmt.Sprintf("%s=%d-%d", unit, from, from+n-1)}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// inLink are the parameters of the next link that the request did not send, the likeliest
-// first. The last candidate is all of them together.
+// inLink returns the parameters of the next link that the request did not send, the likeliest
+// first. The last candidate sends all of them.
 func (p *pagerProbe) inLink() []pagerCandidate {
 	q := p.first.signals.next
 	names := slices.Sorted(maps.Keys(q))
@@ -37,19 +37,19 @@ func (p *pagerProbe) inLink() []pagerCandidate {
 	return out
 }
 
-// nestedLink is the member of a POST body in which the parameters of a next link may stand.
+// nestedLink is the member of a POST body that may hold the parameters of a next link.
 const nestedLink = "pagination"
 
-// secretLike reports whether a parameter of a link may be a credential: what a
-// link says of those is never sent. // Invariant 10
+// secretLike reports whether a parameter of a link may be a credential. Such parameters are never
+// sent. // Invariant 10
 func secretLike(name string) bool {
 	low := strings.ToLower(name)
 	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") && !strings.Contains(low, "page") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
-// rank is how likely a parameter of a next link leads on, 0 for the likeliest; it is
-// the number of usual parameters for one that is not usual.
+// rank is the place of a parameter of a next link in the order of likelihood: 0 is the likeliest.
+// Unusual parameters share the last place.
 func rank(name string) int {
 	usual := schemas.Paging().Parameters(schemas.ParamLink)
 	if i := slices.Index(usual, name); i >= 0 {
@@ -58,14 +58,13 @@ func rank(name string) int {
 	return len(usual)
 }
 
-// leads reports whether a parameter of a next link is one of those that usually lead
-// on.
+// leads reports whether a parameter of a next link usually selects the next page.
 func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked is the position that a next link leads to: by the parameter that the probe has
-// accepted, or by all of them.
+// linked returns the position of a next link: by the parameter that the probe has accepted, or by
+// all parameters of the link.
 func (p *pager) linked(q url.Values) (position, bool) {
 	if p.hint.Type == "link" && p.hint.Page == "" && p.settled {
 		all := url.Values{}

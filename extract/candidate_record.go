@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// since are the candidates that send the id of the last record.
+// since returns the candidates that send the id of the last record.
 func (p *pagerProbe) since() []pagerCandidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
 	if p.l.lastID != "" {
@@ -26,7 +26,7 @@ func (p *pagerProbe) since() []pagerCandidate {
 	return out
 }
 
-// identity is a member named like an id that differs in all records of the first page,
+// identity returns a member that is named like an id and differs in all records of the first page,
 // and its value in the last record.
 func (p *pagerProbe) identity() (field, value string) {
 	f, err := p.l.locate(p.first.a.d)
@@ -43,7 +43,7 @@ func (p *pagerProbe) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf is such a member of some records.
+// identityOf is identity for some rows.
 func identityOf(rows []row) (field, value string) {
 	for _, name := range fields(rows) {
 		low := strings.ToLower(name)
@@ -54,8 +54,8 @@ func identityOf(rows []row) (field, value string) {
 	return "", ""
 }
 
-// fromRecords are the candidates that send a member of the last record that is named
-// like a token.
+// fromRecords returns the candidates that send a member of the last record that is named like a
+// token.
 func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	d, last, words := p.first.a.d, p.first.batch.last, schemas.Paging()
 	var all [][]pagerCandidate
@@ -80,8 +80,8 @@ func (p *pagerProbe) fromRecords() [][]pagerCandidate {
 	return all
 }
 
-// moments are the candidates that send a time of the last record, if the first page is
-// in the order of that time. Those whose parameter the server knows come first.
+// moments returns the candidates that send a time of the last record, if the first page is ordered
+// by that time. Parameters that the server is known to take come first.
 func (p *pagerProbe) moments() [][]pagerCandidate {
 	f, err := p.l.locate(p.first.a.d)
 	if err != nil {
@@ -112,22 +112,22 @@ func (p *pagerProbe) moments() [][]pagerCandidate {
 	return append(known, others...)
 }
 
-// maxMomentFields bounds the times whose order a list may be in.
+// maxMomentFields is the largest number of time fields that moments tries.
 const maxMomentFields = 4
 
-// momentFields are the times in whose order the records come, those of changes last:
-// they are the same as those of creation until a record is changed.
+// momentFields returns the time fields by which the records are ordered. Times of changes come
+// last: they equal those of creation until a record is changed.
 func momentFields(rows []row) []string {
 	all := slices.DeleteFunc(timeFields(rows), func(field string) bool { return trend(rows, field) == uneven })
-	slices.SortStableFunc(all, func(a, b string) int { return timeTurn(a) - timeTurn(b) })
+	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })
 	return all[:min(len(all), maxMomentFields)]
 }
 
-// timeTurn is when a time is tried: that of creation first, that of changes last.
-func timeTurn(field string) int { return (timeRank(field) + 2) % 3 }
+// timePriority is when a time field is tried: times of creation first, times of changes last.
+func timePriority(field string) int { return (timeRank(field) + 2) % 3 }
 
-// speaksOfOther reports whether a parameter is named for times of creation and the
-// field for those of changes, or the other way round.
+// speaksOfOther reports whether a parameter is named for times of creation and the field for times
+// of changes, or the other way round.
 func speaksOfOther(param, field string) bool {
 	return timeRank(param) < 2 && timeRank(field) < 2 && timeRank(param) != timeRank(field)
 }

@@ -6,33 +6,33 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// searchOrder says how many candidates of each kind are tried before those of the next
-// kind, where each costs a request.
+// searchOrder lists how many candidates of a kind to try before the next entry. It is used where
+// each candidate costs a request.
 type searchOrder []struct {
 	kind string
 	n    int
 }
 
 var (
-	// usualOrder go by how often lists use each kind, and each name.
+	// usualOrder goes by how often lists use each kind and each name.
 	usualOrder = searchOrder{
 		{"page", 1}, {"offset", 6}, {"page", 5}, {"since", 6}, {"moment", 5}, {"page", 2}, {"offset", 5}, {"since", 4}, {"page", 4},
 		{"moment", 20}, {"since", 20}, {"offset", 20}, {"record", 20}, {"page", 20},
 	}
-	// offsetOrder are those of a list that says where its page begins.
+	// offsetOrder is for a list that reports the offset of its page.
 	offsetOrder = searchOrder{{"offset", 12}, {"page", 6}, {"since", 6}, {"offset", 20}, {"page", 20}}
-	// pageOrder are those of a list that says the number of its page.
+	// pageOrder is for a list that reports the number of its page.
 	pageOrder = searchOrder{{"page", 13}, {"offset", 6}, {"since", 6}, {"page", 20}, {"offset", 20}}
-	// tokenOrder are those of a list that states a token.
+	// tokenOrder is for a list that states a token.
 	tokenOrder = searchOrder{{"token", 40}}
-	// nextPageOrder are those of a list whose token is the number of its second page.
+	// nextPageOrder is for a list whose token is the number of its second page.
 	nextPageOrder = searchOrder{{"page", 5}, {"token", 10}, {"page", 8}, {"token", 20}, {"offset", 6}}
-	// nextOffsetOrder are those of a list whose token is the number of its next record.
+	// nextOffsetOrder is for a list whose token is the number of its next record.
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-// oneByOne are the candidates of a server that cannot be asked by several at once, the
-// usual ones of all kinds first. tokens are those of the answer's token, if it has one.
+// oneByOne returns the candidates for a server that refuses several parameters in one request, the
+// usual ones of all kinds first. tokens are the candidates for the answer's token, if it has one.
 func (p *pagerProbe) oneByOne(tokens []pagerCandidate) [][]pagerCandidate {
 	s := p.first.signals
 	kinds := map[string][]pagerCandidate{"page": p.numbered("page"), "offset": p.numbered("offset")}

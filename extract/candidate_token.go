@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// tokenParams are the parameters that may take the answer's token, the likeliest
-// first: the one that carries it in the next link, the token's own name, that
-// name without "next", and those that are usual for it.
+// tokenParams returns the parameters that may take the answer's token, the likeliest first: the one
+// that has this value in the next link, the token's own name, that name without "next", and the
+// usual names.
 func (p *pager) tokenParams(s signals) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(s.next)) {
@@ -38,8 +38,8 @@ func (p *pager) tokenParams(s signals) []string {
 	return distinctNames(append(names, words.TokenParameters(own)...))
 }
 
-// withoutNext is a name without "next" at its beginning, in the same spelling: pageToken
-// for nextPageToken.
+// withoutNext removes "next" from the beginning of a name and keeps its spelling: nextPageToken
+// becomes pageToken. It returns "" for other names.
 func withoutNext(name string) string {
 	for _, prefix := range []string{"next_", "next-", "next", "Next"} {
 		rest, ok := strings.CutPrefix(name, prefix)
@@ -59,7 +59,7 @@ func withoutNext(name string) string {
 	return ""
 }
 
-// plainIdentifier reports whether an object's name can be used before brackets.
+// plainIdentifier reports whether a name can be used before brackets.
 func plainIdentifier(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }

@@ -2,9 +2,9 @@ package extract
 
 import "time"
 
-// ChangedAt is when a record, a JSON object, was last changed by its own account:
-// the latest time in the members that are named for changes (updated_at, modified),
-// and in field, where it is not "". ok is false where no member has such a time.
+// ChangedAt returns when a record, a JSON object, was last changed: the latest time in the members
+// that are named for changes (updated_at, modified) and in the member field, unless field is "". ok
+// is false if no member has such a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 	ms, err := attributes(record)
 	if err != nil {

@@ -1,14 +1,13 @@
-// Package extract knows what a page is: where an answer keeps its records, how
-// a list goes on and when it has ended, and which requests a parent's records
-// lead to. Bytes come from [wire]; what the values mean is decided elsewhere.
+// Package extract reads lists: it finds the records of an answer, the position of the next page and
+// the end of the list, and requests child streams once per record of their parent. Requests go
+// through [wire]; package transform interprets the values.
 //
-// Most payloads of the platform are undocumented, and its modules answer in
-// different dialects. So nothing is taken for granted: the catalogue's hints are
-// checked against each answer, what they leave open is detected by rules, and
-// where no rule fits the stream stops and says what it saw. A list that ends for
-// any reason but its own rule is an error, never a shorter list.
+// Most payloads of the platform are undocumented, and its modules use different formats. So nothing
+// is taken for granted: the catalogue's hints are checked against each answer, rules detect what
+// the hints leave open, and if no rule fits, the stream stops and reports what it saw. A list that
+// ends for any other reason than its own rule is an error, never a shorter list.
 //
-// Begin with [New]; range over [Client.Pages].
+// Begin with [New], then range over [Client.Pages].
 package extract
 
 import (
@@ -27,33 +26,33 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Config says where a [Client] reads and what. One of V2, App and Streams is
-// needed; the zero value of the rest works.
+// Config says which sources and streams a [Client] reads. One of V2, App and Streams is required;
+// the other fields may be zero.
 type Config struct {
 	V2, App *wire.Client            // the two surfaces
-	Streams map[string]*wire.Client // of streams with an origin or credential of their own
+	Streams map[string]*wire.Client // by name, for streams with their own origin or credential
 
-	// Selected are the streams of this run. A stream whose parent is among them
-	// takes its parameters from the last whole pass over the parent, and waits
-	// for the first one to end; so begin a parent's pass before its children's.
+	// Selected are the streams of this run. A stream whose parent is also selected takes its
+	// parameters from the last whole pass over the parent, and waits for the first one to end. So
+	// begin the parent's pass before its children's.
 	Selected []schemas.Stream
 
-	// Find knows the streams that are not selected: a parent that nobody else
-	// reads is read for its children alone.
+	// Find looks up streams that are not selected. A parent that is not selected is read only for
+	// its children.
 	Find func(name string) (schemas.Stream, bool)
 
 	Parallel int    // requests of one stream at a time; default 16
 	MaxBytes int64  // of bodies fetched ahead, all streams together; default 64 MiB
 	MaxPages int    // of one list; default 100,000
-	Dir      string // for what parents hand to their children; default the system's
+	Dir      string // for the parameters that parents store for their children; default the system's
 
-	// Now is the time of day by which a stream is read whole again, the same for all
-	// that share its cursor: see [state.Store]. nil is this machine's.
+	// Now is the clock that decides when a stream is due for a whole pass. All processes that share
+	// a cursor must use the same one: see [state.Store]. The default is this machine's clock.
 	Now func() time.Time
 }
 
-// Client reads streams. It is safe for concurrent use, one pass a stream at a
-// time. Close it.
+// Client reads streams. It is safe for concurrent use, with one pass per stream at a time. Close it
+// after use.
 type Client struct {
 	cfg      Config
 	parallel int
@@ -68,8 +67,8 @@ type Client struct {
 	settles func(schemas.Stream) schemas.Stream
 }
 
-// New returns a client. It makes no request; it refuses streams that cannot be
-// read or whose parents it cannot find.
+// New returns a client. It sends no request. It refuses streams that cannot be read and streams
+// whose parent it cannot find.
 func New(cfg Config) (*Client, error) {
 	c := &Client{
 		cfg:      cfg,
@@ -105,10 +104,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Settle has the client read those streams as settle says which it reads by
-// itself, for streams below them: as they have turned out to answer, and not as
-// the configuration alone has them. It is called before the first pass; settle
-// may be, from many goroutines, during any.
+// Settle sets a function that completes streams with what is known of their answers. The client
+// applies it to the parents that it reads only for their children. Call Settle before the first
+// pass; settle itself may be called from many goroutines during any pass.
 func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +123,7 @@ func (c *Client) settled(s schemas.Stream) schemas.Stream {
 	return settle(s)
 }
 
-// admit checks one selected stream and prepares its parent to feed it.
+// admit checks a selected stream and prepares the feed from its parent.
 func (c *Client) admit(s schemas.Stream) error {
 	if !s.Readable() {
 		return fmt.Errorf("stream %s: a %s call is never read", s.Name, s.Class)
@@ -143,7 +141,7 @@ func (c *Client) admit(s schemas.Stream) error {
 	return err
 }
 
-// wireFor is the client that a stream's requests go through.
+// wireFor returns the client for a stream's requests.
 func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	w := c.cfg.Streams[s.Name]
 	if w == nil && s.Surface == schemas.SurfaceV2 {
@@ -158,7 +156,7 @@ func (c *Client) wireFor(s schemas.Stream) (*wire.Client, error) {
 	return w, nil
 }
 
-// Close removes what was kept for children. No pass may be under way.
+// Close removes the parameters that were stored for child streams. No pass may be running.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,20 +167,18 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pages reads s from the cursor on: from the beginning for "" or the cursor at
-// the end of a pass, else from where a pass was interrupted. The last page has
-// End. An error ends the sequence; what came before it stands, and its cursors
-// resume behind it. Errors of the source are or wrap [*wire.Error], those of a
-// parent [*ParentError]. Leaving the loop early stops every request that is
-// still under way before Pages returns.
+// Pages reads s. It begins at the beginning of the list if from is "" or the cursor of a finished
+// pass, else where the pass was interrupted. The last page has End. An error ends the sequence; the
+// pages before it are valid, and their cursors resume after them. Errors of the source are or wrap
+// [*wire.Error], errors of a parent [*ParentError]. When the caller leaves the loop early, Pages
+// stops all its requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }
 
-// PagesOf is [Client.Pages] of some parents: where s hangs from another stream,
-// only those are asked for which ask returns true. of is how many there are in
-// all. A stream that feeds streams below it is read whole, whatever ask wants:
-// they need all of its records.
+// PagesOf is [Client.Pages] for some parents: of a child stream, it requests only those for which
+// ask returns true. of is the number of all parents. ask is ignored if other streams are fed from
+// s, because they need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p Parent, of int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -9,20 +9,19 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// likeness is how two readings of a list compare.
+// likeness is the result of comparing two readings of a list.
 type likeness int
 
 const (
 	noRecords likeness = iota
 	sameRecords
 	mostlySame
-	fewerRecords // nothing that the other has not, and not most of it
+	fewerRecords // only records of the other batch, and not most of them
 	otherRecords
 )
 
-// compare tells whether b is another reading of the records in a. A page that
-// overlaps with the one before it, because the list moved, is not: it lacks most
-// of what was there.
+// compare reports whether b is another reading of the records in a. A page that overlaps with the
+// page before it because the list moved is not: it lacks most of those records.
 func compare(a, b batch) likeness {
 	switch {
 	case a.n == b.n && sum(a.keys) == sum(b.keys):
@@ -76,18 +75,18 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// leastRenamed is how many records must have the keys of others before their key is
-// in doubt: of fewer, each may have a member that changes by being read.
+// leastRenamed is how many records must differ under the same keys before the key is in doubt.
+// Fewer may differ because reading them changes a member.
 const leastRenamed = 5
 
-// renamed reports whether b has the keys of the records in a, and each of its
-// records other content: the key may begin anew on each page.
+// renamed reports whether b has the keys of the records in a, but different content in every
+// record: the key may start again on each page.
 func renamed(a, b batch) bool {
 	if b.n < leastRenamed || len(a.content) != a.n || len(b.content) != b.n {
 		return false
 	}
 	rate := sampleRate(b.keys)
-	at := make(map[uint64]int) // by key of b: its place in a, -1 for none
+	at := make(map[uint64]int) // by key in b: its index in a; -1 if it is not there
 	for _, k := range b.keys {
 		if k&rate == 0 {
 			at[k] = -1
@@ -109,12 +108,11 @@ func renamed(a, b batch) bool {
 	return true
 }
 
-// maxRenamed is about how many records are compared to see whether keys begin anew. Of
-// more, those are taken whose keys end in zeros, or all, where too few keys do.
-// // Invariant 6
+// maxRenamed is roughly how many records renamed compares. Of longer lists it compares the records
+// whose key hashes end in zeros, or all records if there are too few of those. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate has the bits set that are zero in the keys that are compared.
+// sampleRate returns a mask: the keys that have zeros in its bits are compared.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0
@@ -129,7 +127,7 @@ func sampleRate(keys []uint64) uint64 {
 	return rate
 }
 
-// requestsOf is how many requests an error took.
+// requestsOf returns how many requests an error took.
 func requestsOf(err error) int {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return e.Attempts
@@ -137,8 +135,8 @@ func requestsOf(err error) int {
 	return 0
 }
 
-// probeRefused reports whether the server took offence at what a probe has added to
-// its request: it answered, and who asks or how often is not what it is about.
+// probeRefused reports whether the server rejected the parameters that a probe added: it answered,
+// and the error is not about credentials or the rate limit.
 func probeRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {

@@ -12,89 +12,86 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Provenance says who has stated a fact about an endpoint, and with that how
-// much it weighs.
+// Provenance is the origin of a fact about an endpoint. It decides which of two facts is used.
 type Provenance string
 
-// The provenances, the weightiest first. A stated fact outranks a learned one
-// and is checked all the same.
+// The provenances, the strongest first. Stated facts take precedence over learned ones, but are
+// checked as well.
 const (
 	Configured Provenance = "configured" // pipelines.yaml
-	Imported   Provenance = "imported"   // a published description
-	Learned    Provenance = "learned"    // probes have tried to refute it and could not
-	Catalogued Provenance = "catalogue"  // hint that came with the program
+	Imported   Provenance = "imported"   // a published API description
+	Learned    Provenance = "learned"    // probes tried to refute it and could not
+	Catalogued Provenance = "catalogue"  // a hint that ships with the program
 )
 
-// The facts a convention is made of.
+// The facts of a convention.
 const (
-	FactSuccess  = "success"   // how an envelope tells success from failure
-	FactRecords  = "records"   // where the records stand
-	FactKey      = "key"       // which fields tell two records apart
-	FactPager    = "pager"     // how the list goes on
-	FactPageSize = "page_size" // which parameter sets the size of a page, and its cap
-	FactSort     = "sort"      // in which order records come, and what makes it stable
-	FactFilter   = "filter"    // which parameter leaves out what has not changed
+	FactSuccess  = "success"   // how an envelope distinguishes success from failure
+	FactRecords  = "records"   // where the records are
+	FactKey      = "key"       // which fields identify a record
+	FactPager    = "pager"     // how the next page is requested
+	FactPageSize = "page_size" // which parameter sets the page size, and its maximum
+	FactSort     = "sort"      // the order of the records, and what makes it stable
+	FactFilter   = "filter"    // which parameter leaves out unchanged records
 	FactUnits    = "units"     // of times and amounts, by column
-	FactVolatile = "volatile"  // which fields differ whenever they are read
+	FactVolatile = "volatile"  // which fields differ on every reading
 )
 
-// Fact is one thing that is held about an endpoint, and why.
+// Fact is one finding about an endpoint, with its evidence.
 type Fact struct {
 	About    string     `json:"about"` // one of the Fact constants
-	Value    string     `json:"value"` // for people; "" where nothing could be established
+	Value    string     `json:"value"` // for people; "" if nothing could be established
 	From     Provenance `json:"from"`
-	Evidence []string   `json:"evidence,omitempty"` // what was asked and seen, one sentence a probe
-	Refuted  []string   `json:"refuted,omitempty"`  // the hypotheses that were given up, and what against
+	Evidence []string   `json:"evidence,omitempty"` // what the probes requested and saw, one sentence per probe
+	Refuted  []string   `json:"refuted,omitempty"`  // the hypotheses that were given up, and why
 }
 
-// Convention is what is known about how one endpoint answers, with the evidence.
-// It is remembered in the destinations, so that each endpoint is probed once. The
-// zero value knows nothing. A Convention is a value; nobody changes one that was
-// handed out.
+// Convention is what is known about the answers of one endpoint, with the evidence. It is stored in
+// the destinations, so that each endpoint is probed once. The zero value knows nothing. A
+// Convention is immutable.
 type Convention struct {
-	Of        string    `json:"of"` // fingerprint of the request it is about: see [Convention.Fits]
+	Of        string    `json:"of"` // fingerprint of the request that it describes: see [Convention.Fits]
 	LearnedAt time.Time `json:"learned_at"`
-	Requests  int       `json:"requests"` // probes it took, retries included
+	Requests  int       `json:"requests"` // number of probes, with retries
 
-	Open       bool               `json:"open,omitempty"`     // there was nothing to learn from: worth another look
-	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were looked for as well
-	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the body itself
-	Records    string             `json:"records,omitempty"`  // JSON pointer, * for each element or value
-	Context    string             `json:"context,omitempty"`  // what records are told their container as
+	Open       bool               `json:"open,omitempty"`     // the answers had nothing to learn from: probe again later
+	Thorough   bool               `json:"thorough,omitempty"` // orders and filters were probed too
+	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
+	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
+	Context    string             `json:"context,omitempty"`  // name of the member of _context that holds a record's container
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
-	Shape      string             `json:"shape,omitempty"` // outline of the envelope; another one is a reason to look anew
+	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
 
-	Order  *Order            `json:"order,omitempty"`  // in which the list comes by itself
-	Filter *Filter           `json:"filter,omitempty"` // nil where none has proven itself
+	Order  *Order            `json:"order,omitempty"`  // in which the list is sorted by default
+	Filter *Filter           `json:"filter,omitempty"` // nil if none has been confirmed
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants
 
-	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ whenever they are read
+	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
 
-	// Waiting says that the list seems to have an order or a filter by the time of
-	// change, and that no record tells it from one by creation yet.
+	// Waiting reports that the list seems to have an order or a filter by the time of change, but
+	// no record distinguishes it from one by the time of creation yet.
 	Waiting bool `json:"waiting,omitempty"`
 
 	Dropped     []string   `json:"dropped,omitempty"`      // hypotheses that the source has refuted: see the Hypothesis constants
-	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records had
+	RefutedKeys [][]string `json:"refuted_keys,omitempty"` // keys that two different records shared
 
 	Facts []Fact `json:"facts"`
 }
 
-// Order is the order in which a list comes by itself, as far as the probes saw.
+// Order is the default order of a list, as far as the probes saw.
 type Order struct {
 	Field    string `json:"field"`               // top-level field of the records
-	Desc     bool   `json:"desc"`                // the largest or newest first
-	ByChange bool   `json:"by_change,omitempty"` // records have shown that it is not the order of their creation
+	Desc     bool   `json:"desc"`                // the largest or newest record comes first
+	ByChange bool   `json:"by_change,omitempty"` // records have shown that it is not the order of creation
 }
 
-// Filter is a query parameter that leaves out the records which were last
-// changed before a moment.
+// Filter is a query parameter that leaves out records whose last change is before a given time.
 type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
-	Field    string `json:"field"`     // top-level field of the records that it goes by
-	Format   string `json:"format"`    // one of the Unit constants: how a moment is written
-	ByChange bool   `json:"by_change"` // records have shown that it does not go by their creation
+	Field    string `json:"field"`     // top-level field of the records that it compares
+	Format   string `json:"format"`    // how the time is written: one of the Unit constants
+	ByChange bool   `json:"by_change"` // records have shown that it does not compare the time of creation
 }
 
 // The units and forms of times.
@@ -102,24 +99,22 @@ const (
 	UnitSeconds  = "unix"     // seconds since 1970
 	UnitMillis   = "unix_ms"  // milliseconds since 1970
 	UnitRFC3339  = "rfc3339"  // 2026-11-21T10:05:00Z
-	UnitDateTime = "datetime" // 2026-11-21 10:05:00, of no zone
+	UnitDateTime = "datetime" // 2026-11-21 10:05:00, without a zone
 	UnitDate     = "date"     // 2026-11-21
 )
 
-// ErrShape is wrapped by the errors of [Client.Pages] for an endpoint which
-// answers in another way than its settled stream says: it is worth another
-// [Client.Negotiate].
-var ErrShape = errors.New("the endpoint answers in another way than it did")
+// ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers do not fit the settled
+// stream. Another [Client.Negotiate] may resolve it.
+var ErrShape = errors.New("the endpoint's answers changed shape")
 
-// Fits reports whether c is about the request that s makes now, and has
-// something to say.
+// Fits reports whether c describes the request that s makes now and is complete enough to use.
 func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }
 
-// Undecided reports whether another look may find how a list is asked for what has
-// changed: an order or a filter by the time of change is there, as it seems, and no
-// record has shown that it does not go by the creation.
+// Undecided reports whether probing again may find out how to request only changed records: the
+// list seems to have an order or a filter by the time of change, but no record has shown yet that
+// it does not go by the time of creation.
 func (c Convention) Undecided() bool {
 	o, f := c.Order, c.Filter
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {
@@ -128,7 +123,7 @@ func (c Convention) Undecided() bool {
 	return c.Waiting || f != nil && !f.ByChange || f == nil && o != nil && o.Desc && ofChange(o.Field) && !o.ByChange
 }
 
-// Renew is c with what a later look has found about the order and the filters.
+// Renew returns c with the order and the filters that a later negotiation found.
 func (c Convention) Renew(later Convention) Convention {
 	c.Order, c.Filter, c.Waiting, c.LearnedAt = later.Order, later.Filter, later.Waiting, later.LearnedAt
 	c.Requests += later.Requests
@@ -142,14 +137,14 @@ func (c Convention) Renew(later Convention) Convention {
 	return c
 }
 
-// About is c as a convention about the request that s makes now.
+// About returns c as a convention for the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
 	c.Of = fingerprint(s)
 	return c
 }
 
-// Apply fills in what s leaves open, and what is but the catalogue's hint. What
-// a person or a description states stands.
+// Apply fills in what s leaves open and replaces hints of the catalogue. What the user or an API
+// description states is kept.
 func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 	s = c.Drop(s)
 	if c.Located && s.Stated["records"] == "" {
@@ -172,17 +167,17 @@ func (c Convention) Apply(s schemas.Stream) schemas.Stream {
 		s.Incremental = c.incremental(s.Incremental)
 	}
 	if s.Incremental.Set() && s.Incremental.Param == "" {
-		s.Pagination.Order = order // a learned one would contradict the latest change first
+		s.Pagination.Order = order // a learned order would contradict one by the latest change
 	}
 	return s
 }
 
-// Refuted reports whether two different records were found to have one key.
+// Refuted reports whether two different records were found with the same key.
 func (c Convention) Refuted(key []string) bool {
 	return slices.ContainsFunc(c.RefutedKeys, func(k []string) bool { return slices.Equal(k, key) })
 }
 
-// Hypotheses is what of c holds whichever way the pages and records are found.
+// Hypotheses returns the part of c that does not depend on how pages and records are found.
 func (c Convention) Hypotheses() Convention {
 	if len(c.Dropped)+len(c.RefutedKeys) == 0 {
 		return Convention{}
@@ -199,9 +194,9 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental is how incremental passes request what has changed, as far as the
-// probes have shown a way: by the time of the last change. One by the time of
-// creation misses every edit.
+// incremental returns how incremental passes request changed records: by the time of the last
+// change, if the probes found a way. The time of creation is not used, because it misses every
+// update.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && f.ByChange:
@@ -212,10 +207,10 @@ func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	return i
 }
 
-// ofChange reports whether a field's name says that it tells the last change.
+// ofChange reports whether a field is named for the time of the last change.
 func ofChange(field string) bool { return timeRank(field) == 0 }
 
-// paging is how the pages of s are asked for.
+// paging returns how the pages of s are requested.
 func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	p := s.Pagination
 	switch {
@@ -223,7 +218,7 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 		return p
 	case s.Stated["pagination"] == "":
 		if p.Size != "" && c.Pagination.Size == "" {
-			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // nobody minds it
+			c.Pagination.Size, c.Pagination.Limit = p.Size, p.Limit // sending it does no harm
 		}
 		return c.Pagination
 	case p.Type == "", p.Type == c.Pagination.Type && p.Page == "":
@@ -236,31 +231,31 @@ func (c Convention) paging(s schemas.Stream) schemas.Pagination {
 	return p
 }
 
-// oneObject is the value of [FactPager] where the answer is no list.
+// oneObject is the value of [FactPager] if the answer is not a list.
 const oneObject = "one object"
 
-// Object reports whether the endpoint answers with one object, not with a list.
+// Object reports whether the endpoint returns one object, not a list.
 func (c Convention) Object() bool {
 	f, _ := c.Fact(FactPager)
 	return f.Value == oneObject
 }
 
-// Moved says how the records of now, which was found out later, stand elsewhere
-// than those of c, or that a list has become one object; "" if neither does. A
-// list that grows out of one object is no such change.
+// Moved describes how now, a later convention, differs from c: the records have moved, or a list
+// has become one object. It returns "" for no such change. One object that has become a list is not
+// reported.
 func (c Convention) Moved(now Convention) string {
 	switch {
 	case !c.Located || !now.Located:
 		return ""
 	case now.Object() && !c.Object():
-		return "it was a list, and answers with one object now"
+		return "it was a list and is one object now"
 	case now.Records != c.Records:
-		return fmt.Sprintf("its records were at %q, and are at %q now", c.Records, now.Records)
+		return fmt.Sprintf("its records were at %q, now they are at %q", c.Records, now.Records)
 	}
 	return ""
 }
 
-// Fact returns what is held about one thing, and whether anything is.
+// Fact returns the finding about one thing. The bool reports whether there is one.
 func (c Convention) Fact(about string) (Fact, bool) {
 	i := slices.IndexFunc(c.Facts, func(f Fact) bool { return f.About == about })
 	if i < 0 {
@@ -269,7 +264,7 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted is a text as YAML, bare where it can be nothing else.
+// quoted returns a text as a YAML scalar, without quotes if that is unambiguous.
 func quoted(t string) string {
 	if t != "" && strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == "" {
 		return t

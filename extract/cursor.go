@@ -15,78 +15,77 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// passCursor is what a cursor says: which pass, and where in it. Every mark of a pass
-// differs from every other, since it counts the pages, and passes differ by
-// their ids; so a cursor never comes back.
+// passCursor is the content of a cursor: a pass and a position in it. No two cursors are equal:
+// those of one pass differ in their page count, those of different passes in the pass id.
 type passCursor struct {
 	Version int    `json:"v"`
 	Pass    string `json:"pass"`
-	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request: a changed one is read anew
-	End     bool   `json:"end,omitempty"` // the pass is over
+	Of      string `json:"of,omitempty"`  // fingerprint of the stream's request: if it changed, the stream is read from the beginning
+	End     bool   `json:"end,omitempty"` // the pass has ended
 
 	Kind    pagerKind `json:"pager,omitempty"`
 	Param   string    `json:"param,omitempty"`
 	At      string    `json:"at,omitempty"`
 	Pointer string    `json:"records,omitempty"`
 	Form    form      `json:"form,omitempty"`
-	Total   int64     `json:"total,omitempty"` // on the first page, plus one; 0 for none
+	Total   int64     `json:"total,omitempty"` // total that the first page stated, plus one; 0 for none
 	Pages   int       `json:"pages,omitempty"`
 	Rows    int64     `json:"rows,omitempty"`
 	Step    int64     `json:"step,omitempty"`
-	Size    int       `json:"size,omitempty"`   // records a page that were asked for, where not the stream's own
-	Barren  int       `json:"barren,omitempty"` // empty pages in a row
-	Zero    bool      `json:"zero,omitempty"`   // pages are counted from 0
-	Filled  int       `json:"filled,omitempty"` // records on the last page that held some
+	Size    int       `json:"size,omitempty"`   // requested records per page, if not the stream's own
+	Barren  int       `json:"barren,omitempty"` // consecutive empty pages
+	Zero    bool      `json:"zero,omitempty"`   // pages are numbered from 0
+	Filled  int       `json:"filled,omitempty"` // records on the last page that was not empty
 	Uneven  bool      `json:"uneven,omitempty"` // records came after a page that was not full
 
-	Incomplete  []string `json:"incomplete,omitempty"`  // what pages have said of their own completeness
-	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals that nothing explains
+	Incomplete  []string `json:"incomplete,omitempty"`  // statements of pages that they are incomplete
+	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals without an explanation
 
-	Gaps []Gap `json:"gaps,omitempty"` // what the server could not give so far; maxIsolating bounds them
+	Gaps []Gap `json:"gaps,omitempty"` // pages and parents that could not be read so far; maxIsolating bounds them
 
 	recall
 	Frame windowPlan `json:"windows,omitzero"`
 
-	Parents int    `json:"parents,omitempty"` // fan-out: how many are done
-	Skipped int    `json:"skipped,omitempty"` // of which not asked
+	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
+	Skipped int    `json:"skipped,omitempty"` // of these, parents that were not requested
 	Gone    int    `json:"gone,omitempty"`
-	Short   int    `json:"short,omitempty"`  // of which the list may lack something
-	Tuples  string `json:"tuples,omitempty"` // and the fingerprint of what they gave
+	Short   int    `json:"short,omitempty"`  // of these, parents whose list may be incomplete
+	Tuples  string `json:"tuples,omitempty"` // fingerprint of the values of these parents
 }
 
 const passCursorVersion = 1
 
-// newPassCursor is the beginning of a pass over s.
+// newPassCursor returns the beginning of a pass over s.
 func newPassCursor(s schemas.Stream) passCursor {
 	id := make([]byte, 9)
 	rand.Read(id)
 	return passCursor{Version: passCursorVersion, Pass: hex.EncodeToString(id), Of: pagesOf(s)}
 }
 
-// anew is the beginning of the pass m, with an id of its own.
-func (m passCursor) anew(s schemas.Stream) passCursor {
+// restarted returns the beginning of the pass m, with a new id.
+func (m passCursor) restarted(s schemas.Stream) passCursor {
 	n := newPassCursor(s)
 	n.recall, n.Frame = m.recall, m.Frame
 	n.Frame.Barren, n.Frame.Found = 0, false
 	return n
 }
 
-// fingerprint tells apart requests that are not the same list.
+// fingerprint identifies the list that a stream requests.
 func fingerprint(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q %q", s.Surface, s.Method, s.Path, s.Parent, s.Params)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf tells apart requests whose pages are not the same: a page number
-// means another place where pages have another size.
+// pagesOf identifies the request and the paging of a stream: with another page size, a page number
+// is another position.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cursor is m as it is stored.
+// cursor returns m in its stored form.
 func (m passCursor) cursor() state.Cursor {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -95,17 +94,17 @@ func (m passCursor) cursor() state.Cursor {
 	return state.Cursor(b)
 }
 
-// ending is the cursor after the last page.
+// ending returns the cursor for the last page.
 func (m passCursor) ending() state.Cursor {
 	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.left()}.cursor()
 }
 
-// ErrCursor is returned, wrapped, by [Client.Pages] for a cursor that it has not
-// made or no longer understands.
-var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it anew")
+// ErrCursor is wrapped by errors of [Client.Pages] for a cursor that it did not make or no longer
+// understands.
+var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it from the beginning")
 
-// parsePassCursor reads a cursor. The empty one and an end cursor are the beginning of
-// a new pass, for which ok is false.
+// parsePassCursor decodes a cursor. ok is false for "" and for an end cursor: both begin a new
+// pass.
 func parsePassCursor(c state.Cursor) (m passCursor, ok bool, err error) {
 	if c == "" {
 		return passCursor{}, false, nil

@@ -8,11 +8,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxUnwrap bounds how deep detection looks for a list.
+// maxUnwrap is how many levels deep detection looks for a list.
 const maxUnwrap = 6
 
-// detect finds the records below v where the catalogue does not know a place
-// that fits. It either is sure or says no.
+// detect finds the records below v if no place of the catalogue fits. It returns false unless it is
+// certain.
 func (f *finder) detect(v value, path string, depth int) bool {
 	d := f.d
 	switch {
@@ -29,7 +29,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 		return f.at(path) == present
 	}
 	if f.record(v) && !f.single && !f.paged(v) && !(f.owned && depth == 0 && f.saysList(v)) {
-		return f.detectOne(v, path) // what lists it has are its own
+		return f.detectOne(v, path) // its lists belong to this record
 	}
 	words := schemas.Paging()
 	if f.detectByPath(v, path) {
@@ -41,7 +41,7 @@ func (f *finder) detect(v value, path string, depth int) bool {
 	return f.detectOnly(v, path) || f.detectBoardIn(v, path, depth) || f.detectEmpty(v, path) || f.detectMap(v, path) || depth == 0 && f.detectDeep(v) || !(f.owned && f.saysList(v)) && f.detectOne(v, path)
 }
 
-// detectIn tries the members of v that have one of these names.
+// detectIn tries the members of v with one of the given names.
 func (f *finder) detectIn(v value, words []string, path string, depth int) bool {
 	members := f.d.folded(v, words)
 	for _, word := range words {
@@ -52,7 +52,7 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 		below := path + "/" + escape(name)
 		if f.d.void(m) && word != "message" {
 			if f.d.kind(m) == 'n' && f.filled(v) {
-				continue // the records are there
+				continue // another member holds the records
 			}
 			return f.at(below) != absent
 		}
@@ -63,8 +63,8 @@ func (f *finder) detectIn(v value, words []string, path string, depth int) bool 
 	return false
 }
 
-// beside is the place of the one list in v that has records, where the few other elements
-// of v are no lists: [{"page": 1, "total": 87}, [records]].
+// beside returns the index of the only list in v, if it holds records and v has only a few other
+// elements: [{"page": 1, "total": 87}, [records]].
 func (f *finder) beside(v value) (place int, ok bool) {
 	n, lists := 0, 0
 	for e := range f.d.elements(v) {
@@ -79,11 +79,11 @@ func (f *finder) beside(v value) (place int, ok bool) {
 	return place, lists == 1 && n > 1 && n <= maxBesideList
 }
 
-// maxBesideList is how many elements such a list has at most.
+// maxBesideList is the largest number of elements of such a list.
 const maxBesideList = 4
 
-// detectByPath takes, of several lists in v, the one that is called like the end of the
-// stream's own path: of /v1/candidates, the candidates.
+// detectByPath takes, if v has several lists, the one that is named like the end of the stream's
+// path: candidates for /v1/candidates.
 func (f *finder) detectByPath(v value, path string) bool {
 	lists := 0
 	for raw, m := range f.d.members(v) {
@@ -105,8 +105,7 @@ func (f *finder) detectByPath(v value, path string) bool {
 	return false
 }
 
-// filled reports whether v has a member that is called like a list or a payload, and
-// holds something.
+// filled reports whether v has a member that is named like a list or a payload and is not empty.
 func (f *finder) filled(v value) bool {
 	words := schemas.Paging()
 	for raw, m := range f.d.members(v) {
@@ -118,14 +117,15 @@ func (f *finder) filled(v value) bool {
 	return false
 }
 
-// member is a member of an object, and its name as it is spelled.
+// member is a member of an object, with its name as spelled in the body.
 type member struct {
 	name  string
 	value value
 }
 
-// folded are the members of v whose folded names are among words; a name that is the word
-// comes first. It goes over the members once, of which there may be millions.
+// folded returns the members of v whose folded names are among words. A name that is spelled
+// exactly like the word takes precedence. It visits each member once, because there may be
+// millions.
 func (d *doc) folded(v value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0
@@ -147,10 +147,10 @@ func (d *doc) folded(v value, words []string) map[string]member {
 	return found
 }
 
-// maxSpelled is how many times as long as its folded name a name may be.
+// maxSpelled is how many times longer than its folded form a name may be.
 const maxSpelled = 8
 
-// detectNamed takes the list of v that is called like the stream's records.
+// detectNamed takes the list in v that is named like the stream's records.
 func (f *finder) detectNamed(v value, path string) bool {
 	for _, name := range f.names {
 		m := f.d.get(v, name)
@@ -164,8 +164,8 @@ func (f *finder) detectNamed(v value, path string) bool {
 	return false
 }
 
-// detectList takes a list of objects, or the lists in them that are called like
-// the stream's records: the list is then a board's columns.
+// detectList takes a list of objects. If these contain lists named like the stream's records, they
+// are the columns of a board, and it takes those lists instead.
 func (f *finder) detectList(v value, path string) bool {
 	if !f.d.recordList(v) {
 		return false
@@ -181,7 +181,7 @@ func (f *finder) detectList(v value, path string) bool {
 	return f.at(path) == present
 }
 
-// detectOnly takes the one list of objects that v has.
+// detectOnly takes the only list of objects in v.
 func (f *finder) detectOnly(v value, path string) bool {
 	only := ""
 	for name, m := range f.d.members(v) {
@@ -197,8 +197,9 @@ func (f *finder) detectOnly(v value, path string) bool {
 	return only != "" && !f.record(v) && f.detectList(f.d.get(v, only), path+"/"+escape(only))
 }
 
-// detectBoardIn descends into the one object of v that holds columns:
-// {"pipeline":{"id":1,"stages":[{"deals":[…]}]}}.
+// detectBoardIn descends into the object in v that holds columns:
+//
+//	{"pipeline":{"id":1,"stages":[{"deals":[…]}]}}
 func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	if f.record(v) {
 		return false
@@ -221,8 +222,7 @@ func (f *finder) detectBoardIn(v value, path string, depth int) bool {
 	return false
 }
 
-// detectMap takes an object whose values are all lists of objects, or all
-// records.
+// detectMap takes an object whose values are all lists of objects, or all records.
 func (f *finder) detectMap(v value, path string) bool {
 	lists, objects := 0, 0
 	for raw, m := range f.d.members(v) {
@@ -246,8 +246,8 @@ func (f *finder) detectMap(v value, path string) bool {
 	return f.recordMap(v) && f.at(path+"/*") == present
 }
 
-// detectOne takes an object that is a record by itself: the only one of a
-// detail, or of a list that collapses when there is but one.
+// detectOne takes an object that is itself the record: of a detail endpoint, or of a list that
+// collapses to its only record.
 func (f *finder) detectOne(v value, path string) bool {
 	if !f.single && !f.record(v) {
 		return false
@@ -259,8 +259,8 @@ func (f *finder) detectOne(v value, path string) bool {
 	return ok
 }
 
-// resourceNames are the names under which a stream's records may stand: its
-// resource and the words it is made of, singular and plural.
+// resourceNames returns names that the member with a stream's records may have: the resource and
+// its words, singular and plural.
 func resourceNames(stream string) []string {
 	_, resource, _ := strings.Cut(stream, ".")
 	if resource == "" {
@@ -276,7 +276,7 @@ func resourceNames(stream string) []string {
 	return slices.Compact(names)
 }
 
-// pathNames are the names that the last parts of a path give its records, folded.
+// pathNames returns names for the records that the last parts of a path suggest, folded.
 func pathNames(path string) []string {
 	var names []string
 	parts := strings.Split(strings.Trim(path, "/"), "/")

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep takes the one list of objects that there is anywhere below v.
+// detectDeep takes the only list of objects at any depth below v.
 func (f *finder) detectDeep(v value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.saysList(v) {
 		return false
@@ -22,7 +22,7 @@ func (f *finder) detectDeep(v value) bool {
 	return len(places) == 1 && f.at(places[0]) != absent
 }
 
-// mapPlaces are where objects are that hold records by their ids.
+// mapPlaces returns the pointers of objects that hold records by id.
 func (f *finder) mapPlaces() []string {
 	var out []string
 	var walk func(v value, path string, depth int)
@@ -55,8 +55,7 @@ func (f *finder) mapPlaces() []string {
 	return out
 }
 
-// detectEmpty takes the one list in v that holds nothing, where nothing else in v can
-// hold records.
+// detectEmpty takes the only empty list in v if nothing else in v can hold records.
 func (f *finder) detectEmpty(v value, path string) bool {
 	only, containers := "", 0
 	for raw, m := range f.d.members(v) {
@@ -72,8 +71,8 @@ func (f *finder) detectEmpty(v value, path string) bool {
 	return containers == 1 && only != "" && f.at(path+"/"+escape(only)) != absent
 }
 
-// emptyPlaces are where lists are that hold nothing, of an answer that has no other,
-// and no object that may be records by their ids.
+// emptyPlaces returns the pointers of empty lists, if the answer has no other list and no object
+// that may hold records by id.
 func (f *finder) emptyPlaces() []string {
 	var out []string
 	words := schemas.Paging()
@@ -84,7 +83,7 @@ func (f *finder) emptyPlaces() []string {
 		case words.NotRecords(name) || m.node < 0 && words.Role(name) != "":
 		case m.node >= 0 && !f.d.void(m):
 			if list || !words.Beside(name) {
-				return nil // the records are in there, if anywhere
+				return nil // if there are records, they are in this member
 			}
 		case f.d.void(m) && (f.d.isList(m) || f.d.kind(m) == 'n'):
 			out = append(out, "/"+escape(name))
@@ -93,8 +92,8 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous is the place of a list in what was taken for one object with an id, where
-// nobody can tell which of them the records are; "" where there is none.
+// ambiguous returns the pointer of a list inside what was detected as one object with an id, if
+// either may be the records; otherwise "".
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.form != formOne || f.out.pointer != "" {
 		return ""
@@ -109,8 +108,8 @@ func (f *finder) ambiguous() string {
 	return ""
 }
 
-// candidatePlaces are where lists of objects stand in a body, for a person to
-// choose from.
+// candidatePlaces returns the pointers of the lists of objects in a body, for a person to choose
+// from.
 func candidatePlaces(d *doc) []string {
 	var out []string
 	var walk func(v value, path string, depth int)

@@ -6,14 +6,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// saysList reports whether an object calls itself a list.
+// saysList reports whether an object declares its type as a list.
 func (f *finder) saysList(v value) bool {
 	words := schemas.Paging()
 	return slices.ContainsFunc(words.TypeMembers(), func(name string) bool { return words.ListType(f.d.text(f.d.get(v, name))) })
 }
 
-// column reports whether the object v looks like a stage or a group: it has a
-// name, and little else.
+// column reports whether the object v looks like a stage or a group: it has a name and few other
+// members.
 func (f *finder) column(v value) bool {
 	named, scalars := false, 0
 	for name, m := range f.d.members(v) {
@@ -25,9 +25,9 @@ func (f *finder) column(v value) bool {
 	return named && scalars <= 12
 }
 
-// alike reports whether the n objects in v are records of one kind: all have an
-// id, or, if they are more than the two addresses that one record may have, the
-// same members.
+// alike reports whether the n objects in v are records of one kind: all have an id, or they have
+// the same members. The second rule needs more than two objects, because one record may have two
+// addresses.
 func (f *finder) alike(v value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2
@@ -42,8 +42,8 @@ func (f *finder) alike(v value, n int) bool {
 	return ids == n || same
 }
 
-// alikeLists reports whether the first records of all lists in v have at least half of
-// their members in common: the lists are then groups of one kind of records.
+// alikeLists reports whether the first records of all lists in v share at least half of their
+// members: then the lists are groups of one kind of record.
 func (f *finder) alikeLists(v value) bool {
 	var first []string
 	for _, list := range f.d.members(v) {
@@ -70,8 +70,7 @@ func (f *finder) alikeLists(v value) bool {
 	return true
 }
 
-// paged reports whether the object v speaks of pages, as a list does that has an
-// id of its own.
+// paged reports whether the object v has members about paging. A list that has an id does.
 func (f *finder) paged(v value) bool {
 	words := schemas.Paging()
 	if f.hasAny(v, words.ListMembers()) {
@@ -89,7 +88,7 @@ func (f *finder) paged(v value) bool {
 // record reports whether the object v has an id of its own.
 func (f *finder) record(v value) bool { return f.d.get(v, "id").ok() }
 
-// enveloped reports whether the object v is an envelope rather than a record.
+// enveloped reports whether the object v is an envelope, not a record.
 func (f *finder) enveloped(v value) bool {
 	if f.record(v) {
 		return false
@@ -97,7 +96,7 @@ func (f *finder) enveloped(v value) bool {
 	return f.hasAny(v, schemas.Paging().EnvelopeMembers()) || f.d.get(v, "status").ok() && f.d.get(v, "message").ok()
 }
 
-// hasAny reports whether the object v has a member of one of these names.
+// hasAny reports whether the object v has a member with one of the given names.
 func (f *finder) hasAny(v value, names []string) bool {
 	for raw := range f.d.members(v) {
 		if slices.ContainsFunc(names, func(name string) bool { return nameIs(raw, name) }) {

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Drift counts what speaks against one reading of a list although every page was read:
-// signs that records moved between pages in the meantime, or that the pages do not fit
-// together. Each field is a number of pages or records.
+// Drift counts signs that one reading of a list may be wrong although every page was read: records
+// moved between pages during the reading, or the pages do not fit together. Each field counts pages
+// or records.
 type Drift struct {
-	Moved   int `json:"moved,omitempty"`   // pages whose total is not that of the page before
-	Shifted int `json:"shifted,omitempty"` // of the pages at the end, those that held others when they were asked for again
-	Overlap int `json:"overlap,omitempty"` // records that stood on the page before, too
-	Alike   int `json:"alike,omitempty"`   // records without a key that stood on the page before, too, where they were half of a page
-	Doubled int `json:"doubled,omitempty"` // records that stood twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others, and were not the last
-	Stale   int `json:"stale,omitempty"`   // pages that were older than one before them, as a cache gives them
+	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
+	Shifted int `json:"shifted,omitempty"` // last pages that held other records when they were requested again
+	Overlap int `json:"overlap,omitempty"` // records that were on the page before, too
+	Alike   int `json:"alike,omitempty"`   // records without a key that were on the page before, too, if they were half of a page
+	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
+	Uneven  int `json:"uneven,omitempty"`  // counted pages that held fewer records than others and were not the last
+	Stale   int `json:"stale,omitempty"`   // pages that were older than an earlier one, as from a cache
 }
 
-// drift watches the pages of one list go by.
+// drift collects Drift from the pages of one list.
 type drift struct {
 	Drift
 	total   int64 // of the page before; -1 for none
 	fullest int   // records on the fullest page so far
-	short   int   // pages with fewer, with none behind them so far
-	blank   int   // of these, empty ones
-	counted bool  // a page was asked for by number or offset
+	short   int   // shorter pages since the last page with records
+	blank   int   // of these, the empty ones
+	counted bool  // a page was requested by number or offset
 	newest  time.Time
-	notice  string // that an interpreter printed before a page; the first
+	notice  string // the first text that an interpreter printed before a page
 }
 
-// staleAfter is how much earlier a page's date may be than that of the previous page: the
-// clocks of a group of servers differ by less.
+// staleAfter is how much older than the page before a page may be. The clocks of a server group
+// differ by less.
 const staleAfter = time.Minute
 
 // see adds a page. Pages by cursor may have any number of records.
@@ -54,9 +54,8 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size notes how many records a page has. An empty page that the list announced counts as
-// one with missing records, unless its number is that of the pages of a list that counts
-// them from 0: then the page before it was the last.
+// size counts pages with missing records. An empty page that the list announced is one, except page
+// N of N pages that are numbered from 0: then the page before it was the last.
 func (d *drift) size(st *step) {
 	n := st.batch.n
 	announced := st.rule == RuleNoNext || st.rule == RuleLastPage && !st.spare
@@ -74,7 +73,7 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age notes an answer's date. An answer from a cache states its age in seconds.
+// age checks an answer's date. An answer from a cache states its age in seconds.
 func (d *drift) age(h http.Header) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -91,14 +90,14 @@ func (d *drift) age(h http.Header) {
 	}
 }
 
-// note is what a person should know about the drift.
+// note returns what a person should know about the drift.
 func (d *drift) note() string {
 	var out string
 	if d.Stale > 0 {
-		out = fmt.Sprintf("%d pages were older than those before them: a cache stands before the source", d.Stale)
+		out = fmt.Sprintf("%d pages were older than those before them: there is a cache in front of the source", d.Stale)
 	}
 	if d.notice != "" {
-		out = notes(out, fmt.Sprintf("the server printed %q before its answers", d.notice))
+		out = notes(out, fmt.Sprintf("the server printed %q before its JSON", d.notice))
 	}
 	return out
 }

@@ -2,10 +2,10 @@ package extract
 
 import "context"
 
-// confirm requests the end of a list once more, if the list counts its pages and states
-// no total: the page with its last records, and the empty page after it if that ended the
-// list and no other empty page came before it. A difference shows that the list changes,
-// or that its server leaves out records.
+// confirm requests the end of a list again if the list counts its pages and states no total: the
+// page with the last records, and the empty page after it if that page ended the list and no other
+// empty page came before it. A difference means that the list changes, or that the server leaves
+// out records.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.rule != RuleNoNext && st.rule != RuleEmptyPage {
 		return nil
@@ -17,11 +17,11 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if end.at.kind == pagerCursor || end.print == 0 {
 		return nil
 	}
-	asked := []ends{end}
+	last := []ends{end}
 	if st.rule == RuleEmptyPage && st.batch.n == 0 && l.pager.barren <= 1 {
-		asked = append(asked, ends{at: st.at})
+		last = append(last, ends{at: st.at})
 	}
-	for _, e := range asked {
+	for _, e := range last {
 		again, err := l.reread(ctx, e.at)
 		if err != nil {
 			return err
@@ -34,14 +34,14 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// turned notes a page that held records: it may be the last.
+// turned stores the position of a page with records: it may be the last one.
 func (l *listReader) turned(st *step) {
 	if st.batch.n > 0 {
 		l.ends = ends{st.at, sum(st.batch.keys)}
 	}
 }
 
-// ends is the last page of a list that held records, and a fingerprint of them.
+// ends is the last page of a list that held records, with their fingerprint.
 type ends struct {
 	at    position
 	print uint64

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// judge reports the failure that an answer with a good status tells in its
-// body, classed by its words; ok is true for a success.
+// judge returns the failure that the body of an answer with a success status reports, classified by
+// its message. ok is true for a success.
 func judge(d *doc) (class wire.Class, message string, ok bool) {
 	f := d.flags()
 	if !f.failed && !f.bare {
@@ -19,14 +19,14 @@ func judge(d *doc) (class wire.Class, message string, ok bool) {
 	return class, message, !f.failed && class == wire.Invalid
 }
 
-// flags are what an envelope says about its success.
+// flags is what an envelope says about success.
 type flags struct {
 	failed bool
-	bare   bool // there is a message and nothing else: {"message":"Unauthenticated."}
+	bare   bool // it has a message and nothing else: {"message":"Unauthenticated."}
 }
 
-// flags reads the root's members. A status that belongs to a record rather than
-// an envelope is none: a record has an id, and more members than an envelope.
+// flags reads the members of the root. It ignores the status of a record: a record has an id and
+// more members than an envelope.
 func (d *doc) flags() flags {
 	var f flags
 	var n int
@@ -54,7 +54,7 @@ func (d *doc) flags() flags {
 			id = true
 		}
 	}
-	// The status 0 is a success where a payload comes with it, and no complaint.
+	// Status 0 is a success if there is a payload and no complaint.
 	f.failed = f.failed || zero && (!filled || said || complaint)
 	envelope := !id || n <= 4
 	f.failed = envelope && (f.failed || complaint)

@@ -14,48 +14,46 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A page of a fan-out gathers the answers of several parents, until it has this
-// many bytes or parents.
+// A page of a fan-out gathers the answers of several parents, up to this many bytes or parents.
 const (
 	gatherBytes   = 128 << 10
 	gatherParents = 200
 )
 
-// allGone is how many parents may be gone before it is the endpoint that is
-// taken to be missing.
+// allGone is how many parents must be missing before the endpoint itself counts as missing.
 const allGone = 5
 
-// tuples are what a stream is asked for, one after the other: the same each time
-// they are gone through.
+// tuples are the parameter values that a stream is requested with, one after the other. Every
+// iteration has the same order.
 type tuples interface {
 	tuples() iter.Seq2[tuple, error]
-	count() int // 0 where nobody knows it yet
+	count() int // 0 if not known yet
 }
 
-// fanPass is one pass of a stream that is asked for several times: once for each of
-// its parent's records, or for each window of time.
+// fanPass is a pass of a stream that is requested several times: once per record of its parent, or
+// once per time window.
 type fanPass struct {
 	*pass
 	over    tuples
-	fed     []schemas.Param // those that get a tuple's values
-	windows *windows        // what is over, where it is that; else nil
+	fed     []schemas.Param // the parameters that take a tuple's values
+	windows *windows        // over, if it holds time windows; else nil
 	habits  endpointTraits
 	done    uint64        // fingerprint of the tuples that are done
-	list    *ParentList   // of the parents; nil where their own pass gave them
-	test    parameterTest // whether the source reads the parameters
+	list    *ParentList   // of the parents; nil if their own pass provided them
+	test    parameterTest // whether the source uses the parameters
 
-	records  []byte // gathered, for the page to come
+	records  []byte // gathered for the next page
 	cuts     []int  // of records
-	size     int64  // of the files among them
+	size     int64  // of the files
 	files    []File
-	gaps     []Gap // of the page to come; those of the pass stand in its mark
+	gaps     []Gap // of the next page; those of the whole pass are in its mark
 	parents  []Parent
-	current  Parent   // the one being read
-	answered bool     // some parent was
+	current  Parent   // the parent that is being read
+	answered bool     // at least one parent was answered
 	refusal  error    // of the last parent that could not be read
 	failed   int      // parents that were requested and could not be read
-	ofStream bool     // the error at hand is about the stream, whatever its parents
-	controls []string // tuples to request again; see others
+	ofStream bool     // the current error concerns the stream, not one parent
+	controls []string // tuples to request again as a control: see others
 	requests int
 	bytes    int64
 }
@@ -85,7 +83,7 @@ func (p *pass) fanOut(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// goOn reads from where the pass stands.
+// goOn continues from the position in the pass's mark.
 func (f *fanPass) goOn(ctx context.Context, yield func(Page, error) bool) {
 	if err := f.resume(); err != nil {
 		yield(Page{}, err)
@@ -97,8 +95,8 @@ func (f *fanPass) goOn(ctx context.Context, yield func(Page, error) bool) {
 	}
 }
 
-// resume passes over the tuples that an earlier process has done. If they are
-// not the same any more, the pass begins anew.
+// resume skips the tuples that an earlier process has done. If those have changed, the pass starts
+// again.
 func (f *fanPass) resume() error {
 	if f.mark.Parents == 0 {
 		return nil
@@ -117,8 +115,8 @@ func (f *fanPass) resume() error {
 		n++
 	}
 	if n != f.mark.Parents || f.sum() != f.mark.Tuples {
-		f.mark, f.resumed = f.mark.anew(f.s), false
-		f.note = "the parent's records were no longer those of the interrupted pass; it began anew"
+		f.mark, f.resumed = f.mark.restarted(f.s), false
+		f.note = "the parent's records were no longer those of the interrupted pass; it started again"
 		f.done = fnvBasis
 	}
 	return nil
@@ -126,8 +124,8 @@ func (f *fanPass) resume() error {
 
 func (f *fanPass) sum() string { return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.done)) }
 
-// run asks for each tuple that is wanted and not done yet, several at a time, and
-// yields their records in the tuples' order.
+// run requests each wanted tuple that is not done yet, several at a time, and yields their records
+// in the order of the tuples.
 func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	next, stop := iter.Pull2(f.over.tuples())
 	defer stop()
@@ -158,22 +156,22 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 	}
 }
 
-// candidate is a tuple to ask for.
+// candidate is a tuple to request.
 type candidate struct {
 	line  string
 	print uint64
-	after int    // tuples that are passed over before it
-	sum   uint64 // fingerprint of all tuples up to and with it
+	after int    // skipped tuples before it
+	sum   uint64 // fingerprint of all tuples up to and including it
 }
 
-// lookahead is the tuples that are looked ahead at. Each is there once.
+// lookahead is the queue of the next tuples to request. Each tuple is in it once.
 type lookahead struct {
 	next  func() (tuple, error, bool)
-	ask   func(tuple) bool // nil: all
+	ask   func(tuple) bool // nil requests all
 	size  int
 	ahead []candidate
-	rest  int    // tuples passed over behind the last one in ahead
-	sum   uint64 // fingerprint of all that were seen
+	rest  int    // tuples skipped after the last one in ahead
+	sum   uint64 // fingerprint of all tuples so far
 }
 
 func (w *lookahead) fill() error {
@@ -202,7 +200,7 @@ func (w *lookahead) after(line string) (string, bool) {
 	return "", false
 }
 
-// fetch asks for the first page of one tuple.
+// fetch requests the first page of one tuple.
 func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {
@@ -211,15 +209,15 @@ func (f *fanPass) fetch(ctx context.Context, line string) (*answer, error) {
 	return f.c.fetch(ctx, f.s, params, position{})
 }
 
-// passOver counts tuples that nobody asked for, up to the fingerprint sum.
+// passOver counts n skipped tuples. sum is the fingerprint of all tuples up to the last of them.
 func (f *fanPass) passOver(n int, sum uint64) {
 	f.mark.Parents += n
 	f.mark.Skipped += n
 	f.done = sum
 }
 
-// parent takes in all records of one tuple, given the first answer to it. A
-// parent that is gone by now has none.
+// parent takes the records of one tuple, given its first answer. A parent that no longer exists has
+// none.
 func (f *fanPass) parent(ctx context.Context, t candidate, w *lookahead, a *answer, err error, yield func(Page, error) bool) (more bool, _ error) {
 	f.current = Parent{Tuple: []byte(t.line), Print: t.print}
 	pages := f.mark.Pages
@@ -290,9 +288,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent, at its end, is not what it said
-// it would be, or may have been cut. Of many parents some have lists of any
-// length, so that only a size which is likely to be a limit counts.
+// short reports whether the list of one parent, at its end, contradicts its total or may have been
+// cut. Among many parents some lists have any length, so only a length that is likely to be a limit
+// counts.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.rows
 	if l.lastTotal >= 0 {
@@ -301,10 +299,10 @@ func (l *listReader) short(end *step) bool {
 	return end.rule == RuleOnePage && n >= likelyLimit && round(int(n))
 }
 
-// likelyLimit is the least length at which lists are commonly cut.
+// likelyLimit is the smallest length at which lists are commonly cut.
 const likelyLimit = 50
 
-// append adds the records of a batch, which stands without its last bracket.
+// append adds the records of a batch, which has no closing bracket yet.
 func (f *fanPass) append(b *batch) {
 	begin := len(f.records)
 	switch {
@@ -319,8 +317,8 @@ func (f *fanPass) append(b *batch) {
 	}
 }
 
-// page is what was gathered. Its cursor covers the parents that are done; the
-// part of one that is not is read again after an interruption.
+// page returns what was gathered. Its cursor covers the parents that are done. A parent that is
+// only partly read is read again after an interruption.
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}
@@ -337,30 +335,30 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end yields the last page. That each of many parents is gone says that the
-// endpoint is not there, not that the records are not.
+// end yields the last page. If all of many parents are missing, the endpoint is missing, not the
+// records.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
-	asked := f.mark.Parents - f.mark.Skipped
-	if f.mark.Gone >= allGone && f.mark.Gone == asked {
+	requested := f.mark.Parents - f.mark.Skipped
+	if f.mark.Gone >= allGone && f.mark.Gone == requested {
 		return true, &wire.Error{
 			Class: wire.Missing, Method: f.s.Method, Path: f.s.Path, Attempts: f.requests,
 			Message: fmt.Sprintf("not found for any of %d parents", f.mark.Gone),
 		}
 	}
-	if n := int(f.withoutAnswer()); n > 0 && n+f.mark.Gone == asked && !f.answered && f.refusal != nil {
-		return true, f.refusal // of no parent is there an answer: it is the endpoint
+	if n := int(f.withoutAnswer()); n > 0 && n+f.mark.Gone == requested && !f.answered && f.refusal != nil {
+		return true, f.refusal // no parent was answered: the endpoint is at fault
 	}
 	if f.windows != nil {
 		return yield(f.page(f.windows.end(f)), nil), nil
 	}
 	return yield(f.page(&End{
 		Rule: RuleParents, Resumed: f.resumed, Pages: f.mark.Pages, FirstTotal: -1, LastTotal: -1,
-		Parents: asked, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.mark.Gaps, Note: f.note,
+		Parents: requested, Skipped: f.mark.Skipped, Gone: f.mark.Gone, Short: f.mark.Short, Gaps: f.mark.Gaps, Note: f.note,
 		ParentList: f.list, Incomplete: f.mark.Incomplete, Unexplained: f.mark.Unexplained,
 	}), nil), nil
 }
 
-// someOf adds to the texts of some lists those of another, up to a few in all.
+// someOf appends the texts of more that have lacks, up to maxStatements.
 func someOf(have, more []string) []string {
 	for _, text := range more {
 		if len(have) < maxStatements && !slices.Contains(have, text) {
@@ -370,14 +368,14 @@ func someOf(have, more []string) []string {
 	return have
 }
 
-// gone reports whether an error means that the object asked about is no more.
+// gone reports whether an error means that the requested object no longer exists.
 func gone(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Class == wire.Missing && !noRoute(e.Message)
 }
 
-// noRoute reports whether a "not found" is about the endpoint, not a record: it
-// would be so for every other record as well.
+// noRoute reports whether a "not found" is about the endpoint, not about a record. Then it applies
+// to all records.
 func noRoute(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "the route ") || strings.Contains(m, "not supported for route")

@@ -238,7 +238,7 @@ func TestFanOutResumes(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, r.end.Resumed)
 	require.Len(t, r.records, 449)
-	require.Contains(t, r.end.Note, "anew")
+	require.Contains(t, r.end.Note, "started again")
 }
 
 // Lists below parents may have pages themselves, and parameters may be in the

@@ -13,29 +13,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// answer is one page as it came: its body is whole, well-formed outside the
-// records, and a success.
+// answer is a successful answer with a complete body that is well-formed outside the records.
 type answer struct {
 	at       position
 	d        *doc
 	resp     *wire.Response
 	requests int
 	bytes    int64
-	kept     *File // of a stream whose answers are files
+	kept     *File // for streams whose answers are files
 }
 
-// maxTries bounds how often a page is asked for whose body says that something
-// went wrong for a moment. What the status line says so about, wire has tried
-// again by then.
+// maxTries is how often a page is requested if its body reports a temporary failure. Failures by
+// status code are retried by wire.
 const maxTries = 3
 
-// fetch asks for one position of a stream, and again where the fault may pass.
+// fetch requests one position of a stream and retries temporary failures.
 func (c *Client) fetch(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, false)
 }
 
-// probe asks once for a position that may not exist, or that the server may stumble
-// over: see [wire.Request].
+// probe requests a position once. The position may not exist or may make the server fail: see
+// [wire.Request].
 func (c *Client) probe(ctx context.Context, s schemas.Stream, params []bound, at position) (*answer, error) {
 	return c.send(ctx, s, params, at, true)
 }
@@ -73,7 +71,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 	}
 }
 
-// once makes one request and looks at its envelope.
+// once sends one request and checks the envelope of the answer.
 func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream, r wire.Request) (*answer, error) {
 	a := &answer{d: c.docs.Get().(*doc)}
 	if !r.File {
@@ -101,11 +99,11 @@ func (c *Client) once(ctx context.Context, client *wire.Client, s schemas.Stream
 	return a, nil
 }
 
-// verdict is the failure that an answer tells in its body; nil for a success.
+// verdict returns the failure that the body of an answer reports; nil for a success.
 func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	e := &wire.Error{Class: wire.Malformed, Status: a.resp.Status, Method: r.Method, Path: r.Path, Attempts: a.requests}
 	if a.d.b == nil {
-		e.Message = "an answer without a body"
+		e.Message = "empty answer"
 		return e
 	}
 	class, message, ok := judge(a.d)
@@ -116,7 +114,7 @@ func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 	return e
 }
 
-// release gives an answer's memory back.
+// release returns an answer's memory to the pools.
 func (c *Client) release(a *answer) {
 	if a == nil || a.d == nil {
 		return
@@ -134,7 +132,7 @@ func (c *Client) release(a *answer) {
 // keepNodes is how many nodes a doc keeps for the next body: 12 MiB.
 const keepNodes = 1 << 20
 
-// excerpt is what of a message fits into an error.
+// excerpt shortens a message to fit into an error.
 func excerpt(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	if len(message) > 256 {
@@ -143,7 +141,7 @@ func excerpt(message string) string {
 	return message
 }
 
-// pause waits between two tries, a little longer each time.
+// pause waits between two attempts, longer each time.
 func pause(ctx context.Context, try int) error {
 	d := time.Duration(try) * 250 * time.Millisecond
 	t := time.NewTimer(d + rand.N(d))
@@ -156,7 +154,7 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// malformed is the error of an answer that cannot be what it says it is.
+// malformed returns the error for an answer that contradicts itself or the stream.
 func malformed(s schemas.Stream, at position, err error) error {
 	return &wire.Error{
 		Class: wire.Malformed, Status: http.StatusOK, Method: s.Method, Path: s.Path,

@@ -18,36 +18,35 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// File is a body that is kept as it came, beside the record about it.
+// File is a body that is stored unchanged, beside the record that describes it.
 type File struct {
-	// Path is where the record says that the file is: below a folder of the
-	// reader's choice, named by the content's SHA-256. Nothing of it comes from
-	// the source.
+	// Path is the path in the record: relative to a folder that the caller chooses, and named by
+	// the SHA-256 of the content. No part of it comes from the source.
 	Path string
 	Body []byte
 }
 
-// about is the record about a file.
+// about is the record that describes a file.
 type about struct {
-	Type     string `json:"content_type"`            // by its first bytes
-	Declared string `json:"declared_type,omitempty"` // by its header
-	Mismatch bool   `json:"mismatch"`                // they say different things
+	Type     string `json:"content_type"`            // detected from the first bytes
+	Declared string `json:"declared_type,omitempty"` // from the header
+	Mismatch bool   `json:"mismatch"`                // the two differ
 	Size     int    `json:"size"`
 	SHA256   string `json:"sha256"`
-	Name     string `json:"name,omitempty"` // as the source calls it; never that of a file here
+	Name     string `json:"name,omitempty"` // as the source names it; never the name of a local file
 	Path     string `json:"path"`
 }
 
-// file makes an answer that is not JSON a file, and its doc the record about it.
-// One that is not of the type that the stream's files have is none: the failures
-// of the platform come under 200 as well.
+// file turns an answer that is not JSON into a file, and its doc into the record that describes it.
+// A body that does not have the stream's media type is no file: the platform reports failures with
+// status 200 too.
 func (a *answer) file(s schemas.Stream) error {
 	body := bytes.Clone(a.resp.Body)
 	kind := sniff(body)
 	declared, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	if s.Media != "" && kind != s.Media {
 		if json.Valid(body) {
-			return a.d.scan(body) // a failure, if it says so
+			return a.d.scan(body) // a failure if the JSON says so
 		}
 		return a.unlike(s, kind+titled(body))
 	}
@@ -66,8 +65,7 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.scan(text)
 }
 
-// noFile is the error of an answer in a file's place that is JSON and tells of no
-// failure.
+// noFile returns an error if a file endpoint answers with JSON that reports no failure.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil
@@ -78,21 +76,21 @@ func (a *answer) noFile(s schemas.Stream) error {
 func (a *answer) unlike(s schemas.Stream, what string) error {
 	return &wire.Error{
 		Class: wire.Malformed, Status: a.resp.Status, Method: s.Method, Path: s.Path, Attempts: a.requests,
-		Message: what + " in place of " + s.Media,
+		Message: what + " instead of " + s.Media,
 	}
 }
 
-// sniff is the media type that the first bytes of a body tell.
+// sniff returns the media type that the first bytes of a body indicate.
 func sniff(body []byte) string {
 	if bytes.Contains(body[:min(len(body), 1024)], []byte("%PDF-")) {
-		return "application/pdf" // readers accept junk before it
+		return "application/pdf" // PDF readers accept junk before the header
 	}
 	kind, _, _ := mime.ParseMediaType(http.DetectContentType(body))
 	return kind
 }
 
-// mismatch reports whether a header names another type than the bytes. Types that
-// say nothing, and kinds of text, which bytes do not tell apart, are none.
+// mismatch reports whether the header declares another type than the bytes show. Unspecific types,
+// and kinds of text that bytes cannot distinguish, are no mismatch.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {
@@ -102,7 +100,7 @@ func mismatch(kind, declared string) bool {
 	return kind != "text/plain" && kind != "text/xml" && kind != "application/zip" || kind == "text/plain" && !textual
 }
 
-// extensions are those of types that people open by them.
+// extensions maps the types that people open by extension.
 var extensions = map[string]string{
 	"application/pdf": ".pdf", "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 	"text/html": ".html", "text/plain": ".txt", "text/xml": ".xml", "application/zip": ".zip", "application/x-gzip": ".gz",
@@ -117,14 +115,15 @@ func titled(body []byte) string {
 	return ""
 }
 
-// The longest name that is kept, in bytes, and names that mean devices somewhere.
+// maxFileName is the longest file name that is kept, in bytes.
 const maxFileName = 200
 
+// deviceName matches names that are devices on some systems.
 var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 
-// fileName is the name that a header gives a file, fit to be shown and to be used
-// by whoever copies the file: no folder, no control character, nothing that any
-// file system takes for something else. "" where none is left.
+// fileName returns the file name from a Content-Disposition header, safe to show and to use for a
+// copy of the file: without folders, control characters and characters that are special in some
+// file system. It returns "" if none is left.
 func fileName(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {
@@ -155,8 +154,7 @@ func fileName(disposition string) string {
 	return name
 }
 
-// alone reports whether an answer about one parent fails in a way that says
-// nothing of the others.
+// alone reports whether the error concerns only the requested parent.
 func alone(s schemas.Stream, e *wire.Error) bool {
 	return poisonous(e) || s.Class == schemas.ClassFile && e.Class == wire.Malformed
 }

@@ -102,9 +102,9 @@ func TestFilesThatAreNone(t *testing.T) {
 	require.Len(t, r.records, 2)
 	require.Equal(t, 1, r.end.Gone)
 	require.Len(t, r.end.Gaps, 3)
-	require.Equal(t, "parent [2]: 200: text/html, titled \"Server &amp; Error\" in place of application/pdf", r.end.Gaps[0].String())
-	require.Equal(t, "parent [4]: 200: JSON in place of application/pdf", r.end.Gaps[1].String())
-	require.Equal(t, "parent [6]: 200: text/plain in place of application/pdf", r.end.Gaps[2].String())
+	require.Equal(t, "parent [2]: 200: text/html, titled \"Server &amp; Error\" instead of application/pdf", r.end.Gaps[0].String())
+	require.Equal(t, "parent [4]: 200: JSON instead of application/pdf", r.end.Gaps[1].String())
+	require.Equal(t, "parent [6]: 200: text/plain instead of application/pdf", r.end.Gaps[2].String())
 	for _, p := range r.parents {
 		require.Equal(t, string(p.Tuple) == "[1]" || string(p.Tuple) == "[3]", p.Sure, "%s", p.Tuple)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxFields is how many times of change filters are looked for by.
+// maxFields is how many fields with times of change filters are tried for.
 const maxFields = 2
 
-// filters looks for a parameter that leaves out what has not changed. All are
-// requested at once first, with a moment in the future: a list that comes all the
-// same knows none of them.
+// filters looks for a parameter that leaves out unchanged records. It first sends all candidates in
+// one request, with a time in the future: if the list still returns records, it ignores all of
+// them.
 func (n *negotiation) filters(ctx context.Context, st *step) error {
 	f := n.open(FactFilter)
 	fields := n.timesOfChange()
@@ -31,26 +31,26 @@ func (n *negotiation) filters(ctx context.Context, st *step) error {
 		}
 	}
 	if len(f.Evidence) == 0 && len(f.Refuted) == 0 {
-		f.Refuted = append(f.Refuted, "no field holds the time of the last change of records that have a key")
+		f.Refuted = append(f.Refuted, "no field of records with a key holds the time of the last change")
 	}
 	return nil
 }
 
-// timesOfChange are the fields that say when records were last changed.
+// timesOfChange returns the fields with the time of the last change.
 func (n *negotiation) timesOfChange() []string {
 	return slices.DeleteFunc(timeFields(n.rows), func(name string) bool { return !ofChange(name) })
 }
 
-// trial looks for the filters of one field.
+// trial looks for a filter that goes by one field.
 type trial struct {
 	n    *negotiation
 	f    *Fact
 	h    history
-	page int // records of the first page
+	page int // records on the first page
 }
 
-// expand puts the field's name where it belongs, and leaves out what the stream
-// sends anyway.
+// expand inserts the field's name into the parameter names, and leaves out parameters that the
+// stream already sends.
 func (t *trial) expand(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -63,7 +63,7 @@ func (t *trial) expand(names []string) []string {
 	return out
 }
 
-// run halves the parameters until one is left that the list obeys.
+// run halves the set of parameters until one is left that the list reacts to.
 func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	future := t.h.text(t.n.now.AddDate(1, 0, 0))
 	for len(names) > 1 {
@@ -87,7 +87,7 @@ func (t *trial) run(ctx context.Context, names []string) (*Filter, error) {
 	return t.prove(ctx, names[0])
 }
 
-// reacts reports whether a moment in the future leaves no record.
+// reacts reports whether the list returns no records for a time in the future.
 func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool, error) {
 	q := make(query)
 	for _, name := range names {
@@ -101,18 +101,18 @@ func (t *trial) reacts(ctx context.Context, names []string, bound string) (bool,
 	case err != nil:
 		return false, err
 	case len(rows) > 0:
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s after %s: %d records all the same", q.names(), bound, len(rows)))
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s after %s: still %d records", q.names(), bound, len(rows)))
 	}
 	return len(rows) == 0, nil
 }
 
-// prove accepts a filter that a filter by creation cannot be taken for: of two
-// records it leaves out the one that was created later, and was changed before the
-// moment, and not the one that was created earlier, and was changed since.
+// prove accepts a filter only if it cannot be a filter by time of creation. Of two records, it must
+// leave out the one that was created later but changed before the given time, and return the one
+// that was created earlier but changed after it.
 func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	t.n.out.Waiting = true
 	if !t.h.complete(t.n.rows) {
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: some records have no %s, and the filter may leave them out for ever", name, t.h.changed))
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: some records have no %s, and the filter may always leave them out", name, t.h.changed))
 		return nil, nil
 	}
 	rows := t.n.rows
@@ -120,7 +120,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	if edited == nil {
 		middle, ok := t.middle()
 		if !ok {
-			t.f.Refuted = append(t.f.Refuted, name+": no two records have different times to try it with")
+			t.f.Refuted = append(t.f.Refuted, name+": all records have the same time, so it cannot be tested")
 			return nil, nil
 		}
 		more, err := t.after(ctx, name, middle)
@@ -131,7 +131,7 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 		edited, other, bound = t.h.edited(rows)
 	}
 	if edited == nil {
-		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: of %d records, none was changed after one that was created later, so that it may as well go by the creation", name, len(rows)))
+		t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s: of %d records, no edited one shows that it does not go by the time of creation", name, len(rows)))
 		return nil, nil
 	}
 	answer, err := t.after(ctx, name, bound)
@@ -144,12 +144,12 @@ func (t *trial) prove(ctx context.Context, name string) (*Filter, error) {
 	}
 	t.n.out.Waiting = false
 	t.f.Value = fmt.Sprintf("%s by %s", name, t.h.changed)
-	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s gave the record that was changed then, and not one that was created later and changed before; a moment in the future gave none", name, t.h.text(bound)))
+	t.f.Evidence = append(t.f.Evidence, fmt.Sprintf("%s=%s returned the record that was changed then, but not one that was created later and changed earlier; a time in the future returned none", name, t.h.text(bound)))
 	return &Filter{Param: name, Field: t.h.changed, Format: t.h.unit, ByChange: true}, nil
 }
 
-// after is the first page of what was changed after a moment; nil where the list
-// does not take it, or gives what is older.
+// after returns the first page of the records changed since a given time; nil if the list rejects
+// the parameter or returns older records.
 func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row, error) {
 	rows, err := t.ask(ctx, query{name: t.h.text(bound)})
 	switch {
@@ -159,12 +159,12 @@ func (t *trial) after(ctx context.Context, name string, bound time.Time) ([]row,
 	case err != nil:
 		return nil, err
 	case len(rows) == 0:
-		t.refuse(name, bound, "no record came")
+		t.refuse(name, bound, "no records")
 		return nil, nil
 	}
 	for _, r := range rows {
 		if at, ok := t.h.at(r); !ok || at.Before(bound) {
-			t.refuse(name, bound, fmt.Sprintf("a record with %s %s came", t.h.changed, r[t.h.changed]))
+			t.refuse(name, bound, fmt.Sprintf("returned a record with %s %s", t.h.changed, r[t.h.changed]))
 			return nil, nil
 		}
 	}
@@ -175,7 +175,7 @@ func (t *trial) refuse(name string, bound time.Time, why string) {
 	t.f.Refuted = append(t.f.Refuted, fmt.Sprintf("%s=%s: %s", name, t.h.text(bound), why))
 }
 
-// middle is the median of the times of change, and not the earliest.
+// middle returns the median of the distinct times of change. ok is false if there is only one.
 func (t *trial) middle() (time.Time, bool) {
 	var all []time.Time
 	for _, r := range t.n.rows {
@@ -190,27 +190,27 @@ func (t *trial) middle() (time.Time, bool) {
 	return all[len(all)/2], true
 }
 
-// disobeys says how an answer contradicts a filter by the time of change: one of
-// the known records is lacking that was changed later, or is there though it was
-// changed earlier. The answer must be all there is.
+// disobeys describes how an answer contradicts a filter by time of change: a known record that was
+// changed later is missing, or one that was changed earlier is there. The answer must be the whole
+// list.
 func (t *trial) disobeys(answer, known []row, edited, other row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:
-		return fmt.Sprintf("%d records came, and there may be more of them", len(answer))
+		return fmt.Sprintf("%d records came, and there may be more", len(answer))
 	case !t.h.has(answer, edited):
-		return fmt.Sprintf("the record that was changed at %s did not come", edited[t.h.changed])
+		return fmt.Sprintf("the record changed at %s is missing", edited[t.h.changed])
 	case t.h.has(answer, other):
-		return fmt.Sprintf("a record with %s %s came", t.h.changed, other[t.h.changed])
+		return fmt.Sprintf("returned a record with %s %s", t.h.changed, other[t.h.changed])
 	}
 	for _, r := range known {
 		if at, ok := t.h.at(r); ok && at.After(bound) && !t.h.has(answer, r) {
-			return fmt.Sprintf("a record with %s %s did not come", t.h.changed, r[t.h.changed])
+			return fmt.Sprintf("a record with %s %s is missing", t.h.changed, r[t.h.changed])
 		}
 	}
 	return ""
 }
 
-// ask reads the list with the parameters added.
+// ask requests the first page of the list with the parameters added.
 func (t *trial) ask(ctx context.Context, q query) ([]row, error) {
 	st, err := t.n.l.look(ctx, position{extra: q.encode()})
 	if err != nil {

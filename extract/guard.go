@@ -10,10 +10,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard accounts for a page and stops a list that goes round in circles. Pages may
-// repeat where the list numbers its pages, says how many there are, and has a key:
-// it ends all the same, and who counts the keys sees what came twice.
-// Invariants 14, 15
+// guard counts a page and stops a list that repeats itself. Repeated pages are allowed if the list
+// numbers its pages, states their number and has a key: such a list ends anyway, and the keys show
+// which records came twice. // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
@@ -34,7 +33,7 @@ func (l *listReader) guard(st *step) error {
 			return malformed(l.s, st.at, l.early(err))
 		}
 		l.pager.rows -= int64(st.batch.n)
-		l.drift.Drift = signs // it is no page of the list
+		l.drift.Drift = signs // it is not a page of the list
 		st.turn, st.batch = turn{rule: RuleRepeat}, batch{}
 		return nil
 	}
@@ -54,7 +53,7 @@ func (l *listReader) guard(st *step) error {
 	if st.next.kind == pagerCursor {
 		cursor := maphash.String(l.c.seed, st.next.at)
 		if l.visited[cursor] {
-			return malformed(l.s, st.at, errors.New("the list comes back to a cursor it has given before"))
+			return malformed(l.s, st.at, errors.New("the list returns a cursor that it returned before"))
 		}
 		l.visited[cursor] = true
 	}
@@ -64,8 +63,8 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// early marks an error of the second page: that it is none may be due to a
-// change in how the list goes on.
+// early marks an error of the second page with [ErrShape]: the reason may be that the paging has
+// changed.
 func (l *listReader) early(err error) error {
 	if l.pages == 2 {
 		return l.changed(err)
@@ -73,10 +72,9 @@ func (l *listReader) early(err error) error {
 	return err
 }
 
-// clamped reports whether a page that brings nothing new is what the list gives
-// for every page beyond its last, and nothing says that there is more: the page
-// before was short, or this one is the last one or the first one again, of a list
-// whose pages have differed.
+// clamped reports whether a page without new records is what the list returns beyond its last page,
+// and nothing announces more. Either the page before was short, or this page repeats the last or
+// the first page of a list whose pages have differed.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.behind && st.at != (position{}) {
 		return true
@@ -91,13 +89,13 @@ func (l *listReader) clamped(st *step) bool {
 			return true
 		}
 	}
-	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // of those, beyond has shown it
+	counted := st.at.kind == pagerPage || st.at.kind == pagerOffset // for these, beyond has checked it
 	again := l.pages > 2 && !counted && st.at.kind != pagerCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.step && st.batch.n <= l.lastN
 }
 
-// repeats tells a page that was there before, or brings nothing that the one
-// before it did not have.
+// repeats returns an error if a page came before, or has no record that the page before did not
+// have.
 func (l *listReader) repeats(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
@@ -120,14 +118,14 @@ func (l *listReader) repeats(keys []uint64) error {
 	}
 	l.before = slices.Compact(now)
 	if !fresh {
-		return errors.New("the page has no record that the one before it did not have")
+		return errors.New("the page has only records of the page before")
 	}
 	return nil
 }
 
-// alike takes note of records without a key that the page before or the first page
-// had as well: the list has moved, or has begun anew. A list that holds equal records
-// shows some on one page, too; of such a list half of a page must have come again.
+// alike counts records without a key that were on the page before or on the first page: the list
+// has moved or has started again. In a list with equal records, half of the page must be repeated:
+// such a list shows equal records on one page, too.
 func (l *listReader) alike(now []uint64, doubled, overlap int) {
 	l.twins = l.twins || doubled > 0
 	if l.pages == 1 {
@@ -140,8 +138,7 @@ func (l *listReader) alike(now []uint64, doubled, overlap int) {
 	}
 }
 
-// common counts the keys that are in both of two sorted sets. One that keys has twice
-// counts twice.
+// common counts the keys of a sorted list that are in a sorted set. Duplicate keys count each time.
 func common(keys, set []uint64) int {
 	n := 0
 	for _, k := range keys {
@@ -158,7 +155,7 @@ func common(keys, set []uint64) int {
 	return n
 }
 
-// distinctIn counts the different keys of a sorted set.
+// distinctIn counts the different keys of a sorted list.
 func distinctIn(keys []uint64) int {
 	n := 0
 	for i, k := range keys {
@@ -169,7 +166,7 @@ func distinctIn(keys []uint64) int {
 	return n
 }
 
-// sum is a fingerprint of a set of keys that does not depend on their order.
+// sum returns a fingerprint of keys that does not depend on their order.
 func sum(keys []uint64) uint64 {
 	h := uint64(len(keys))
 	for _, k := range keys {
@@ -178,8 +175,7 @@ func sum(keys []uint64) uint64 {
 	return h
 }
 
-// expired reports whether an error is the server's way to say that it knows a
-// cursor no longer.
+// expired reports whether an error means that the server no longer knows a cursor.
 func expired(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Status == http.StatusGone || e.Class == wire.Invalid || e.Class == wire.Missing)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// history is when the records of a list were changed and created. Only an edited record
-// can show whether an order or a filter goes by the time of change: as long as no record
-// was edited, the order by change and the order by creation are the same.
+// history compares when the records of a list were changed and created. Only an edited record can
+// show whether an order or a filter goes by the time of change: until one is edited, the order by
+// change equals the order by creation.
 type history struct {
 	key           []string
-	changed, unit string // the field with the time of change, and how it is written
-	created       string // the field with the time of creation; "" where there is none
+	changed, unit string // the field with the time of change, and its format
+	created       string // the field with the time of creation; "" for none
 	createdUnit   string
 }
 
-// historyOf is the history that rows have with a time of change.
+// historyOf returns the history of rows by one field with a time of change.
 func historyOf(rows []row, key []string, changed string) history {
 	h := history{key: key, changed: changed, unit: unitOf(rows, changed)}
 	for _, name := range timeFields(rows) {
@@ -28,17 +28,17 @@ func historyOf(rows []row, key []string, changed string) history {
 	return h
 }
 
-// at is when a record was changed.
+// at returns when a record was changed.
 func (h history) at(r row) (time.Time, bool) { return moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows have a time of change. A record without one has no
-// place in an order by that time, and a filter may always leave it out.
+// complete reports whether all rows have a time of change. A record without one has no place in an
+// order by that time, and a filter may always leave it out.
 func (h history) complete(rows []row) bool {
 	return !slices.ContainsFunc(rows, func(r row) bool { _, ok := h.at(r); return !ok })
 }
 
-// before reports whether a was created before b: by their times of creation, or by
-// a whole number that is their key where they have no such times.
+// before reports whether a was created before b: by their times of creation, or without such times
+// by an integer key.
 func (h history) before(a, b row) bool {
 	if h.created != "" {
 		x, ok := moment(a[h.created], h.createdUnit)
@@ -102,10 +102,10 @@ func (h history) edited(rows []row) (edited, other row, bound time.Time) {
 	return nil, nil, time.Time{}
 }
 
-// text is a time as passes write it into a parameter.
+// text returns a time in the form in which passes send it.
 func (h history) text(at time.Time) string { return bound{value: momentJSON(at, h.unit)}.text() }
 
-// id is the key of a record as one text.
+// id returns the key of a record as one string.
 func (h history) id(r row) string {
 	var b strings.Builder
 	for _, k := range h.key {

@@ -11,25 +11,23 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Deliveries is where webhook events wait, in the order in which they came;
-// Each [state.Inbox] is one.
+// Deliveries is a queue of webhook events in the order of their arrival. [state.Inbox] implements
+// it.
 type Deliveries interface {
-	// Events are up to limit events of a source behind an ordinal.
+	// Events returns up to limit events of a source after an ordinal.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
-// Inbox reads the webhook events of one source as what they are to its streams:
-// hints that a record may have changed. What an event says of the record is kept
-// beside the hint, and is never taken for the record. It is safe for concurrent
-// use.
+// Inbox reads the webhook events of one source as hints that records may have changed. The data in
+// an event is kept beside the hint, but never becomes the record. It is safe for concurrent use.
 type Inbox struct {
 	waiting Deliveries
 	source  string
 	known   *schemas.Events
-	read    map[string]bool // streams
+	read    map[string]bool // names of the streams that are read
 }
 
-// NewInbox makes the inbox of one source, whose streams are read.
+// NewInbox returns the inbox of one source. streams are the streams that are read.
 func NewInbox(waiting Deliveries, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
@@ -38,29 +36,29 @@ func NewInbox(waiting Deliveries, source string, known *schemas.Events, streams 
 	return i
 }
 
-// Source is the name of the source.
+// Source returns the name of the source.
 func (i *Inbox) Source() string { return i.source }
 
-// Announces reports whether there are events about a stream, and it is read.
+// Announces reports whether a stream is read and has webhook events.
 func (i *Inbox) Announces(stream string) bool { return i.read[stream] && i.known.Announces(stream) }
 
 // Hint says that a record may have changed.
 type Hint struct {
 	Stream string
-	Key    string // of the record, a JSON scalar; "" where any of the stream's may have
-	Gone   bool   // the event says that the record is gone
-	Data   []byte // what it says of the record, a JSON object; nil for nothing
+	Key    string // of the record, a JSON scalar; "" if it may be any record of the stream
+	Gone   bool   // the event says that the record was deleted
+	Data   []byte // what the event says about the record, a JSON object; nil for nothing
 }
 
-// Delivery is one event and what follows from it.
+// Delivery is one event with its hints.
 type Delivery struct {
 	state.Event
 	Hints    []Hint
-	Unmapped bool // no stream is known for its type, or none that is read
-	Unparsed bool // its body is no event object
+	Unmapped bool // no stream that is read belongs to its type
+	Unparsed bool // its body is not an event object
 }
 
-// After are up to limit events behind an ordinal.
+// After returns up to limit events after an ordinal.
 func (i *Inbox) After(ctx context.Context, after int64, limit int) ([]Delivery, error) {
 	events, err := i.waiting.Events(ctx, i.source, after, limit)
 	if err != nil {
@@ -73,7 +71,7 @@ func (i *Inbox) After(ctx context.Context, after int64, limit int) ([]Delivery, 
 	return out, nil
 }
 
-// Read says what follows from an event.
+// Read returns the hints of an event.
 func (i *Inbox) Read(e state.Event) Delivery {
 	d := Delivery{Event: e}
 	data, ok := dataOf(e.Body)
@@ -96,7 +94,7 @@ func (i *Inbox) Read(e state.Event) Delivery {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name, Key: key, Gone: gone, Data: object})
 		}
 	}
-	if d.Hints == nil { // it is about one of them, and nobody can tell about which record
+	if d.Hints == nil { // it is about one of these streams, but the record is unknown
 		for _, s := range of {
 			d.Hints = append(d.Hints, Hint{Stream: s.Name})
 		}
@@ -104,8 +102,8 @@ func (i *Inbox) Read(e state.Event) Delivery {
 	return d
 }
 
-// dataOf is the member data of an event; nil where it has none. It is false for
-// what is no object.
+// dataOf returns the member data of an event; nil if it has none. The bool is false if body is not
+// an object.
 func dataOf(body []byte) ([]byte, bool) {
 	if !json.Valid(body) {
 		return nil, false
@@ -122,10 +120,10 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject is the key of the record that an event is about, one that fits, and what
-// it says of it: data is the record, or holds it as object, or under the type's
-// word, or under any other name if it holds nothing else. Where data names a
-// record beside its own id, as lead_id, it is about a part of that record.
+// subject returns the key of the record that an event is about, if it fits, and what the event says
+// about the record. data is the record, or holds it as object, or under the type's word, or under
+// any other name if it holds nothing else. If data names a record beside its own id, as in lead_id,
+// the event is about a part of that record.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := attributes(data)
 	if err != nil {

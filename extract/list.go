@@ -10,18 +10,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// endpointTraits are what an endpoint has shown of itself. The lists of a fan-out's
-// parents share them, so that each is learned once.
+// endpointTraits is what has been learned about an endpoint. The lists of all parents of a child
+// stream share it, so that each trait is learned once.
 type endpointTraits struct {
 	layout found               // pointer and form only
-	whole  int                 // the longest list that ignored page numbers, as a probe has shown; 0 for none
-	paging *schemas.Pagination // what probes have shown of its pages; nil for nothing yet
-	loud   bool                // of a list that says that it has some
+	whole  int                 // length of the longest list that ignored page numbers when probed; 0 for none
+	paging *schemas.Pagination // what probes have found out about paging; nil if nothing yet
+	loud   bool                // the list says when it has more pages
 
 	isolating int // requests spent on finding broken records
 }
 
-// listReader is one reading of one list from a position to its end.
+// listReader reads one list from a position to its end.
 type listReader struct {
 	c      *Client
 	s      schemas.Stream
@@ -30,42 +30,42 @@ type listReader struct {
 	asm    assembler
 	pager  pager
 
-	volatility *volatility // of a negotiation; nil for a pass
-	others     *otherLists // of a negotiation that chooses between lists; nil for none
+	volatility *volatility // of a negotiation; nil in a pass
+	others     *otherLists // of a negotiation that chooses between several lists; nil otherwise
 
-	stepwise   bool // it may end at any page
+	stepwise   bool // the reading may end at any page, so nothing is fetched ahead
 	pages      int
 	firstTotal int64
 	lastTotal  int64
-	seen       map[uint64]bool // fingerprints of pages, to know one that comes again
+	seen       map[uint64]bool // fingerprints of pages, to recognize a repeated one
 	visited    map[uint64]bool // hashes of cursors
-	before     []uint64        // keys of the page before, sorted
-	lastID     string          // of the last record: a list may go on after it
-	lastN      int             // records of the page before
-	echoed     int64           // number that the first page gave itself; -1 for none
-	clampedTo  int64           // number of the last page, which came in the place of the one after it; -1 for none
+	before     []uint64        // keys of the previous page, sorted
+	lastID     string          // of the last record: the next page may be requested by it
+	lastN      int             // number of records on the previous page
+	echoed     int64           // page number that the first page reported; -1 for none
+	clampedTo  int64           // number of the last page if the server returned it again for the next number; -1 if not
 	firstPrint uint64          // fingerprint of the first page's records
-	twins      bool            // a page held two records that are the same in all their members
-	firstKeys  []uint64        // of its records, sorted, where they have no key: hashes of their content
-	lastPrint  uint64          // of the page before
-	lastKey    uint64          // of its last record
-	behind     position        // was shown to lie behind the end; the zero value for none
-	misplaced  int64           // number that a later page gave itself, which is the first one again; -1 for none
-	buf        []byte          // of assembled records
+	twins      bool            // a page held two records with the same content
+	firstKeys  []uint64        // of the first page, sorted; hashes of content where records have no key
+	lastPrint  uint64          // of the previous page
+	lastKey    uint64          // of the last record of the previous page
+	behind     position        // a position that is known to be behind the end; zero for none
+	misplaced  int64           // page number reported by a later page that repeats the first page; -1 for none
+	buf        []byte          // for assembled records
 
-	said       signals         // what the last page says
+	said       signals         // signals of the last page
 	promised   bool            // a page has said that there are more
-	saidBefore signals         // and the one before it
-	shorter    []shortPage     // the pages behind the last full one
-	firstN     int             // records of the first page; 0 where some of them could not be read
+	saidBefore signals         // signals of the page before
+	shorter    []shortPage     // the pages after the last full one
+	firstN     int             // records of the first page; 0 if some of them could not be read
 	askedAgain int             // short pages that were requested again
-	capped     bool            // the page behind a full one is refused: the end, or as deep as the server goes
-	unproved   bool            // no parameter brings others, but not all of them could be tried
-	incomplete []string        // what pages have said of their own completeness; the first few
+	capped     bool            // the page after a full one is refused: either the end or the server's depth limit
+	unproved   bool            // no parameter returned other records, but not all could be tried
+	incomplete []string        // statements of pages that they are incomplete; the first few
 	constant   map[string]bool // unread texts of the first page, by pointer and value
 
-	counts   bool // its totals are those of its pages
-	budget   int  // of requests, for probes; 0 for none
+	counts   bool // its totals count the records of a page
+	budget   int  // of requests for probes; 0 for none
 	requests int  // since the last step
 	bytes    int64
 
@@ -88,14 +88,13 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	}
 }
 
-// stated reports whether the user says how a list goes on: nothing else is tried
-// then.
+// stated reports whether the user configured how the list is paged. Then nothing else is tried.
 func stated(s schemas.Stream) bool {
 	p := s.Pagination
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
 }
 
-// step is one page of a listing.
+// step is one page of a list.
 type step struct {
 	at    position
 	batch batch
@@ -104,16 +103,16 @@ type step struct {
 	signals signals
 	reread  bool
 	note    string
-	bare    bool  // there is no list in the answer: null, or no member for it
-	spare   bool  // the page whose number is that of the pages of a list that counts from 0
+	bare    bool  // the answer has no list: null, or no member for it
+	spare   bool  // page N of N pages that are numbered from 0: it may not exist
 	gaps    []Gap // of this page
-	file    *File // that its record is about
+	file    *File // the file that the page's record describes
 
 	a *answer
 }
 
-// walk reads the list page by page from at on. A step is valid until the next
-// is asked for. first, if not nil, is the answer to at.
+// walk reads the list page by page, beginning at at. A step is valid until the loop continues.
+// first, if not nil, is the answer for at.
 func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[position]{c: l.c, fetch: func(ctx context.Context, p position) (*answer, error) {
@@ -142,8 +141,8 @@ func (l *listReader) walk(ctx context.Context, at position, first *answer) iter.
 	}
 }
 
-// following is the position after at that is worth fetching along with it. A
-// reading that may end at any page goes one step at a time.
+// following returns the position after at if it is worth fetching ahead. It returns none for a
+// reading that may end at any page.
 func (l *listReader) following(at position) (position, bool) {
 	if l.stepwise {
 		return position{}, false
@@ -151,7 +150,7 @@ func (l *listReader) following(at position) (position, bool) {
 	return l.pager.following(at)
 }
 
-// step takes the answer to at and decides what comes after it.
+// step takes the answer for at and decides which position is next.
 func (l *listReader) step(ctx context.Context, q *ahead[position], at position) (*step, error) {
 	a, err := q.take(ctx, at)
 	if err != nil {
@@ -196,7 +195,7 @@ func (l *listReader) step(ctx context.Context, q *ahead[position], at position) 
 	return st, nil
 }
 
-// read finds the records of an answer and what it says about the next.
+// read finds the records of an answer and its signals about the next page.
 func (l *listReader) read(st *step) error {
 	a := st.a
 	l.requests += a.requests
@@ -243,7 +242,7 @@ func (l *listReader) read(st *step) error {
 		l.distant(&s, st.at, l.constant)
 	}
 	if s.more == no && l.promised {
-		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list ends by its own account
+		s.unread = slices.DeleteFunc(s.unread, func(u unread) bool { return u.number < 0 }) // the list itself says that it ends here
 	}
 	l.promised = l.promised || s.more == yes
 	l.saidBefore = l.said
@@ -255,20 +254,20 @@ func (l *listReader) read(st *step) error {
 	return nil
 }
 
-// distant takes a text that nothing explains for the token of the next page, where the
-// list may go on by tokens.
+// distant treats an unexplained text of the answer as the token of the next page if the list may be
+// paged by tokens.
 func (l *listReader) distant(s *signals, at position, constant map[string]bool) {
 	if l.pager.hint.Type == "" || l.pager.hint.Type == "cursor" {
 		s.distant(at, constant)
 	}
 }
 
-// maxStatements is how many statements of incompleteness, and how many unexplained
-// signals, are kept of one pass.
+// maxStatements is how many statements of incompleteness, and how many unexplained signals, a pass
+// keeps.
 const maxStatements = 5
 
-// counting reports whether what the list calls its total is the number of records
-// on each page: then it says nothing, and what it said before does not either.
+// counting reports whether the list's total is in fact the number of records on each page. Then the
+// totals of all pages are ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.rows > 0 && l.firstTotal <= l.pager.rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true
@@ -276,8 +275,8 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is the one object there is: what a list has
-// become that collapses when it holds but one record says nothing of more.
+// single reports whether the answer is one object instead of a list. A list that collapses to its
+// only record counts too, unless the answer announces more.
 func (l *listReader) single(f found, st *step, s signals) bool {
 	if l.pages > 0 {
 		return false
@@ -288,11 +287,11 @@ func (l *listReader) single(f found, st *step, s signals) bool {
 	return st.batch.n == 0 && absentObject(l.s.Class)
 }
 
-// maxIDBytes is the longest id that a list may go on after: it goes into a URL, under many
-// names while the parameter is looked for.
+// maxIDBytes is the longest id of a last record that is sent. It goes into the URL, under many
+// names while probes look for the parameter.
 const maxIDBytes = 1024
 
-// idOf is what a list may call the record by that it goes on after.
+// idOf returns the id of a record by which the next page may be requested; "" if it has none.
 func (l *listReader) idOf(d *doc, record value) string {
 	var id value
 	switch field := l.s.Pagination.Field; {
@@ -310,7 +309,8 @@ func (l *listReader) idOf(d *doc, record value) string {
 	return bound{value: d.raw(id)}.text()
 }
 
-// changed marks an error that shows a settled endpoint not to be what it was.
+// changed wraps an error with [ErrShape] if the endpoint was settled, so that it is negotiated
+// again.
 func (l *listReader) changed(err error) error {
 	if !l.s.Settled || errors.Is(err, ErrShape) {
 		return err
@@ -318,13 +318,13 @@ func (l *listReader) changed(err error) error {
 	return fmt.Errorf("%w: %w", ErrShape, err)
 }
 
-// absentObject reports whether an empty answer of this class says that there is
-// no such object: some modules write [] for it.
+// absentObject reports whether an empty list of this class means that there is no such object: some
+// modules answer [] then.
 func absentObject(c schemas.Class) bool { return singleClass(c) && c != schemas.ClassReport }
 
-// echo checks the page number that came back against the one asked for: a
-// server that clamps it would give one page for another. A number that is the same
-// on every page says nothing: guard sees a page that comes again.
+// echo compares the page number in the answer with the requested one: a server that clamps the
+// number returns a wrong page. A number that is the same on every page is ignored; guard recognizes
+// repeated pages.
 func (l *listReader) echo(st *step, s *signals) error {
 	l.misplaced = -1
 	if st.at.kind == pagerNone {
@@ -340,7 +340,7 @@ func (l *listReader) echo(st *step, s *signals) error {
 		return nil
 	}
 	if l.clampedTo = -1; s.page == st.at.number()-1 && sum(st.batch.keys) == l.lastPrint && l.pager.settled && l.pager.last < st.at.number() {
-		l.clampedTo = s.page // beyond its end the list gives its last page again, and says so
+		l.clampedTo = s.page // beyond its end the list returns its last page again, and says so
 		return nil
 	}
 	if s.page == l.echoed {
@@ -348,7 +348,7 @@ func (l *listReader) echo(st *step, s *signals) error {
 			if l.pages < 2 {
 				return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
 			}
-			l.misplaced = s.page // it may lie behind the end
+			l.misplaced = s.page // it may be behind the end
 		}
 		s.page = -1
 		return nil

@@ -45,7 +45,7 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 				return
 			}
 			p.note = fmt.Sprintf("the cursor after page %d had expired; the list was read again from its beginning", p.mark.Pages)
-			p.mark = p.mark.anew(p.s)
+			p.mark = p.mark.restarted(p.s)
 		}
 	}
 }

@@ -108,8 +108,8 @@ func TestListThatChangesItsShapeIsHeld(t *testing.T) {
 		"control, a bare list":            {things(1, 60), things(1, 60, 7), ""},
 		"an object with a message":        {list, `{"id":9,"name":"x","message":"Your plan has ended."}`, "answers with one object"},
 		"an object in the envelope":       {list, `{"data":{"id":900,"name":"x"}}`, "answers with one object"},
-		"an object in place of a list":    {things(1, 60), `{"id":900,"name":"x","message":"Your plan has ended."}`, "answers with one object"},
-		"an envelope around a bare list":  {things(1, 60), `{"items":` + things(1, 3) + `}`, `and are at "/items" now`},
+		"an object in place of a list":    {things(1, 60), `{"id":900,"name":"x","message":"Your plan has ended."}`, "is one object now"},
+		"an envelope around a bare list":  {things(1, 60), `{"items":` + things(1, 3) + `}`, `now they are at "/items"`},
 		"an envelope that has moved":      {list, `{"result":{"rows":` + things(1, 3) + `}}`, `its records were at "/data"`},
 		"an object without a known place": {list, `{"code":7,"note":"nothing here"}`, "does not answer as it did"},
 	} {
