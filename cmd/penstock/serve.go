@@ -97,14 +97,18 @@ const (
 	connectionsAll  = 4096
 )
 
-// connections are the bounds where the process may have so many descriptors, 0 for
-// any number. One address has half of them at most and all have three quarters, so
-// that runs can open files and other senders of webhooks are heard.
+// ownDescriptors is how many descriptors connections leave to the daemon at least, for its state, its log, an
+// engine and what runs write.
+const ownDescriptors = 48
+
+// connections returns the bounds for a process with this limit of descriptors; 0 means no limit. A quarter of
+// them, and at least ownDescriptors, stay free for runs and files. One address gets two thirds of the rest, so
+// that the daemon still hears other senders of webhooks.
 func connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {
-		c.PerAddress = max(1, min(c.PerAddress, descriptors/2))
-		c.Total = max(1, min(c.Total, descriptors*3/4))
+		c.Total = max(1, min(c.Total, descriptors-max(ownDescriptors, descriptors/4)))
+		c.PerAddress = max(1, min(c.PerAddress, c.Total*2/3))
 	}
 	return c
 }

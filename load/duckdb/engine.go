@@ -43,7 +43,7 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 	if e.temp, err = os.MkdirTemp(o.TempDir, "penstock-duckdb-"); err != nil {
 		return e, err
 	}
-	if e.connector, err = duckdb.NewConnector("", nil); err != nil {
+	if e.connector, err = newConnector(); err != nil {
 		return e, err
 	}
 	for _, s := range []**session{&e.write, &e.read, &e.stage} {
@@ -57,6 +57,30 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 		}
 	}
 	return e, nil
+}
+
+// engineDescriptors is how many descriptors an engine and its files use at most while they start.
+const engineDescriptors = 8
+
+// newConnector starts an engine in memory. It returns an error where the process cannot open enough files: the
+// library ends the process (std::terminate) when it cannot open one in the middle of its own start.
+func newConnector() (*duckdb.Connector, error) {
+	if err := reserve(engineDescriptors); err != nil {
+		return nil, err
+	}
+	return duckdb.NewConnector("", nil)
+}
+
+// reserve opens n files and closes them again.
+func reserve(n int) error {
+	for range n {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+	}
+	return nil
 }
 
 // settings confine the engine: no file but the destination's, nothing loaded

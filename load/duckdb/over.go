@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	duckdb "github.com/duckdb/duckdb-go/v2"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -36,7 +35,7 @@ func Over(ctx context.Context, files map[string][]string, views map[string]strin
 	if v.engine.temp, err = os.MkdirTemp("", "penstock-duckdb-"); err != nil {
 		return v, err
 	}
-	if v.engine.connector, err = duckdb.NewConnector("", nil); err != nil {
+	if v.engine.connector, err = newConnector(); err != nil {
 		return v, err
 	}
 	if v.engine.write, err = v.engine.connect(ctx); err != nil {
