@@ -2,6 +2,8 @@
 TAGS   := duckdb_arrow
 GO     := go
 PKGS   := ./...
+# Tools have a module of their own: what they need is no dependency of the program.
+TOOL   := $(GO) tool -modfile=tools/go.mod
 BIN    := bin/penstock
 T      ?= 30s
 TRIALS ?= 1000
@@ -59,8 +61,11 @@ lint: ## format, vet of every build, staticcheck
 	$(GO) vet -tags $(TAGS) $(PKGS)
 	$(GO) vet -tags $(TAGS),iceberg ./load/iceberg ./cmd/penstock
 	CGO_ENABLED=0 $(GO) vet $(PKGS)
-	@$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags $(TAGS) $(PKGS) || \
-		{ $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -version >/dev/null 2>&1 && exit 1 || echo "staticcheck skipped: it could not be fetched"; }
+	$(TOOL) staticcheck -tags $(TAGS) $(PKGS)
+
+.PHONY: prose
+prose: ## words and sentences of comments, messages and pages that have a plainer form (DIR=extract for one folder)
+	@$(GO) run ./cmd/internal/prose $(DIR)
 
 .PHONY: check
 check: lint ## lint, and the tests under the race detector
