@@ -113,7 +113,7 @@ func realRefusals(t *testing.T, s *authServer) {
 		end.RawQuery = q.Encode()
 	})
 	require.Equal(t, exitFailed, code, out)
-	require.Contains(t, out, "its state is another one; nothing was exchanged")
+	require.Contains(t, out, "its state differs; nothing was exchanged")
 	require.Zero(t, s.codes.Load(), "codes that were exchanged")
 	code, out = h.run("login", "--status")
 	require.Equal(t, exitFailed, code, out)

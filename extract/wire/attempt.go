@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Attempt is one request that went out, as metrics and traces see it: without
-// parameters, header and body.
+// Attempt describes one sent request for metrics and traces, without parameters, header and body.
 type Attempt struct {
 	Method  string
 	Path    string // the route's template
-	Status  int    // 0: no answer came
+	Status  int    // 0 without an answer
 	Sent    time.Time
-	Elapsed time.Duration // until the answer had been read, or did not come
+	Elapsed time.Duration // until the answer was read, or the request failed
 }
 
-// attempted tells whoever asked to know of a request that went out.
+// attempted calls Options.Attempted, if set.
 func (k *call) attempted(sent time.Time, resp *http.Response) {
 	if k.c.opts.Attempted == nil {
 		return

@@ -14,8 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A body that is too big, too dense or in an encoding nobody asked for is not
-// worth asking for again.
+// These errors are final: a retry would bring the same body.
 var (
 	errTooBig   = errors.New("body is larger than allowed")
 	errTooDense = errors.New("body decompresses to more than allowed for its size")
@@ -25,12 +24,12 @@ var (
 
 const (
 	firstBuffer = 64 << 10
-	trustLength = 4 << 20  // how far a Content-Length is believed before bytes come
-	keepBuffer  = 16 << 20 // larger buffers are left to the collector
+	trustLength = 4 << 20  // how much of a Content-Length is allocated before any bytes arrive
+	keepBuffer  = 16 << 20 // larger buffers are left to the garbage collector
 	denseFloor  = 1 << 20  // below this size no ratio is too high
 )
 
-// bufferPool holds what bodies are read with between one body and the next.
+// bufferPool keeps buffers and decompressors for reuse between bodies.
 type bufferPool struct {
 	buffers   sync.Pool // of *buffer
 	inflaters sync.Pool // of *inflater
@@ -42,9 +41,9 @@ type buffer struct {
 	pool   *sync.Pool
 	mem    []byte
 	text   []byte // the part of mem that is the body
-	expect int64  // how long it may be, as the server or the body before it says
+	expect int64  // expected length, from Content-Length or from the previous body
 
-	notice string // what the server printed before it, as an interpreter's warnings
+	notice string // a PHP warning that preceded the body
 }
 
 func (m *bufferPool) buffer(size int64) *buffer {
@@ -55,7 +54,7 @@ func (m *bufferPool) buffer(size int64) *buffer {
 	b.expect = size
 	size = min(max(size, firstBuffer), trustLength)
 	if int64(cap(b.mem)) < size {
-		b.mem = make([]byte, 0, size+512) // the extra room lets the last read see the end
+		b.mem = make([]byte, 0, size+512) // the extra bytes let the last read see EOF
 	}
 	b.mem = b.mem[:0]
 	return b
@@ -68,8 +67,8 @@ func (b *buffer) release() {
 	}
 }
 
-// larger is the size that a full buffer grows to: the length of the body once an eighth of
-// it has come, else twice its size.
+// larger returns the size that a full buffer grows to: the expected length once an eighth of it has arrived,
+// otherwise double the size.
 func (b *buffer) larger() int64 {
 	have, all := int64(cap(b.mem)), b.expect+512
 	if have < all && all <= 8*have {
@@ -78,8 +77,7 @@ func (b *buffer) larger() int64 {
 	return 2 * have
 }
 
-// fill reads r to its end. The text may reach limit bytes, and of a compressed
-// body, ratio times what was read from the wire.
+// fill reads r to its end. It fails when the text exceeds limit bytes or dense reports true.
 func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	for {
 		if len(b.mem) == cap(b.mem) {
@@ -103,7 +101,7 @@ func (b *buffer) fill(r io.Reader, limit int64, dense func(n int) bool) error {
 	}
 }
 
-// inflater is a reused gzip reader that counts what it takes from the wire.
+// inflater is a reusable gzip reader that counts the compressed bytes.
 type inflater struct {
 	src  io.Reader
 	in   *bufio.Reader
@@ -112,7 +110,7 @@ type inflater struct {
 	most int64
 }
 
-// Read reads from the wire.
+// Read reads compressed bytes and fails once there are more than most.
 func (f *inflater) Read(p []byte) (int, error) {
 	n, err := f.src.Read(p)
 	if f.read += int64(n); f.read > f.most {
@@ -131,8 +129,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 		f.src = nil
 		c.memory.inflaters.Put(f)
 	}()
-	// Empty members cost the sender little and yield nothing: the wire is
-	// bounded as well as the text.
+	// Empty gzip members yield no text, so the compressed bytes are bounded too.
 	f.src, f.read, f.most = r, 0, c.opts.MaxBody+denseFloor
 	f.in.Reset(f)
 	if err := f.gz.Reset(f.in); err != nil {
@@ -142,7 +139,7 @@ func (c *Client) inflate(b *buffer, r io.Reader) error {
 	return b.fill(&f.gz, c.opts.MaxBody, dense)
 }
 
-// readBody reads a whole body, decompressed and without byte order mark.
+// readBody reads a whole body, decompresses it and strips its byte order mark.
 func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer, error) {
 	encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if len(resp.Header.Values("Content-Encoding")) > 1 {
@@ -186,7 +183,7 @@ func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file boo
 	if file || !isGzip(b.text) {
 		return nil
 	}
-	// No JSON begins with gzip's magic: the header was lost on the way.
+	// JSON never begins with gzip's magic number: the Content-Encoding header was lost.
 	packed := bytes.Clone(b.text)
 	b.mem = b.mem[:0]
 	if err := c.inflate(b, bytes.NewReader(packed)); err != nil {
@@ -200,8 +197,7 @@ func (c *Client) readPlain(b *buffer, resp *http.Response, r io.Reader, file boo
 
 func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
 
-// stripMark drops byte order marks and space before the text; some servers
-// send the mark twice.
+// stripMark removes leading byte order marks and white space. Some servers send the mark twice.
 func stripMark(b []byte) []byte {
 	for {
 		b = bytes.TrimLeft(b, " \t\r\n")
@@ -213,8 +209,7 @@ func stripMark(b []byte) []byte {
 	}
 }
 
-// charset returns the charset of a content type that is not UTF-8 or a part
-// of it, "" if there is none.
+// charset returns the charset of a content type, or "" if it is UTF-8, a subset of it, or not given.
 func charset(contentType string) string {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// How the gate closes.
+// How long the gate closes.
 const (
-	firstGate   = 250 * time.Millisecond // after a 429 that says nothing
+	firstGate   = 250 * time.Millisecond // after a 429 without Retry-After
 	longestGate = time.Minute
-	parkedGate  = 16 * time.Minute // beyond what anybody sleeps through
-	mostStrikes = 10               // refusals in a row until it parks
+	parkedGate  = 16 * time.Minute // longer than any configured wait
+	mostStrikes = 10               // refusals in a row that park the credential
 
-	patience    = 16 // failures in a row that count as one stream's bad luck
+	patience    = 16 // failures in a row that may all belong to one stream
 	firstOutage = 2 * time.Second
-	mostOutages = 8 // closings in a row until it parks
+	mostOutages = 8 // outages in a row that park the credential
 )
 
-// blockedError says that no request may go for longer than anybody would wait.
+// blockedError says that the limit allows no request for longer than the caller waits.
 type blockedError struct {
 	class  Class
 	reason string
 	until  time.Time
 }
 
-// Error says until when, and why.
+// Error returns the reason and the time of the next request.
 func (e *blockedError) Error() string {
 	return fmt.Sprintf("%s, not before %s", e.reason, e.until.UTC().Format(time.RFC3339))
 }
@@ -35,11 +35,11 @@ type reason uint8
 
 const (
 	tooMany reason = iota + 1 // 429
-	usedUp                    // answered, as the last that there was room for
+	usedUp                    // the server reported no remaining requests
 	failing
 )
 
-// String is the reason in words.
+// String returns the reason in words.
 func (r reason) String() string {
 	return [...]string{"", "too many requests", "request limit used up", "server is failing"}[r%4]
 }
@@ -51,24 +51,23 @@ func (r reason) class() Class {
 	return Throttled
 }
 
-// breaker closes for every request of a credential when the server refuses, or is
-// down. When it opens, one request goes ahead, and the others follow once it
-// has passed. The caller holds the budget record.
+// breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down.
+// When it opens, one request goes first, and the others follow once it has succeeded. The caller holds the
+// budget record.
 type breaker struct {
 	until   instant
 	reason  reason
-	epoch   int64   // counts closings: answers to requests from before one are no news
-	probing bool    // opened, and nothing has passed yet
-	probe   instant // until then, the request that goes ahead is waited for
+	epoch   int64   // number of closings: answers to requests from an earlier epoch are ignored
+	probing bool    // open again, but no request has succeeded yet
+	probe   instant // how long the others wait for the first request
 
-	strikes  int64 // closings by 429 since a request passed
-	failures int64 // failed requests since one passed
-	outages  int64 // closings by failures since one passed
+	strikes  int64 // 429 closings since a request succeeded
+	failures int64 // failed requests since one succeeded
+	outages  int64 // failure closings since a request succeeded
 }
 
-// refused closes the gate after a 429 which asked to wait for retry. It
-// reports false for the late answers to requests that went out together with
-// one that has closed it already.
+// refused closes the gate after a 429 with this Retry-After. It returns false for late answers to requests that
+// were in flight when the gate closed.
 func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	if epoch != g.epoch {
 		g.extend(now.add(retry), tooMany)
@@ -84,8 +83,7 @@ func (g *breaker) refused(epoch int64, now instant, retry time.Duration) bool {
 	return true
 }
 
-// failed notes a request that the server could not answer. A run of them, or a
-// server that asks to wait, closes the gate.
+// failed records a request that the server could not answer. Many in a row, or a Retry-After, close the gate.
 func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.failures++
 	if epoch != g.epoch {
@@ -102,9 +100,8 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
-// stumbled notes an answer 5xx. One to a probe speaks of what the probe asked for,
-// not of the server, unless it asks to wait: the gate stays as it is, and the next
-// request may go ahead.
+// stumbled records a 5xx answer. To a probe without Retry-After it is about the probe, not the server: the gate
+// stays as it is, and the next request may go.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probe = 0
@@ -113,7 +110,7 @@ func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe 
 	g.failed(epoch, now, retry)
 }
 
-// passed notes a request that the server took.
+// passed records a request that the server accepted.
 func (g *breaker) passed(epoch int64) {
 	g.failures = 0
 	if epoch == g.epoch {
@@ -127,7 +124,7 @@ func (g *breaker) close(until instant, why reason) {
 	g.extend(until, why)
 }
 
-// extend keeps the gate closed until then, if it is not for longer.
+// extend keeps the gate closed at least until then.
 func (g *breaker) extend(until instant, why reason) {
 	if until > g.until {
 		g.until, g.reason = until, why

@@ -7,8 +7,7 @@ import (
 	"unsafe"
 )
 
-// instant is a time on the clock that a budget record is kept by: nanoseconds, of which
-// only differences count.
+// instant is a time on the budget record's clock, in nanoseconds. Only differences matter.
 type instant int64
 
 func (i instant) add(d time.Duration) instant { return i + instant(d) }
@@ -16,47 +15,46 @@ func (i instant) sub(o instant) time.Duration { return time.Duration(i - o) }
 func (i instant) before(o instant) bool       { return i < o }
 func (i instant) second() int64               { return int64(i) / int64(time.Second) }
 
-// budgetRecord is all that is known about what a credential has asked for and may ask
-// for. Processes that share one credential share its budget record: it holds no pointer,
-// so that its memory can be written to a file as it is.
+// budgetRecord is all that is known about a credential's requests and limit. Processes that share the
+// credential share the record. It contains no pointers, so that its memory can be written to a file as is.
 type budgetRecord struct {
-	layout  uint64 // of this struct: another release's budget record is not read
-	written uint64 // checksum of what follows
+	layout  uint64 // of this struct: records of other releases are not read
+	written uint64 // checksum of the fields below
 
-	stamp instant       // of the last change
-	ahead time.Duration // of the clock of the budget record, before that of the machine
+	stamp instant       // time of the last change
+	ahead time.Duration // how far the record's clock is ahead of the machine's
 
 	ledger  requestWindow
 	ceiling limitEstimate
 	gate    breaker
-	next    instant // when the pace lets the next request go
+	next    instant // when the pace allows the next request
 	sent    uint64
 	refused uint64
 	members [mostMembers]member
 }
 
-// member is a process, or a governor in one, that the budget record is shared with.
+// member is a process, or a governor in one, that shares the record.
 type member struct {
 	id     uint64
 	seen   instant
-	unsent int64 // requests that have leave to go, and have not gone
+	unsent int64 // requests with a slot that are not sent yet
 	pid    int64 // of its process
-	home   int64 // where that number means it; 0: unknown
+	home   int64 // process-id namespace; 0: unknown
 }
 
 const (
 	mostMembers = 32
 
-	// memberLease is how long a member lives without a sign of life. It is more
-	// than it takes to give up a connection, so that whoever is silent for longer
-	// is dead, or has been stopped and lets go of its leaves when it wakes.
+	// memberLease is how long a member counts as alive without a sign of life. Connecting takes less time than
+	// that, so a member that is silent for longer is dead, or suspended; a suspended one drops its slots when
+	// it resumes.
 	memberLease = 30 * time.Second
 )
 
-// alive reports whether m may yet send what it has leave for.
+// alive reports whether m may still send its unsent requests.
 func (m *member) alive(now instant) bool { return m.id != 0 && now.sub(m.seen) < memberLease }
 
-// member finds the place of a member, or makes one; nil if there is none left.
+// member returns the entry of a member, creating it if needed, or nil if the record is full.
 func (b *budgetRecord) member(id uint64, now instant) *member {
 	var free *member
 	for i := range b.members {
@@ -74,9 +72,8 @@ func (b *budgetRecord) member(id uint64, now instant) *member {
 	return free
 }
 
-// bury frees the places of members whose process is known to be dead: nobody waits
-// for what they had leave for. It may have gone out just before, and counts as sent
-// now. // Invariant 4
+// bury removes members whose process has died, so that no other process waits for their unsent requests. These
+// may have been sent just before, so they count as sent now. // Invariant 4
 func (b *budgetRecord) bury(now instant) (changed bool) {
 	for i := range b.members {
 		m := &b.members[i]
@@ -89,7 +86,7 @@ func (b *budgetRecord) bury(now instant) (changed bool) {
 	return changed
 }
 
-// shared reports whether another member than id is alive.
+// shared reports whether a member other than id is alive.
 func (b *budgetRecord) shared(id uint64, now instant) bool {
 	for i := range b.members {
 		if m := &b.members[i]; m.id != id && m.alive(now) {
@@ -99,8 +96,8 @@ func (b *budgetRecord) shared(id uint64, now instant) bool {
 	return false
 }
 
-// occupied returns how many requests the server may count at now, and the
-// instant at which one less will; zero if that cannot be told.
+// occupied returns how many requests the server may count at now, and the instant at which there will be one
+// less; zero if unknown.
 func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant) {
 	n, free := b.ledger.occupied(window)
 	for i := range b.members {
@@ -111,33 +108,31 @@ func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant
 	return n, free
 }
 
-// newBudgetRecord is the budget record of a credential that nothing was asked for with yet.
+// newBudgetRecord returns the record of a credential without requests.
 func newBudgetRecord(of Budget) budgetRecord {
 	return budgetRecord{ceiling: newCeiling(of.Rate, of.Reserve)}
 }
 
-// image is the memory of b. A file of it stays on the machine that wrote it, so
-// that the order of bytes is no question.
+// image returns b's memory. The file stays on the machine that wrote it, so the byte order does not matter.
 func (b *budgetRecord) image() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))
 }
 
-// recordLayout changes with what the fields of a budget record mean; their size is a part
-// of it.
+// recordLayout identifies the layout and meaning of the record's fields. It includes their size.
 const recordLayout = 1<<32 | uint64(unsafe.Sizeof(budgetRecord{}))
 
-// checksum is over all that comes after it.
+// checksum covers all fields from stamp on.
 func (b *budgetRecord) checksum() uint64 {
 	sum := crc32.Checksum(b.image()[unsafe.Offsetof(b.stamp):], crc32.MakeTable(crc32.Castagnoli))
-	return uint64(sum) | 1<<32 // which the zeros of a new file are not
+	return uint64(sum) | 1<<32 // never zero, unlike a new file
 }
 
-// blank reports whether the budget record is that of a new file.
+// blank reports whether the file was new.
 func (b *budgetRecord) blank() bool { return b.layout == 0 && b.written == 0 && b.stamp == 0 }
 
 func (b *budgetRecord) whole() bool { return b.layout == recordLayout && b.written == b.checksum() }
 
-// sign makes b ready to be stored.
+// sign prepares b for storing.
 func (b *budgetRecord) sign(now instant) {
 	b.stamp, b.ahead = now, now.sub(instant(time.Now().UnixNano()))
 	b.layout = recordLayout

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// budgetState is what a ledger keeps of a credential's budget, as one worker works on
-// it.
+// budgetState is a credential's budget as the ledger stores it, in the form that a worker changes.
 type budgetState struct {
 	now           instant
-	next          instant // when the next token is due: leases reach up to there
+	next          instant // when the next token is due, after all leases
 	slack         time.Duration
 	ceiling       limitEstimate
 	gate          breaker
 	sent, refused uint64
 }
 
-// storedBudget is a budgetState as it is stored. The names of its fields do not change: workers of
-// several versions read it.
+// storedBudget is the stored form of budgetState. Workers of several versions read it, so its field names never
+// change.
 type storedBudget struct {
-	At      int64  `json:"at"` // by the ledger's clock, in nanoseconds since 1970, as are the others
+	At      int64  `json:"at"` // ledger's clock in Unix nanoseconds, as for all times here
 	Next    int64  `json:"next"`
 	Slack   int64  `json:"slack"`
 	Sent    uint64 `json:"sent"`
@@ -58,7 +57,7 @@ type storedBudget struct {
 	Last        int64      `json:"last"`
 }
 
-// openBudgetState reads what a ledger holds: a budgetState, or nothing yet.
+// openBudgetState decodes a stored budget; kept is nil if there is none yet.
 func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error) {
 	a := budgetState{now: now, slack: lateToken, ceiling: newCeiling(plan.Rate, plan.Reserve)}
 	if kept == nil {
@@ -84,8 +83,8 @@ func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error)
 	return a, nil
 }
 
-// settle makes up for what has happened since the state was kept: nobody came
-// for a day, the limit was configured anew, or the ledger's clock was put back.
+// settle corrects a stored budget that is old, was configured differently, or is ahead of the ledger's clock
+// because that was set back.
 func (a *budgetState) settle(at instant, mine limitEstimate) {
 	c := &a.ceiling
 	same := c.asked == mine.asked && c.reserve == mine.reserve
@@ -102,7 +101,7 @@ func (a *budgetState) settle(at instant, mine limitEstimate) {
 	a.gate.until = min(a.gate.until, a.now.add(longestHint))
 }
 
-// tell takes what a worker has sent and heard.
+// tell applies the requests that a worker has sent and the answers that it got.
 func (a *budgetState) tell(heard []answer, sent int, slack time.Duration) {
 	b := budgetRecord{ceiling: a.ceiling, gate: a.gate, refused: a.refused}
 	b.ceiling.used += sent
@@ -112,11 +111,11 @@ func (a *budgetState) tell(heard []answer, sent int, slack time.Duration) {
 	}
 	b.ceiling.turn(a.now)
 	a.ceiling, a.gate, a.refused = b.ceiling, b.gate, b.refused
-	a.slack = max(slack, a.slack-a.slack/64) // of the one who needs the most
+	a.slack = max(slack, a.slack-a.slack/64) // the largest that any worker needs; it decays slowly
 }
 
-// lease gives up to want tokens to a worker that hears of it in trip, or none for
-// a while.
+// lease grants up to want tokens to a worker whose round trip to the ledger takes trip. If it grants none, it
+// returns how long to wait.
 func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Duration) {
 	if wait := a.gate.until.sub(a.now); wait > 0 || want == 0 {
 		return lease{}, min(max(wait, 0), lastPeriod)
@@ -130,7 +129,7 @@ func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Du
 	}
 	if a.gate.probing {
 		if wait := a.gate.probe.sub(a.now); wait > 0 {
-			return lease{}, min(wait, firstPeriod) // one goes ahead
+			return lease{}, min(wait, firstPeriod) // one request goes first
 		}
 		want, a.gate.probe = 1, start.add(probeWait)
 	}
@@ -154,7 +153,7 @@ func (a *budgetState) keep() storedBudget {
 	}
 }
 
-// learn takes what an answer says of the limit and of the server.
+// learn updates the limit and the gate from an answer.
 func (b *budgetRecord) learn(a answer) {
 	switch {
 	case a.status == 0:
@@ -173,7 +172,7 @@ func (b *budgetRecord) learn(a answer) {
 		b.gate.stumbled(a.epoch, a.at, a.in.retry, a.probe)
 	default:
 		b.ceiling.accepted(a.sent)
-		// What the others have had counts as foreign only beyond all that the fleet may.
+		// Requests of the other workers count as foreign only beyond the limit of all of them.
 		n, _ := b.ceiling.allowed()
 		if pause := b.ceiling.observe(a.in, min(int(n), b.ceiling.rate.Limit-a.in.left)); pause > 0 {
 			b.gate.extend(a.at.add(pause), usedUp)

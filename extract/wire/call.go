@@ -14,35 +14,34 @@ import (
 	"time"
 )
 
-// call is one request on its way: what is asked for, and what its tries have
-// come to so far.
+// call is one request, with the outcome of its tries so far.
 type call struct {
 	c         *Client
 	method    string
 	template  string
 	url       *url.URL
 	body      []byte
-	anonymous bool // no credential of the client's
+	anonymous bool // without the credential
 	file      bool
 	ranges    string // header Range
 	probe     bool   // see Request
-	session   bool   // answers hold tokens: none of their text may be quoted
+	session   bool   // answers contain tokens, so errors must not quote them
 	check     func([]byte) error
 
 	token     Secret
 	attempts  int    // requests made
-	failures  int    // transient faults met
-	malformed int    // answers that were not what they should be
+	failures  int    // transient faults so far
+	malformed int    // broken answers so far
 	throttles int    // answers that asked to slow down
-	renewals  int    // times the credential was to be renewed
-	renewal   *Error // why it was not
-	renewed   bool   // it was
+	renewals  int    // attempted renewals of the credential
+	renewal   *Error // why the last renewal failed
+	renewed   bool   // the credential was renewed
 	hops      int    // redirects of this try
 }
 
 const (
 	maxMalformed = 3  // tries of a request whose answers are broken
-	maxThrottles = 12 // answers 429 to one request
+	maxThrottles = 12 // 429 answers to one request
 	maxRenewals  = 2
 )
 
@@ -63,7 +62,7 @@ func (c *Client) newCall(r Request) (*call, error) {
 	return k, nil
 }
 
-// at returns the URL of an escaped path on the client's origin.
+// at returns the URL for an escaped path on the client's origin.
 func (c *Client) at(escaped string) (*url.URL, error) {
 	u := *c.base
 	u.RawPath = c.base.EscapedPath() + escaped
@@ -72,7 +71,7 @@ func (c *Client) at(escaped string) (*url.URL, error) {
 	return &u, err
 }
 
-// run tries until there is an answer or a reason to give up.
+// run repeats the request until it is answered or there is a reason to give up.
 func (k *call) run(ctx context.Context) (*Response, error) {
 	for {
 		resp, fault := k.authorizedTry(ctx)
@@ -83,21 +82,21 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 			return nil, fmt.Errorf("read %s: %w", k.template, context.Cause(ctx))
 		}
 		if fault = k.recover(ctx, fault); fault != nil {
-			fault.Method, fault.Path = k.method, k.template // of this call, were it the session's that failed
+			fault.Method, fault.Path = k.method, k.template // of this call, even if a call of the session failed
 			fault.Attempts = k.attempts
 			return nil, fault
 		}
 	}
 }
 
-// recover makes ready for another try: it waits, or renews the credential. It
-// returns the fault that ends the call if there is to be none.
+// recover prepares another try: it waits, or renews the credential. It returns the fault that ends the call, or
+// nil to try again.
 func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	if !fault.NotBefore.IsZero() {
-		return fault // parked: nothing to wait for in this process
+		return fault // parked: too long for this process to wait
 	}
 	switch fault.Class {
-	case Throttled: // the closed gate does the waiting
+	case Throttled: // the next try waits for the gate
 		if k.throttles++; k.throttles >= maxThrottles {
 			return fault
 		}
@@ -119,10 +118,9 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	return nil
 }
 
-// patience returns how many transient faults end the call. A 400 that says it
-// may pass is a fault of the server's own code more often than of the moment,
-// and a host that was never reached is more often misspelt than down. To a probe
-// each of them is the answer.
+// patience returns how many transient faults end the call. A transient message under status 400 is usually a
+// bug of the server, and a host that was never reached is usually misspelt, so both end it early. A probe takes
+// the first status as its answer.
 func (k *call) patience(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {
@@ -134,13 +132,12 @@ func (k *call) patience(fault *Error) int {
 	return most
 }
 
-// astray reports whether no connection came about, and none ever has.
+// astray reports whether the host is unreachable and this client has never reached it.
 func (k *call) astray(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
-// lasting sorts a transient fault that did not pass: a body that is cut each
-// time is not bad luck on the line.
+// lasting reclassifies a transient fault that did not pass: a body that is cut every time is malformed.
 func (k *call) lasting(fault *Error) *Error {
 	if fault.cut {
 		fault.Class = Malformed
@@ -148,7 +145,7 @@ func (k *call) lasting(fault *Error) *Error {
 	return fault
 }
 
-// renew asks the credential for another token after a 401.
+// renew requests another token from the credential after a 401.
 func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	if k.anonymous || fault.Status != http.StatusUnauthorized && !k.deadToken(fault) {
 		return fault
@@ -157,8 +154,8 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case k.renewals >= maxRenewals:
 		return orDefault(k.renewal, fault)
 	case k.renewed, k.c.averse.has(k.template):
-		// A new token does not help here: whatever this endpoint means by its 401, it
-		// is not the token, and others may use that one.
+		// A new token did not help: this endpoint's 401 is not about the token, which other endpoints may
+		// accept.
 		k.c.averse.add(k.template)
 		return fault
 	}
@@ -169,21 +166,21 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case err == nil && token != k.token:
 		k.renewed = true
 		return nil
-	case err == nil, err == ErrSpent: //nolint:errorlint // bare: there is nothing more to say
+	case err == nil, err == ErrSpent: //nolint:errorlint // bare: there is nothing to add
 		return fault
 	case errors.Is(err, ErrSpent):
 		return k.spent(fault, err)
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
-		k.renewal = e // the token may yet be good for one
+		k.renewal = e // the token may still be valid for this call
 		return k.recover(ctx, e)
 	}
 	fault.Err = err
 	return fault
 }
 
-// deadToken reports whether a 403 is about the token itself: it says so by its challenge
-// or, to the token of a grant, in its words.
+// deadToken reports whether a 403 is about the token itself: its challenge says so, or the token is an OAuth
+// grant's and the message of the 403 says so.
 func (k *call) deadToken(fault *Error) bool {
 	_, grant := k.c.cred.(*OAuth)
 	return fault.Status == http.StatusForbidden && (fault.Challenge == ChallengeToken || grant)
@@ -194,8 +191,8 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// pause waits before try number n+1: twice as long each time, half of it
-// random so that clients which failed together do not come back together.
+// pause waits before try n+1: twice as long each time. Half of the wait is random, so that clients that failed
+// together do not retry together.
 func (k *call) pause(ctx context.Context, n int, atLeast time.Duration) {
 	d := jittered(backoff(firstPause, maxPause, n))
 	wait := time.NewTimer(max(d, min(atLeast, k.c.opts.MaxWait)))
@@ -243,7 +240,7 @@ func (k *call) signInFault(err error) *Error {
 	return k.spent(k.fault(Auth, nil, ""), err)
 }
 
-// spent adds to a fault why the credential cannot be renewed.
+// spent adds to fault the reason why the credential cannot be renewed.
 func (k *call) spent(fault *Error, err error) *Error {
 	words := err.Error()
 	if fault.Message != "" {
@@ -254,7 +251,7 @@ func (k *call) spent(fault *Error, err error) *Error {
 	return fault
 }
 
-// try makes one request, and those its redirects ask for.
+// try makes one request and follows its redirects.
 func (k *call) try(ctx context.Context) (*Response, *Error) {
 	k.hops = 0
 	target := k.url
@@ -267,8 +264,8 @@ func (k *call) try(ctx context.Context) (*Response, *Error) {
 	}
 }
 
-// send makes one request under the governor and the deadlines, and reads the
-// answer: a body, a redirect to follow, or a fault.
+// send makes one request within the limit and the deadlines. It returns the body, a redirect to follow, or a
+// fault.
 func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, *Error) {
 	slot, err := k.c.gov.acquire(ctx, k.c.opts.MaxWait)
 	if err != nil {
@@ -285,8 +282,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	defer func() { k.attempted(started, resp) }()
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
-		// The server is not to blame for a caller that gave up, nor is it an outage
-		// to be waited for where there has never been a server.
+		// Neither a caller that gave up nor a host that was never reached counts as a failure of the server.
 		if ctx.Err() == nil && !k.astray(fault) {
 			slot.lost()
 		}
@@ -309,15 +305,14 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	}, nil, nil
 }
 
-// unsent makes the fault of a request that has had no leave to go.
+// unsent returns the fault of a request that did not get a slot.
 func (k *call) unsent(err error) *Error {
 	e := k.unanswered(err)
 	e.kept = true
 	return e
 }
 
-// unanswered makes the fault of a request that was not let through, or whose
-// answer did not come.
+// unanswered returns the fault of a request that was not sent, or got no answer.
 func (k *call) unanswered(err error) *Error {
 	p, ok := errors.AsType[*blockedError](err)
 	if !ok {

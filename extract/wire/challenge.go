@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Why a token does not do, in the words of RFC 6750, section 3.1.
+// The reasons why a token is not accepted, as in RFC 6750, section 3.1.
 const (
-	ChallengeToken = "invalid_token"      // it has ended or was revoked
-	ChallengeScope = "insufficient_scope" // it does not allow this
+	ChallengeToken = "invalid_token"      // it has expired or was revoked
+	ChallengeScope = "insufficient_scope" // it does not permit this request
 )
 
 var (
@@ -18,8 +18,8 @@ var (
 	challengeScope = regexp.MustCompile(`(?i)\bscope\s*=\s*(?:"([^"]*)"|([^\s,"]+))`)
 )
 
-// challengeOf reads from an answer 401 or 403 why the token does not do: from the header
-// WWW-Authenticate or, as some servers say it there, from the error in the body.
+// challengeOf returns why a 401 or 403 rejects the token, from WWW-Authenticate or, as some servers do, from
+// the error in the body.
 func challengeOf(resp *http.Response, body []byte) (challenge, scope string) {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return "", ""

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// receive reads an answer's body and decides what it is.
+// receive reads and classifies an answer's body.
 func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error) {
 	body, err := k.c.readBody(resp, w.body(resp.Body), k.file && resp.StatusCode < 300)
 	if err != nil {
@@ -34,7 +34,7 @@ func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error)
 	return body, nil
 }
 
-// unreadable sorts the errors of reading a body.
+// unreadable classifies an error of reading a body.
 func (k *call) unreadable(resp *http.Response, err error) *Error {
 	for _, hopeless := range []error{errTooBig, errTooDense, errNested, errEncoding} {
 		if errors.Is(err, hopeless) {
@@ -50,7 +50,7 @@ func (k *call) unreadable(resp *http.Response, err error) *Error {
 	return e
 }
 
-// judge returns what is wrong with an answer, nil if nothing is.
+// judge returns what is wrong with an answer, or nil.
 func (k *call) judge(resp *http.Response, body []byte) *Error {
 	switch {
 	case resp.StatusCode >= 300:
@@ -77,8 +77,7 @@ func (k *call) judge(resp *http.Response, body []byte) *Error {
 	return nil
 }
 
-// judgeJSON looks at both ends of a body. What lies between is for those who
-// parse it, and for Check.
+// judgeJSON checks the two ends of a body. The parser and Check see to the rest.
 func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	switch {
 	case len(body) == 0:
@@ -96,13 +95,12 @@ func (k *call) judgeJSON(resp *http.Response, body []byte) *Error {
 	return k.fault(Malformed, resp, "body is not JSON"+k.quote(body))
 }
 
-// notices are what PHP prints before an answer where its messages are shown: as
-// HTML, or as text. Errors that end a script are none: what follows those is no
-// answer.
+// notices matches the warnings that PHP prints, as HTML or text, before an answer when display_errors is on.
+// Fatal errors are not included: no answer follows them.
 var notices = regexp.MustCompile(`^(?:\s*(?:<br ?/?>\s*)?(?:<b>)?(?:PHP )?(?:Warning|Notice|Deprecated|Strict Standards)(?:</b>)?: {1,2}[^\n]{1,800}? in (?:<b>)?[^\n<]{1,300}(?:</b>)? on line (?:<b>)?\d+(?:</b>)?(?:<br ?/?>)?\s*)+`)
 
-// stripNotices takes such notices from before a JSON text, and returns the first
-// of them. Anything else that stands before one is left there to be refused.
+// stripNotices removes such warnings from before a JSON text, and returns the first of them. Any other prefix
+// stays, and the caller refuses the body.
 func stripNotices(b []byte) (text []byte, notice string) {
 	if len(b) == 0 || b[0] == '{' || b[0] == '[' {
 		return b, ""
@@ -133,7 +131,7 @@ func (k *call) judgeFile(resp *http.Response, body []byte) *Error {
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>([^<]{0,200})`)
 
-// judgeHTML sorts a page that came where data should. // Invariant 11
+// judgeHTML classifies an HTML page that came in place of data. // Invariant 11
 func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
 	what := "body is HTML, not JSON"
 	if m := title.FindSubmatch(body[:min(len(body), 64<<10)]); m != nil {
@@ -149,7 +147,7 @@ var loginMarks = regexp.MustCompile(`(?i)type=["']?password|name=["']?password|a
 
 func looksLikeLogin(body []byte) bool { return loginMarks.Match(body[:min(len(body), 256<<10)]) }
 
-// failure sorts an answer by its status and its message.
+// failure classifies an answer by its status and message.
 func (k *call) failure(resp *http.Response, body []byte) *Error {
 	message := ErrorMessage(body)
 	if message == "" && len(body) > 0 && body[0] == '<' {
@@ -171,9 +169,8 @@ func (k *call) failure(resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// statusClass sorts a status of 300 and above, with the help of the words that
-// came along: this family of servers says 400 for nearly everything, and 401
-// for a module that is switched off.
+// statusClass classifies a status of 300 or more. It also looks at the message, since these servers answer 400
+// for nearly everything, and 401 for a module that is switched off.
 func statusClass(status int, message string) Class {
 	said := MessageClass(message)
 	switch {
@@ -200,7 +197,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // only a 429 closes the gate, which would do the waiting
+			return Transient // only a 429 closes the gate that would make the next try wait
 		}
 		return orDefault(said, Invalid)
 	case status < 400:
@@ -209,7 +206,7 @@ func statusClass(status int, message string) Class {
 	return Invalid
 }
 
-// The wordings of this family of servers, and of the framework under it.
+// The wordings of these servers, and of the framework that they are built with.
 var (
 	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
 		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|absent|revoked|blacklisted|not provided|could not be)\b` +
@@ -225,9 +222,9 @@ var (
 	transientWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8|try again|temporarily|timed? ?out|service unavailable|maintenance|deadlock|too many connections`)
 )
 
-// MessageClass sorts a failure by its words alone, for envelopes that say
-// "error" under any status. It returns 0 for words it does not know. The order
-// matters: "CRM Module Not Found!" is about the plan, not about a record.
+// MessageClass classifies a failure by its message only, for envelopes that say "error" under any status. It
+// returns 0 for an unknown message. The order matters: "CRM Module Not Found!" is about the plan, not about a
+// record.
 func MessageClass(message string) Class {
 	switch {
 	case message == "":
@@ -248,9 +245,8 @@ func MessageClass(message string) Class {
 	return 0
 }
 
-// ErrorMessage finds the words for people in an error body: message or error,
-// as text or as an object that has them, and the first of errors. "" if there
-// is nothing.
+// ErrorMessage returns the human-readable message of an error body: from message, error, the first of errors,
+// or detail, as text or as an object that contains it. It returns "" if there is none.
 func ErrorMessage(body []byte) string {
 	var e struct {
 		Message json.RawMessage `json:"message"`
@@ -271,7 +267,7 @@ func ErrorMessage(body []byte) string {
 	return message
 }
 
-// vague reports whether a message says no more than that there was an error.
+// vague reports whether a message says only that there was an error.
 func vague(message string) bool {
 	switch strings.ToLower(strings.TrimRight(message, ".!")) {
 	case "error", "failed", "validation error", "errors":
@@ -280,7 +276,7 @@ func vague(message string) bool {
 	return false
 }
 
-// words returns the first text in a JSON value, down to depth levels.
+// words returns the first text in a JSON value, searching depth levels.
 func words(v json.RawMessage, depth int) string {
 	var text string
 	if len(v) == 0 || depth == 0 || json.Unmarshal(v, &text) == nil {

@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// grant is what a sign-in has brought and its renewals have kept alive.
+// grant is the tokens of a sign-in and of their renewals.
 type grant struct {
-	id       string // of this token, told in notes in its place
+	id       string // of this token; notes refer to it
 	access   Secret
-	refresh  Secret    // of an OAuth grant; a login's token is renewed with itself
-	expires  time.Time // zero: not said
-	scopes   []string  // given; nil: those that were asked for
+	refresh  Secret    // of an OAuth grant; a login renews its token with the token itself
+	expires  time.Time // zero: the server has not said
+	scopes   []string  // granted scopes; nil: those that were requested
 	signedIn time.Time
 	renewed  time.Time
 	rotation rotation
 }
 
-// rotation is what the last renewal showed of the server's refresh tokens.
+// rotation says whether the server rotates refresh tokens, as the last renewal showed.
 type rotation string
 
 const (
-	rotationNone rotation = "none" // the same one is good again
-	rotationUsed rotation = "used" // each is good once, or for a moment more
+	rotationNone rotation = "none" // the same one stays valid
+	rotationUsed rotation = "used" // each is valid once, or for a moment longer
 )
 
-// margin is how long before its end a token is renewed: one that is good for a short
-// time only, later, so that it is used for most of that.
+// margin returns how long before its end a token is renewed: less for a short-lived one, so that most of its
+// time is used.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
-// due reports whether the token is about to end. One that ended when it came goes by
-// the server's word alone.
+// due reports whether the token is about to expire. A token that was issued expired is used until the server
+// refuses it.
 func (g grant) due(now time.Time) bool {
 	return g.expires.After(g.renewed) && g.expires.Sub(now) < g.margin()
 }
 
-// storedGrant is a grant where it is kept. Nothing else ever prints a token.
+// storedGrant is the stored form of a grant. Nothing else ever writes out a token.
 type storedGrant struct {
 	Version  int       `json:"version"`
 	ID       string    `json:"id"`
@@ -53,7 +53,7 @@ type storedGrant struct {
 
 const storedVersion = 1
 
-// newGrant is a grant of this moment, by the clock of the slot.
+// newGrant returns a grant issued now, by the slot's clock.
 func newGrant(now time.Time, access, refresh Secret) grant {
 	return grant{id: rand.Text(), access: access, refresh: refresh, signedIn: now, renewed: now}
 }
@@ -73,37 +73,36 @@ func decodeGrant(text []byte) (grant, error) {
 		return grant{}, fmt.Errorf("read credential: %w", unquoted(err))
 	}
 	if s.Version != storedVersion {
-		return grant{}, fmt.Errorf("read credential: version %d is not of this release", s.Version)
+		return grant{}, fmt.Errorf("read credential: version %d is from another release", s.Version)
 	}
 	return grant{s.ID, Secret(s.Access), Secret(s.Refresh), s.Expires, s.Scopes, s.SignedIn, s.Renewed, s.Rotation}, nil
 }
 
-// note is what has become of a credential, without a secret.
+// note records what happened to a credential. It contains no secret.
 type note struct {
 	Version int       `json:"version"`
-	Call    *openCall `json:"call,omitzero"`    // whose outcome is not known
-	Refused *refusal  `json:"refused,omitzero"` // of the grant that is kept, or of the sign-in
+	Call    *openCall `json:"call,omitzero"`    // a call with an unknown outcome
+	Refused *refusal  `json:"refused,omitzero"` // of the stored grant, or of the sign-in
 	Outage  *outage   `json:"outage,omitzero"`  // of the token endpoint
 
-	SignedOut time.Time `json:"signed_out,omitzero"` // when a person removed what was kept
+	SignedOut time.Time `json:"signed_out,omitzero"` // when a person removed the grant
 
-	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last of them, at most maxSignIns
-	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, up to the last
-	Retry  time.Time   `json:"retry,omitzero"`           // after one that failed: no sign-in by itself before
+	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last sign-ins, at most maxSignIns
+	Failed int         `json:"failed_sign_ins,omitzero"` // in a row, including the last
+	Retry  time.Time   `json:"retry,omitzero"`           // after a failed one: no automatic sign-in before
 }
 
-// openCall is a call that was about to be made: it is written down before, so
-// that a process which is killed in it cannot leave its successor without a
-// word.
+// openCall is a call that is about to be made. It is stored first, so that a later process knows about the call
+// if this one is killed.
 type openCall struct {
 	Kind callKind  `json:"kind"`
 	At   time.Time `json:"at"`
-	Of   string    `json:"of,omitzero"` // the grant to be replaced
+	Of   string    `json:"of,omitzero"` // the grant to replace
 
-	Words string `json:"words,omitzero"` // what came instead of the answer, if anything is known
+	Words string `json:"words,omitzero"` // the error that came instead of the answer, if known
 }
 
-// refusal is what the server has said last.
+// refusal is the server's last refusal.
 type refusal struct {
 	Kind  callKind  `json:"kind"`
 	At    time.Time `json:"at"`
@@ -112,7 +111,7 @@ type refusal struct {
 	Lost  time.Time `json:"lost,omitzero"` // when an earlier answer was lost
 }
 
-// callKind is what a call of a credential is for.
+// callKind is the purpose of a credential's call.
 type callKind string
 
 const (
@@ -134,36 +133,35 @@ func decodeNote(text []byte) (note, error) {
 		return n, fmt.Errorf("read note of credential: %w", err)
 	}
 	if n.Version != storedVersion {
-		return n, fmt.Errorf("read note of credential: version %d is not of this release", n.Version)
+		return n, fmt.Errorf("read note of credential: version %d is from another release", n.Version)
 	}
 	return n, nil
 }
 
-// unquoted keeps a JSON error from quoting what it has met.
+// unquoted replaces a JSON error that may quote the text.
 func unquoted(err error) error {
 	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // as Unmarshal returns it
 		return fmt.Errorf("not JSON at byte %d", s.Offset)
 	}
-	return fmt.Errorf("not what penstock has written")
+	return fmt.Errorf("not written by penstock")
 }
 
-// maxSignIns is how many sign-ins the processes that share a credential make within
-// signInWindow by themselves. A sign-in ends every other token of its user: two places
-// that sign in as the same user, again and again, shut each other out.
+// maxSignIns is how many automatic sign-ins the processes that share a credential make within signInWindow. A
+// sign-in ends every other token of its user, so two programs that keep signing in as the same user would lock
+// each other out.
 const (
 	maxSignIns   = 3
 	signInWindow = time.Hour
 )
 
-// refusedPause is how long there is no other sign-in by itself after the n-th in a row
-// that was refused.
+// refusedPause returns the wait before the next automatic sign-in after n refused ones in a row.
 func refusedPause(n int) time.Duration { return backoff(time.Hour, 24*time.Hour, n) }
 
-// lostPause is the same after one that was not answered, which may pass.
+// lostPause returns the wait after n unanswered ones in a row. The cause of these may pass.
 func lostPause(n int) time.Duration { return backoff(time.Minute, 24*time.Hour, n) }
 
-// nextSignIn is when penstock may sign in by itself: now, or later. Times that are
-// further ahead than any could be are a clock's mistake, and do not count.
+// nextSignIn returns when penstock may sign in by itself: now, or later. It ignores stored times that only a
+// wrong clock could have produced.
 func (n note) nextSignIn(now time.Time) time.Time {
 	next := now
 	if n.Retry.Sub(now) <= 48*time.Hour {
@@ -178,7 +176,7 @@ func (n note) nextSignIn(now time.Time) time.Time {
 
 func (n note) maySignIn(now time.Time) bool { return !n.nextSignIn(now).After(now) }
 
-// signingIn notes a sign-in that is about to be made.
+// signingIn returns n with a sign-in that is about to be made.
 func (n note) signingIn(now time.Time) note {
 	n.Recent = append(slices.Clone(n.Recent), now)
 	n.Recent = n.Recent[max(0, len(n.Recent)-maxSignIns):]
@@ -186,15 +184,15 @@ func (n note) signingIn(now time.Time) note {
 	return n
 }
 
-// failedSignIn notes that a sign-in brought no token.
+// failedSignIn returns n with a sign-in that brought no token.
 func (n note) failedSignIn(now time.Time, pause func(int) time.Duration) note {
 	n.Failed++
 	n.Retry = now.Add(pause(n.Failed))
 	return n
 }
 
-// refreshing notes a refresh that is about to be made. Of several whose answers
-// were lost the first is remembered: it is the one that may have counted.
+// refreshing returns n with a refresh that is about to be made. Of several unanswered refreshes it keeps the
+// first: that one may have taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}
@@ -202,7 +200,7 @@ func (n note) refreshing(now time.Time, g grant) note {
 	return n
 }
 
-// open reports whether the outcome of a refresh of this grant is not known.
+// open reports whether a refresh of this grant has an unknown outcome.
 func (n note) open(g grant) bool {
 	return n.Call != nil && n.Call.Kind == refreshCall && n.Call.Of == g.id
 }
@@ -212,8 +210,7 @@ func (n note) dead(g grant) bool {
 	return n.Refused != nil && n.Refused.Kind == refreshCall && n.Refused.Of == g.id
 }
 
-// failing is since when calls that were to bring a new token have brought none; zero
-// where the last one did.
+// failing returns since when calls have brought no new token, or zero if the last one did.
 func (n note) failing(g grant) time.Time {
 	switch {
 	case n.dead(g), n.Refused != nil && g.access == "":

@@ -12,29 +12,28 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// How long things may take around an exchange of tokens.
+// Time limits of an exchange of tokens.
 const (
-	exchangeTime = 5 * time.Minute // the call itself: a late answer may hold the only copy of a token
-	exchangeTail = 5 * time.Second // a caller that is stopped, for the call
-	exchangeWait = 6 * time.Minute // for another process to finish its own
+	exchangeTime = 5 * time.Minute // for the call itself: a late answer may contain the only copy of a token
+	exchangeTail = 5 * time.Second // how long a cancelled caller waits for the call
+	exchangeWait = 6 * time.Minute // for another process's exchange to end
 )
 
 // maxLost is how many exchanges without an answer one process makes.
 const maxLost = 3
 
-// holder keeps the tokens of one credential: in memory for the requests of this
-// process, in a slot for the next one and for those beside it. It replaces a
-// token one call at a time, in this process and across all that share the slot.
+// holder keeps the tokens of one credential: in memory for this process, and in a slot for later and other
+// processes. It makes one exchange at a time, within this process and among all that share the slot.
 type holder struct {
 	slot *state.Slot
 	turn chan struct{} // held during an exchange
 
 	mu   sync.Mutex
-	read bool // the slot has been looked at
+	read bool // the slot was read
 	have grant
 	dead error // why no further exchange is tried
 	lost int   // exchanges without an answer
-	bad  int   // exchanges in a row of which no token came
+	bad  int   // consecutive exchanges without a token
 	seen []Secret
 }
 
@@ -42,14 +41,14 @@ func newHolder(slot *state.Slot, own ...Secret) *holder {
 	return &holder{slot: slot, turn: make(chan struct{}, 1), seen: own}
 }
 
-// secrets are those that the credential is made of and all that it has had.
+// secrets returns the credential's own secrets and every token that it has had.
 func (h *holder) secrets() []Secret {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen)
 }
 
-// saw makes secrets known before anything can be said about them. // Invariant 5
+// saw adds secrets, so that no later text can contain them. // Invariant 5
 func (h *holder) saw(all ...Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +59,7 @@ func (h *holder) saw(all ...Secret) {
 	}
 }
 
-// current is the grant in use, read from the slot the first time.
+// current returns the grant in use, read from the slot the first time.
 func (h *holder) current() (grant, error) {
 	h.mu.Lock()
 	read, g, dead := h.read, h.have, h.dead
@@ -76,11 +75,11 @@ func (h *holder) current() (grant, error) {
 	return g, nil
 }
 
-// load reads what is kept.
+// load reads the slot.
 func (h *holder) load() (grant, note, error) {
 	text, err := h.slot.Secret()
 	if errors.Is(err, state.ErrBound) {
-		text, err = nil, nil // nobody has signed in here: a token of another origin is never sent to this one. Invariant 10
+		text, err = nil, nil // not signed in here: a token of another origin is never sent to this one. Invariant 10
 	}
 	if err != nil {
 		return grant{}, note{}, err
@@ -104,16 +103,16 @@ func (h *holder) adopt(g grant) {
 	h.have, h.read = g, true
 }
 
-// exchange is one replacing of a token under the slot's lock: what was kept
-// when it began.
+// exchange is one replacement of a token under the slot's lock, with the grant and note that were stored
+// before.
 type exchange struct {
 	h *holder
 	g grant
 	n note
 }
 
-// replace gives another token than spent. Whoever comes while somebody, here or
-// in another process, replaces the same token gets that one's.
+// replace returns a token other than spent. Concurrent callers, also of other processes, that replace the same
+// token get the same new one.
 func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.turn <- struct{}{}:
@@ -134,15 +133,13 @@ func (h *holder) replace(ctx context.Context, spent Secret, with func(context.Co
 	})
 }
 
-// locked runs f with the slot to itself and gives the token that is current
-// afterwards.
+// locked runs f under the slot's lock and returns the token that is current afterwards.
 func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) error) (Secret, error) {
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive does the same, and calls done when it is over. A caller that is stopped
-// leaves soon, but the exchange goes on for as long as this process does: the server has
-// ended the old token when its answer comes, so the new one is kept whenever that is.
+// exclusive does the same, and calls done at the end. A cancelled caller returns soon, but the exchange
+// continues: its answer means that the server has ended the old token, so the new one must be stored.
 func (h *holder) exclusive(ctx context.Context, done func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -193,10 +190,9 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call makes one call that brings a new grant. What is about to be done is
-// durable before it is done, and the new grant before it is used: a process
-// that is killed at any point leaves the old grant, the new one, or the word
-// that an answer was lost.
+// call makes one call that brings a new grant. The note of the call is durable before the call is made, and the
+// new grant before it is used: a process that is killed at any point leaves the old grant, the new one, or the
+// note that an answer was lost.
 func (x *exchange) call(ctx context.Context, began note, ask func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(began); err != nil {
@@ -211,7 +207,7 @@ func (x *exchange) call(ctx context.Context, began note, ask func(context.Contex
 	return x.keep(g)
 }
 
-// keep makes a new grant durable, and then current.
+// keep stores a new grant durably, then makes it current.
 func (x *exchange) keep(g grant) error {
 	h := x.h
 	h.saw(g.access, g.refresh)
@@ -220,7 +216,7 @@ func (x *exchange) keep(g grant) error {
 		err = h.slot.SetSecret(text)
 	}
 	if err != nil {
-		return &spentError{why: "a new token came and could not be kept, so it was not used; the one before has ended: " + err.Error(), err: err}
+		return &spentError{why: "cannot store the new token, so it was not used; the old one has ended: " + err.Error(), err: err}
 	}
 	h.adopt(g)
 	h.mu.Lock()
@@ -242,8 +238,7 @@ func (x *exchange) setNote(n note) error {
 	return err
 }
 
-// failed writes down what came of a call that brought no grant. The one that is
-// kept stays as it is, whatever the server has said.
+// failed records the outcome of a call that brought no grant. The stored grant stays, whatever the server said.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
 	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {
@@ -274,8 +269,7 @@ func (x *exchange) failed(before note, err error) error {
 	return x.setNote(n)
 }
 
-// failure counts an exchange of which no token came, and returns how many there were
-// in a row.
+// failure counts an exchange without a token, and returns how many there were in a row.
 func (h *holder) failure() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -283,8 +277,7 @@ func (h *holder) failure() int {
 	return h.bad
 }
 
-// stamp is this moment by the clock of all that share the slot: what one of them keeps
-// another judges.
+// stamp returns the time on the clock that all sharers of the slot use, since they compare each other's times.
 func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
@@ -294,19 +287,19 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// renewalOutcome is what has become of a call that brought no token.
+// renewalOutcome is the outcome of a call that brought no token.
 type renewalOutcome uint8
 
 const (
-	lost    renewalOutcome = iota // it may have counted: the answer did not come, or made no sense
-	undone                        // it was not taken: nothing has changed
-	refused                       // it was taken and denied
+	lost    renewalOutcome = iota // unknown: no answer came, or it made no sense
+	undone                        // the server did not process the call: nothing has changed
+	refused                       // the server processed the call and refused it
 )
 
-// denied is an error that says no, in an answer that could be understood.
+// denied is a refusal in an answer that could be understood.
 type denied struct{ words string }
 
-// Error is what the server said.
+// Error returns the server's message.
 func (d *denied) Error() string { return d.words }
 
 func fateOf(err error) renewalOutcome {
@@ -335,7 +328,7 @@ func fateOf(err error) renewalOutcome {
 	return lost
 }
 
-// wordsOf are the server's words for a note; they have been redacted.
+// wordsOf returns the server's message for a note. It has been redacted.
 func wordsOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Message != "" {
 		return e.Message
@@ -343,8 +336,7 @@ func wordsOf(err error) string {
 	return err.Error()
 }
 
-// patience ends the exchanges of a process whose calls are not answered: the
-// next run goes on with what is kept.
+// patience ends the exchanges of a process that gets no answers. The next run continues with the stored token.
 func (h *holder) patience() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -353,12 +345,11 @@ func (h *holder) patience() error {
 	}
 	return &Error{
 		Class: Transient, NotBefore: time.Now().Add(time.Minute),
-		Message: fmt.Sprintf("renew token: given up after %d calls without an answer; the token before is kept", maxLost),
+		Message: fmt.Sprintf("renew token: no answer to %d calls; the old token is kept", maxLost),
 	}
 }
 
-// explain says why what is kept is of no use and penstock does not sign in by
-// itself.
+// explain returns why the stored grant is unusable and penstock does not sign in by itself.
 func (x *exchange) explain() error {
 	r := x.n.Refused
 	words := ""
@@ -370,29 +361,29 @@ func (x *exchange) explain() error {
 	case x.n.open(x.g) && x.g.refresh != "":
 		why = x.n.Call.lostWords()
 	case r != nil && !r.Lost.IsZero():
-		why = fmt.Sprintf("the token was being renewed at %s when penstock was ended or cut off: the new one was lost with the answer, and the old one has ended", at(r.Lost))
+		why = fmt.Sprintf("penstock was stopped or disconnected while it renewed the token at %s: the new token was lost with the answer, and the old one has ended", at(r.Lost))
 	case r != nil && r.Kind == refreshCall:
 		why = fmt.Sprintf("the server did not renew the token at %s: %s", at(r.At), words)
 	case r != nil:
 		why = fmt.Sprintf("the sign-in at %s was refused: %s", at(r.At), words)
 	case x.n.Call != nil && x.n.Call.Kind == signInCall:
-		why = fmt.Sprintf("the sign-in at %s was not answered, or penstock was ended before it could keep the token", at(x.n.Call.At))
+		why = fmt.Sprintf("the sign-in at %s was not answered, or penstock was stopped before it could store the token", at(x.n.Call.At))
 	case x.g.access == "" && !x.n.SignedOut.IsZero():
 		why = fmt.Sprintf("somebody signed out at %s", at(x.n.SignedOut))
 	case x.g.access != "":
-		why = fmt.Sprintf("the token of %s is no longer taken", at(x.g.renewed))
+		why = fmt.Sprintf("the server no longer accepts the token of %s", at(x.g.renewed))
 	}
 	return &spentError{why: why}
 }
 
-// lostWords says of a renewal without an answer why it is not repeated.
+// lostWords returns why a renewal without an answer is not repeated.
 func (c *openCall) lostWords() string {
-	what := "penstock was ended before the answer came"
+	what := "penstock was stopped before the answer came"
 	if c.Words != "" {
 		what = strings.TrimRight(c.Words, ".")
 	}
-	return fmt.Sprintf("the answer to the renewal at %s was lost (%s). The server may have given out a new refresh token by then, so the old one is not presented again: "+
-		"a server that detects reuse would end the grant. If this server takes a used refresh token again, set refresh_grace", at(c.At), what)
+	return fmt.Sprintf("the answer to the renewal at %s was lost (%s). The server may have issued a new refresh token, so penstock does not send the old one again: "+
+		"a server that detects reuse would end the grant. If this server accepts a used refresh token again, set refresh_grace", at(c.At), what)
 }
 
 func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

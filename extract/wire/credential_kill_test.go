@@ -193,7 +193,7 @@ func (s story) trial(t *testing.T, stop int, at string) int {
 		require.LessOrEqual(t, now, maxSignIns, what)
 	}
 	if next.end != "works" {
-		require.Regexp(t, `^sign in: .*(lost|before it could keep the token|nobody has signed in|did not renew)`, next.end, what)
+		require.Regexp(t, `^sign in: .*(lost|before it could store the token|nobody has signed in|did not renew)`, next.end, what)
 		again := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
 		require.Regexp(t, "^sign in: ", again.end, "%s: it says so each time", what)
 		now, _ := r.counts()

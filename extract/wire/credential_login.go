@@ -13,11 +13,10 @@ const (
 	refreshPathAPI = "/api/refresh"
 )
 
-// Login is the credential of an e-mail address and a password. It refreshes its
-// token, which rotates it, and signs in where no usable token is kept: at once, but
-// three times an hour at most, since each sign-in revokes every other token of the
-// user. A sign-in that fails is repeated after a pause that grows. Processes that
-// share the slot share the token and these limits. It never signs out at the server.
+// Login is the credential of an e-mail address and a password. It refreshes its token, which rotates it, and
+// signs in when no usable token is stored. It signs in at once, but at most three times an hour, since each
+// sign-in revokes every other token of the user. After a failed sign-in it waits, longer each time. Processes
+// that share the slot share the token and these limits. It never signs out at the server.
 type Login struct {
 	email    string
 	password Secret
@@ -26,19 +25,18 @@ type Login struct {
 
 var _ Keeper = (*Login)(nil)
 
-// NewLogin returns the credential, whose tokens are kept in the slot. Nothing
-// is requested yet.
+// NewLogin returns the credential, which stores its tokens in slot. It makes no request.
 func NewLogin(email string, password Secret, slot *state.Slot) *Login {
 	return &Login{email: email, password: password, hold: newHolder(slot, password)}
 }
 
-// Secrets returns the password and every token that has been seen.
+// Secrets returns the password and every token that the credential has had.
 func (l *Login) Secrets() []Secret { return l.hold.secrets() }
 
-// Format keeps the secrets out of a printed Options. // Invariant 5
+// Format redacts the secrets in printed Options. // Invariant 5
 func (l *Login) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
 
-// Token returns the token that is kept, signing in for the first.
+// Token returns the stored token, or signs in for the first one.
 func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	if g, err := l.hold.current(); g.access != "" || err != nil {
 		return g.access, err
@@ -46,8 +44,8 @@ func (l *Login) Token(ctx context.Context, s Session) (Secret, error) {
 	return l.hold.replace(ctx, "", func(ctx context.Context, x *exchange) error { return l.signInAgain(ctx, s, x) })
 }
 
-// Renew refreshes the spent token, once for all that come with it. Where the
-// server refuses, or the answer to an earlier refresh was lost, it signs in.
+// Renew refreshes the spent token, once for all concurrent callers. It signs in if the server refuses, or the
+// answer to an earlier refresh was lost.
 func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	return l.hold.replace(ctx, spent, func(ctx context.Context, x *exchange) error {
 		if x.g.access != "" && !x.n.dead(x.g) {
@@ -72,7 +70,7 @@ func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// signInAgain signs in without a person, unless it is too soon.
+// signInAgain signs in without a person, unless it is too early.
 func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
 	if !x.n.maySignIn(x.h.stamp()) {
 		return l.tooSoon(x)
@@ -98,19 +96,19 @@ func (l *Login) call(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// tooSoon says why nobody signs in, and when penstock will.
+// tooSoon returns why penstock does not sign in now, and when it will.
 func (l *Login) tooSoon(x *exchange) error {
-	return &spentError{why: fmt.Sprintf("%s; a sign-in ends every other token of the user, so penstock makes none by itself before %s",
+	return &spentError{why: fmt.Sprintf("%s; a sign-in ends every other token of the user, so penstock does not sign in by itself before %s",
 		x.explain(), at(x.n.nextSignIn(x.h.stamp())))}
 }
 
-// signIn signs in for a person, whatever is kept.
+// signIn signs in for a person, whatever is stored.
 func (l *Login) signIn(ctx context.Context, s Session, _ SignInBy) error {
 	_, err := l.hold.locked(ctx, func(ctx context.Context, x *exchange) error { return l.call(ctx, s, x) })
 	return err
 }
 
-// Standing tells what is kept.
+// Standing returns the stored state.
 func (l *Login) Standing() (CredentialState, error) {
 	return l.hold.standing(l.email, func(x *exchange) error {
 		if !x.n.maySignIn(x.h.stamp()) && (x.g.access == "" || x.n.dead(x.g)) {
@@ -120,8 +118,7 @@ func (l *Login) Standing() (CredentialState, error) {
 	})
 }
 
-// standing tells what is kept; trouble says why it is of no use, nil if it may
-// be.
+// standing returns the stored state. trouble returns why it is unusable, or nil.
 func (h *holder) standing(account string, trouble func(*exchange) error) (CredentialState, error) {
 	g, n, err := h.load()
 	if err != nil {
@@ -150,8 +147,8 @@ func askToken(ctx context.Context, s Session, path string, have Secret, body []b
 	return "", fmt.Errorf("read %s: no token in the answer", path)
 }
 
-// refusedBy are the words of an answer that says no under status 200, as this
-// family of servers does; "" for words that are not known.
+// refusedBy returns the message of a refusal under status 200, which these servers send; "" for unknown
+// messages.
 func (s Session) refusedBy(answer []byte) string {
 	message := ErrorMessage(answer)
 	switch MessageClass(message) {
@@ -161,15 +158,14 @@ func (s Session) refusedBy(answer []byte) string {
 	return ""
 }
 
-// findToken looks for the token in the places where the generations of the
-// platform have put it.
+// findToken returns the token of an answer, from any of the places where versions of the platform have put it.
 func findToken(body []byte) Secret {
 	type tokens struct {
 		Token       string `json:"token"`
 		AccessToken string `json:"access_token"`
 	}
 	var answer struct {
-		Data          json.RawMessage `json:"data"` // a sentence, where there is no token
+		Data          json.RawMessage `json:"data"` // a message if there is no token
 		Authorisation tokens          `json:"authorisation"`
 		Authorization tokens          `json:"authorization"`
 		tokens

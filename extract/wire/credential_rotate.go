@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Rotating returns the credential of a key or token that its owner may replace in the file or
-// the secret manager where it is kept. again reads it once more after a 401; nil means that the
-// token never changes.
+// Rotating returns the credential of a key or token that its owner may replace in a file or secret manager.
+// again reads it once more after a 401; nil means that the token never changes.
 func Rotating(token Secret, again func() (Secret, error)) Credential {
 	if again == nil {
 		return Bearer(token)
@@ -18,8 +17,8 @@ func Rotating(token Secret, again func() (Secret, error)) Credential {
 	return &rotating{all: []Secret{token}, again: again, now: time.Now}
 }
 
-// rereadEvery bounds how often a credential that is refused is read again, and mostTokens how
-// many of its tokens are remembered: a secret manager may print another one each time.
+// rereadEvery limits how often a refused credential is read again, and mostTokens how many of its tokens are
+// remembered, since a secret manager may print a different one each time.
 const (
 	rereadEvery = 30 * time.Second
 	mostTokens  = 64
@@ -33,7 +32,7 @@ type rotating struct {
 	all     []Secret      // the tokens so far, the current one last
 	last    time.Time     // when the token was last read again
 	err     error         // of that read
-	reading chan struct{} // closed when the read under way ends; nil while there is none
+	reading chan struct{} // closed when the current read ends; nil if none runs
 }
 
 // Token returns the current token.
@@ -43,9 +42,9 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 	return r.all[len(r.all)-1], nil
 }
 
-// Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read
-// again a moment ago. Reading may take as long as a command does: requests that have another
-// token go on meanwhile, and those that wait for it leave with their contexts.
+// Renew reads the token again. It returns [ErrSpent] if the token has not changed, or was read a moment ago.
+// Reading may run a slow command: meanwhile, requests with another token go on, and waiting ones end with their
+// contexts.
 func (r *rotating) Renew(ctx context.Context, _ Session, spent Secret) (Secret, error) {
 	for {
 		r.mu.Lock()
@@ -78,7 +77,7 @@ func (r *rotating) due() bool {
 	return r.last.IsZero() || since < 0 || since >= rereadEvery
 }
 
-// read reads the token again and closes done.
+// read reads the token again, then closes done.
 func (r *rotating) read(done chan struct{}) {
 	fresh, err := r.again()
 	r.mu.Lock()
@@ -90,12 +89,12 @@ func (r *rotating) read(done chan struct{}) {
 	close(done)
 }
 
-// Secrets returns the current token and those before it.
+// Secrets returns the current and the previous tokens.
 func (r *rotating) Secrets() []Secret {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)
 }
 
-// Format keeps the tokens out of a printed Options. // Invariant 5
+// Format redacts the tokens in printed Options. // Invariant 5
 func (r *rotating) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Session makes the calls of a credential on behalf of a client: those that
-// fetch a token and that no stream may request. The zero Session belongs to no
-// client, and can make none.
+// Session makes a credential's own requests through a client: those that fetch tokens, which no stream may
+// make. The zero Session has no client and cannot make any.
 type Session struct{ c *Client }
 
-// maxWait is the longest wait that is slept through.
+// maxWait returns the longest wait within a request.
 func (s Session) maxWait() time.Duration {
 	if s.c == nil {
 		return Options{}.withDefaults().MaxWait
@@ -23,9 +22,8 @@ func (s Session) maxWait() time.Duration {
 	return s.c.opts.MaxWait
 }
 
-// post makes one call to the client's origin. It passes the governor like any
-// other, is never redirected, and is not repeated: the answer to a rotation
-// that was lost may have been the only copy. // Invariant 9
+// post makes one request to the client's origin. It waits for the governor, is never redirected, and is not
+// repeated: if the answer to a rotation is lost, the new token may be lost with it. // Invariant 9
 func (s Session) post(ctx context.Context, path string, have Secret, body []byte) ([]byte, error) {
 	if s.c == nil {
 		return nil, errors.New("no client to sign in with")
@@ -45,9 +43,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// aside has ask make one call that does not go through the client, in its turn:
-// it counts against the same account, and an answer that asks to slow down closes
-// the gate for all. // Invariant 4
+// aside runs ask, which makes one request without the client, in a slot of the governor: the request counts
+// against the same account, and a 429 closes the gate for all. // Invariant 4
 func (s Session) aside(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
@@ -65,23 +62,22 @@ func (s Session) aside(ctx context.Context, path string, ask func() error) error
 	return err
 }
 
-// SignIn has the client's credential sign in now, whatever is kept of earlier
-// times: for a person who has asked for it. Other tokens of the same user may
-// end by it.
+// SignIn signs in now, whether or not a token is stored. It is for a person who asked for it. It may end other
+// tokens of the same user.
 func (c *Client) SignIn(ctx context.Context, by SignInBy) error {
 	k, ok := c.cred.(interface {
 		signIn(context.Context, Session, SignInBy) error
 	})
 	if !ok {
-		return errors.New("there is nothing to sign in to: the credential is a key or token")
+		return errors.New("cannot sign in: the credential is a key or token")
 	}
 	err := k.signIn(ctx, Session{c}, by)
 	c.redact.Add(c.cred.Secrets()...)
 	return err
 }
 
-// tokenRefused holds the endpoints that answered 401 to a token that had just been
-// renewed: no further token is spent on them.
+// tokenRefused contains the endpoints that answered 401 to a token that was just renewed. Their 401 does not
+// renew it again.
 type tokenRefused struct {
 	mu    sync.Mutex
 	paths map[string]bool

@@ -263,7 +263,7 @@ func TestLoginLimit(t *testing.T) {
 				at = append(at, time.Now())
 			default:
 				require.ErrorIs(t, err, ErrSignIn)
-				require.ErrorContains(t, err, "so penstock makes none by itself before "+at[len(at)-maxSignIns].Add(signInWindow).UTC().Format(time.RFC3339)[:16])
+				require.ErrorContains(t, err, "so penstock does not sign in by itself before "+at[len(at)-maxSignIns].Add(signInWindow).UTC().Format(time.RFC3339)[:16])
 			}
 			require.LessOrEqual(t, p.logins-before, 1)
 			require.True(t, err == nil || i >= maxSignIns, "run %d: %v", i, err)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// The deadlines a try can miss; all of them are transient faults.
+// The deadlines of a try. Missing one is a transient fault.
 var (
 	errTotal = errors.New("answer took too long")
 	errIdle  = errors.New("answer stalled")
 	errSlow  = errors.New("answer came too slowly")
 )
 
-// watch bounds one try in time: the whole of it, the silence between two
-// reads of the body, and how slowly the body may trickle. // Invariant 15
+// watch bounds one try: its total time, the pause between two reads of the body, and the body's minimum
+// speed. // Invariant 15
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	end    context.CancelFunc
 	t      Timeouts
 	idle   *time.Timer
-	since  time.Time // beginning of the stretch that must bring MinBytes
-	got    int64     // in this stretch
+	since  time.Time // start of the current SlowAfter period
+	got    int64     // bytes in this period
 }
 
 func newWatch(parent context.Context, t Timeouts) *watch {
@@ -40,8 +40,7 @@ func (w *watch) stop() {
 	w.end()
 }
 
-// explain returns the deadline that was missed in place of the bare
-// cancellation which it causes.
+// explain returns the deadline that was missed, instead of the cancellation that it causes.
 func (w *watch) explain(err error) error {
 	if missed := context.Cause(w.ctx); missed != nil {
 		return missed
@@ -49,7 +48,7 @@ func (w *watch) explain(err error) error {
 	return err
 }
 
-// body returns r under the watch's eye.
+// body returns r with the idle and speed limits applied.
 func (w *watch) body(r io.Reader) io.Reader {
 	w.idle = time.AfterFunc(w.t.Idle, func() { w.cancel(errIdle) })
 	w.since = time.Now()
@@ -61,7 +60,7 @@ type watchedBody struct {
 	r io.Reader
 }
 
-// Read reads from the body and tells the watch how much came.
+// Read reads from the body and applies the limits.
 func (b watchedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	w := b.w

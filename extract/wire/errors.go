@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Class sorts errors by what the caller can do about them.
+// Class groups errors by what the caller can do about them.
 type Class uint8
 
 // The classes of errors.
 const (
 	Transient   Class = iota + 1 // may pass by itself: server faults, broken connections, deadlines
-	Throttled                    // the server asks to come back later: see NotBefore
+	Throttled                    // the server asks to slow down: see NotBefore
 	Auth                         // the credential is missing, wrong or expired
-	NotEntitled                  // the module, plan or permission is not there; the list is not empty
-	Missing                      // there is no such object or path
-	Malformed                    // the answer is not what it says it is
-	Invalid                      // the server does not take these parameters
-	Refused                      // not sent, or not followed: outside the allow-list or the origin
-	NotData                      // a page for people came where data should: a front end, a notice
+	NotEntitled                  // the module, plan or permission is missing; this does not mean an empty list
+	Missing                      // the object or path does not exist
+	Malformed                    // the answer is cut, broken or of an unexpected type
+	Invalid                      // the server does not accept these parameters
+	Refused                      // not sent, or a redirect not followed: outside the allow-list or the origin
+	NotData                      // an HTML page in place of data: a front end, a notice
 )
 
 // String returns the class in lower-case words.
@@ -37,28 +37,28 @@ func (c Class) String() string {
 	return names[0]
 }
 
-// Error says why a request brought nothing. No field holds a secret or a query
-// string: the texts are redacted, the path is the template.
+// Error says why a request failed. No field holds a secret or a query string: the texts are redacted, and the
+// path is the template.
 type Error struct {
 	Class     Class
 	Status    int       // of the answer; 0 for none
 	Method    string    // of the request
 	Path      string    // template
-	Message   string    // the server's own words, or what is wrong with the answer
-	NotBefore time.Time // for [Throttled] and [Transient]: asking earlier is in vain; zero if unknown
+	Message   string    // the server's message, or what is wrong with the answer
+	NotBefore time.Time // for [Throttled] and [Transient]: do not retry earlier; zero if unknown
 	Attempts  int       // requests made
-	Challenge string    // why the token does not do: [ChallengeToken], [ChallengeScope] or ""
-	Scope     string    // with ChallengeScope: what it takes, if the server says
-	Err       error     // what went wrong below, for errors.Is; may be nil
+	Challenge string    // why the token is not accepted: [ChallengeToken], [ChallengeScope] or ""
+	Scope     string    // with ChallengeScope: the required scope, if the server names it
+	Err       error     // the underlying error, for errors.Is; may be nil
 
-	retryAfter time.Duration // what the answer asked for
+	retryAfter time.Duration // the wait that the answer asked for
 	cut        bool          // the body ended early
-	kept       bool          // of a credential's call: it has changed nothing
-	outage     bool          // of a credential's call: the token endpoint is in trouble
-	code       string        // of a token endpoint's refusal: RFC 6749, section 5.2
+	kept       bool          // credential's call: the server has changed nothing
+	outage     bool          // credential's call: the token endpoint is failing
+	code       string        // error code of a token endpoint: RFC 6749, section 5.2
 }
 
-// Error reads as a sentence: read /v2/contacts: 429 too many requests after 5 attempts.
+// Error returns a sentence: read /v2/contacts: 429 too many requests after 5 attempts.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read %s: ", e.Path)
@@ -91,9 +91,9 @@ func statusText(code int) string {
 	return strings.ToLower(orDefault(http.StatusText(code), "unknown status"))
 }
 
-// unreachable reports whether not even a connection came about.
+// unreachable reports whether the connection could not be opened.
 func (e *Error) unreachable() bool {
-	c, ok := e.Err.(*cause) //nolint:errorlint // what wraps it is no cause of ours
+	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause comes from elsewhere
 	if !ok {
 		return false
 	}
@@ -101,20 +101,20 @@ func (e *Error) unreachable() bool {
 	return ok && op.Op == "dial"
 }
 
-// cause is an error from below whose text has been redacted. What it hides can
-// be asked for by errors.Is, but not printed.
+// cause wraps an underlying error with a redacted text. errors.Is finds the error, but its own text is never
+// printed.
 type cause struct {
 	text string
 	err  error
 }
 
-// Error is the redacted text.
+// Error returns the redacted text.
 func (c *cause) Error() string { return c.text }
 
-// Is looks for target in what the text was taken from.
+// Is reports whether the underlying error matches target.
 func (c *cause) Is(target error) bool { return errors.Is(c.err, target) }
 
-// fault makes the error of a call, from an answer or from none.
+// fault returns a call's error. resp is nil if there was no answer.
 func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 	e := &Error{
 		Class:    class,
@@ -129,13 +129,13 @@ func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 	return e
 }
 
-// broken makes the error of a call whose connection, deadline or body failed.
+// broken returns the error of a call whose connection, deadline or body failed.
 func (k *call) broken(resp *http.Response, err error) *Error {
 	class, err := unanswered(err)
 	e := k.fault(class, nil, "")
 	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
 	if longHeader(err) {
-		e.Class, k.malformed = Malformed, maxMalformed // no further try
+		e.Class, k.malformed = Malformed, maxMalformed // no retry
 	}
 	if resp != nil && resp.StatusCode >= 300 {
 		e.Status = resp.StatusCode
@@ -143,8 +143,7 @@ func (k *call) broken(resp *http.Response, err error) *Error {
 	return e
 }
 
-// untrusted reports whether TLS could not be agreed on: nothing was sent, and
-// nothing will be different the next time.
+// untrusted reports whether the TLS handshake failed. Nothing was sent, and a retry would fail in the same way.
 func untrusted(err error) bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
@@ -152,8 +151,8 @@ func untrusted(err error) bool {
 	return certificate || plain || alert
 }
 
-// unanswered is the class of a call that got no answer, and its error without the URL,
-// whose query may hold secrets.
+// unanswered returns the class of a call that got no answer, and its error without the URL, whose query may
+// contain secrets.
 func unanswered(err error) (Class, error) {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -164,15 +163,15 @@ func unanswered(err error) (Class, error) {
 	return Transient, err
 }
 
-// longHeader reports whether the header of an answer, its trailer or the interim answers
-// before it are longer than allowed. The errors of net/http have no type.
+// longHeader reports whether an answer's header, trailer or interim answers are longer than allowed. net/http
+// has no error types for these.
 func longHeader(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// oneLine keeps what a server sends from forging lines of a log or colouring a
-// terminal.
+// oneLine removes control characters and line breaks, so that a server's text cannot forge log lines or colour
+// a terminal.
 func oneLine(s string) string {
 	if len(s) > 64<<10 {
 		s = s[:64<<10]

@@ -10,32 +10,30 @@ import (
 	"time"
 )
 
-// Ledger is where processes of many hosts keep what they may ask for together:
-// one text for each credential, which one of them at a time works on.
+// Ledger stores the budgets that processes on several hosts share: one text for each credential, changed by one
+// process at a time.
 type Ledger interface {
-	// ChangeBudget lets change work on what is kept under name while nobody else
-	// does, and keeps what it gives, durably; nil leaves it. at is the time by the
-	// ledger's own clock, read once nobody else can come in between. change may be
+	// ChangeBudget calls change, exclusively, with the text stored under name, and durably stores the text that
+	// it returns; nil leaves it as it is. at is the ledger's own time, read under the lock. change may be
 	// called again after a failure.
 	ChangeBudget(ctx context.Context, name string, change func(at time.Time, kept []byte) ([]byte, error)) error
 }
 
-// How a fleet shares a budget. Time is divided, not the count: at the limit's
-// pace each request has an instant of its own on the ledger's clock, and a worker
-// leases some of them, one after the other. What it does not use in time is lost.
+// How hosts share a budget. They divide time, not a count: at the limit's pace, each request has its own
+// instant on the ledger's clock, and a worker leases consecutive instants. Instants that it does not use in
+// time are lost.
 const (
-	leaseSpan   = 60 * time.Millisecond // of a lease, if the way to the ledger is no longer
-	leaseTrips  = 8                     // so many times the way there and back a lease lasts, at least
-	mostAhead   = 2 * time.Second       // how far leases reach into the future
+	leaseSpan   = 60 * time.Millisecond // length of a lease, if the ledger is near
+	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
+	mostAhead   = 2 * time.Second       // how far ahead leases may be granted
 	lateToken   = 25 * time.Millisecond // how late a token may be used
-	ledgerTime  = 10 * time.Second      // an exchange may take
-	ledgerLost  = 30 * time.Second      // without the ledger until requests fail
+	ledgerTime  = 10 * time.Second      // timeout of an exchange
+	ledgerLost  = 30 * time.Second      // without the ledger before requests fail
 	firstPeriod = 100 * time.Millisecond
 	lastPeriod  = 2 * time.Second
 )
 
-// fleet is a governor's part in a budget that a ledger keeps. The governor's lock
-// guards it.
+// fleet is a governor's connection to a ledger. The governor's lock guards it.
 type fleet struct {
 	ledger  Ledger
 	name    string
@@ -46,33 +44,32 @@ type fleet struct {
 	leases  []lease
 	waiting int      // callers of acquire
 	heard   []answer // since the last exchange
-	sent    int      // ditto
+	sent    int      // requests since the last exchange
 	retry   time.Time
-	failed  time.Time // since when the ledger does not answer; zero: it does
+	failed  time.Time // when the ledger stopped answering; zero: it answers
 	pause   time.Duration
 	err     error
-	trip    time.Duration // to the ledger and back, lately
+	trip    time.Duration // recent round trip to the ledger
 }
 
-// lease is leave for n requests, one each step from start on.
+// lease permits n requests, one every step from start on.
 type lease struct {
 	start instant
 	step  time.Duration
 	n     int
 }
 
-// answer is what an answer, or the lack of one, has told.
+// answer is an answer, or the lack of one, as reported to the ledger.
 type answer struct {
 	at, sent instant
-	status   int // 0: none came
+	status   int // 0 without an answer
 	in       hints
 	epoch    int64
 	probe    bool // see Request
 }
 
-// ShareIn makes the governor one with those of all processes, on whichever host,
-// that share a ledger: see [Governor.Share]. Where the ledger does not answer no
-// request goes out. // Invariant 4
+// ShareIn connects the governor with all processes, on any host, that share the ledger: see [Governor.Share].
+// While the ledger does not answer, no request is sent. // Invariant 4
 func (g *Governor) ShareIn(ctx context.Context, ledger Ledger, account Secret) error {
 	f := &fleet{ledger: ledger, name: BookName(account)}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -81,12 +78,12 @@ func (g *Governor) ShareIn(ctx context.Context, ledger Ledger, account Secret) e
 	g.mu.Unlock()
 	if err := g.exchange(ctx, 0); err != nil {
 		f.stop()
-		return fmt.Errorf("share the budget of requests: %w", err)
+		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	return nil
 }
 
-// leaveFleet tells the ledger the last, and leaves the leases to expire.
+// leaveFleet reports the last requests to the ledger. Unused leases expire.
 func (g *Governor) leaveFleet() error {
 	f := g.fleet
 	f.stop()
@@ -94,13 +91,13 @@ func (g *Governor) leaveFleet() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := g.exchange(ctx, 0); err != nil {
-		return fmt.Errorf("share the budget of requests: %w", err)
+		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	return nil
 }
 
-// token gives leave by a lease, or says how long to wait; done wakes who waits for
-// the ledger sooner. g.mu is held.
+// token takes a slot from a lease, or returns how long to wait; the end of an exchange wakes the caller sooner.
+// g.mu is held.
 func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
@@ -112,7 +109,7 @@ func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time
 			g.prefetch(now)
 			return false, l.start.sub(now), nil
 		case now.sub(l.start) > lateToken:
-			l.start, l.n = l.start.add(l.step), l.n-1 // its time is over
+			l.start, l.n = l.start.add(l.step), l.n-1 // too late to use it
 		default:
 			l.start, l.n = l.start.add(l.step), l.n-1
 			f.sent++
@@ -121,7 +118,7 @@ func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time
 		}
 	}
 	if !f.failed.IsZero() && time.Since(f.failed) > min(ledgerLost, longest) {
-		return false, 0, fmt.Errorf("the budget of requests is kept in a database that does not answer: %w", f.err)
+		return false, 0, fmt.Errorf("cannot reach the rate-limit database: %w", f.err)
 	}
 	if wait := time.Until(f.retry); wait > 0 {
 		return false, wait, nil
@@ -130,9 +127,8 @@ func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time
 	return false, time.Minute, nil
 }
 
-// trade gives a leave for another where its time is over by now: its connection
-// took long to come about, or this process was stopped. It says how long to wait
-// for the other. g.mu is held. // Invariant 4
+// trade replaces a slot that has expired, since its connection took long to open or this process was suspended.
+// It returns how long to wait for the new one. g.mu is held. // Invariant 4
 func (s *slot) trade(now instant, longest time.Duration) (wait time.Duration, err error) {
 	if now.sub(s.given) <= lateToken {
 		return 0, nil
@@ -148,7 +144,7 @@ func (s *slot) trade(now instant, longest time.Duration) (wait time.Duration, er
 	return min(wait, lookAgain), err
 }
 
-// prefetch asks for the next lease in time to go on without a pause.
+// prefetch requests the next lease early enough to avoid a pause.
 func (g *Governor) prefetch(now instant) {
 	f := g.fleet
 	last := f.leases[len(f.leases)-1]
@@ -158,7 +154,7 @@ func (g *Governor) prefetch(now instant) {
 	}
 }
 
-// ask has an exchange begin, unless one is under way.
+// ask starts an exchange unless one is under way.
 func (g *Governor) ask() {
 	f := g.fleet
 	if f.busy || f.ctx.Err() != nil {
@@ -186,8 +182,8 @@ func (g *Governor) ask() {
 	})
 }
 
-// exchange tells the ledger what was sent and heard, learns what the others have,
-// and leases up to want tokens.
+// exchange reports requests and answers to the ledger, reads those of the other workers, and leases up to want
+// tokens.
 func (g *Governor) exchange(ctx context.Context, want int) error {
 	f := g.fleet
 	g.mu.Lock()
@@ -222,7 +218,7 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	f.trip += (took - f.trip) / 8
 	g.setClock(at, asked)
 	g.book.ceiling, g.book.gate, g.book.sent, g.book.refused = a.ceiling, a.gate, a.sent, a.refused
-	for _, h := range f.heard { // while the ledger was asked
+	for _, h := range f.heard { // answers that came during the exchange
 		g.book.learn(h)
 	}
 	f.retry = time.Time{}
@@ -234,28 +230,28 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	return nil
 }
 
-// setClock goes by the ledger's clock: behind it by no more than the quickest
-// answer took, and never ahead, so that no token is used before its time.
+// setClock follows the ledger's clock: behind it by at most the fastest round trip, and never ahead, so that no
+// token is used before its time.
 func (g *Governor) setClock(at time.Time, asked time.Time) {
-	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the clock was read just now
-	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it was as soon as it was asked for
+	lowest := instant(at.UnixNano()).add(-time.Since(g.base)) // if the ledger read its clock just now
+	highest := instant(at.UnixNano()).add(-asked.Sub(g.base)) // if it read it as soon as it was asked
 	if g.origin < lowest || g.origin > highest {
 		g.origin = lowest
 	}
 }
 
-// errForeign says that a ledger holds what this program has not written.
-var errForeign = errors.New("the budget of requests is not one that this version can read")
+// errForeign says that the stored budget was not written by this version.
+var errForeign = errors.New("this version cannot read the stored rate limit")
 
-// fleetWaits counts the callers of acquire.
+// fleetWaits adds n to the number of waiting callers of acquire.
 func (g *Governor) fleetWaits(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.fleet.waiting += n
 }
 
-// hear takes an answer, nil for none, for this process at once and for the others
-// with the next exchange: at once if the gate is to close for all. g.mu is held.
+// hear applies an answer, nil if none came, to this process now and to the others with the next exchange. That
+// is at once if the gate has changed. g.mu is held.
 func (g *Governor) hear(b *budgetRecord, s *slot, resp *http.Response, now instant) {
 	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}
 	if resp != nil {

@@ -108,7 +108,7 @@ func TestFleetGateAndOutage(t *testing.T) {
 		d.mu.Unlock()
 		time.Sleep(5 * time.Second) // leases are over
 		before := len(l.arrivals)
-		require.ErrorContains(t, l.ask(t, b), "does not answer")
+		require.ErrorContains(t, l.ask(t, b), "cannot reach the rate-limit database")
 		require.Len(t, l.arrivals, before)
 		d.mu.Lock()
 		d.down = false

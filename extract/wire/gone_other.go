@@ -2,8 +2,8 @@
 
 package wire
 
-// gone reports whether a process is known to have ended: never, here.
+// gone reports whether a process is known to have ended: never, on this system.
 func gone(int) bool { return false }
 
-// home is 0: numbers of processes mean nothing to another one.
+// home returns 0: process ids cannot be compared with those of other processes.
 func home() int64 { return 0 }

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// gone reports whether there is no process with this number any more. A number
-// that another one has by now is not told apart: its place is freed later.
+// gone reports whether no process has this id. It cannot detect that another process has taken the id over;
+// then the member expires by itself.
 func gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// home tells apart the places in which one number means two processes, such as
-// containers or hosts with a folder in common; 0 where that cannot be told.
+// home identifies the process-id namespace of this process: containers and hosts that share a folder may use
+// the same id for different processes. It is 0 if unknown.
 var home = sync.OnceValue(func() int64 {
 	space, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

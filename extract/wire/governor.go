@@ -11,42 +11,40 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Governor decides when requests go out. There is one for each credential,
-// shared by every client, stream and retry that uses it, and by [Governor.Share]
-// with those of other processes, because the server counts them together. It
-// paces requests evenly, keeps count of those the server may still count, closes
-// for everyone when the server says 429, and learns from the answers how much
-// the server takes. // Invariant 4
+// Governor keeps the requests of one credential within the server's limit. Every client, stream and retry that
+// uses the credential shares it, and [Governor.Share] extends it to other processes, because the server counts
+// them all together. It paces requests evenly, counts those that the server may still count, stops all of them
+// when the server answers 429, and learns from the answers how much the server accepts. // Invariant 4
 //
 // It is safe for concurrent use.
 type Governor struct {
-	turn chan struct{} // one waits for the clock, the others for their turn: first come, first served
-	wake chan struct{} // tells the one that waits to look again
+	turn chan struct{} // held by the one request that waits for the clock; the others queue here, first come, first served
+	wake chan struct{} // wakes that request early
 	plan Budget
 	id   uint64 // as a member of the budget record
 	base time.Time
 
 	mu       sync.Mutex
 	book     *budgetRecord
-	file     *state.LockedFile // where budget record comes from and goes to; nil: this governor alone has it
-	fleet    *fleet            // or where leave comes from; nil: by the budget record alone
-	origin   instant           // base by the budget record's clock
-	joined   time.Time         // the budget record of file; zero: not yet
-	broken   error             // the file could not be written: what it says is not true any more
+	file     *state.LockedFile // where the record is stored; nil: this governor does not share it
+	fleet    *fleet            // grants slots of a shared ledger; nil: the record decides
+	origin   instant           // base on the record's clock
+	joined   time.Time         // when this governor first read the file; zero: not yet
+	broken   error             // the file could not be written, so the record is no longer true
 	inFlight int
-	unsent   int64   // of them, those that have not gone out
-	lapses   int     // times that the others have taken this process for dead
-	ahead    instant // until then the request that went ahead from here is waited for
+	unsent   int64   // of inFlight, those not sent yet
+	lapses   int     // times that other members considered this process dead
+	ahead    instant // how long to wait for this process's first request after the gate opened
 	waiting  string
 }
 
-// Budget is what a governor may spend. The zero value starts low and learns.
+// Budget configures a governor. The zero value starts slowly and learns the limit.
 type Budget struct {
 	Rate    Rate    // the limit; zero while nothing is known
-	Reserve float64 // share of the limit that is left to others, from 0 to 0.9
+	Reserve float64 // share of the limit that is left to other programs, from 0 to 0.9
 }
 
-// NewGovernor returns a governor for a credential with this limit.
+// NewGovernor returns a governor for a credential with this budget.
 func NewGovernor(b Budget) *Governor {
 	g := &Governor{
 		turn: make(chan struct{}, 1),
@@ -61,10 +59,10 @@ func NewGovernor(b Budget) *Governor {
 	return g
 }
 
-// now is the time by the budget record's clock. It does not jump with the machine's.
+// now returns the time on the record's clock, which does not jump with the machine's.
 func (g *Governor) now() instant { return g.origin.add(time.Since(g.base)) }
 
-// time is the time of day at i.
+// time converts i to the time of day.
 func (g *Governor) time(i instant) time.Time {
 	if i == 0 {
 		return time.Time{}
@@ -72,31 +70,29 @@ func (g *Governor) time(i instant) time.Time {
 	return time.Now().Add(i.sub(g.now())).Round(0)
 }
 
-// slot is one request's leave to go, from the moment it is given until the
-// answer has been read.
+// slot is the permission to send one request, held until its answer has been read.
 type slot struct {
 	g       *Governor
 	given   instant
-	sent    instant // zero until it is on the wire
-	noted   instant // where the ledger has it
-	counted int     // requests that counted then, this one included
-	epoch   int64   // of the gate
-	lapse   int     // of the governor
+	sent    instant // zero until the request is on the wire
+	noted   instant // the instant under which the record counts the request
+	counted int     // requests that counted when the slot was given, including this one
+	epoch   int64   // of the gate when the slot was given
+	lapse   int     // of the governor when the slot was given
 	settled bool
 	probe   bool // see Request
 }
 
 const (
-	// catchUp is how far behind the pace a late timer may fall and still be made
-	// up for.
+	// catchUp is the largest delay behind the pace that later requests may make up for.
 	catchUp = 25 * time.Millisecond
 
-	// lookAgain is how long a wait lasts that another process can cut short.
+	// lookAgain bounds a wait that another process can shorten.
 	lookAgain = 20 * time.Millisecond
 )
 
-// acquire waits until a request may go. It returns a *parkedError at once if
-// that would take longer than longest, or the cause of ctx's end.
+// acquire waits for a slot. It returns a *blockedError at once if the wait would exceed longest, or the cause
+// of ctx's end.
 func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, error) {
 	if g.fleet != nil {
 		g.fleetWaits(1)
@@ -124,7 +120,7 @@ func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, e
 	return nil, context.Cause(ctx)
 }
 
-// try gives leave, or says how long to wait before asking again.
+// try returns a slot, or how long to wait before the next call.
 func (g *Governor) try(longest time.Duration) (s *slot, wait time.Duration, err error) {
 	broken := g.with(func(b *budgetRecord, now instant) bool {
 		s, wait, err = g.decide(b, now, longest)
@@ -154,7 +150,7 @@ func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (
 	}
 	if wait := g.behind(b, now); wait > 0 {
 		g.waiting = "answers outstanding"
-		return nil, wait, nil // ditto
+		return nil, wait, nil // done wakes us sooner
 	}
 	if g.fleet != nil {
 		ok, wait, err := g.token(now, longest)
@@ -173,7 +169,7 @@ func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (
 	if float64(counted+1) > max(n, 1) {
 		g.waiting = "limit"
 		if free == 0 {
-			return nil, time.Minute, nil // all of them are still to be sent
+			return nil, time.Minute, nil // none of them has been sent yet
 		}
 		if wait := free.sub(now); wait > longest {
 			return nil, 0, g.parked(usedUp, free)
@@ -200,7 +196,7 @@ func (g *Governor) give(b *budgetRecord, now instant, counted int) *slot {
 		g.ahead = now.add(probeWait)
 		b.gate.probe = g.ahead
 	}
-	if g.fleet == nil { // else the ledger counts
+	if g.fleet == nil { // otherwise the ledger counts
 		b.ceiling.sent(now)
 	}
 	b.sent++
@@ -216,18 +212,18 @@ func (g *Governor) poke() {
 	}
 }
 
-// errAsleep ends a request whose leave has expired: this process was stopped
-// between the leave and the sending, and others may have got it by now.
-var errAsleep = errors.New("stopped for too long before the request went out")
+// errAsleep ends a request whose slot has expired: this process was suspended before it sent the request, and
+// other processes may have reused the slot.
+var errAsleep = errors.New("process was suspended before it sent the request")
 
-// How hold looks at a leave before the request goes out.
+// How hold checks a slot before the request is sent.
 const (
-	fresh    = 5 * time.Millisecond // a leave younger than this needs no second look
-	holdStep = memberLease / 3      // a sign of life while the gate is closed
+	fresh    = 5 * time.Millisecond // a younger slot needs no check
+	holdStep = memberLease / 3      // interval between signs of life while the gate is closed
 )
 
-// hold keeps a request back whose connection came about only after the gate
-// had closed. A wait longer than longest ends it instead.
+// hold delays a request if the gate closed while its connection was being opened. It cancels the request
+// instead if the wait exceeds longest.
 func (s *slot) hold(w *watch, longest time.Duration) {
 	for w.ctx.Err() == nil && s.g.now().sub(s.given) >= fresh {
 		wait, err := s.held(longest)
@@ -244,7 +240,7 @@ func (s *slot) hold(w *watch, longest time.Duration) {
 	}
 }
 
-// held is how long a request with a leave has to wait for the gate.
+// held returns how long a request with a slot must wait for the gate.
 func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
 	broken := s.g.with(func(b *budgetRecord, now instant) bool {
 		wait = b.gate.until.sub(now)
@@ -264,7 +260,7 @@ func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// wrote notes that the request is on the wire.
+// wrote records that the request is on the wire.
 func (s *slot) wrote() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		if s.settled || s.sent != 0 {
@@ -314,7 +310,7 @@ func (s *slot) answered(resp *http.Response) {
 	s.g.poke()
 }
 
-// lost notes that there will be no answer.
+// lost records that there will be no answer.
 func (s *slot) lost() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, false, now)
@@ -328,7 +324,7 @@ func (s *slot) lost() {
 	s.g.poke()
 }
 
-// unwatched notes that a request may have gone out at any time until now.
+// unwatched records a request that was sent outside the client, at an unknown time before now.
 func (s *slot) unwatched() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.leave(b, now)
@@ -337,7 +333,7 @@ func (s *slot) unwatched() {
 	})
 }
 
-// done gives the place in the air back. It must be called once, last.
+// done releases the slot. It must be called exactly once, last.
 func (s *slot) done() {
 	g := s.g
 	if !s.settled {
@@ -353,25 +349,25 @@ func (s *slot) done() {
 	g.poke()
 }
 
-// leave moves the request from those that may go to those that have gone.
+// leave counts the request as sent instead of waiting.
 func (s *slot) leave(b *budgetRecord, now instant) {
 	s.sent, s.noted = now, now.add(b.ledger.longest())
 	s.g.unsent--
 	b.ledger.note(s.noted, 1)
 }
 
-// settle notes when the request counts no more: it was answered, or will not be.
+// settle fixes how long the request counts, once it was answered or will not be.
 func (s *slot) settle(b *budgetRecord, answered bool, now instant) {
 	if s.settled {
 		return
 	}
 	s.settled = true
 	if s.sent == 0 && !answered {
-		s.g.unsent-- // it never left: the server cannot have counted it
+		s.g.unsent-- // never sent: the server cannot have counted it
 		return
 	}
 	if s.sent == 0 {
-		s.leave(b, now) // answered before it was known to have been sent
+		s.leave(b, now) // answered before WroteRequest was reported
 	}
 	guard := b.ledger.guardOf(now.sub(s.sent), answered, now)
 	b.ledger.move(s.noted, s.sent.add(guard))

@@ -2,18 +2,17 @@ package wire
 
 import "time"
 
-// Stats is what a governor has to tell at one moment, of all processes that
-// share its budget.
+// Stats is the state of a governor, for all processes that share its budget.
 type Stats struct {
-	Sent      uint64        // requests let go since the beginning
-	Refused   uint64        // of them answered 429
+	Sent      uint64        // requests sent since the beginning
+	Refused   uint64        // 429 answers
 	Limit     Rate          // stated or learned; zero while unknown
-	Allowed   float64       // requests a second at present
+	Allowed   float64       // requests a second allowed at present
 	Used      float64       // share of Allowed used in the last seconds, 0 to about 1
-	InFlight  int           // requests of this process under way
+	InFlight  int           // requests of this process in flight
 	Waiting   string        // what the next request waits for; "" for nothing
 	GateUntil time.Time     // closed until then; zero or past if open
-	Guard     time.Duration // mean time for which a request counts beyond its window
+	Guard     time.Duration // mean time that a request counts beyond its window
 }
 
 // Stats returns a snapshot, for progress and metrics.

@@ -2,28 +2,27 @@ package wire
 
 import "sync"
 
-// Governors are those that a process has open: one for each budget, however many
-// of its parts spend it. So they take one place among the processes that share
-// the budget, and their requests go out in the order in which they came.
+// Governors holds the open governors of a process, one for each budget. All parts of the process that use a
+// budget share its governor: they count as one member of the budget record, and their requests are sent in
+// order of arrival.
 //
-// The zero value has none. It is safe for concurrent use.
+// The zero value is empty. It is safe for concurrent use.
 type Governors struct {
 	mu  sync.Mutex
 	all map[string]*sharedGovernor
 }
 
-// sharedGovernor is a governor and how many have it.
+// sharedGovernor is a governor with its number of users.
 type sharedGovernor struct {
 	users int // guarded by the lock of Governors
 
-	mu sync.Mutex // while it is opened
-	g  *Governor  // nil: not yet
+	mu sync.Mutex // held while the governor is opened
+	g  *Governor  // nil until opened
 }
 
-// Open gives the governor of the budget called name: the one that is open, which
-// from now on keeps g's limit as well, the lower of two; or else g itself, which
-// share makes one with those of other processes. close is to be called once no
-// request of the caller's is under way; the last to do so closes the governor.
+// Open returns the governor of the budget called name. If one is open already, it also applies g's limit, if
+// that is the lower one; otherwise share connects g with other processes, and Open returns g. Call close when
+// no request of the caller is under way; the last call closes the governor.
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (common *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {
@@ -37,7 +36,7 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	t.users++
 	gs.mu.Unlock()
 	if common, err = t.open(g, share); err != nil {
-		_ = gs.leave(name, t) // what it says of the same file was said already
+		_ = gs.leave(name, t) // its error repeats this one
 		return nil, nil, err
 	}
 	return common, sync.OnceValue(func() error { return gs.leave(name, t) }), nil
@@ -56,8 +55,8 @@ func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Govern
 	return g, nil
 }
 
-// leave is the end of one that has t. Who comes while the last one closes it gets
-// another, as another process would.
+// leave releases one use of t. A caller that arrives during the last close opens another governor, as another
+// process would.
 func (gs *Governors) leave(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--
@@ -72,7 +71,7 @@ func (gs *Governors) leave(name string, t *sharedGovernor) error {
 	return t.g.Close()
 }
 
-// heed keeps another limit as well, where that is the lower one.
+// heed applies another limit if it is lower.
 func (g *Governor) heed(b Budget) error {
 	mine := newCeiling(b.Rate, b.Reserve)
 	return g.with(func(held *budgetRecord, _ instant) bool {

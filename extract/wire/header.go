@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// accept is what a JSON API is asked for. Some answer by a media type of their own
-// alone: application/vnd.api+json, application/hal+json.
+// accept is the Accept header for JSON. Some APIs answer only with their own media type, such as
+// application/vnd.api+json or application/hal+json.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
-// reservedHeaders are those that a configuration cannot set: the request's own frame,
-// what belongs to one connection, credentials, which have a place of their own, and what
-// would make an answer less than the whole.
+// reservedHeaders are the headers that a configuration cannot set, each with the reason: they frame the
+// request, belong to one connection, carry credentials (which are configured under auth), or make the answer
+// partial.
 var reservedHeaders = map[string]string{
 	"Host": "follows from the address", "Content-Length": "follows from the body", "Content-Type": "follows from the body",
 	"Connection": "belongs to the connection", "Keep-Alive": "belongs to the connection", "Proxy-Connection": "belongs to the connection",
@@ -25,11 +25,11 @@ var reservedHeaders = map[string]string{
 	"If-Modified-Since": "would empty answers", "If-Unmodified-Since": "would empty answers",
 }
 
-// HeaderFault says what is wrong with a header that a configuration sets; "" for
-// nothing. It does not repeat the value. // Invariant 5
+// HeaderFault returns what is wrong with a configured header, or "". It does not repeat the
+// value. // Invariant 5
 func HeaderFault(name string, value Secret) string {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }) {
-		return "is no name of a header"
+		return "is not a header name"
 	}
 	canonical := http.CanonicalHeaderKey(name)
 	if why := reservedHeaders[canonical]; why != "" {
@@ -44,8 +44,7 @@ func HeaderFault(name string, value Secret) string {
 	return ""
 }
 
-// AuthHeaderFault says what is wrong with the name of the header that a credential goes
-// in; "" for nothing.
+// AuthHeaderFault returns what is wrong with the name of the header that carries the credential, or "".
 func AuthHeaderFault(name string) string {
 	if http.CanonicalHeaderKey(name) == "Authorization" {
 		return ""
@@ -53,7 +52,7 @@ func AuthHeaderFault(name string) string {
 	return HeaderFault(name, "")
 }
 
-// checkHeaders refuses headers that no request may have.
+// checkHeaders refuses configured headers that are invalid, reserved or duplicate.
 func (o Options) checkHeaders() error {
 	own := http.CanonicalHeaderKey(orDefault(o.AuthHeader, "Authorization"))
 	if bad := AuthHeaderFault(own); bad != "" {
@@ -65,15 +64,15 @@ func (o Options) checkHeaders() error {
 			return fmt.Errorf("header %q %s", name, bad)
 		}
 		if name = http.CanonicalHeaderKey(name); slices.Contains(seen, name) {
-			return fmt.Errorf("header %s stands there twice", name)
+			return fmt.Errorf("header %s is set twice", name)
 		}
 		seen = append(seen, http.CanonicalHeaderKey(name))
 	}
 	return nil
 }
 
-// header is that of a request. Headers that are configured go where the credential
-// goes, to the client's origin alone. // Invariant 10
+// header returns the request's headers. Configured headers, like the credential, are sent only to the client's
+// origin. // Invariant 10
 func (k *call) header() http.Header {
 	h := http.Header{
 		"Accept":          {accept},
@@ -99,7 +98,7 @@ func (k *call) header() http.Header {
 	return h
 }
 
-// credential is the header in which the token goes.
+// credential returns the header that carries the token.
 func (k *call) credential() (name, value string) {
 	o := k.c.opts
 	if o.AuthHeader == "" {

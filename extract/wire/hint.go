@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// longestHint is the longest wait a header is believed to mean. Whatever asks
-// for more is asked again a day later.
+// longestHint is the longest wait that a header can ask for. A longer one is cut to a day.
 const longestHint = 24 * time.Hour
 
-// longestReset is the longest wait until a window begins anew that is believed
-// where nothing but the size of a number speaks for its unit.
+// longestReset is the longest time until a window's reset that is believed when only the size of the number
+// suggests its unit.
 const longestReset = 15 * time.Minute
 
-// hints are what an answer tells about the limit, as far as it is beyond doubt.
+// hints are the rate-limit facts of an answer that are certain.
 type hints struct {
-	retry    time.Duration // what the answer asks to wait
+	retry    time.Duration // the wait that the answer asks for
 	hasRetry bool
-	reset    time.Duration // until the window begins anew
+	reset    time.Duration // until the window resets
 	hasReset bool
-	left     int  // requests in the window; -1 unknown
-	limit    Rate // as stated: without a window where none is
+	left     int  // remaining requests of the window; -1 if unknown
+	limit    Rate // as stated; Window is zero if no length is stated
 }
 
-// readHints reads the headers of an answer for a client that knows the window of
-// the limit, or zero. // Invariant 4
+// readHints reads an answer's rate-limit headers. window is the known length of the limit's window, or
+// zero. // Invariant 4
 func readHints(h http.Header, window time.Duration) hints {
 	at := clockOf(h)
 	in := hints{left: count(head(first(h, remainingNames...))), limit: statedLimit(h)}
@@ -40,9 +39,8 @@ func readHints(h http.Header, window time.Duration) hints {
 	return in
 }
 
-// The names under which the same is told. A delta is preferred to a time, which
-// is worth no more than the two clocks. All are spelt as a header has them, which
-// saves the look-up from doing so.
+// The header names in use, in order of preference. A delta is preferred to a time, which depends on two clocks.
+// All are in canonical form, so that lookups need not convert them.
 var (
 	resetNames = []string{
 		"X-Ratelimit-Reset-After", "X-Ratelimit-Reset", "Ratelimit-Reset", "X-Rate-Limit-Reset",
@@ -58,14 +56,13 @@ var (
 	}
 )
 
-// clock is the time that the waits an answer asks for are measured from.
+// clock is the time that an answer's waits are measured from.
 type clock struct {
 	now    time.Time
-	stated bool // by the server; else it is this machine's, which may be wrong
+	stated bool // from the Date header; otherwise this machine's clock, which may be wrong
 }
 
-// clockOf returns the time by the server's clock at an answer, whatever the
-// clock of this machine says.
+// clockOf returns the server's time from an answer's Date header, or this machine's time.
 func clockOf(h http.Header) clock {
 	if t, err := http.ParseTime(h.Get("Date")); err == nil {
 		return clock{t, true}
@@ -73,17 +70,16 @@ func clockOf(h http.Header) clock {
 	return clock{now: time.Now()}
 }
 
-// until is how long it is to t: between 0 and longestHint. By the clock of this
-// machine alone, what seems to be far away is no wait.
+// until returns the wait until t, between 0 and longestHint. If the clock is this machine's, a time far away is
+// rejected.
 func (c clock) until(t time.Time) (time.Duration, bool) {
 	d := t.Sub(c.now)
 	return clamp(d), c.stated || d <= longestReset && d >= -longestReset
 }
 
-// retryAfter reads the Retry-After header in all its forms: seconds, with or
-// without a fraction, or one of the three HTTP dates. It returns a wait between
-// 0 and longestHint, and false for anything that is not one. Of several values
-// the longest holds.
+// retryAfter reads Retry-After in all its forms: seconds, with or without a fraction, or one of the three HTTP
+// dates. It returns a wait between 0 and longestHint, the longest if there are several values, and false if
+// there is none.
 func retryAfter(h http.Header, at clock) (time.Duration, bool) {
 	longest, found := time.Duration(0), false
 	for _, v := range h.Values("Retry-After") {
@@ -104,17 +100,16 @@ func parseRetryAfter(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// The sizes by which a reset value tells its unit.
+// The magnitudes from which a reset value's unit is guessed.
 const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
 	mostEpochMillis   = 1e14
-	leastMillis       = 100 // below, to take them for seconds costs little
+	leastMillis       = 100 // below this, reading milliseconds as seconds costs little
 )
 
-// resetAfter reads how long it is until the rate window begins anew. The unit
-// is nowhere stated: large numbers are points in time, in seconds or
-// milliseconds, small ones are counted from now.
+// resetAfter returns the time until the rate window resets. No header states the unit: large numbers are Unix
+// times in seconds or milliseconds, small ones count from now.
 func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
 	v := head(first(h, resetNames...))
 	n, ok := parseNumber(v)
@@ -134,9 +129,8 @@ func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, b
 	return resetDelta(n, window)
 }
 
-// resetDelta reads a time that is counted from now. Seconds are the rule; what is
-// more seconds than a window has, and fits into it as milliseconds, is these. A
-// number that is too large for a wait could mean either, and says nothing.
+// resetDelta reads a reset value that counts from now. The unit is seconds, unless the value only fits into the
+// window as milliseconds. A number too large for a wait is ambiguous and ignored.
 func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	const whole = time.Second // servers round up
 	d := seconds(n)
@@ -146,7 +140,7 @@ func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	return d, d <= max(longestReset, min(window+whole, longestHint))
 }
 
-// The forms of a date that say where they are, and those that do not.
+// Date layouts with a time zone, and without.
 var (
 	resetLayouts = []string{
 		http.TimeFormat, time.RFC1123, time.RFC1123Z, time.RFC3339Nano, time.RFC850, "Mon Jan 02 2006 15:04:05 GMT-0700",
@@ -154,14 +148,13 @@ var (
 	resetLocals = []string{"2006-01-02T15:04:05", time.DateTime, time.ANSIC}
 )
 
-// resetText reads a duration or a date. A date without a zone is taken for UTC
-// only where that makes sense of it: in a zone of the server's it would lie hours
-// away.
+// resetText reads a duration or a date. A date without a zone is read as UTC, and ignored unless the result is
+// a plausible wait: in the server's local zone it would be hours off.
 func resetText(v string, at clock) (time.Duration, bool) {
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
 		return clamp(d), true
 	}
-	v, _, _ = strings.Cut(v, " (") // the name of the zone, as JavaScript adds it
+	v, _, _ = strings.Cut(v, " (") // the zone's name, which JavaScript appends
 	for _, layout := range resetLayouts {
 		if t, err := time.Parse(layout, v); err == nil {
 			return at.until(t)
@@ -176,10 +169,9 @@ func resetText(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// statedLimit reads the size of the window and, where it is told, its length. Of
-// a list of several windows the shortest counts, as that is what bursts are held
-// against; the others speak up by themselves when they are used up. The usual
-// list repeats the limit of the window at hand, without its length, before them.
+// statedLimit reads the window's limit and, if stated, its length. Of several windows it takes the shortest,
+// which limits bursts; the longer ones show up when they are used up. Lists usually begin with the current
+// window's limit, without a length.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate
 	for item := range strings.SplitSeq(first(h, limitNames...), ",") {
@@ -193,7 +185,7 @@ func statedLimit(h http.Header) Rate {
 		}
 	}
 	if bare.Limit > 0 && bare.Limit != best.Limit {
-		return bare // of a window that the list does not tell
+		return bare // of a window that the list does not contain
 	}
 	return best.or(bare)
 }
@@ -224,8 +216,8 @@ func parseLimit(item string) (Rate, bool) {
 	return r, r.Limit > 0
 }
 
-// head is the first item of a list of numbers, without its parameters; what is no
-// such list stays as it is, as dates have commas as well.
+// head returns the first item of a list of numbers, without its parameters. Any other value is returned
+// unchanged, since dates contain commas too.
 func head(v string) string {
 	item, _, _ := strings.Cut(v, ",")
 	item, _, _ = strings.Cut(item, ";")
@@ -253,8 +245,7 @@ func first(h http.Header, names ...string) string {
 	return ""
 }
 
-// parseNumber reads digits with at most one point. Signs, exponents, hex, NaN
-// and the like are not numbers here.
+// parseNumber reads digits with at most one point. It rejects signs, exponents, hex and NaN.
 func parseNumber(v string) (float64, bool) {
 	if v == "" || v[0] == '.' || strings.Trim(v, "0123456789.") != "" || strings.Count(v, ".") > 1 {
 		return 0, false
@@ -272,14 +263,13 @@ func seconds(n float64) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, 0), longestHint) }
 
-// standardWindow returns the usual length of a rate window that takes at least
-// d to begin anew.
+// standardWindow returns the shortest usual window length that can still have d left until its reset.
 func standardWindow(d time.Duration) time.Duration {
 	usual := []time.Duration{
 		time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 		15 * time.Minute, time.Hour, 24 * time.Hour,
 	}
-	// The header counts whole seconds: it may say one more than is left.
+	// The header counts whole seconds, so it may be one too high.
 	i := slices.IndexFunc(usual, func(w time.Duration) bool { return w >= d-time.Second })
 	if i < 0 {
 		return longestHint

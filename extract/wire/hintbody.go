@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// bodyHints finds what the body of a 429 tells about the limit: gateways pass on
-// there, as members of some object, the headers of the server behind them, and
-// some APIs say nowhere else how long to wait. It is empty where there is none.
+// bodyHints returns the rate-limit facts in the body of a 429, as headers: gateways copy the headers of the
+// server behind them into JSON, and some APIs state the wait only there.
 func bodyHints(body []byte) http.Header {
 	h := http.Header{}
 	if len(body) > 0 && len(body) <= 64<<10 {
@@ -17,8 +16,7 @@ func bodyHints(body []byte) http.Header {
 	return h
 }
 
-// gatherHints adds the hints among the members of a JSON object, and of those in
-// it, down to depth levels. What is told on an outer level stands.
+// gatherHints adds the hints among the members of a JSON object, searching depth levels. Outer levels win.
 func gatherHints(h http.Header, v json.RawMessage, depth int) {
 	var object map[string]json.RawMessage
 	if depth == 0 || json.Unmarshal(v, &object) != nil {
@@ -39,7 +37,7 @@ func isHint(name string) bool {
 	return name == "Retry-After" || strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Rate-Limit-")
 }
 
-// scalar is a JSON string's text or a number as it is written.
+// scalar returns a JSON string's text, or a number as written.
 func scalar(v json.RawMessage) string {
 	var text string
 	if json.Unmarshal(v, &text) == nil {
@@ -48,9 +46,8 @@ func scalar(v json.RawMessage) string {
 	return string(v)
 }
 
-// told learns from the body of an answer 429. It comes after [slot.answered],
-// which has closed the gate: the wait can only become longer. A number in a body
-// may as well be milliseconds, so that one too large for a wait says nothing.
+// told learns from the body of a 429, after [slot.answered] has closed the gate. It can only make the wait
+// longer. A number in a body may be in milliseconds, so one too large for a wait is ignored.
 func (s *slot) told(resp *http.Response, body []byte) {
 	h := bodyHints(body)
 	if len(h) == 0 {

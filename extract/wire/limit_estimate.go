@@ -6,36 +6,35 @@ import (
 	"time"
 )
 
-// How the ceiling moves.
+// How the estimate changes.
 const (
-	startShare = 0.95 // of a known limit, until the headers have agreed
-	leastShare = 0.1  // of a known limit, however often the server refuses
+	startShare = 0.95 // of a known limit, until the headers confirm it
+	leastShare = 0.1  // of a known limit, after any number of refusals
 
-	firstLearned = 10.0  // requests a second where nothing is known
-	mostLearned  = 500.0 // that silence alone can lead to
+	firstLearned = 10.0  // requests a second while the limit is unknown
+	mostLearned  = 500.0 // the most that is tried without a refusal
 	leastLearned = 0.5
 )
 
-// limitEstimate is what is known about how many requests the server takes: a limit
-// that was stated, that headers gave away, or that is being felt for. The
-// caller holds the governor's lock.
+// limitEstimate estimates how many requests the server accepts: from a stated limit, from headers, or by trial.
+// The caller holds the governor's lock.
 type limitEstimate struct {
-	asked    Rate    // the limit as configured: stated ones can be lower, not higher
-	reserve  float64 // share of the limit that is left to others
-	rate     Rate    // known limit; zero while it is being felt for
+	asked    Rate    // configured limit: a stated one may lower it, not raise it
+	reserve  float64 // share of the limit that is left to other programs
+	rate     Rate    // known limit; zero while it is found by trial
 	share    float64 // of rate that is used
-	stumbled bool    // share was lowered by a refusal, and has not come back
-	guessed  bool    // rate follows from refusals: try more now and then
-	unsure   bool    // the limit is stated, and the window is a guess
+	stumbled bool    // share was lowered by a refusal and has not recovered
+	guessed  bool    // rate was derived from refusals: try more now and then
+	unsure   bool    // the limit is stated, but the window is a guess
 
-	// While nothing is known: requests a second, doubled each second until the
-	// first refusal, then kept below the rate that was refused.
+	// While no limit is known: requests a second, doubled every second until the first refusal, then kept below
+	// the refused rate.
 	felt float64
-	top  float64 // rate at the last refusal; 0 before
+	top  float64 // rate at the last refusal; 0 before the first
 
-	largest int        // largest remaining count seen, the request itself included
-	stated  int        // smallest limit that answers have stated in this window; 0 none
-	foreign [2]float64 // requests the server counts and we did not send: this window, the last
+	largest int        // largest remaining count seen, plus the request itself
+	stated  int        // smallest limit stated by answers of this window; 0 if none
+	foreign [2]float64 // requests that the server counted and penstock did not send: this window, the last
 	agreed  bool       // headers were seen in this window
 
 	windowEnds instant
@@ -43,11 +42,11 @@ type limitEstimate struct {
 	used       int // requests sent in this window
 	history    tally
 
-	taken, takenBefore int // requests accepted since the last refusal, and before it
+	taken, takenBefore int // requests accepted since the last refusal, and between the two before
 }
 
-// newCeiling returns the ceiling for a limit as configured, zero for none, of
-// which a share is left to others.
+// newCeiling returns the estimate for a configured limit, zero if none. A share of it is left to other
+// programs.
 func newCeiling(r Rate, reserve float64) limitEstimate {
 	c := limitEstimate{asked: r, reserve: reserve, felt: firstLearned}
 	if r.Limit > 0 && r.Window > 0 {
@@ -56,8 +55,8 @@ func newCeiling(r Rate, reserve float64) limitEstimate {
 	return c
 }
 
-// tighter reports whether c, as configured, allows less than o: where two
-// processes were told different limits for one credential, the lower holds.
+// tighter reports whether c, as configured, allows less than o. If two processes configure different limits for
+// one credential, the lower one applies.
 func (c *limitEstimate) tighter(o *limitEstimate) bool {
 	a, _ := c.allowed()
 	b, _ := o.allowed()
@@ -71,19 +70,19 @@ func (c *limitEstimate) window() time.Duration {
 
 func (c *limitEstimate) known() bool { return c.rate.Limit > 0 }
 
-// allowed returns how many requests may count in a window, and its length.
+// allowed returns how many requests may count in a window, and the window's length.
 func (c *limitEstimate) allowed() (float64, time.Duration) {
 	ours := 1 - c.reserve
 	if !c.known() {
 		return math.Max(c.felt*ours, leastLearned), time.Second
 	}
 	limit := float64(c.rate.Limit)
-	// What others use they take out of the reserve first.
+	// Requests of other programs use up the reserve first.
 	n := math.Min(limit*c.share-math.Max(c.foreign[0], c.foreign[1]), limit*ours)
 	return math.Max(n, math.Max(1, math.Min(leastShare, ours)*limit)), c.rate.Window
 }
 
-// atMost is the limit to go by where so much is stated.
+// atMost returns a stated limit, but not more than the configured one.
 func (c *limitEstimate) atMost(stated int) int {
 	if c.asked.Limit > 0 && c.asked.Window == c.rate.Window {
 		return min(stated, c.asked.Limit)
@@ -91,8 +90,8 @@ func (c *limitEstimate) atMost(stated int) int {
 	return stated
 }
 
-// most returns how many requests may be in the air: half a second's worth,
-// which hides latencies up to there, or a few where nothing is known.
+// most returns the most requests in flight: half a second's worth, enough for latencies up to that, or 16 while
+// the limit is unknown.
 func (c *limitEstimate) most() int {
 	if !c.known() {
 		return 16
@@ -100,7 +99,7 @@ func (c *limitEstimate) most() int {
 	return min(max(32, int(c.rate.perSecond()/2)), 1024)
 }
 
-// interval returns the pace: the time between two requests.
+// interval returns the time between two requests.
 func (c *limitEstimate) interval() time.Duration {
 	n, window := c.allowed()
 	return time.Duration(float64(window) / n)
@@ -112,13 +111,13 @@ func (c *limitEstimate) sent(now instant) {
 	c.turn(now)
 }
 
-// turn closes the window if its time is over, and moves the ceiling.
+// turn starts a new window if the current one has ended, and adjusts the estimate.
 func (c *limitEstimate) turn(now instant) {
 	if now.before(c.windowEnds) {
 		return
 	}
 	n, window := c.allowed()
-	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // the window may have begun just after one
+	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // a window may have begun just after a request
 	c.clean++
 	if c.known() {
 		c.climb()
@@ -133,9 +132,8 @@ func (c *limitEstimate) turn(now instant) {
 	c.windowEnds = now.add(window)
 }
 
-// climb raises the share of a known limit: quickly back to where it starts and
-// slowly to the whole, as long as the headers agree. Where there are none, a
-// refusal is believed for a minute.
+// climb raises the used share of a known limit: quickly up to startShare, then slowly to all of it while the
+// headers confirm it. Without headers, it waits a minute after a refusal.
 func (c *limitEstimate) climb() {
 	step := 0.005
 	switch {
@@ -153,7 +151,7 @@ func (c *limitEstimate) climb() {
 	c.stumbled = c.stumbled && c.share < startShare
 }
 
-// feel raises the rate where no limit is stated.
+// feel raises the rate while no limit is known.
 func (c *limitEstimate) feel() {
 	switch {
 	case c.top == 0:
@@ -161,13 +159,12 @@ func (c *limitEstimate) feel() {
 	case c.felt < startShare*c.top:
 		c.felt = math.Min(c.felt+math.Max(0.05*c.top, 0.25), startShare*c.top)
 	case c.clean > 60:
-		c.top += math.Max(0.05*c.top, 0.5) // that was a minute ago: the plan may have changed, or it was never about our rate
+		c.top += math.Max(0.05*c.top, 0.5) // a minute has passed: the plan may have changed, or the refusal had another cause
 	}
 }
 
-// refused lowers the ceiling after a 429 which asked to wait for retry and
-// may have stated the limit. again says that no request has passed since the one
-// before.
+// refused lowers the estimate after a 429 with this Retry-After and, if any, this stated limit. again means
+// that no request has passed since the 429 before.
 func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
 	c.clean, c.taken, c.takenBefore = 0, 0, taken
@@ -176,15 +173,14 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	case retry > 2*time.Second && (!c.known() || c.unsure && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retry > 2*time.Second && window > c.rate.Window && alike(taken, before):
-		// Twice the server took as many and then asked for as long a pause: that
-		// is its limit.
+		// Twice the server accepted as many requests and then asked for as long a pause: that is its limit.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
 	case c.known():
 		c.share = math.Max(leastShare, c.share/2)
 		c.stumbled = true
 	case again && c.top > 0:
-		// Nothing went out in between, so this says nothing of how fast is too fast.
+		// No request was sent in between, so this 429 does not show which rate is too fast.
 		c.felt = math.Max(leastLearned, c.felt/2)
 	default:
 		c.top = math.Max(leastLearned, math.Min(c.felt, float64(c.history.busiest(now))))
@@ -192,7 +188,7 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 	}
 }
 
-// alike reports whether two counts are large and near enough to mean the same.
+// alike reports whether two counts are large and nearly equal.
 func alike(a, b int) bool { return min(a, b) >= 10 && 5*min(a, b) >= 4*max(a, b) }
 
 func (c *limitEstimate) learn(r Rate) {
@@ -202,9 +198,8 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from what an answer states: counted is how many requests counted
-// when its own was sent, that one included. It returns for how long no request
-// should go because none is left, and others have had them.
+// observe learns from an answer's headers. counted is the number of requests that counted when the request was
+// sent, including it. It returns a pause if other programs have used up the limit.
 func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	c.heed(in)
 	if in.left < 0 {
@@ -224,7 +219,7 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	if missing > slack {
 		c.foreign[0] = math.Max(c.foreign[0], missing)
 		if in.hasReset && in.reset > c.rate.Window+time.Second {
-			return c.none(in) // of another, longer window
+			return c.none(in) // the headers describe a longer window
 		}
 	}
 	if c.unsure && missing < -slack {
@@ -233,8 +228,7 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 	return 0
 }
 
-// heed takes a limit that an answer states: a lower one at once, a higher one
-// when nothing but that was heard for a window.
+// heed applies a stated limit: a lower one at once, a higher one after a window without a lower one.
 func (c *limitEstimate) heed(in hints) {
 	if in.limit.Limit <= 0 {
 		return
@@ -246,7 +240,7 @@ func (c *limitEstimate) heed(in hints) {
 		case in.hasReset:
 			r.Window = resetWindow(in.reset)
 		default:
-			r.Window = time.Minute // the usual one, and no shorter than most
+			r.Window = time.Minute // the most common window, and not shorter than most
 		}
 		c.learn(r)
 		c.unsure = in.limit.Window == 0 && !in.hasReset
@@ -266,7 +260,7 @@ func (c *limitEstimate) heed(in hints) {
 	}
 }
 
-// none is the pause after the last request there was room for.
+// none returns the pause after an answer that reports no remaining requests.
 func (c *limitEstimate) none(in hints) time.Duration {
 	switch {
 	case in.left > 0:
@@ -277,8 +271,7 @@ func (c *limitEstimate) none(in hints) time.Duration {
 	return time.Second
 }
 
-// shorten tries a shorter window: the server has forgotten requests that would
-// count in the one that was taken for the usual.
+// shorten tries a shorter window: the server no longer counts requests that the guessed window includes.
 func (c *limitEstimate) shorten() {
 	switch {
 	case c.rate.Window > 10*time.Second:
@@ -289,7 +282,7 @@ func (c *limitEstimate) shorten() {
 	c.windowEnds = 0
 }
 
-// resetWindow returns the window's length from the time that is left of it.
+// resetWindow guesses the window's length from the time until its reset.
 func resetWindow(left time.Duration) time.Duration {
 	if left <= 2*time.Second {
 		return time.Second
@@ -303,10 +296,10 @@ func (c *limitEstimate) accepted(sent instant) {
 	c.history.add(sent)
 }
 
-// tally counts accepted requests in each of the last few seconds.
+// tally counts the accepted requests of each of the last seconds.
 type tally struct {
 	seconds [4]int
-	last    int64 // the newest second in it
+	last    int64 // the newest second counted
 }
 
 func (t *tally) add(at instant) {
@@ -316,7 +309,7 @@ func (t *tally) add(at instant) {
 	}
 }
 
-// advance forgets what is too long ago.
+// advance clears the seconds that are too old.
 func (t *tally) advance(second int64) {
 	size := int64(len(t.seconds))
 	for s := max(t.last, second-size) + 1; s <= second; s++ {
@@ -325,13 +318,13 @@ func (t *tally) advance(second int64) {
 	t.last = max(t.last, second)
 }
 
-// busiest returns the most that were accepted in one second.
+// busiest returns the most requests accepted in one second.
 func (t *tally) busiest(now instant) int {
 	t.advance(now.second())
 	return slices.Max(t.seconds[:])
 }
 
-// mean returns how many were accepted a second, the current one left out.
+// mean returns the requests accepted per second, excluding the current second.
 func (t *tally) mean(now instant) float64 {
 	t.advance(now.second())
 	n := -t.seconds[now.second()%int64(len(t.seconds))]

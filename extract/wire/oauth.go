@@ -16,54 +16,50 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// OAuthOptions say how an [OAuth] credential is made. The client and the slot are
-// needed, and either both URLs or an issuer that states them.
+// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required, and either both URLs or an
+// issuer with metadata.
 type OAuthOptions struct {
 	ClientID     string
 	ClientSecret Secret // "" for a public client
-	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "" as the issuer states, else basic
+	ClientAuth   string // how the secret is sent: [ClientBasic] or [ClientPost]; "" means as the issuer states, or basic
 
-	// Issuer is the authorization server. An answer to a sign-in must name it
-	// (RFC 9207), and the endpoints that are not given here come from its metadata
-	// (RFC 8414, OpenID Connect Discovery).
+	// Issuer is the authorization server. An answer to a sign-in must name it (RFC 9207), and its metadata
+	// provides the endpoints that are not set here (RFC 8414, OpenID Connect Discovery).
 	Issuer       string
 	AuthorizeURL string
 	TokenURL     string
 	RevokeURL    string // RFC 7009
 	DeviceURL    string // RFC 8628
 
-	AuthorizeParams map[string]string // more parameters of the sign-in page's address
+	AuthorizeParams map[string]string // additional parameters of the sign-in page's URL
 
-	// RedirectURI is the address that the browser comes back to. Penstock listens on
-	// it if it is a loopback address; without a port it takes any that is free. ""
-	// is http://127.0.0.1/callback.
+	// RedirectURI is the address to which the server sends the browser back. Penstock listens on it if it is a
+	// loopback address; without a port, on any free one. "" means http://127.0.0.1/callback.
 	RedirectURI string
 
 	Scopes []string
 
-	// Grace is how long the server takes a refresh token again after its first use,
-	// [GraceAlways] for ever. 0: nobody knows, so a refresh token is not presented
-	// again after a call whose answer was lost, unless the server has been seen not
-	// to rotate.
+	// Grace is how long the server accepts a refresh token again after its first use, or [GraceAlways]. 0 means
+	// unknown: a refresh token is not sent again after a call whose answer was lost, unless the server was seen
+	// not to rotate.
 	Grace time.Duration
 
 	Slot     *state.Slot
-	Patience time.Duration // with the person who signs in; default 10 minutes
+	Patience time.Duration // how long to wait for the person who signs in; default 10 minutes
 }
 
-// The ways in which a client sends its secret (RFC 6749, section 2.3.1).
+// The ways in which a client can send its secret (RFC 6749, section 2.3.1).
 const (
-	ClientBasic = "basic" // in the header Authorization
+	ClientBasic = "basic" // in the Authorization header
 	ClientPost  = "post"  // in the body
 )
 
 // GraceAlways is the grace of a server that does not rotate refresh tokens.
 const GraceAlways time.Duration = 1<<63 - 1
 
-// OAuth is the credential of an OAuth 2.0 grant: somebody has allowed penstock
-// in a browser, and it has kept that permission alive since by rotating tokens.
-// It calls the origins of the endpoints that are configured, or of the issuer, and
-// no other. // Invariant 10
+// OAuth is the credential of an OAuth 2.0 grant: a person has authorized penstock in a browser, and penstock
+// keeps the grant alive by renewing its tokens. It sends requests only to the origins of the configured
+// endpoints, or of the issuer. // Invariant 10
 type OAuth struct {
 	opts     OAuthOptions
 	redirect *url.URL
@@ -71,15 +67,14 @@ type OAuth struct {
 	redact   *Redactor
 
 	mu      sync.Mutex
-	stated  *metadata // of the issuer, once it was asked
+	stated  *metadata // the issuer's metadata, once read
 	clients map[string]*http.Transport
 }
 
 var _ Keeper = (*OAuth)(nil)
 
-// NewOAuth returns the credential. It refuses URLs over which a token would
-// travel in clear text, and scopes that are more than reading. Nothing is
-// requested yet.
+// NewOAuth returns the credential. It refuses URLs that would send a token in clear text, and scopes that
+// permit writing. It makes no request.
 func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	for _, u := range []struct{ what, raw string }{
 		{"token_url", o.TokenURL}, {"authorize_url", o.AuthorizeURL}, {"revoke_url", o.RevokeURL}, {"device_url", o.DeviceURL}, {"issuer", o.Issuer},
@@ -88,14 +83,14 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 			continue
 		}
 		if u.what == "issuer" && o.TokenURL != "" && o.AuthorizeURL != "" {
-			continue // a name that answers must carry; it is not requested
+			continue // only compared with the name in answers, never requested
 		}
 		if _, err := endpoint(u.what, u.raw); err != nil {
 			return nil, err
 		}
 	}
 	if i := slices.IndexFunc(o.Scopes, Writes); i >= 0 {
-		return nil, fmt.Errorf("open oauth: scope %q is not for reading", o.Scopes[i])
+		return nil, fmt.Errorf("open oauth: scope %q is not read-only", o.Scopes[i])
 	}
 	o.RedirectURI = orDefault(o.RedirectURI, DefaultRedirect)
 	back, err := url.Parse(o.RedirectURI)
@@ -113,20 +108,20 @@ func endpoint(what, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
-		return nil, fmt.Errorf("open oauth: %s is no plain URL", what)
+		return nil, fmt.Errorf("open oauth: %s is not a plain URL", what)
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
 		return nil, fmt.Errorf("open oauth: %s is not https", what)
 	}
 	return u, nil
 }
 
-// Secrets returns the client's secret and every token that has been seen.
+// Secrets returns the client's secret and every token that the credential has had.
 func (o *OAuth) Secrets() []Secret { return o.hold.secrets() }
 
-// Format keeps the secrets out of a printed Options. // Invariant 5
+// Format redacts the secrets in printed Options. // Invariant 5
 func (o *OAuth) Format(f fmt.State, verb rune) { Secret("").Format(f, verb) }
 
-// Token returns the access token that is kept, renewing one that has expired.
+// Token returns the stored access token, renewed if it is about to expire.
 func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 	g, err := o.hold.current()
 	switch {
@@ -140,8 +135,8 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 	return g.access, nil
 }
 
-// Renew rotates the grant, once for all that come with the spent token. It waits
-// for a token endpoint that is in trouble: see [outageWait].
+// Renew renews the grant, once for all concurrent callers. It waits for a token endpoint that is failing: see
+// [outageWait].
 func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, error) {
 	w := newOutageWait(s.maxWait())
 	for {
@@ -152,7 +147,7 @@ func (o *OAuth) Renew(ctx context.Context, s Session, spent Secret) (Secret, err
 	}
 }
 
-// renew makes one call of the token endpoint, or says why none is made.
+// renew makes one call to the token endpoint, or returns why it makes none.
 func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	if x.g.refresh == "" || x.n.dead(x.g) || o.spent(x) {
 		return x.explain()
@@ -167,9 +162,8 @@ func (o *OAuth) renew(ctx context.Context, s Session, x *exchange) error {
 	return err
 }
 
-// spent reports whether the refresh token may have been used up by a call whose
-// answer was lost. It is not presented again then: a server that detects reuse
-// ends the grant, and may take it for a theft.
+// spent reports whether a call with a lost answer may have used up the refresh token. Then it is not sent
+// again: a server that detects reuse ends the grant, and may treat it as theft.
 func (o *OAuth) spent(x *exchange) bool {
 	if !x.n.open(x.g) || x.g.rotation == rotationNone || o.opts.Grace == GraceAlways {
 		return false
@@ -198,7 +192,7 @@ func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 	})
 }
 
-// Standing tells what is kept.
+// Standing returns the stored state.
 func (o *OAuth) Standing() (CredentialState, error) {
 	var g grant
 	st, err := o.hold.standing("client "+o.opts.ClientID, func(x *exchange) error {
@@ -208,7 +202,7 @@ func (o *OAuth) Standing() (CredentialState, error) {
 		}
 		return nil
 	})
-	st.Retry = time.Time{} // a grant is not given without somebody
+	st.Retry = time.Time{} // a person must renew the grant
 	st.Redirect = o.redirectWords()
 	if err != nil || g.access == "" {
 		return st, err
@@ -217,8 +211,8 @@ func (o *OAuth) Standing() (CredentialState, error) {
 	return st, err
 }
 
-// lacking are those of the scopes that the server has not given. A refresh token
-// shows that offline_access was given, which some servers do not list.
+// lacking returns the scopes in want that the server has not granted. A refresh token proves offline_access,
+// which some servers do not list.
 func (g grant) lacking(want []string) []string {
 	if g.scopes == nil {
 		return nil
@@ -232,11 +226,11 @@ func (g grant) lacking(want []string) []string {
 	return all
 }
 
-// offlineAccess is the scope of OpenID Connect that asks for a refresh token.
+// offlineAccess is the OpenID Connect scope that requests a refresh token.
 const offlineAccess = "offline_access"
 
-// ScopeWords are the scopes in these texts, which spaces or commas separate: RFC 6749
-// says spaces, and some servers write commas. Each is there once, in its order.
+// ScopeWords splits texts into scopes, without duplicates and in order. The separator is a space (RFC 6749) or,
+// with some servers, a comma.
 func ScopeWords(texts ...string) []string {
 	var all []string
 	for _, text := range texts {
@@ -249,8 +243,7 @@ func ScopeWords(texts ...string) []string {
 	return all
 }
 
-// Writes reports whether one of the scopes in a text lets its holder change
-// anything, as far as its name tells. // Invariant 9
+// Writes reports whether a scope's name suggests that it permits changes. // Invariant 9
 func Writes(scopes string) bool {
 	return slices.ContainsFunc(ScopeWords(strings.ToLower(scopes)), func(scope string) bool {
 		return scope == "*" || slices.ContainsFunc([]string{"write", "admin", "manage", "delete"}, func(verb string) bool {
@@ -259,8 +252,8 @@ func Writes(scopes string) bool {
 	})
 }
 
-// isOutage returns the error of a token endpoint that gave no answer to the
-// question: it is in trouble, and may do better another time.
+// isOutage returns the error of a token endpoint that did not answer properly: it is failing now, and may
+// recover.
 func isOutage(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok && e.outage

@@ -10,24 +10,23 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// SignInBy is how a person takes part in a sign-in. Show is needed for a credential that
-// has a page to sign in on; at most one of Paste and Device is set.
+// SignInBy says how a person takes part in a sign-in. Show is required for a credential with a sign-in page. At
+// most one of Paste and Device may be set.
 type SignInBy struct {
-	// Show brings the person to the server's page, and should return at once. The
-	// address holds no secret but the one-time state of this sign-in.
+	// Show opens the server's page for the person, and should return at once. The address contains no secret
+	// except this sign-in's one-time state.
 	Show func(address string) error
 
-	// Paste returns the address that the person's browser ended on. It is for a browser
-	// on another machine; nil: penstock listens on a loopback address.
+	// Paste returns the address on which the person's browser ended, for a browser on another machine. If nil,
+	// penstock listens on a loopback address.
 	Paste func(context.Context) (string, error)
 
 	// Device shows a code that the person enters on any other device (RFC 8628).
 	Device func(DeviceCode) error
 }
 
-// signIn gets a grant from a person: it has the person brought to the server's page,
-// waits for the code that the browser brings back, exchanges it for tokens, and keeps
-// them. It gives up after ten minutes.
+// signIn gets a grant from a person: it shows the server's page, waits for the code that the browser brings
+// back, exchanges it for tokens, and stores them. It gives up after OAuthOptions.Patience.
 func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.opts.Patience, fmt.Errorf("nobody has signed in within %s", o.opts.Patience))
 	defer cancel()
@@ -60,7 +59,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
 	return o.redeem(ctx, s, conf, code, verifier)
 }
 
-// configSoon waits for an issuer in trouble.
+// configSoon returns the configuration. It waits while the issuer is failing.
 func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, err error) {
 	w := s.personWait()
 	for n := 1; ; n++ {
@@ -70,7 +69,7 @@ func (o *OAuth) configSoon(ctx context.Context, s Session) (conf oauth2.Config, 
 	}
 }
 
-// awaits makes what receives the browser's answer.
+// awaits returns the receiver of the browser's answer.
 func (o *OAuth) awaits(by SignInBy, nonce string) (*callback, error) {
 	issuer := o.namedIssuer()
 	if by.Paste != nil {
@@ -79,16 +78,16 @@ func (o *OAuth) awaits(by SignInBy, nonce string) (*callback, error) {
 	return listen(o.redirect, nonce, issuer)
 }
 
-// namedIssuer is the issuer that an answer must name. It may leave the name out if the
-// server's metadata does not say that answers have it.
+// namedIssuer returns the issuer that an answer must name. The name may be missing unless the server's metadata
+// promises it.
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return issuerName{o.opts.Issuer, o.stated != nil && !o.stated.NamesIssuer}
 }
 
-// scopes are those to ask for: with offline_access, where the issuer says that this
-// scope brings a refresh token.
+// scopes returns the scopes to request. It adds offline_access if the issuer supports it, to get a refresh
+// token.
 func (o *OAuth) scopes() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,8 +98,8 @@ func (o *OAuth) scopes() []string {
 	return all
 }
 
-// authorizeParams are the parameters of the sign-in page beside those of every sign-in.
-// OpenID Connect gives offline_access only where the person is asked for consent.
+// authorizeParams returns the additional parameters of the sign-in page. OpenID Connect grants offline_access
+// only with prompt=consent.
 func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthCodeOption {
 	all := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
 	if slices.Contains(scopes, offlineAccess) && o.opts.AuthorizeParams["prompt"] == "" {
@@ -112,7 +111,7 @@ func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthC
 	return all
 }
 
-// refused is why the browser has brought no code, in the server's words.
+// refused wraps the reason why the browser brought no code, with the server's message redacted.
 func (o *OAuth) refused(err error) error {
 	if d, ok := errors.AsType[*denied](err); ok {
 		o.redact.Add(o.hold.secrets()...)
@@ -121,7 +120,7 @@ func (o *OAuth) refused(err error) error {
 	return fmt.Errorf("sign in: %w", err)
 }
 
-// redeem exchanges a code for tokens and keeps them.
+// redeem exchanges a code for tokens and stores them.
 func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
 	o.hold.saw(code)
 	w := s.personWait()
@@ -145,11 +144,10 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 	}
 }
 
-// firstGrant completes the grant of a sign-in. What renewals have shown of the server
-// stays known.
+// firstGrant completes the grant of a sign-in. It keeps what earlier renewals have shown about rotation.
 func (o *OAuth) firstGrant(x *exchange, g grant, asked []string) grant {
 	if g.scopes == nil {
-		g.scopes = asked // RFC 6749 5.1: as asked for
+		g.scopes = asked // RFC 6749 5.1: as requested
 	}
 	g.rotation = x.g.rotation
 	return g

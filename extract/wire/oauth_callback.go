@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// callback is where a browser comes back to after a sign-in: a listener on a
-// loopback address that takes one answer and closes.
+// callback waits for the browser after a sign-in: it listens on a loopback address, takes one answer and
+// closes.
 type callback struct {
 	nonce    string
 	issuer   issuerName
-	redirect *url.URL // where the browser comes back to, with its port
+	redirect *url.URL // where the server sends the browser, with the port
 	server   *http.Server
 	serving  sync.WaitGroup
 
@@ -27,25 +27,24 @@ type callback struct {
 	once   sync.Once
 }
 
-// issuerName is what an answer may say of where it comes from (RFC 9207).
+// issuerName is the issuer that an answer may name (RFC 9207).
 type issuerName struct {
 	name     string // "" for any
-	unstated bool   // an answer may leave it out
+	unstated bool   // an answer may omit the name
 }
 
-// fits reports whether an answer that names these comes from the issuer.
+// fits reports whether an answer with these iss parameters comes from the issuer.
 func (n issuerName) fits(iss []string) bool {
 	return n.name == "" || len(iss) == 0 && n.unstated || len(iss) == 1 && iss[0] == n.name
 }
 
-// callbackResult is what a browser has brought.
+// callbackResult is the browser's answer.
 type callbackResult struct {
 	code Secret
 	err  error
 }
 
-// listen opens the listener of a loopback address. Without a port it takes any that is
-// free.
+// listen listens on a loopback address; without a port, on any free one.
 func listen(redirect *url.URL, nonce string, issuer issuerName) (*callback, error) {
 	all, at, err := listenFor(redirect)
 	if err != nil {
@@ -63,7 +62,7 @@ func listen(redirect *url.URL, nonce string, issuer issuerName) (*callback, erro
 	return c, nil
 }
 
-// wait gives the code that the browser brings.
+// wait returns the code from the browser.
 func (c *callback) wait(ctx context.Context) (Secret, error) {
 	select {
 	case a := <-c.answer:
@@ -73,7 +72,7 @@ func (c *callback) wait(ctx context.Context) (Secret, error) {
 	}
 }
 
-// code gives the code that the browser brings, or that a person pastes.
+// code returns the code from the browser, or from the address that a person pastes.
 func (c *callback) code(ctx context.Context, paste func(context.Context) (string, error)) (Secret, error) {
 	if paste == nil {
 		return c.wait(ctx)
@@ -85,7 +84,7 @@ func (c *callback) code(ctx context.Context, paste func(context.Context) (string
 	return c.pasted(text)
 }
 
-// close lets the page under way go out, then frees the port. Twice is fine.
+// close sends the page under way, then frees the port. Calling it twice is fine.
 func (c *callback) close() {
 	c.once.Do(func() {
 		if c.server == nil {
@@ -100,14 +99,14 @@ func (c *callback) close() {
 	})
 }
 
-// The pages. They hold nothing of what the browser has brought.
+// The pages contain nothing that the browser sent.
 const (
-	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has its answer: the terminal tells how it went. This page can be closed.</p>`
-	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock is waiting for.</p>`
+	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has received the answer. See the terminal for the result. You can close this page.</p>`
+	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`
 )
 
-// ServeHTTP takes the one answer that carries this sign-in's state. What does
-// not is turned away, and changes nothing: anyone on this machine can knock.
+// ServeHTTP accepts the one answer that carries this sign-in's state. It refuses all others without effect: any
+// program on this machine can send a request here.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -131,8 +130,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(pageNot))
 }
 
-// named reports whether a browser that was sent to the redirect address says that it
-// speaks to this host.
+// named reports whether the Host header is that of the redirect address.
 func (c *callback) named(host string) bool {
 	return host == c.redirect.Host || c.redirect.Port() == "80" && host == c.redirect.Hostname()
 }
@@ -142,7 +140,7 @@ func (c *callback) ours(query url.Values) bool {
 	return len(query["state"]) == 1 && same(query.Get("state"), c.nonce)
 }
 
-// pasted judges the address that a person's browser ended on.
+// pasted returns the code from the address on which a person's browser ended.
 func (c *callback) pasted(text string) (Secret, error) {
 	text = strings.TrimSpace(text)
 	u, err := url.Parse(text)
@@ -150,13 +148,13 @@ func (c *callback) pasted(text string) (Secret, error) {
 	case text == "":
 		return "", errors.New("no address was given")
 	case err != nil || u.Host == "":
-		return "", errors.New("this is no address: paste all of what the browser shows, from http to the end")
+		return "", errors.New("this is not an address: paste all that the browser shows, from http to the end")
 	case u.Scheme != c.redirect.Scheme || u.Hostname() != c.redirect.Hostname() || orDefault(u.Path, "/") != orDefault(c.redirect.Path, "/"):
 		return "", fmt.Errorf("this address is not the one that the server sends the browser to, %s", c.redirect)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || !c.ours(query) {
-		return "", errors.New("this address does not belong to this sign-in: its state is another one; nothing was exchanged")
+		return "", errors.New("this address does not belong to this sign-in: its state differs; nothing was exchanged")
 	}
 	a := c.read(query)
 	return a.code, a.err
@@ -173,7 +171,7 @@ func (c *callback) take() bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// read judges an answer that carries the right state.
+// read returns the code or the error of an answer with the right state.
 func (c *callback) read(query url.Values) callbackResult {
 	switch {
 	case !c.issuer.fits(query["iss"]):

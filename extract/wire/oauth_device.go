@@ -10,20 +10,20 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// DeviceCode is what a person enters on another device to sign in here.
+// DeviceCode is what a person needs to sign in from another device.
 type DeviceCode struct {
 	Address  string    // to open
-	Code     string    // to enter there
-	Complete string    // an address that holds the code; "" where the server gives none
-	Expires  time.Time // zero where the server does not say
+	Code     string    // to enter at Address
+	Complete string    // an address that contains the code; "" if the server sent none
+	Expires  time.Time // zero if the server does not say
 }
 
-// mostInterval is the longest time between two polls that is believed.
+// mostInterval is the longest time between two polls, in seconds.
 const mostInterval = 60
 
-// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a
-// browser on any machine, while penstock polls. x/oauth2 keeps the interval, slows down
-// where the server asks for it, and ends with the code.
+// signInByDevice gets a grant by a device code (RFC 8628): a person enters the code in a browser on any device,
+// while penstock polls. x/oauth2 keeps the interval, slows down if the server asks for it, and stops when the
+// code expires.
 func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceCode) error) error {
 	conf, err := o.configSoon(ctx, s)
 	if err != nil {
@@ -33,7 +33,7 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 		return err
 	}
 	if conf.Endpoint.DeviceAuthURL == "" {
-		return o.misconfigured(errors.New("this server states no device_authorization_endpoint; set device_url, or sign in with --paste"))
+		return o.misconfigured(errors.New("the server's metadata has no device_authorization_endpoint; set device_url, or sign in with --paste"))
 	}
 	conf.Scopes = o.scopes()
 	code, err := o.askDevice(ctx, s, conf)
@@ -48,13 +48,13 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	// The poll is not made under the lock of the slot: a person takes minutes, and
-	// renewals by other processes go on meanwhile.
+	// The poll does not hold the slot's lock: a person takes minutes, and other processes renew tokens
+	// meanwhile.
 	_, err = o.hold.locked(ctx, func(_ context.Context, x *exchange) error { return x.keep(o.firstGrant(x, g, conf.Scopes)) })
 	return err
 }
 
-// askDevice asks for a code.
+// askDevice requests a device code.
 func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*oauth2.DeviceAuthResponse, error) {
 	u, err := endpoint("device_url", conf.Endpoint.DeviceAuthURL)
 	if err != nil {
@@ -80,8 +80,7 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	}
 }
 
-// pollDevice waits for the person. A poll that is not answered is made again: only an
-// answer uses the code up.
+// pollDevice waits for the person. It repeats a poll that is not answered: only an answer uses up the code.
 func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {
@@ -97,7 +96,7 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 		case context.Cause(ctx) != nil:
 			return grant{}, context.Cause(ctx)
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
-			return grant{}, errors.New("the code has expired before it was entered; nothing was kept")
+			return grant{}, errors.New("the code expired before it was entered; nothing was stored")
 		}
 		e := o.fault(u.Path, err)
 		if !e.outage {
@@ -107,19 +106,19 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 	}
 }
 
-// deviceRefusal says what the server's refusal means.
+// deviceRefusal explains the server's refusal.
 func (o *OAuth) deviceRefusal(e *Error) error {
 	switch e.code {
 	case "access_denied":
 		return errors.New("the server says access_denied: the request was refused on the other device")
 	case "expired_token":
-		return errors.New("the code has expired before it was entered; nothing was kept")
+		return errors.New("the code expired before it was entered; nothing was stored")
 	}
 	return e
 }
 
-// authenticated adds the client's secret to requests that x/oauth2 sends without: to
-// device codes and revocations.
+// authenticated adds the client's secret to requests that x/oauth2 sends without one: for device codes and
+// revocations.
 type authenticated struct {
 	base   http.RoundTripper
 	id     string

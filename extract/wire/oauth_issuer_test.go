@@ -139,7 +139,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 		"tokens elsewhere":     {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
 		"a page elsewhere":     {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
 		"tokens in clear text": {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
-		"no token endpoint":    {map[string]any{"token_endpoint": ""}, "states no token_endpoint; set token_url"},
+		"no token endpoint":    {map[string]any{"token_endpoint": ""}, "has no token_endpoint; set token_url"},
 		"an answer names none": {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,10 +227,10 @@ func TestPaste(t *testing.T) {
 		"https":            {"https://127.0.0.1/callback?code=c&state=STATE", "is not the one that the server sends the browser to"},
 		"another host":     {"http://evil.example/callback?code=c&state=STATE", "is not the one that the server sends the browser to"},
 		"another path":     {"http://127.0.0.1/?code=c&state=STATE", "is not the one that the server sends the browser to"},
-		"another state":    {"http://127.0.0.1/callback?code=c&state=x", "its state is another one; nothing was exchanged"},
-		"no state":         {"http://127.0.0.1/callback?code=c", "its state is another one; nothing was exchanged"},
-		"two states":       {"http://127.0.0.1/callback?code=c&state=STATE&state=x", "its state is another one; nothing was exchanged"},
-		"the code alone":   {"c", "paste all of what the browser shows"},
+		"another state":    {"http://127.0.0.1/callback?code=c&state=x", "its state differs; nothing was exchanged"},
+		"no state":         {"http://127.0.0.1/callback?code=c", "its state differs; nothing was exchanged"},
+		"two states":       {"http://127.0.0.1/callback?code=c&state=STATE&state=x", "its state differs; nothing was exchanged"},
+		"the code alone":   {"c", "paste all that the browser shows"},
 		"a denial":         {"http://127.0.0.1/callback?error=access_denied&state=STATE", "the server says access_denied"},
 		"another issuer":   {"http://127.0.0.1/callback?code=c&state=STATE&iss=https://evil.example", "does not come from the issuer"},
 		"nothing":          {"", "no address was given"},
@@ -270,7 +270,7 @@ func TestDeviceCode(t *testing.T) {
 		"slow down":      {[]string{"slow_down"}, 6 * time.Second, ""},
 		"a cut poll":     {[]string{"cut"}, 2 * time.Second, ""},
 		"a denial":       {[]string{"access_denied"}, time.Second, "access_denied"},
-		"it has expired": {[]string{"expired_token"}, time.Second, "the code has expired"},
+		"it has expired": {[]string{"expired_token"}, time.Second, "the code expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && tt.least > 3*time.Second {

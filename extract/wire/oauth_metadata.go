@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// metadata is what an issuer states of itself (RFC 8414, section 2).
+// metadata is what an issuer publishes about itself (RFC 8414, section 2).
 type metadata struct {
 	Issuer      string   `json:"issuer"`
 	Authorize   string   `json:"authorization_endpoint"`
@@ -24,14 +24,14 @@ type metadata struct {
 	NamesIssuer bool     `json:"authorization_response_iss_parameter_supported"`
 }
 
-// onlyPost reports whether a secret goes in the body and not in the header.
+// onlyPost reports whether the server accepts the client's secret only in the body.
 func (m *metadata) onlyPost() bool {
 	return slices.Contains(m.AuthMethods, "client_secret_post") && !slices.Contains(m.AuthMethods, "client_secret_basic")
 }
 
-// endpointKind is one of the addresses of an authorization server.
+// endpointKind is a kind of address of an authorization server.
 type endpointKind struct {
-	key  string // of the configuration
+	key  string // in the configuration
 	name string // in the metadata
 	of   func(*OAuthOptions) string
 	said func(*metadata) string
@@ -44,9 +44,8 @@ var (
 	deviceEndpoint    = endpointKind{"device_url", "device_authorization_endpoint", func(o *OAuthOptions) string { return o.DeviceURL }, func(m *metadata) string { return m.Device }}
 )
 
-// endpointOf is the configured address, or else the issuer's; "" where there is none.
-// An address of another origin than the issuer's has to be configured: what a server
-// says does not widen where secrets go. // Invariant 10
+// endpointOf returns the configured address, or else the issuer's, or "". An address with another origin than
+// the issuer's must be configured: a server's metadata must not widen where secrets are sent. // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
 	if own := k.of(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil
@@ -54,7 +53,7 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	needed := k.key == authorizeEndpoint.key || k.key == tokenEndpoint.key
 	m, err := o.discover(ctx)
 	if e, ok := errors.AsType[*Error](err); ok && e.Class == Missing && !needed {
-		return "", nil // it has no metadata, and works without
+		return "", nil // metadata is optional
 	}
 	if err != nil {
 		return "", err
@@ -62,7 +61,7 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	raw := k.said(m)
 	if raw == "" {
 		if needed {
-			return "", o.misconfigured(fmt.Errorf("the issuer %s states no %s; set %s", o.opts.Issuer, k.name, k.key))
+			return "", o.misconfigured(fmt.Errorf("the metadata of issuer %s has no %s; set %s", o.opts.Issuer, k.name, k.key))
 		}
 		return "", nil
 	}
@@ -77,7 +76,7 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	return raw, nil
 }
 
-// discover asks the issuer for its metadata, once in the life of the credential.
+// discover reads the issuer's metadata, once per credential.
 func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	o.mu.Lock()
 	m := o.stated
@@ -89,7 +88,7 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	// A server that has one of the two places may break at the other.
+	// A server may serve one of the two addresses and fail at the other.
 	var worst *Error
 	for _, at := range wellKnown(issuer) {
 		m, fault := o.readMetadata(ctx, at)
@@ -106,7 +105,7 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	return nil, worst
 }
 
-// wellKnown are the places of the metadata: of OpenID Connect, and of RFC 8414.
+// wellKnown returns the addresses of the metadata: of OpenID Connect, and of RFC 8414.
 func wellKnown(issuer *url.URL) []*url.URL {
 	oidc, oauth := *issuer, *issuer
 	path := strings.TrimSuffix(issuer.Path, "/")
@@ -150,7 +149,7 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 	return &m, nil
 }
 
-// misconfigured is the error of an address that is not used. Nothing was sent there.
+// misconfigured returns the error of an address that is not used. Nothing was sent there.
 func (o *OAuth) misconfigured(err error) *Error {
 	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, kept: true}
 }

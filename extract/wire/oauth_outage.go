@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// ErrOutage is wrapped by the error of a token endpoint that was waited for in
-// vain. What is kept is as it was: another run goes on with it.
-var ErrOutage = errors.New("the token endpoint gave no token")
+// ErrOutage is wrapped by the error of a token endpoint that did not recover in time. The stored tokens are
+// unchanged: a later run can use them.
+var ErrOutage = errors.New("the token endpoint returned no token")
 
-// How a token endpoint in trouble is waited for.
+// How long to wait for a token endpoint that is failing.
 const (
-	outageWaits   = 2 * time.Minute  // in all, unless the server says how long
-	outageFirst   = time.Second      // after the first call; then twice as long each time
+	outageWaits   = 2 * time.Minute  // in total, unless the server says how long
+	outageFirst   = time.Second      // after the first call; doubled each time
 	outageLongest = 30 * time.Second // between two calls, unless the server says how long
-	outagePerson  = 30 * time.Second // in all, of a person who signs in or out
+	outagePerson  = 30 * time.Second // in total, while a person signs in or out
 	outageAsked   = 24 * time.Hour   // the longest Retry-After that is believed
 )
 
-// outage is a token endpoint in trouble, as a note keeps it for all processes that
-// share the grant.
+// outage records a failing token endpoint in the note, for all processes that share the grant.
 type outage struct {
 	Since time.Time `json:"since"`
-	Again time.Time `json:"again"` // no call before
+	Again time.Time `json:"again"` // no call before this time
 	Words string    `json:"words"`
 }
 
-// trouble notes that a call was not answered as it should be.
+// trouble returns n with the failure of a call.
 func (n note) trouble(now time.Time, e *Error, tries int) note {
 	since := now
 	if n.Outage != nil {
@@ -48,7 +47,7 @@ func (x *exchange) trouble(n note, e *Error) note {
 	return n
 }
 
-// untaken notes an outage that came before the call that brings a token.
+// untaken records an outage that came before the call that brings a token.
 func (x *exchange) untaken(err error) error {
 	e, ok := isOutage(err)
 	if !ok {
@@ -57,18 +56,17 @@ func (x *exchange) untaken(err error) error {
 	return x.setNote(x.trouble(x.n, e))
 }
 
-// tooEarly returns the error of a call that is not made, since the server has
-// asked for a later one; nil if it may be made.
+// tooEarly returns an error if the server has asked for no call before a later time, or nil.
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.slot.Now()
-	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead is a clock's mistake
+	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong
 		return nil
 	}
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), kept: true, outage: true}
 }
 
-// outageWait is one caller's wait for a token endpoint. All that share the grant wait
-// for the same moment; the first to come then makes the next call.
+// outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same
+// moment; the first one then makes the call.
 type outageWait struct {
 	limit  time.Duration // of one wait that the server asks for
 	waited time.Duration
@@ -76,10 +74,10 @@ type outageWait struct {
 
 func newOutageWait(limit time.Duration) *outageWait { return &outageWait{limit: limit} }
 
-// personWait is the wait of a person who signs in or out, and looks at the terminal.
+// personWait returns the wait while a person looks at the terminal.
 func (s Session) personWait() *outageWait { return newOutageWait(min(outagePerson, s.maxWait())) }
 
-// sleep waits until the next call, and reports whether it should be made.
+// sleep waits until the next call is allowed, and reports whether to make it.
 func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	e, ok := isOutage(err)
 	if !ok {
@@ -104,8 +102,7 @@ func (w *outageWait) sleep(ctx context.Context, err error) bool {
 	}
 }
 
-// soon waits after the n-th call of one that no note is kept of, and reports whether
-// another should be made.
+// soon waits after the n-th call, without a note, and reports whether to make another.
 func (w *outageWait) soon(ctx context.Context, err error, n int) bool {
 	e, ok := isOutage(err)
 	if !ok {
@@ -119,7 +116,7 @@ func (w *outageWait) soon(ctx context.Context, err error, n int) bool {
 	return w.sleep(ctx, e)
 }
 
-// end makes of an outage that was not waited out what a run is parked by.
+// end converts an outage that did not pass into an error that parks the run.
 func (w *outageWait) end(err error) error {
 	e, ok := isOutage(err)
 	if !ok {

@@ -66,7 +66,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 			e := faultOf(t, err, Throttled)
 			require.ErrorIs(t, e, ErrOutage)
 			require.WithinDuration(t, time.Now().Add(time.Minute), e.NotBefore, 5*time.Second)
-			require.Contains(t, e.Error(), "ask /oauth/token for a token: 503")
+			require.Contains(t, e.Error(), "request a token from /oauth/token: 503")
 		}
 	}
 	_, after := r.counts()

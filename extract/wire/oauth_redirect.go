@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// DefaultRedirect is where the browser comes back to unless the configuration says
-// otherwise. Without a port it stands for any that is free (RFC 8252, section 7.3).
+// DefaultRedirect is the default redirect address. Without a port, any free one is used (RFC 8252, section
+// 7.3).
 const DefaultRedirect = "http://127.0.0.1/callback"
 
-// RedirectFault says why an address cannot be the redirect_uri of a sign-in; "" for
-// one that can.
+// RedirectFault returns why an address cannot be the redirect_uri of a sign-in, or "".
 func RedirectFault(raw string) string {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "":
-		return "is no plain URL without query and fragment"
+		return "is not a plain URL without query and fragment"
 	case u.Scheme == "https":
 		return ""
 	case u.Scheme != "http":
@@ -28,11 +27,11 @@ func RedirectFault(raw string) string {
 	return ""
 }
 
-// listens reports whether penstock can listen on the redirect address by itself. Of
-// another one a person pastes where the browser ended.
+// listens reports whether penstock can listen on the redirect address. For any other address a person has to
+// paste where the browser ended.
 func (o *OAuth) listens() bool { return o.redirect.Scheme == "http" }
 
-// redirectWords say which address to register with the server.
+// redirectWords returns the address to register with the server.
 func (o *OAuth) redirectWords() string {
 	if o.listens() && o.redirect.Port() == "" {
 		return o.opts.RedirectURI + " (with any port)"
@@ -40,13 +39,13 @@ func (o *OAuth) redirectWords() string {
 	return o.opts.RedirectURI
 }
 
-// withRedirect adds to an error of a sign-in which address the server must know.
+// withRedirect adds the address to register to an error of a sign-in.
 func (o *OAuth) withRedirect(err error) error {
 	return fmt.Errorf("%w; the redirect address to register for client %s is %s", err, o.opts.ClientID, o.redirectWords())
 }
 
-// listenFor opens the listeners of a loopback address, and returns the address with
-// the port that it has. A browser may take localhost for either family of addresses.
+// listenFor listens on a loopback address, and returns the address with its port. For localhost it listens on
+// IPv4 and IPv6, since a browser may use either.
 func listenFor(redirect *url.URL) ([]net.Listener, *url.URL, error) {
 	at, port := *redirect, orDefault(redirect.Port(), "0")
 	host := redirect.Hostname()

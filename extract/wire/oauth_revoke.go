@@ -11,28 +11,27 @@ import (
 	"strings"
 )
 
-// ErrNotRevocable is wrapped where a server states no way to end a grant.
+// ErrNotRevocable is returned if the server names no way to end a grant.
 var ErrNotRevocable = errors.New("the server has no revocation endpoint")
 
 func queryEscaped(s string) string { return url.QueryEscape(s) }
 
-// SignedOut is what became of a sign-out.
+// SignedOut is the outcome of a sign-out.
 type SignedOut struct {
-	Nothing     bool // nothing was kept
+	Nothing     bool // nothing was stored
 	Revoked     bool // the server has ended the grant
-	AccessLasts bool // the server revokes no access tokens: the last one is good until it ends
+	AccessLasts bool // the server does not revoke access tokens: the last one stays valid until it expires
 }
 
-// SignOut ends what a sign-in has brought: the server is asked to revoke the tokens
-// (RFC 7009), and then they are removed from where they are kept. Where the server does
-// not confirm, they stay, so that another try can be made. With local the server is not
-// asked: tokens that it gave out stay good there until they end.
+// SignOut revokes the stored tokens at the server (RFC 7009), then removes them. If the server does not
+// confirm, they stay, so that SignOut can be tried again. With local it makes no request: the tokens stay valid
+// at the server until they expire.
 func (c *Client) SignOut(ctx context.Context, local bool) (SignedOut, error) {
 	k, ok := c.cred.(interface {
 		signOut(context.Context, Session, bool) (SignedOut, error)
 	})
 	if !ok {
-		return SignedOut{}, errors.New("there is nothing to sign out of: the credential is a key or token")
+		return SignedOut{}, errors.New("cannot sign out: the credential is a key or token")
 	}
 	done, err := k.signOut(ctx, Session{c}, local)
 	c.redact.Add(c.cred.Secrets()...)
@@ -55,14 +54,13 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 		return x.forget()
 	})
 	if err != nil {
-		return SignedOut{}, err // of a caller that was stopped, done may still change
+		return SignedOut{}, err // a cancelled call may still change done
 	}
 	return done, nil
 }
 
-// revoke ends the grant: first the refresh token, which ends the access tokens with it
-// on most servers, then the access token. It reports whether the access token lasts: a
-// server may revoke refresh tokens only.
+// revoke revokes the refresh token, which on most servers ends the access tokens too, then the access token. It
+// reports whether the access token stays valid: some servers revoke only refresh tokens.
 func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {
@@ -99,11 +97,11 @@ func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts boo
 	return false, nil
 }
 
-// unsupportedToken is the refusal to revoke a kind of token (RFC 7009, section 2.2.1).
+// unsupportedToken is the error code of a server that does not revoke this kind of token (RFC 7009, section
+// 2.2.1).
 const unsupportedToken = "unsupported_token_type"
 
-// revokeOne asks for the end of one token. A server that does not know it says that all
-// is well.
+// revokeOne revokes one token. Servers report success for an unknown token.
 func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind string) error {
 	form := url.Values{"token": {token.Reveal()}, "token_type_hint": {kind}}
 	secret := o.opts.ClientSecret
@@ -117,7 +115,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	e := &Error{Method: http.MethodPost, Path: u.Path, Attempts: 1, kept: true}
 	fail := func(class Class, words string) error {
 		e.Class, e.outage = class, class == Transient
-		e.Message = o.redact.excerpt(oneLine("ask "+u.Path+" to end the token: "+words), 256)
+		e.Message = o.redact.excerpt(oneLine("revoke a token at "+u.Path+": "+words), 256)
 		return e
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
@@ -133,7 +131,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 		return fail(class, err.Error())
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for its words
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for its message
 	e.retryAfter, _ = retryAfter(resp.Header, clockOf(resp.Header))
 	words := fmt.Sprintf("%d %s %s", resp.StatusCode, statusText(resp.StatusCode), ErrorMessage(body))
 	switch status := resp.StatusCode; {
@@ -151,7 +149,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 	return fail(Auth, words)
 }
 
-// forget removes what is kept. A note stays that says so to processes which still run.
+// forget removes the stored grant. The note that stays informs running processes.
 func (x *exchange) forget() error {
 	if err := x.h.slot.Remove(); err != nil {
 		return err
@@ -162,19 +160,19 @@ func (x *exchange) forget() error {
 	return x.setNote(note{SignedOut: x.h.stamp()})
 }
 
-// signOut removes the token of a login. Its server is not asked: a sign-out there is no
+// signOut removes the token of a login. It makes no request: a sign-out at that server is not a
 // read. // Invariant 9
 func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, error) {
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
-			return x.h.slot.Remove() // of what a killed process may have left
+			return x.h.slot.Remove() // a killed process may have left something
 		}
 		n := x.n
 		if err := x.forget(); err != nil {
 			return err
 		}
-		// A sign-out is no way round the limit of sign-ins.
+		// A sign-out must not reset the limit of sign-ins.
 		return x.setNote(note{SignedOut: x.h.stamp(), Recent: n.Recent, Failed: n.Failed, Retry: n.Retry})
 	})
 	if err != nil {

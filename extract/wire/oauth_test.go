@@ -233,10 +233,10 @@ func TestNewOAuthRefuses(t *testing.T) {
 	}{
 		{func(o *OAuthOptions) { o.TokenURL = "http://a.example/token" }, "open oauth: token_url is not https"},
 		{func(o *OAuthOptions) { o.AuthorizeURL = "http://a.example/" }, "open oauth: authorize_url is not https"},
-		{func(o *OAuthOptions) { o.TokenURL = "https://u:hush@a.example/token" }, "open oauth: token_url is no plain URL"},
-		{func(o *OAuthOptions) { o.TokenURL = "/token" }, "open oauth: token_url is no plain URL"},
-		{func(o *OAuthOptions) { o.Scopes = []string{"crm.read", "crm.write"} }, `open oauth: scope "crm.write" is not for reading`},
-		{func(o *OAuthOptions) { o.Scopes = []string{"*"} }, `open oauth: scope "*" is not for reading`},
+		{func(o *OAuthOptions) { o.TokenURL = "https://u:hush@a.example/token" }, "open oauth: token_url is not a plain URL"},
+		{func(o *OAuthOptions) { o.TokenURL = "/token" }, "open oauth: token_url is not a plain URL"},
+		{func(o *OAuthOptions) { o.Scopes = []string{"crm.read", "crm.write"} }, `open oauth: scope "crm.write" is not read-only`},
+		{func(o *OAuthOptions) { o.Scopes = []string{"*"} }, `open oauth: scope "*" is not read-only`},
 	} {
 		o := good
 		tt.change(&o)

@@ -21,7 +21,7 @@ import (
 // maxTokenAnswer bounds an answer of the authorization server, in bytes.
 const maxTokenAnswer = 1 << 20
 
-// config is the client for x/oauth2, with the endpoints that are known by now.
+// config returns the configuration for x/oauth2, with endpoints from the options or the issuer.
 func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
 	token, err := o.endpointOf(ctx, tokenEndpoint)
 	if err != nil {
@@ -41,7 +41,7 @@ func (o *OAuth) config(ctx context.Context) (oauth2.Config, error) {
 	return c, nil
 }
 
-// clientAuth is how the secret is sent.
+// clientAuth returns how the client's secret is sent.
 func (o *OAuth) clientAuth() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,10 +54,9 @@ func (o *OAuth) clientAuth() string {
 	return ClientBasic
 }
 
-// ask makes one call of the token endpoint in its turn, and keeps the grant that comes. The
-// turn comes before the call is noted: a process that is ended while it waits has presented
-// nothing. x/oauth2 uses the client of the call's context, which reaches that endpoint's
-// origin only.
+// ask makes one call to the token endpoint in a slot of the governor, and stores the grant. It gets the slot
+// before it stores the note of the call: a process that is killed while it waits has sent nothing. x/oauth2
+// uses the HTTP client in the context, which reaches only that endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -77,9 +76,9 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 	})
 }
 
-// client reaches one origin, and follows no redirect: that would carry the grant
-// to wherever it leads. Each call has a connection of its own: whether a server that
-// closes an idle connection has read the call could not be known. // Invariant 10
+// client returns an HTTP client for one origin. It follows no redirects, which would carry the grant elsewhere,
+// and reuses no connections: if a server closes an idle connection, it is unknown whether the server has read
+// the call. // Invariant 10
 func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	origin := *u
 	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""
@@ -88,7 +87,7 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	t := o.clients[origin.String()]
 	if t == nil {
 		limits := Options{}.withDefaults()
-		limits.Timeouts.Header = exchangeTime // a late answer may hold the only copy of a token
+		limits.Timeouts.Header = exchangeTime // a late answer may contain the only copy of a token
 		t = newTransport(limits, &origin)
 		t.DisableKeepAlives = true
 		o.clients[origin.String()] = t
@@ -103,22 +102,22 @@ func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	return c
 }
 
-// tokenTransport sorts what became of a call of the token endpoint by whether the
-// server may have used up what was presented.
+// tokenTransport reports for each call to the token endpoint whether the server may have used up the token that
+// was sent.
 type tokenTransport struct{ base http.RoundTripper }
 
-// exchangeError is a call of the token endpoint that no answer to it came of.
+// exchangeError is the failure of a call to the token endpoint.
 type exchangeError struct {
-	sent   bool        // some of the request went out
-	status int         // of an answer that came whole and is none of a token endpoint; else 0
+	sent   bool        // at least a part of the request was sent
+	status int         // of a complete answer that is not a token endpoint's; otherwise 0
 	header http.Header // of that answer
 	err    error
 }
 
-// Error says what is wrong.
+// Error returns the underlying error's text.
 func (e *exchangeError) Error() string { return e.err.Error() }
 
-// Unwrap returns what went wrong below.
+// Unwrap returns the underlying error.
 func (e *exchangeError) Unwrap() error { return e.err }
 
 // RoundTrip implements [http.RoundTripper].
@@ -141,15 +140,14 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// judgeToken returns what is wrong with an answer that a token endpoint would not
-// give; nil for one that may be its own.
+// judgeToken returns an error for an answer that did not come from a token endpoint, such as a proxy's page.
 func judgeToken(resp *http.Response, body []byte) error {
 	foreign := func(words string) error {
 		return &exchangeError{sent: true, status: resp.StatusCode, header: resp.Header, err: errors.New(words)}
 	}
 	text := bytes.TrimSpace(body)
 	if bytes.HasPrefix(text, []byte("<")) && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed {
-		what := fmt.Sprintf("%d, a page of HTML and no token", resp.StatusCode)
+		what := fmt.Sprintf("%d, an HTML page instead of a token", resp.StatusCode)
 		if m := title.FindSubmatch(text); m != nil {
 			what += fmt.Sprintf(", titled %q", oneLine(string(m[1])))
 		}
@@ -188,13 +186,12 @@ func (o *OAuth) granted(t *oauth2.Token) grant {
 	return g
 }
 
-// fault sorts an error of the token endpoint: whether the server has refused, or may
-// do better another time. // Invariant 5
+// fault classifies an error of the token endpoint: refused, or failing for now. // Invariant 5
 func (o *OAuth) fault(path string, err error) *Error {
 	o.redact.Add(o.hold.secrets()...)
 	e := &Error{Method: http.MethodPost, Path: path, Attempts: 1}
 	says := func(words string) string {
-		return o.redact.excerpt(oneLine("ask "+path+" for a token: "+words), 256)
+		return o.redact.excerpt(oneLine("request a token from "+path+": "+words), 256)
 	}
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		status := r.Response.StatusCode
@@ -216,10 +213,9 @@ func (o *OAuth) fault(path string, err error) *Error {
 	return e
 }
 
-// tokenClass sorts the answers of a token endpoint, and tells those that have left
-// everything as it was. Only invalid_grant says that the grant has ended; the
-// other refusals are about the configuration. Behind a gateway that has stopped
-// waiting the server may have gone on.
+// tokenClass classifies an answer of the token endpoint. kept reports that the server has changed nothing. Only
+// invalid_grant means that the grant has ended; other refusals are about the configuration. After a gateway
+// timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, kept bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // the latter is GitHub's

@@ -14,8 +14,8 @@ import (
 
 const maxRedirects = 3
 
-// parseBase reads a base URL and puts its origin into one spelling. Its errors
-// never quote the URL: whoever put a password into it must not find it in a log.
+// parseBase parses a base URL and normalizes its origin. Its errors never quote the URL, which may contain a
+// password.
 func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
@@ -43,8 +43,8 @@ func parseBase(raw string, plaintext bool) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort spells a URL's host and port in the one way that origins are
-// compared in: lower case, no trailing dot, the port always there.
+// hostPort returns a URL's host and port in normal form, for comparison: lower case, without a trailing dot,
+// always with the port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -60,14 +60,13 @@ func loopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// sameOrigin reports whether a URL leads to the scheme, host and port of the
-// base. // Invariant 10
+// sameOrigin reports whether u has the base's scheme, host and port. // Invariant 10
 func sameOrigin(base, u *url.URL) bool {
 	return u.User == nil && u.Opaque == "" && strings.EqualFold(base.Scheme, u.Scheme) && base.Host == hostPort(u)
 }
 
-// newTransport returns the one transport of a client. It speaks HTTP/1.1: a few
-// big pages from one host go twice as fast as in one HTTP/2 connection.
+// newTransport returns a client's only transport. It uses HTTP/1.1: a few big pages from one host transfer
+// twice as fast as over one HTTP/2 connection.
 func newTransport(o Options, base *url.URL) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
@@ -75,7 +74,7 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 		TLSHandshakeTimeout:    o.Timeouts.Handshake,
 		ResponseHeaderTimeout:  o.Timeouts.Header,
 		IdleConnTimeout:        60 * time.Second,
-		MaxIdleConnsPerHost:    1024, // the governor bounds what is in the air
+		MaxIdleConnsPerHost:    1024, // the governor bounds the requests in flight
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true, // decompression is bounded here, see body.go
 		Protocols:              new(http.Protocols),
@@ -96,7 +95,7 @@ func newTransport(o Options, base *url.URL) *http.Transport {
 	return t
 }
 
-// redirected returns where a redirect leads, or why it is not followed.
+// redirected returns the target of a redirect, or why it is not followed.
 func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	location, err := resp.Request.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {
@@ -116,9 +115,9 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	case k.hops > maxRedirects:
 		return nil, k.fault(Refused, resp, fmt.Sprintf("more than %d redirects", maxRedirects))
 	case !k.c.allow.permits(target): // Invariant 9
-		return nil, k.fault(Refused, resp, "redirect to a path outside the list of reads")
+		return nil, k.fault(Refused, resp, "redirect to a path outside the read list")
 	}
-	// A redirect that drops the query would turn every page into the first.
+	// Without its query, every page would become the first one.
 	query := location.Query()
 	for name, values := range k.url.Query() {
 		query[name] = values
@@ -127,7 +126,7 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	return location, nil
 }
 
-// loginPath reports whether a path is that of a sign-in page.
+// loginPath reports whether a path looks like a sign-in page.
 func loginPath(p string) bool {
 	switch path.Base(strings.ToLower(p)) {
 	case "login", "signin", "sign-in", "sign_in", "log-in", "auth", "authorize", "sso":

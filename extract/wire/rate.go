@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Rate is a limit as a server states it: so many requests in any window of
-// that length. The zero value means that none is known.
+// Rate is a limit as a server states it: Limit requests in any period of length Window. The zero value means
+// unknown.
 type Rate struct {
 	Limit  int
 	Window time.Duration
 }
 
-// ParseRate reads "100/s", "60/m", "1000/h" or "20/10s". The empty string is
-// the zero Rate.
+// ParseRate parses "100/s", "60/m", "1000/h" or "20/10s". The empty string yields the zero Rate.
 func ParseRate(s string) (Rate, error) {
 	if strings.TrimSpace(s) == "" {
 		return Rate{}, nil
@@ -48,7 +47,7 @@ func parseUnit(unit string) (time.Duration, error) {
 	return d, nil
 }
 
-// String returns the rate as [ParseRate] reads it; "" for the zero value.
+// String returns the rate in the form that [ParseRate] reads, or "" for the zero value.
 func (r Rate) String() string {
 	switch r.Window {
 	case 0:

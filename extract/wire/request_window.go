@@ -2,50 +2,46 @@ package wire
 
 import "time"
 
-// The guard is how much longer than the window a request counts: the server
-// counts arrivals, and a request that was held up on its way arrives closer to
-// the next window's requests than it was sent. The time an answer took beyond
-// the fastest one bounds that delay.
+// The guard is the extra time beyond the window for which a request counts. The server counts arrivals, and a
+// delayed request arrives closer to the next window's requests than it was sent. The delay is at most the
+// answer's time beyond the fastest answer's.
 //
-// A server that works long on some answers looks the same from here. So that
-// it does not cost the whole budget, guards are cut where their mean passes
-// meanGuard; rare long ones, as of a busy machine, stay whole.
+// A server that works long on some answers looks the same as a delay. So that this does not cost the whole
+// budget, guards are cut when their mean exceeds meanGuard. Rare long ones, as on a busy machine, are kept
+// whole.
 const (
-	earlyGuard = 5 * time.Millisecond // until the fastest answer is known well
+	earlyGuard = 5 * time.Millisecond // until enough answers were seen
 	leastGuard = 2 * time.Millisecond
-	guardSlack = time.Millisecond // the fastest way there may not have been seen
+	guardSlack = time.Millisecond // the fastest possible request may not have been seen yet
 	meanGuard  = 50 * time.Millisecond
 	mostGuard  = time.Second
-	early      = 64          // answers until then
-	fastSpan   = time.Minute // how long the fastest answer is remembered, at least
+	early      = 64          // answers before leastGuard applies
+	fastSpan   = time.Minute // the fastest answer is remembered for at least this long
 )
 
-// requestWindow knows which requests the server may still count in a window that a
-// request sent now would fall into. // Invariant 4
+// requestWindow counts the requests that the server may still count in a window. // Invariant 4
 //
-// Each is noted under the instant from which a window must pass until it counts
-// no more. Instants are told apart to the window's two thousandth part, at most
-// a millisecond of a second: a ledger is as small for two thousand requests a
-// second as for one.
+// Each request is recorded under the instant at which its window begins; it stops counting a window later.
+// Instants are grouped into buckets of about 1/2000 of the window, so memory use does not depend on the rate.
 type requestWindow struct {
-	width  time.Duration // of a bucket; zero until the first note
+	width  time.Duration // of a bucket; zero before the first request
 	oldest int64         // number of the oldest bucket that counts
-	newest int64         // of the newest there can be
-	total  int64         // in the buckets that count
+	newest int64         // number of the newest possible bucket
+	total  int64         // requests in the buckets that count
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // in this span and the last
+	fastest  time.Duration // in this span and the previous one
 	previous time.Duration
 	spanEnds instant
-	guard    time.Duration // mean, lately
-	cut      time.Duration // guards are no longer than this; zero means meanGuard
+	guard    time.Duration // moving average
+	cut      time.Duration // upper bound of guards; zero means meanGuard
 }
 
 const buckets = 2048
 
-// occupied returns how many requests count, and the instant at which one less
-// will; zero for none. The ledger has been turned to now.
+// occupied returns how many requests count, and the instant at which there will be one less; zero if there is
+// none. Call turn first.
 func (l *requestWindow) occupied(window time.Duration) (int, instant) {
 	if l.total == 0 {
 		return 0, 0
@@ -57,13 +53,12 @@ func (l *requestWindow) occupied(window time.Duration) (int, instant) {
 	return int(l.total), l.end(b).add(window)
 }
 
-// end is the instant at which bucket b ends.
+// end returns the instant at which bucket b ends.
 func (l *requestWindow) end(b int64) instant { return instant((b + 1) * int64(l.width)) }
 
 func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.width) }
 
-// turn forgets what counts no more at now, and readies the buckets for what may
-// be noted by then.
+// turn drops the requests that no longer count at now, and prepares the buckets for new ones.
 func (l *requestWindow) turn(now instant, window time.Duration) {
 	if width := (window + mostGuard) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)
@@ -77,8 +72,7 @@ func (l *requestWindow) turn(now instant, window time.Duration) {
 	l.newest = max(l.newest, l.bucket(now.add(mostGuard))+1)
 }
 
-// rebuild makes buckets of another width, for another window, out of what there
-// is. What counted longer than the window does not.
+// rebuild converts the counts to buckets of another width, for another window.
 func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Duration) {
 	old := *l
 	l.counts, l.total = [buckets]uint32{}, 0
@@ -94,8 +88,7 @@ func (l *requestWindow) rebuild(width time.Duration, now instant, window time.Du
 	}
 }
 
-// note counts n requests from i on. What lies beyond the buckets is noted in the
-// last of them.
+// note counts n requests from i on, at the latest in the newest bucket.
 func (l *requestWindow) note(i instant, n uint32) {
 	b := min(l.bucket(i), l.newest)
 	if b < l.oldest {
@@ -105,7 +98,7 @@ func (l *requestWindow) note(i instant, n uint32) {
 	l.total += int64(n)
 }
 
-// move notes one request under another instant.
+// move counts one request under another instant.
 func (l *requestWindow) move(from, to instant) {
 	if b := min(l.bucket(from), l.newest); b >= l.oldest && l.counts[b%buckets] > 0 {
 		l.counts[b%buckets]--
@@ -114,8 +107,7 @@ func (l *requestWindow) move(from, to instant) {
 	}
 }
 
-// guardOf is how much longer than the window a request counts that was answered
-// after it took so long, and notes what that says of the way.
+// guardOf returns the guard of a request that took this long, and updates the statistics.
 func (l *requestWindow) guardOf(took time.Duration, answered bool, now instant) time.Duration {
 	guard := mostGuard
 	if answered {
@@ -130,10 +122,10 @@ func (l *requestWindow) guardOf(took time.Duration, answered bool, now instant) 
 	return guard
 }
 
-// longest returns the longest guard there may be at present.
+// longest returns the upper bound of guards at present.
 func (l *requestWindow) longest() time.Duration { return min(max(l.cut, meanGuard), mostGuard) }
 
-// delay returns by how much a request may have been held up on its way.
+// delay returns how long a request may have been delayed on its way.
 func (l *requestWindow) delay(took time.Duration, now instant) time.Duration {
 	if l.spanEnds.before(now) {
 		l.previous, l.fastest = l.fastest, took

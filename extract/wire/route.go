@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// Route is one permitted request: a method and a path template whose variable
-// segments are written {name}.
+// Route is one permitted request: a method, and a path template with variable segments in the form {name}.
 type Route struct {
 	Method string
 	Path   string
 }
 
-// allowList holds every request a client can make. // Invariant 9
+// allowList contains every request that a client can make. // Invariant 9
 type allowList map[Route][]string // the template's segments
 
-// sessionPaths belong to credentials alone: a stream that could request them
-// would end the session of everybody who uses the same user.
+// sessionPaths are reserved for credentials: a stream that requested one could end the session of everyone who
+// shares the user.
 var sessionPaths = []string{"/api/login", "/api/refresh", "/api/logout", "/api/tracker-login"}
 
 func compile(routes []Route) (allowList, error) {
@@ -64,8 +63,7 @@ func paramName(segment string) string {
 	return name[:len(name)-1]
 }
 
-// expand puts params into the template of a permitted route and returns the
-// escaped path.
+// expand fills params into the template of a permitted route and returns the escaped path.
 func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	segments, ok := l[r]
 	if !ok {
@@ -93,9 +91,8 @@ func (l allowList) expand(r Route, params map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// checkParam refuses values that a server or a proxy before it could read as
-// more than one segment, or as another one. A percent sign is among them:
-// whoever decodes twice would see what it hides.
+// checkParam refuses values that a server or proxy could read as several segments, or as a different one. It
+// refuses percent signs because a component that decodes twice would see the hidden character.
 func checkParam(v string) error {
 	switch {
 	case v == "":
@@ -112,8 +109,7 @@ func checkParam(v string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// permits reports whether an already expanded path is one that expand could
-// have made for a GET.
+// permits reports whether path is one that expand can return for a GET.
 func (l allowList) permits(path string) bool {
 	got := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for r, want := range l {

@@ -15,11 +15,10 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is text that must not be seen: however it is printed, marshalled or
-// logged, it reads [redacted]. // Invariant 5
+// Secret is text that is printed, marshalled and logged as [redacted]. // Invariant 5
 type Secret string
 
-// Reveal returns the text itself, for the one place that needs it.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns [redacted].
@@ -28,7 +27,7 @@ func (s Secret) String() string { return redacted }
 // GoString returns [redacted].
 func (s Secret) GoString() string { return redacted }
 
-// Format writes [redacted], whatever the verb.
+// Format writes [redacted] for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // MarshalText returns [redacted].
@@ -40,14 +39,11 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `
 // LogValue returns [redacted].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// minSecret is the length below which a secret is not looked for: it would
-// match everywhere and protect nothing.
+// minSecret is the length below which a secret is not redacted: it would match too much text.
 const minSecret = 4
 
-// Redactor replaces the secrets it knows in text, as they are and in the forms
-// they take on their way: base64, hex, URL and JSON escapes. A secret once
-// added stays, since a rotated token may still be in somebody's hands. It is
-// safe for concurrent use.
+// Redactor replaces known secrets in text, also when encoded as base64, hex, or URL or JSON escapes. A secret
+// is never removed, since a rotated token may still be valid. It is safe for concurrent use.
 type Redactor struct {
 	mu       sync.RWMutex
 	known    map[string]bool // every form of every secret
@@ -55,14 +51,14 @@ type Redactor struct {
 	replacer *strings.Replacer
 }
 
-// NewRedactor returns a redactor which knows the given secrets.
+// NewRedactor returns a redactor that knows the given secrets.
 func NewRedactor(secrets ...Secret) *Redactor {
 	r := &Redactor{known: map[string]bool{}, replacer: strings.NewReplacer()}
 	r.Add(secrets...)
 	return r
 }
 
-// Add makes more secrets known. Those of less than four bytes are ignored.
+// Add adds secrets. It ignores those shorter than four bytes.
 func (r *Redactor) Add(secrets ...Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +79,7 @@ func (r *Redactor) Add(secrets ...Secret) {
 	for form := range r.known {
 		all = append(all, form)
 	}
-	// At one place the first of the list wins, so the longest comes first.
+	// The replacer prefers the earlier of two matches, so the longest come first.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, form := range all {
@@ -92,15 +88,14 @@ func (r *Redactor) Add(secrets ...Secret) {
 	r.replacer = strings.NewReplacer(pairs...)
 }
 
-// Redact returns text without the secrets.
+// Redact returns text with known secrets replaced.
 func (r *Redactor) Redact(text string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.replacer.Replace(text)
 }
 
-// excerpt returns at most n bytes of the beginning of text, redacted. A secret
-// that the cut would leave half of is dropped whole.
+// excerpt returns the first n bytes of text, redacted. A secret that the cut would split is dropped whole.
 func (r *Redactor) excerpt(text string, n int) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -118,7 +113,7 @@ func (r *Redactor) excerpt(text string, n int) string {
 	return strings.ToValidUTF8(out, "")
 }
 
-// forms returns a secret in every encoding in which it could come back.
+// forms returns a secret in every encoding in which a server may return it.
 func forms(s string) []string {
 	all := []string{s, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
 	all = append(all, base64Forms(s)...)
@@ -128,14 +123,14 @@ func forms(s string) []string {
 	return append(all, jsonForms(s)...)
 }
 
-// base64Forms returns what is fixed of a secret's base64 whatever stands before
-// and after it: an encoded "user:password" hides it at any of three offsets.
+// base64Forms returns the part of a secret's base64 that does not depend on its neighbours. In an encoded
+// "user:password" it may start at any of three offsets.
 func base64Forms(s string) []string {
 	var all []string
 	for offset := range 3 {
 		text := base64.StdEncoding.EncodeToString(append(make([]byte, offset), s...))
-		first := (offset*8 + 5) / 6       // characters that mix with what precedes
-		last := (offset + len(s)) * 8 / 6 // characters that what follows cannot change
+		first := (offset*8 + 5) / 6       // characters that mix with the text before
+		last := (offset + len(s)) * 8 / 6 // characters that the text after cannot change
 		if form := text[first:last]; len(form) >= minSecret {
 			all = append(all, form, strings.NewReplacer("+", "-", "/", "_").Replace(form))
 		}

@@ -11,50 +11,45 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// recordAge is how long what a budget record has learned about a server is believed after
-// the last request.
+// recordAge is how long after the last request the learned limit is still used.
 const recordAge = 24 * time.Hour
 
-// errCrowded says that more processes use a credential than a budget record has room for.
+// errCrowded says that the budget record has no room for another process.
 var errCrowded = fmt.Errorf("more than %d processes use this credential at once", mostMembers)
 
-// errRelease says that the file was taken over in mid-run.
-var errRelease = errors.New("another release of penstock has begun to use this credential")
+// errRelease says that another release has replaced the file while this process was running.
+var errRelease = errors.New("another release of penstock now uses this credential")
 
-// BookName is the name of the file in which the requests made with an account
-// are counted. It tells nothing of the account, which is a secret more often than
-// not.
+// BookName returns the name of the file that counts an account's requests. It does not reveal the account,
+// which is often a secret.
 func BookName(account Secret) string {
 	sum := sha256.Sum256([]byte("penstock budget\x00" + account.Reveal()))
 	return hex.EncodeToString(sum[:12])
 }
 
-// Share makes the governor one with those of all processes on this machine that
-// share the file named for the account in folder dir: together they keep the
-// limit, close when the server refuses one of them, and go by what any of them
-// has learned. A gate that was closed when the last process ended is still
-// closed. Requests of a process that dies count for as long as the server may
-// count them.
+// Share connects the governor with all processes on this machine that share the account's file in folder dir.
+// Together they keep the limit, stop when the server refuses one of them, and use what any of them has learned.
+// A gate that is closed when the last process ends stays closed. Requests of a process that dies count for as
+// long as the server may count them.
 //
-// Where the file cannot be used the governor must not be: two processes that do
-// not know of each other would spend the budget twice. Share is called before the
-// first request, and [Governor.Close] in the end.
+// If Share fails, the governor must not be used: two processes that do not know of each other would spend the
+// budget twice. Call Share before the first request, and [Governor.Close] at the end.
 func (g *Governor) Share(dir string, account Secret) error {
 	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))
 	if err != nil {
-		return fmt.Errorf("share the budget of requests: %w", err)
+		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	g.mu.Lock()
 	g.file, g.book = file, new(budgetRecord)
 	g.mu.Unlock()
 	if err := g.with(func(*budgetRecord, instant) bool { return true }); err != nil {
-		return errors.Join(fmt.Errorf("share the budget of requests: %w", err), file.Close())
+		return errors.Join(fmt.Errorf("share the rate limit: %w", err), file.Close())
 	}
 	return nil
 }
 
-// Close leaves the others alone with the budget. No request may be under way.
-// A governor that shares nothing need not be closed.
+// Close removes this governor from the shared record. No request may be under way. A governor that is not
+// shared need not be closed.
 func (g *Governor) Close() error {
 	if g.fleet != nil {
 		return g.leaveFleet()
@@ -71,29 +66,29 @@ func (g *Governor) Close() error {
 	return errors.Join(err, g.file.Close())
 }
 
-// How long another process may be about the file, and how soon to look again.
+// How long to wait for a file that another process uses, and how soon to retry.
 const (
 	sharePatience   = 10 * time.Second
 	firstSharePause = 20 * time.Microsecond
 	mostSharePause  = time.Millisecond
 )
 
-// errStopped says that a process was stopped, or the machine has come to a
-// standstill, in the microseconds that it takes to change the budget record.
-var errStopped = errors.New("a process that has the file of the budget does not go on")
+// errStopped says that a process, or the machine, was suspended in the microseconds that a change of the record
+// takes.
+var errStopped = errors.New("another process holds the rate-limit file and does not respond")
 
-// with works on the budget record as it stands now, alone. It is stored if f reports a
-// change, or if it is time for a sign of life.
+// with runs f on the current record, exclusively. It stores the record if f reports a change, or if a sign of
+// life is due.
 //
-// An error is of the file, and final: what could not be noted would be missing
-// from the count. // Invariant 4
+// Errors come from the file and are final: a request that could not be recorded would be missing from the
+// count. // Invariant 4
 func (g *Governor) with(f func(b *budgetRecord, now instant) bool) error {
 	if done, err := g.change(f); done {
 		return err
 	}
 	pause := firstSharePause
 	for begun := time.Now(); time.Since(begun) < sharePatience; pause = min(2*pause, mostSharePause) {
-		time.Sleep(pause) // with no lock held
+		time.Sleep(pause) // no lock is held
 		if done, err := g.change(f); done {
 			return err
 		}
@@ -104,7 +99,7 @@ func (g *Governor) with(f func(b *budgetRecord, now instant) bool) error {
 	return g.broken
 }
 
-// change is with, unless another process is about the file.
+// change is one try of with. done is false if another process uses the file.
 func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +124,7 @@ func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool,
 	return done || err != nil, g.broken
 }
 
-// revise has f work on the budget record as it was read.
+// revise runs f on the record that was read from the file.
 func (g *Governor) revise(f func(b *budgetRecord, now instant) bool) (changed bool, err error) {
 	if !g.joined.IsZero() && g.book.layout != recordLayout && !g.book.blank() {
 		return false, errRelease
@@ -154,17 +149,17 @@ func (g *Governor) revise(f func(b *budgetRecord, now instant) bool) (changed bo
 	return changed, nil
 }
 
-// turn moves the ledger on to now.
+// turn advances the request window to now.
 func (b *budgetRecord) turn(now instant) {
 	_, window := b.ceiling.allowed()
 	b.ledger.turn(now, window)
 }
 
-// sign gives a sign of life, if the last one is a while ago.
+// sign records a sign of life if the last one is more than a second old.
 func (g *Governor) sign(m *member, now instant) bool {
 	switch {
 	case !m.alive(now), m.unsent != g.unsent:
-		g.lapses++ // somebody may have gone by that
+		g.lapses++ // another process may have considered this one dead
 	case m.seen != now && now.sub(m.seen) < time.Second:
 		return false
 	}
@@ -172,9 +167,8 @@ func (g *Governor) sign(m *member, now instant) bool {
 	return true
 }
 
-// restore makes sense of what the file holds: a budget record, nothing yet, or what a
-// process that was killed while it wrote has left. It reports whether there was
-// anything to mend.
+// restore prepares the content of the file: a record, nothing yet, or what a process killed while writing has
+// left. It reports whether it changed anything.
 func (g *Governor) restore() bool {
 	b := g.book
 	wall := time.Now()
@@ -200,20 +194,19 @@ func (g *Governor) restore() bool {
 	return true
 }
 
-// join sets the governor's clock by that of the budget record.
+// join sets the governor's clock by the record's.
 func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 	if !joined {
 		g.base, g.origin, g.joined = wall, instant(wall.UnixNano()).add(ahead), wall
 	}
 }
 
-// clockSlack is how far two clocks may be apart and still be taken for one.
+// clockSlack is the largest difference between two clocks that are considered equal.
 const clockSlack = time.Second
 
-// agree makes up for a clock of the machine that was set, or ran on while the
-// machine slept, before the last member to look at the budget record could tell: whoever
-// has joined since goes by another time. All go by the later of them, and send
-// nothing for as long as requests may count that were noted by the other.
+// agree corrects for a machine clock that was set, or ran on while the machine slept, before the last member
+// could notice; members that joined later use another time. All adopt the later time, and send nothing for as
+// long as requests recorded under the other one may count.
 func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
@@ -226,15 +219,14 @@ func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
 	return true
 }
 
-// pause keeps everyone from sending for as long as requests may count that the
-// budget record knows nothing of.
+// pause stops all requests for as long as the server may count requests that the record does not contain.
 func (g *Governor) pause(b *budgetRecord) {
 	_, window := b.ceiling.allowed()
 	b.gate.extend(g.now().add(window+mostGuard), usedUp)
 }
 
-// turnedBack makes a budget record usable whose last change lies in the future: the clock
-// was put back since. Waits last as long as they did then.
+// turnedBack repairs a record whose last change is in the future because the clock was set back. Waits keep
+// their length.
 func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	left := b.gate.until.sub(b.stamp)
 	b.ledger, b.members, b.next = requestWindow{}, [mostMembers]member{}, 0
@@ -245,8 +237,7 @@ func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	g.pause(b)
 }
 
-// adopt goes by what the budget record says, as far as it still holds and is about the
-// same limit.
+// adopt keeps what the record says, as far as it is recent and about the same limit.
 func (g *Governor) adopt(b *budgetRecord, now instant) {
 	c := &b.ceiling
 	alone := !b.shared(g.id, now)
@@ -255,7 +246,7 @@ func (g *Governor) adopt(b *budgetRecord, now instant) {
 	if alone && (!same || now.sub(b.stamp) > recordAge) || !same && mine.tighter(c) {
 		*c = mine
 	}
-	if alone && b.gate.reason == failing { // somebody may have mended it, and looks now
+	if alone && b.gate.reason == failing { // the server may have been repaired since
 		b.gate = breaker{epoch: b.gate.epoch}
 	}
 	b.gate.until = min(b.gate.until, now.add(longestHint))

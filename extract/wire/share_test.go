@@ -353,7 +353,7 @@ func TestShareCrowd(t *testing.T) {
 func TestShareRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.ErrorContains(t, NewGovernor(Budget{}).Share(file, account), "share the budget of requests: open ")
+	require.ErrorContains(t, NewGovernor(Budget{}).Share(file, account), "share the rate limit: open ")
 }
 
 // Real processes, real sockets: together they use the budget and never exceed it.

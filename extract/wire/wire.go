@@ -1,13 +1,12 @@
-// Package wire is how a request leaves the house: the only place of penstock
-// that dials out. It moves bytes lawfully and knows nothing of what they mean.
+// Package wire makes penstock's HTTP requests to a source. No other package connects to one. It does not
+// interpret the records of an answer.
 //
-// A [Client] speaks to one origin with one [Credential]. What may be requested
-// is compiled from the [Route] list at [New]: there is no method that takes a
-// URL. Every request passes the [Governor] of its credential, so that the
-// server never counts more than its limit; answers are bounded in time and
-// size, retried where that is safe, and sorted into a few classes of [Error].
+// A [Client] sends requests to one origin with one [Credential]. [New] compiles the [Route] list into the only
+// requests that the client can make; no method takes a URL. Every request waits for the [Governor] of its
+// credential, so that the server never counts more requests than its limit. Answers are bounded in time and
+// size, retried where that is safe, and failures are sorted into a few classes of [Error].
 //
-// Begin with [New], ask with [Client.Read], and give the body back with
+// Create a client with [New], make requests with [Client.Read], and return the body's memory with
 // [Response.Release].
 package wire
 
@@ -21,29 +20,28 @@ import (
 	"time"
 )
 
-// Options say how a [Client] is made. BaseURL and Allow are needed, the zero
-// value of the rest works.
+// Options configure a [Client]. BaseURL and Allow are required; all other fields work with their zero value.
 type Options struct {
 	Name       string     // of the source, for error messages
 	BaseURL    string     // scheme://host[:port], optionally with a path before every route
-	Allow      []Route    // the only requests there are; GET and POST
+	Allow      []Route    // the only requests that the client can make; GET and POST
 	Credential Credential // nil: none
 
-	// AuthHeader is the header that the credential's token goes in, behind AuthScheme and
-	// a space where there is one. "" is Authorization: Bearer TOKEN.
+	// AuthHeader is the header that carries the token, after AuthScheme and a space if AuthScheme is set. ""
+	// means Authorization: Bearer TOKEN.
 	AuthHeader, AuthScheme string
 
-	// Headers go with every request. None may be the credential's, frame the request or
-	// cut the answer: see [HeaderFault].
+	// Headers are sent with every request. They must not set the credential's header, frame the request, or
+	// make the answer partial: see [HeaderFault].
 	Headers map[string]Secret
 
-	// Governor is shared by all clients with the same credential, since the
-	// server counts them together. Nil makes one from Rate.
+	// Governor is shared by all clients with the same credential, since the server counts their requests
+	// together. Nil creates one from Rate.
 	Governor *Governor
 	Rate     Rate // zero: learned from the answers
 
-	// Redactor is shared by all clients of a process: what one server is told,
-	// another may say. Nil makes one.
+	// Redactor is shared by all clients of a process, since one server may repeat a secret that was sent to
+	// another. Nil creates one.
 	Redactor *Redactor
 
 	UserAgent string
@@ -51,20 +49,20 @@ type Options struct {
 	MaxBody   int64 // of a decompressed body; default 64 MiB
 	MaxRatio  int64 // decompressed to compressed; default 200
 
-	// MaxAttempts bounds the tries of one request that meets transient faults;
-	// default 10. Answers that ask to slow down do not count against it.
+	// MaxAttempts bounds the tries of one request that meets transient faults; default 10. Answers that ask to
+	// slow down do not count.
 	MaxAttempts int
 
-	// MaxWait is the longest wait that is slept through; a longer one ends the
-	// request with an [Error] that says when to come back. Default 15 minutes.
+	// MaxWait is the longest wait within a request. A longer one ends the request with an [Error] that has
+	// NotBefore set. Default 15 minutes.
 	MaxWait time.Duration
 
-	// Attempted is told of every request that went out; it must not block. It is
-	// called from many goroutines, and may be nil.
+	// Attempted is called after every request that was sent, from many goroutines. It must not block, and may
+	// be nil.
 	Attempted func(Attempt)
 
 	AllowPlaintext bool        // http:// to hosts other than this machine
-	Identity       bool        // ask for bodies without compression
+	Identity       bool        // request bodies without compression
 	TLS            *tls.Config // for RootCAs of a private authority
 	Proxy          *url.URL    // for https origins: the tunnel to go through
 }
@@ -73,18 +71,17 @@ type Options struct {
 type Timeouts struct {
 	Connect   time.Duration // TCP; default 10 s
 	Handshake time.Duration // TLS; default 10 s
-	Header    time.Duration // from the request sent to the answer's header; default 60 s
+	Header    time.Duration // from the request being sent to the answer's header; default 60 s
 	Idle      time.Duration // between two reads of a body; default 30 s
 	Total     time.Duration // the whole try; default 10 min
 
-	// A body must bring at least MinBytes in every SlowAfter; defaults 256 KiB
-	// and 60 s, about 4 kB/s.
+	// A body must bring at least MinBytes in every SlowAfter. The defaults, 256 KiB and 60 s, are about 4 kB/s.
 	MinBytes  int64
 	SlowAfter time.Duration
 }
 
-// Client reads from one origin. It is safe for concurrent use; how many
-// requests are in the air at once is the governor's business.
+// Client reads from one origin. It is safe for concurrent use. The governor bounds the number of requests in
+// flight.
 type Client struct {
 	opts      Options
 	base      *url.URL
@@ -96,12 +93,11 @@ type Client struct {
 	memory    bufferPool
 	averse    tokenRefused
 	reached   atomic.Bool  // some request was answered
-	sizeHint  atomic.Int64 // of the last body, for one without a Content-Length
+	sizeHint  atomic.Int64 // size of the last body, used when there is no Content-Length
 }
 
-// New returns a client for one origin. It refuses a base URL that would send
-// the credential in clear text or carries one itself, and routes that are not
-// reads or are the credential's own. No request is made.
+// New returns a client for one origin. It refuses a base URL that contains a credential or would send one in
+// clear text, and routes that are not reads or are reserved for the credential. It makes no request.
 func New(o Options) (*Client, error) {
 	o = o.withDefaults()
 	base, err := parseBase(o.BaseURL, o.AllowPlaintext)
@@ -167,59 +163,57 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Governor returns the governor this client asks before each request.
+// Governor returns the governor that this client's requests wait for.
 func (c *Client) Governor() *Governor { return c.gov }
 
-// Redactor returns the redactor that knows this client's secrets, those that a
-// login or refresh brings later included.
+// Redactor returns the redactor that knows this client's secrets, including those from later logins and
+// refreshes.
 func (c *Client) Redactor() *Redactor { return c.redact }
 
-// Close drops idle connections. Requests under way are not disturbed.
+// Close closes idle connections. It does not disturb requests under way.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
 }
 
-// Request is one read: a route of the allow-list and what goes into it.
+// Request is one read: a route of the allow-list and its parameters.
 type Request struct {
 	Method string            // "" means GET
 	Path   string            // the route's template: /api/leads/{id}
 	Params map[string]string // one value for each {name} of the template
 	Query  url.Values
-	Body   []byte // JSON, for reads that are POSTs
+	Body   []byte // JSON, for reads that use POST
 
-	Range string // the header Range; "" for none
+	Range string // the Range header; "" for none
 
-	Anonymous bool // without the credential
-	File      bool // any content type is welcome; else the body must be JSON
+	Anonymous bool // send no credential
+	File      bool // accept any content type; otherwise the body must be JSON
 
-	// Probe marks a request that tries out a hypothesis: a parameter, a page that may
-	// not exist. An answer 5xx refutes the hypothesis, so the request is not repeated
-	// and the governor does not count it as a failure of the server. A 5xx with
-	// Retry-After speaks of the server, and is handled as for any other request.
+	// Probe marks a request that tests a hypothesis: a parameter, or a page that may not exist. A 5xx answer
+	// refutes the hypothesis: the request is not repeated, and the governor does not count a failure of the
+	// server. A 5xx with Retry-After is about the server, and is handled as for any other request.
 	Probe bool
 
-	// Check, if not nil, looks at a successful body before it is handed out. An
-	// error from it means that the body is cut or broken: it is asked for again
-	// a few times, and then the request ends as [Malformed].
+	// Check, if not nil, inspects a successful body before Read returns it. An error from it means that the
+	// body is cut or broken: the request is repeated a few times, then fails as [Malformed].
 	Check func(body []byte) error
 }
 
-// Response is an answer with status 2xx whose body came whole.
+// Response is a complete answer with status 2xx.
 type Response struct {
 	Status   int
 	Header   http.Header
 	Body     []byte        // decompressed, without byte order mark; valid until Release
-	Notice   string        // an interpreter's warning that stood before the body, redacted; "" as a rule
-	Attempts int           // requests it took, redirects and retries included
-	Sent     time.Time     // when the last of them went out
-	Elapsed  time.Duration // from Sent until the body had been read
+	Notice   string        // a PHP warning that preceded the body, redacted; usually ""
+	Attempts int           // requests made, including redirects and retries
+	Sent     time.Time     // when the last of them was sent
+	Elapsed  time.Duration // from Sent until the body was read
 
 	buf *buffer
 }
 
-// Release gives the body's memory back for another response. Body must not be
-// used afterwards. Releasing twice, or never, is fine.
+// Release returns the body's memory for reuse. Body must not be used afterwards. Releasing twice, or never, is
+// fine.
 func (r *Response) Release() {
 	r.Body = nil
 	if r.buf != nil {
@@ -228,10 +222,9 @@ func (r *Response) Release() {
 	}
 }
 
-// Read makes the request and returns its answer. It waits for its turn under
-// the governor, follows redirects within the origin, renews the credential
-// once, and tries again where the fault may pass. The error is an *[Error],
-// save when ctx has ended: then it wraps the cause.
+// Read makes the request and returns its answer. It waits for the governor, follows redirects within the
+// origin, renews a refused token, and retries faults that may pass. The error is an *[Error], except when ctx
+// has ended: then it wraps the cause.
 func (c *Client) Read(ctx context.Context, r Request) (*Response, error) {
 	k, err := c.newCall(r)
 	if err != nil {

@@ -66,7 +66,7 @@ func TestHeaderFaults(t *testing.T) {
 		{`{X-Tenant: "42"}`, `{authorization: Basic x}`, "7:17: source main app headers: authorization cannot be set: it is a credential; put it under auth"},
 		{`{X-Tenant: "42"}`, `{Cookie: a=b}`, "7:17: source main app headers: Cookie cannot be set: it is a credential"},
 		{`{X-Tenant: "42"}`, `{Transfer-Encoding: chunked}`, "7:17: source main app headers: Transfer-Encoding cannot be set: it belongs to the connection"},
-		{`{X-Tenant: "42"}`, `{"X Tenant": "42"}`, "7:17: source main app headers: X Tenant is no name of a header"},
+		{`{X-Tenant: "42"}`, `{"X Tenant": "42"}`, "7:17: source main app headers: X Tenant is not a header name"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: "4\n2"}`, "7:17: source main app headers: X-Tenant holds a control character or a line break"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: "42", x-tenant: "43"}`, "7:33: source main app headers: X-Tenant stands there twice"},
 		{`{X-Tenant: "42"}`, `{X-Tenant: ""}`, "7:27: source main app headers X-Tenant is empty"},

@@ -65,7 +65,7 @@ func TestOAuthFaults(t *testing.T) {
 		{"client_id: c", "client_id: c, scopes: ['crm.write crm.read']", `"crm.write crm.read" is more than reading`},
 		{"client_id: c", "client_id: c, scopes: ['crm.write,crm.read']", `"crm.write,crm.read" is more than reading`},
 		{"client_id: c", "client_id: c, redirect_uri: 'http://vm.example.com/back'", "redirect_uri is http to another machine; a code would travel in clear text"},
-		{"client_id: c", "client_id: c, redirect_uri: 'http://127.0.0.1/back#x'", "redirect_uri is no plain URL"},
+		{"client_id: c", "client_id: c, redirect_uri: 'http://127.0.0.1/back#x'", "redirect_uri is not a plain URL"},
 		{"client_id: c", "client_id: c, authorize_params: {state: x}", "authorize_params: penstock sets state itself"},
 		{"client_id: c", "client_id: c, client_auth: jwt", `client_auth "jwt" is unknown`},
 		{"client_id: c", "client_id: c, refresh_grace: soon", `refresh_grace "soon": want a length of time`},
