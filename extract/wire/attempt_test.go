@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAttempted is told of every request that goes out, tries included: no
-// answer, 503, and 200.
+// TestAttempted checks that every request is reported, including retries: no answer, 503, and 200.
 func TestAttempted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// apart is a place for tokens whose clock is far from that of this machine.
+// apart is a token store whose clock differs from this machine's.
 type apart struct {
 	dir string
 	by  time.Duration
@@ -47,8 +47,8 @@ func (p apart) Write(name string, what state.Entry, text []byte, _ func(string))
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
-// A token ends by the clock of all that share it: a process on a machine whose own is
-// hours off does not renew one that is good, and what it keeps the others can judge.
+// A token expires by the shared clock: a process whose own clock is hours off does not renew a valid token, and
+// the others can use the times that it stores.
 func TestTokensByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRealm()
@@ -75,7 +75,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		}
 		require.Equal(t, 1, r.refreshes, "the code alone")
 
-		// One that has ended by that clock is renewed, once.
+		// A token that has expired by that clock is renewed, once.
 		x := exchange{h: first.hold}
 		x.g, x.n, err = first.hold.load()
 		require.NoError(t, err)
@@ -88,8 +88,8 @@ func TestTokensByTheSharedClock(t *testing.T) {
 	}
 }
 
-// Sign-ins of the last hour are counted by that clock, whatever this machine's says.
-// One from a clock that was hours ahead does not count for ever.
+// Sign-ins of the last hour are counted by the shared clock. One from a clock that was hours ahead does not
+// count for ever.
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		slot := state.NewVaultIn(apart{t.TempDir(), by}).Slot("login")

@@ -19,13 +19,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// victim is what a child process of TestKilledAnywhere is told to do.
+// victim is the task of a child process of TestKilledAnywhere.
 type victim struct {
 	kind string // of the credential
 	act  string // read, insist (read, with a grace that this server does not have) or authorize
 	base string
 	dir  string
-	stop int // the step of keeping tokens at which it kills itself; 0: none
+	stop int // the step of storing tokens at which it kills itself; 0: none
 }
 
 const victimVar = "PENSTOCK_TEST_CREDENTIAL"
@@ -34,7 +34,7 @@ func (v victim) env() string {
 	return fmt.Sprintf("%s=%s %s %s %s %d", victimVar, v.kind, v.act, v.base, v.dir, v.stop)
 }
 
-// run does it, in a child process. It prints its steps, and how it ended.
+// run performs the task in a child process. It prints its steps and its outcome.
 func (v victim) run(t *testing.T) {
 	n := 0
 	k := keeper(t, v.kind, v.base, v.dir, func(step string) {
@@ -70,13 +70,13 @@ func killSelf() {
 	}
 }
 
-// life is what a child process came to.
+// life is the outcome of a child process.
 type life struct {
 	steps int
 	end   string // "" if it was killed
 }
 
-// live runs a child. The server may kill it, too: at is a moment of a call.
+// live runs a child process. at is the moment of a call at which the server kills it.
 func live(t *testing.T, r *realm, v victim, at string) life {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -94,8 +94,8 @@ func live(t *testing.T, r *realm, v victim, at string) life {
 	})
 	require.NoError(t, child.Start())
 	started <- child.Process
-	_ = child.Wait() // killed, perhaps
-	r.calls.Wait()   // the server goes on with what it was asked
+	_ = child.Wait() // it may have been killed
+	r.calls.Wait()   // the server completes the calls
 	l := life{steps: strings.Count(out.String(), "step ")}
 	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
 		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")
@@ -104,7 +104,7 @@ func live(t *testing.T, r *realm, v victim, at string) life {
 	return l
 }
 
-// story is a moment in a credential's life in which a process may be killed.
+// story is a phase of a credential's life in which a process may be killed.
 type story struct {
 	name    string
 	kind    string
@@ -136,9 +136,8 @@ func stories() []story {
 	}
 }
 
-// A process is killed at each step of each story, by itself or by the server.
-// The next one works, or says what to do; then a person does it, and all is
-// well. Nobody is ever left without a word. (H34)
+// A process is killed at each step of each story, by itself or by the server. The next process works, or says
+// what to do; then a person does it, and everything works. No state is left without an explanation. (H34)
 func TestKilledAnywhere(t *testing.T) {
 	if text := os.Getenv(victimVar); text != "" {
 		f := strings.Fields(text)
@@ -171,8 +170,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// trial tells a story with one kill, and what follows. It gives the number of
-// steps of a child that lived.
+// trial runs a story with one kill, and then the next process. It returns the number of steps of a child that
+// was not killed.
 func (s story) trial(t *testing.T, stop int, at string) int {
 	t.Helper()
 	r := newRealm()
@@ -184,7 +183,7 @@ func (s story) trial(t *testing.T, stop int, at string) int {
 	require.Equal(t, killed, first.end == "", "%s: %+v", what, first)
 
 	logins, _ := r.counts()
-	works := s.works(r, dir, t) || s.kind == "login" // which signs in by itself
+	works := s.works(r, dir, t) || s.kind == "login" // a login signs in by itself
 	next := live(t, r, victim{s.kind, "read", base, dir, 0}, "")
 	if works {
 		require.Equal(t, "works", next.end, what)
@@ -207,14 +206,13 @@ func (s story) trial(t *testing.T, stop int, at string) int {
 	return first.steps
 }
 
-// works reports whether what is kept is what the server takes or would renew. A refresh
-// token that a killed process may have presented is not tried: this server would take
-// that for a theft, and its next process cannot know.
+// works reports whether the server accepts or would renew the stored tokens. A refresh token that a killed
+// process may have sent is not tried: this server would treat it as theft, and the next process cannot know.
 func (s story) works(r *realm, dir string, t *testing.T) bool {
 	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
 	require.NoError(t, err)
 	g, err := decodeGrant(text)
-	require.NoError(t, err, "what is kept is never half a token")
+	require.NoError(t, err, "half a token is never stored")
 	text, err = state.NewVault(dir, nil).Slot(s.kind).Note()
 	require.NoError(t, err)
 	n, err := decodeNote(text)
@@ -227,7 +225,7 @@ func (s story) works(r *realm, dir string, t *testing.T) bool {
 	return g.access != "" && g.access.Reveal() == r.session
 }
 
-// signInAgain is what a person does: penstock login.
+// signInAgain does what a person does: penstock login.
 func (s story) signInAgain(t *testing.T, base, dir string) {
 	t.Helper()
 	k := keeper(t, s.kind, base, dir, nil)

@@ -14,34 +14,33 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// realm is a server that rotates strictly: a login's token is renewed with
-// itself and ends by it, and a refresh token that comes a second time ends its
-// grant. It is served over real sockets, to processes that may be killed.
+// realm is a server with strict rotation: refreshing a login's token ends it, and a refresh token that is used
+// twice ends its grant. It runs on real sockets, for processes that may be killed.
 type realm struct {
 	mu        sync.Mutex
-	access    string // what opens the list
-	session   string // the login's token, which may be refreshed though it has expired
+	access    string // the token that opens the list
+	session   string // the login's token, which can be refreshed after it has expired
 	refresh   string
-	codes     map[string]string // challenge by code
-	used      map[string]bool   // refresh tokens
+	codes     map[string]string // code challenges by code
+	used      map[string]bool   // refresh tokens used before
 	issued    int
 	logins    int
 	refreshes int
-	answer    http.HandlerFunc    // of session calls, in the place of their own; nil: their own
-	at        func(moment string) // told before a call has its effect, and after
+	answer    http.HandlerFunc    // replaces the answers of session calls; nil: the real ones
+	at        func(moment string) // called before and after a call takes effect
 	life      int                 // expires_in of access tokens
 	reuse     reuse               // of refresh tokens
-	answered  map[string]int      // how often each refresh token was presented
-	calls     sync.WaitGroup      // under way
+	answered  map[string]int      // how often each refresh token was used
+	calls     sync.WaitGroup      // calls under way
 }
 
-// reuse is what a realm does with a refresh token that comes a second time.
+// reuse is how a realm handles a refresh token that is used twice.
 type reuse int
 
 const (
 	detected  reuse = iota // the grant ends
-	graced                 // it is good again
-	unrotated              // it is good for ever, and no other is given out
+	graced                 // it is valid once more
+	unrotated              // it is always valid, and no other is issued
 )
 
 func newRealm() *realm {
@@ -85,8 +84,7 @@ func (r *realm) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	jsonText(status, body)(w, req)
 }
 
-// call makes a session call's effect. An answer that stands in for its own has
-// none.
+// call performs a session call, unless another answer replaces its own.
 func (r *realm) call(req *http.Request) (string, int) {
 	_ = req.ParseForm()
 	bearer := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
@@ -137,7 +135,7 @@ func (r *realm) watch(at func(string)) {
 	r.at = at
 }
 
-// expire ends the access token; it can be renewed.
+// expire ends the access token, which can be renewed.
 func (r *realm) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,10 +154,10 @@ func (r *realm) counts() (logins, refreshes int) {
 	return r.logins, r.refreshes
 }
 
-// keepers are the two credentials that change by themselves.
+// keepers are the two kinds of credentials that renew themselves.
 var keepers = []string{"login", "oauth"}
 
-// keeper is a credential of a realm, kept in dir.
+// keeper returns a credential of a realm, stored in dir.
 func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 	t.Helper()
 	v := state.NewVault(dir, nil)
@@ -177,7 +175,7 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 	return o
 }
 
-// signedIn signs in, as somebody would.
+// signedIn signs in, as a person would.
 func signedIn(t *testing.T, k Keeper, base string) {
 	t.Helper()
 	if o, ok := k.(*OAuth); ok {
@@ -188,13 +186,13 @@ func signedIn(t *testing.T, k Keeper, base string) {
 	require.NoError(t, err)
 }
 
-// as is a client with the credential.
+// as returns a client with the credential.
 func as(t *testing.T, k Keeper, base string) *Client {
 	t.Helper()
 	return client(t, base, func(o *Options) { o.Credential, o.MaxAttempts, o.MaxWait = k, 3, time.Second })
 }
 
-// kept is what lies in a credential's slot, byte for byte.
+// kept returns the content of a credential's slot, byte for byte.
 func kept(t *testing.T, k Keeper) string {
 	t.Helper()
 	text, err := holderOf(k).slot.Secret()

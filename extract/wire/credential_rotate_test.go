@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRotating holds that a refused token is read again: once for all requests that were
-// refused, and at most once in rereadEvery.
+// TestRotating checks that a refused token is read again: once for all refused requests, and at most once in
+// rereadEvery.
 func TestRotating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, fault, reads := Secret("old"), error(nil), 0
@@ -52,8 +52,8 @@ func TestRotating(t *testing.T) {
 	})
 }
 
-// TestRotatingSlow holds that a command which does not end holds up no request: those with the
-// token go on, and those that wait for another leave with their contexts.
+// TestRotatingSlow checks that a command that hangs does not hold up requests: those with the token go on, and
+// those that wait for another end with their contexts.
 func TestRotatingSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -76,8 +76,8 @@ func TestRotatingSlow(t *testing.T) {
 	})
 }
 
-// TestRotatingAlwaysNew: a secret manager that prints another token each time is not run for
-// each request that is refused, and the tokens take bounded memory.
+// TestRotatingAlwaysNew checks that a secret manager that prints a new token each time is not run for every
+// refused request, and that the tokens use bounded memory.
 func TestRotatingAlwaysNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

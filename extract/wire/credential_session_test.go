@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The calls that bring a token are counted with those that use it.
+// Requests for a token count against the same limit as those that use it.
 func TestTokenCallsCount(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -30,8 +30,7 @@ func TestTokenCallsCount(t *testing.T) {
 	}
 }
 
-// A token URL that asks to slow down is not asked again, and neither is anything
-// else of the account.
+// After a 429 from the token URL, no request of the account is sent.
 func TestTokenCallClosesGate(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -56,7 +55,7 @@ func TestTokenCallClosesGate(t *testing.T) {
 	}
 }
 
-// A call that has had no leave in time was not made: nothing is lost by it.
+// A token request without a slot was not sent, so nothing is lost.
 func TestTokenCallWithoutLeave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := client(t, "http://127.0.0.1:1", nil)

@@ -17,11 +17,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// platform signs in, refreshes with rotation, and lists contacts for whoever
-// has the current token.
+// platform signs in, rotates tokens on refresh, and lists contacts for the current token.
 type platform struct {
 	mu        sync.Mutex
-	shape     string // of an answer with a token, %s its place
+	shape     string // of an answer with a token; %s is the token
 	valid     string
 	logins    int
 	refreshes int
@@ -67,7 +66,7 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const newLogin = `{"success":true,"message":"ok","data":{"token":"%s","type":"bearer"}}`
 
-// login is the credential of the tests, with a slot of its own.
+// login returns an option for a login credential with its own slot.
 func login(t *testing.T, password Secret) func(*Options) {
 	return loginAt(slotIn(t, t.TempDir()), password)
 }
@@ -103,7 +102,7 @@ func TestLoginShapes(t *testing.T) {
 	}
 }
 
-// Sixteen workers meet the expiry at once: one refresh, and all go on.
+// Sixteen workers meet the expiry at once: one refresh, and all continue.
 func TestLoginRefreshesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -132,7 +131,7 @@ func TestLoginRefreshesOnce(t *testing.T) {
 	})
 }
 
-// A login that is refused is asked once; nothing else is requested.
+// A refused login is tried once; nothing else is requested.
 func TestLoginRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -147,8 +146,8 @@ func TestLoginRefused(t *testing.T) {
 	})
 }
 
-// A refresh that is refused takes one sign-in, at once and for all requests that wait
-// for a token. Where the new token is refused as well, no request asks for a third.
+// A refused refresh causes one sign-in, at once, for all waiting requests. If the new token is refused too, no
+// request tries a third one.
 func TestLoginRefreshRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -167,7 +166,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 		require.Equal(t, 2, p.logins)
 		require.Equal(t, 1, p.refreshes)
 	})
-	bubble(t, func(t *testing.T) { // nobody's token is taken
+	bubble(t, func(t *testing.T) { // no token is accepted
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p.ServeHTTP(w, r)
@@ -184,7 +183,7 @@ func TestLoginRefreshRefused(t *testing.T) {
 	})
 }
 
-// A refresh endpoint that is down keeps the old token, and works again later.
+// While the refresh endpoint is down the old token is kept, and used again later.
 func TestLoginRefreshDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(500, `{}`)}
@@ -203,7 +202,7 @@ func TestLoginRefreshDown(t *testing.T) {
 	})
 }
 
-// Whoever gives up while a refresh is under way does not lose the new token.
+// A caller that gives up during a refresh does not lose the new token.
 func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -222,7 +221,7 @@ func TestLoginRefreshOutlivesCaller(t *testing.T) {
 	})
 }
 
-// A key made in the dashboard is never refreshed.
+// A key from the dashboard is never refreshed.
 func TestBearerIsNotRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, valid: "other"}
@@ -234,7 +233,7 @@ func TestBearerIsNotRenewed(t *testing.T) {
 	})
 }
 
-// The next run takes the token that is kept: it does not sign in.
+// The next run uses the stored token: it does not sign in.
 func TestLoginIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -247,8 +246,8 @@ func TestLoginIsKept(t *testing.T) {
 	})
 }
 
-// A token that the platform has ended takes another sign-in, at once. Where tokens end
-// again and again there are three in any hour, by all processes together.
+// When the platform ends a token, penstock signs in again at once. If tokens keep ending, it signs in three
+// times an hour, counting all processes.
 func TestLoginLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Unauthenticated."}`)}
@@ -279,8 +278,8 @@ func TestLoginLimit(t *testing.T) {
 	})
 }
 
-// A process that is ended while it renews loses the new token with the answer. The next
-// one signs in at once, by itself.
+// A process that is killed while it renews loses the new token with the answer. The next one signs in at once,
+// by itself.
 func TestLoginAfterLostRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -288,7 +287,7 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 		_, err := imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 
-		x := exchange{h: newHolder(slotIn(t, dir))} // the process that is ended
+		x := exchange{h: newHolder(slotIn(t, dir))} // the killed process
 		x.g, x.n, err = x.h.load()
 		require.NoError(t, err)
 		require.NoError(t, x.setNote(x.n.refreshing(x.h.stamp(), x.g)))
@@ -300,15 +299,15 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 		require.Less(t, time.Since(began), 5*time.Second)
 		require.Equal(t, 2, p.logins)
 
-		// Nothing was lost: a token that is good is not replaced.
+		// Nothing was lost: a valid token is not replaced.
 		_, err = imagine(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Equal(t, 2, p.logins)
 	})
 }
 
-// Somebody who uses the same user day by day, and a token that lives for a day,
-// cost a sign-in a day and never a failed run.
+// With another daily user of the same account, and tokens that live for a day, there is one sign-in a day and
+// no failed run.
 func TestLoginDaily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}
@@ -323,8 +322,7 @@ func TestLoginDaily(t *testing.T) {
 	})
 }
 
-// A password that is refused, or a sign-in that is not answered, is not tried
-// again by every run of a night.
+// A refused password, or an unanswered sign-in, is not tried again in every run of a night.
 func TestLoginRemembersRefusal(t *testing.T) {
 	for password, tt := range map[Secret]struct {
 		answer http.HandlerFunc
@@ -358,7 +356,7 @@ func TestLoginRemembersRefusal(t *testing.T) {
 	}
 }
 
-// A server that was not there has not been asked: the next try is not delayed.
+// A server that could not be reached has seen no sign-in: the next try is not delayed.
 func TestLoginUnreached(t *testing.T) {
 	slot := slotIn(t, t.TempDir())
 	c := client(t, "http://127.0.0.1:1", func(o *Options) {
@@ -372,7 +370,7 @@ func TestLoginUnreached(t *testing.T) {
 	require.Equal(t, note{Version: storedVersion}, n)
 }
 
-// 401 can mean that a module is switched off: the token is as good as before.
+// 401 can mean that a module is switched off: the token is still valid.
 func TestModuleOffIsNotADeadToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -395,8 +393,8 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 	})
 }
 
-// An endpoint that says 401 to every token, in words that nobody knows, costs
-// one refresh a run, not one a request.
+// An endpoint that answers every token with 401, with unknown words, causes one refresh a run, not one a
+// request.
 func TestAverseEndpoint(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
@@ -421,19 +419,19 @@ func TestAverseEndpoint(t *testing.T) {
 		wg.Wait()
 		require.Equal(t, 1, p.refreshes)
 		_, err := c.Read(t.Context(), contacts)
-		require.NoError(t, err, "the others go on")
+		require.NoError(t, err, "other endpoints still work")
 
 		averse = false
 		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
 		require.NoError(t, err)
-		p.valid = "expired" // and now it is the token
+		p.valid = "expired" // now it is about the token
 		_, err = c.Read(t.Context(), Request{Path: "/api/leads"})
 		require.NoError(t, err)
 		require.Equal(t, 2, p.refreshes)
 	})
 }
 
-// A caller that is stopped in a renewal is not held up for long.
+// A caller that is cancelled during a renewal returns soon.
 func TestRenewalEndsSoonAfterItsCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}

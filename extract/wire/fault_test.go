@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A body that comes byte by byte for ever, one that never comes, and a header
-// that never comes: each is given up in time.
+// A body that arrives byte by byte for ever, one that never arrives, and a header that never arrives: each try
+// ends in time.
 func TestFaultSlow(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
@@ -58,7 +58,7 @@ func TestFaultSlow(t *testing.T) {
 	}
 }
 
-// 20 MB at 200 kB/s are slow, and legal.
+// 20 MB at 200 kB/s are slow, but allowed.
 func TestFaultSlowButLegal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		body := bytes.Repeat([]byte(" "), 20_000_000)
@@ -79,7 +79,7 @@ func TestFaultSlowButLegal(t *testing.T) {
 	})
 }
 
-// A page cut anywhere never comes out of Read, whichever way it was framed.
+// Read never returns a cut page, whatever its framing.
 func TestFaultCutPage(t *testing.T) {
 	whole := `{"data":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}`
 	framings := map[string]func(w http.ResponseWriter, cut int){
@@ -117,14 +117,14 @@ func TestFaultCutPage(t *testing.T) {
 					cut.Store(int64(at))
 					_, err := c.Read(t.Context(), r)
 					require.Error(t, err, "cut at %d", at)
-					c.gov.book.gate = breaker{} // so many failures in a row would be an outage
+					c.gov.book.gate = breaker{} // so many failures in a row would count as an outage
 				}
 			})
 		})
 	}
 }
 
-// Connections that break before, in and after the header cost one try each.
+// A connection that breaks before, in or after the header costs one try.
 func TestFaultReset(t *testing.T) {
 	reset := func(w http.ResponseWriter, before string) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -152,7 +152,7 @@ func TestFaultReset(t *testing.T) {
 	}
 }
 
-// A login page is never a page without records.
+// A login page is never read as a page without records.
 func TestFaultLoginPage(t *testing.T) {
 	login := text(200, "text/html; charset=utf-8", `<!DOCTYPE html><html><head><title>Log in</title></head><body></body></html>`)
 	h := inTurn(login)
@@ -234,7 +234,7 @@ func TestFaultGzip(t *testing.T) {
 	tests := []struct {
 		name, encoding string
 		body           []byte
-		class          Class // 0: taken
+		class          Class // 0: accepted
 	}{
 		{"gzip", "gzip", packed, 0},
 		{"x-gzip", "X-Gzip", packed, 0},
@@ -267,7 +267,7 @@ func TestFaultGzip(t *testing.T) {
 	}
 }
 
-// A bomb is put out early, cheaply, and once.
+// A decompression bomb is detected early, with little memory, and not retried.
 func TestFaultBomb(t *testing.T) {
 	zeros := make([]byte, 1<<20)
 	parts := make([][]byte, 128)
@@ -318,7 +318,7 @@ func TestFaultTooBig(t *testing.T) {
 	require.Len(t, resp.Body, 1000)
 }
 
-// Buffers come back to other responses only after their release.
+// A buffer is reused only after its response was released.
 func TestFaultSharedBuffers(t *testing.T) {
 	c := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"page":%q}`, r.URL.Query().Get("page"))

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Leaves whose connections come about late, or of a process that was stopped, are
-// not used in the time of others. // Invariant 4
+// Slots whose connections open late, or whose process was suspended, are not used in the time of other
+// workers. // Invariant 4
 func TestFleetLateConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{20, time.Second}
 		g := joinFleet(t, newDesk(2*time.Millisecond), Budget{Rate: limit})
 		var sent []time.Time
 		var slots []*slot
-		for range 30 { // of which none goes out before the last has leave to
+		for range 30 { // all of them wait for the last one's slot
 			s, err := g.acquire(t.Context(), time.Minute)
 			require.NoError(t, err)
 			slots = append(slots, s)

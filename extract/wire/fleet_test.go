@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// desk is a ledger in memory with a clock of its own and a way to it.
+// desk is a ledger in memory, with its own clock and a delay.
 type desk struct {
 	trip time.Duration
 	off  time.Duration // of its clock
@@ -53,8 +53,7 @@ func joinFleet(t *testing.T, d *desk, b Budget) *Governor {
 	return g
 }
 
-// Workers of many hosts that share a ledger are one, whichever way the server
-// counts. // Invariant 4
+// Workers on several hosts that share a ledger keep one limit, however the server counts. // Invariant 4
 func TestFleet(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for _, limit := range []Rate{{100, time.Second}, {60, time.Minute}} {
@@ -87,8 +86,7 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	require.GreaterOrEqual(t, used, 0.95, "used share")
 }
 
-// A gate that one worker's 429 closes is closed for all, and while the ledger does
-// not answer nothing is sent.
+// When one worker's 429 closes the gate, it closes for all. While the ledger does not answer, nothing is sent.
 func TestFleetGateAndOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newDesk(2 * time.Millisecond)
@@ -106,7 +104,7 @@ func TestFleetGateAndOutage(t *testing.T) {
 		d.mu.Lock()
 		d.down = true
 		d.mu.Unlock()
-		time.Sleep(5 * time.Second) // leases are over
+		time.Sleep(5 * time.Second) // all leases have expired
 		before := len(l.arrivals)
 		require.ErrorContains(t, l.ask(t, b), "cannot reach the rate-limit database")
 		require.Len(t, l.arrivals, before)

@@ -19,7 +19,7 @@ func models(limit int) map[string]counter {
 	}
 }
 
-// The budget is used up to the guard, and no server ever says 429.
+// The budget is used up except for the guard, and no server answers 429.
 func TestGovernorStatedLimit(t *testing.T) {
 	for _, limit := range []int{100, 500, 2000} {
 		for _, jitter := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
@@ -48,8 +48,7 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
 }
 
-// A request that has leave and is not on the wire yet counts: connections may
-// come about slowly, and then all at once.
+// A request with a slot counts before it is on the wire: connections may open slowly, and then all at once.
 func TestGovernorUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := NewGovernor(Budget{Rate: Rate{10, time.Minute}})
@@ -72,7 +71,7 @@ func TestGovernorUnsent(t *testing.T) {
 	})
 }
 
-// A line with jitter between 5 and 50 ms: the guard grows with it.
+// The guard grows with a connection's jitter of 5 to 50 ms.
 func TestGovernorRoughLine(t *testing.T) {
 	for name, model := range models(100) {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +87,7 @@ func TestGovernorRoughLine(t *testing.T) {
 	}
 }
 
-// A server that takes long to answer some requests is not a line that delays
-// them, and costs no more than the largest guard.
+// A server that is slow for some requests is not a delayed connection, and costs at most the largest guard.
 func TestGovernorSlowServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
@@ -99,7 +97,7 @@ func TestGovernorSlowServer(t *testing.T) {
 	})
 }
 
-// One request in three is refused at random: everyone waits as told, and goes on.
+// One request in three is refused at random: all requests wait as told, then continue.
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}
@@ -122,7 +120,7 @@ type closed struct{}
 
 func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
 
-// Refusals that say nothing are met with doubling waits, and an end.
+// Refusals without Retry-After cause doubling waits, and finally an end.
 func TestGovernorSilentRefusals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
@@ -142,8 +140,7 @@ func TestGovernorSilentRefusals(t *testing.T) {
 	})
 }
 
-// Values of Retry-After that say nothing, or nothing useful, never make a busy
-// loop.
+// Useless values of Retry-After never cause a busy loop.
 func TestGovernorUselessRetryAfter(t *testing.T) {
 	for _, value := range []string{"-5", "0", "Mon, 02 Jan 1995 15:04:05 GMT", "abc", " ", "1e9", "0x10", "NaN"} {
 		t.Run(value, func(t *testing.T) {
@@ -158,7 +155,7 @@ func TestGovernorUselessRetryAfter(t *testing.T) {
 	}
 }
 
-// A wait beyond what anybody sleeps through is not slept through.
+// A wait beyond MaxWait ends the request.
 func TestGovernorParks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: time.Millisecond, retry: "99999999999"}
@@ -188,7 +185,7 @@ func (c *changing) take(now time.Time) (bool, int, time.Time) {
 	return c.slidingWindow.take(now)
 }
 
-// The plan is changed during the run.
+// The plan changes during the run.
 func TestGovernorLimitHalves(t *testing.T) {
 	for _, headers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("headers %t", headers), func(t *testing.T) {
@@ -215,7 +212,7 @@ func after(arrivals []time.Time, from time.Time) []time.Time {
 	return later
 }
 
-// Somebody else uses the same key: their share is left to them.
+// Another program uses the same key: its share is left to it.
 func TestGovernorForeignUse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		model := &slidingWindow{limit: 100, window: time.Second}
@@ -235,7 +232,7 @@ func TestGovernorForeignUse(t *testing.T) {
 	})
 }
 
-// Where no limit is stated, it is found.
+// A limit that is not stated is found.
 func TestGovernorLearns(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -269,8 +266,7 @@ func TestGovernorLearns(t *testing.T) {
 	}
 }
 
-// Real sockets, real clocks, a busy machine: the server still never counts more
-// than its limit.
+// With real sockets and clocks on a busy machine, the server never counts more than its limit.
 func TestGovernorOverSockets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -306,8 +302,8 @@ func TestGovernorOverSockets(t *testing.T) {
 	}
 }
 
-// Refusals that come one upon the other, before anything has passed, say how long
-// to wait, and nothing of how fast is too fast: what was sent before them does.
+// Consecutive refusals say how long to wait, but not which rate is too fast: the requests before them show
+// that.
 func TestGovernorRefusedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &spell{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}
@@ -320,7 +316,7 @@ func TestGovernorRefusedAgain(t *testing.T) {
 	})
 }
 
-// spell refuses the requests from one number to another, whatever their rate.
+// spell refuses the requests numbered from to to, whatever their rate.
 type spell struct{ from, to, n int }
 
 func (s *spell) take(now time.Time) (bool, int, time.Time) {
@@ -328,8 +324,7 @@ func (s *spell) take(now time.Time) (bool, int, time.Time) {
 	return s.n < s.from || s.n > s.to, 0, now.Add(3 * time.Second)
 }
 
-// A refusal of the first requests is believed for a minute; what has gone well
-// since then counts for more.
+// A refusal of the first requests is believed for a minute; later successes count for more.
 func TestGovernorRefusedEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &spell{from: 2, to: 3}, latency: 20 * time.Millisecond, retry: "3"}

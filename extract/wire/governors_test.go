@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// All parts of a process that spend one budget have one governor: it takes one
-// place, and is closed by the last of them.
+// All parts of a process that use one budget share one governor: it is one member of the record, and its last
+// user closes it.
 func TestGovernors(t *testing.T) {
 	dir := t.TempDir()
 	var all Governors
@@ -40,10 +40,10 @@ func TestGovernors(t *testing.T) {
 
 	for _, l := range append(leave, otherDone) {
 		require.NoError(t, l())
-		require.NoError(t, l(), "twice is once")
+		require.NoError(t, l(), "a second close does nothing")
 	}
 	s, err := first.acquire(t.Context(), time.Minute)
-	require.NoError(t, err, "one has it yet")
+	require.NoError(t, err, "one user is left")
 	s.done()
 	require.NoError(t, done())
 	_, err = first.acquire(t.Context(), time.Minute)
@@ -59,11 +59,10 @@ func TestGovernors(t *testing.T) {
 	require.Empty(t, all.all)
 }
 
-// The places of processes that were killed are free at once, and what they had
-// leave for counts as sent.
+// Members whose process was killed are removed at once, and their unsent requests count as sent.
 func TestShareBuries(t *testing.T) {
 	if home() == 0 {
-		t.Skip("where numbers of processes mean nothing to others, places are free after a while")
+		t.Skip("process ids cannot be compared here, so members expire instead")
 	}
 	dead := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, dead.Run())
@@ -97,7 +96,7 @@ func TestShareBuries(t *testing.T) {
 	})
 }
 
-// changeBook has f work on the book that is kept in dir.
+// changeBook runs f on the record stored in dir.
 func changeBook(t *testing.T, dir string, f func(*budgetRecord)) {
 	t.Helper()
 	g := NewGovernor(Budget{})

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Servers that answer by a media type of their own alone are read, and the body is JSON
-// whatever that is called. One that gives plain JSON does so as before.
+// Servers that answer only with their own media type are read. Servers that send plain JSON still do so.
 func TestVendorMediaTypes(t *testing.T) {
 	for _, kind := range []string{"application/json", "application/vnd.api+json", "application/hal+json", "application/vnd.acme.v3+json; charset=utf-8"} {
 		subtype, _, _ := strings.Cut(kind, ";")
@@ -27,8 +26,8 @@ func TestVendorMediaTypes(t *testing.T) {
 	}
 }
 
-// Configured headers and the credential go with each request to the client's origin, after
-// a redirect on it as well, and to no other. // Invariant 10
+// Configured headers and the credential are sent with each request to the client's origin, also after a
+// redirect on it, and to no other origin. // Invariant 10
 func TestHeadersAreSent(t *testing.T) {
 	var elsewhere http.Header
 	other := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { elsewhere = r.Header.Clone(); good(w, r) }), nil)
@@ -78,7 +77,7 @@ func TestHeadersAreSent(t *testing.T) {
 	}
 }
 
-// Headers that are a request's frame, a credential, or cut answers, cannot be set.
+// Headers that frame a request, carry a credential or cut answers cannot be set.
 func TestHeadersAreRefused(t *testing.T) {
 	for name, value := range map[string]Secret{
 		"Host": "evil.test", "content-length": "3", "Transfer-Encoding": "chunked", "CONNECTION": "close", "Upgrade": "h2c", "TE": "trailers",

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server's clock is an hour ahead of everybody's.
+// The server's clock is an hour ahead of this machine's.
 var serverNow = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 
 func TestRetryAfter(t *testing.T) {
@@ -61,7 +61,7 @@ func TestResetAfter(t *testing.T) {
 		{strconv.FormatInt(epoch+3, 10) + ".500", 3500 * time.Millisecond, true},
 		{strconv.FormatInt(epoch*1000+3000, 10), 3 * time.Second, true},
 		{strconv.FormatInt(epoch-60, 10), 0, true},
-		{"600000", 0, false},  // seconds or milliseconds: nobody knows
+		{"600000", 0, false},  // seconds or milliseconds: unknown
 		{"2163603", 0, false}, // a monthly quota
 		{"9223372036854775808", 0, false},
 		{"2026-11-21T11:00:03Z", 3 * time.Second, true},
@@ -92,7 +92,7 @@ func TestStatedLimit(t *testing.T) {
 		"60": {Limit: 60}, "": {}, "many": {}, "0": {}, "-5": {}, "1e9": {},
 		"100, 100;window=60, 10000;window=86400": {100, time.Minute},
 		"10000;w=86400, 100;w=60":                {100, time.Minute},
-		"50, 100;window=60":                      {Limit: 50}, // of neither
+		"50, 100;window=60":                      {Limit: 50}, // of neither window
 		`"default";q=20;w=10`:                    {20, 10 * time.Second},
 		"100;w=0":                                {}, "100;w=99999999": {}, ";;;": {}, ",,": {},
 	} {
@@ -101,7 +101,7 @@ func TestStatedLimit(t *testing.T) {
 	require.Equal(t, Rate{5, time.Second}, statedLimit(http.Header{"Ratelimit-Policy": {"5;w=1"}}))
 }
 
-// Every unit that is found in the wild, told apart.
+// The units of all known reset headers are recognized.
 func TestResetInTheWild(t *testing.T) {
 	const epoch = 1795258800
 	require.Equal(t, int64(epoch), serverNow.Unix())
@@ -127,7 +127,7 @@ func TestResetInTheWild(t *testing.T) {
 		{"RateLimit-Reset-Date", "2026-11-21T11:00:05Z", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "2026-11-21T12:00:05+01:00", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "2026-11-21 11:00:05", 0, 5 * time.Second, true},
-		{"X-RateLimit-Reset", "2026-11-21 13:00:05", 0, 0, false}, // of a zone that is not told
+		{"X-RateLimit-Reset", "2026-11-21 13:00:05", 0, 0, false}, // of an unknown zone
 		{"X-RateLimit-Reset", "2026-11-21 10:59:05", 0, 0, false},
 		{"X-RateLimit-Reset", "Sat Nov 21 2026 12:00:05 GMT+0100 (Central European Standard Time)", 0, 5 * time.Second, true},
 		{"X-RateLimit-Reset", "Sat, 21 Nov 2026 11:00:05 GMT", 0, 5 * time.Second, true},
@@ -148,8 +148,8 @@ func TestResetInTheWild(t *testing.T) {
 	}
 }
 
-// A time is held against the server's own Date, which may be years away from
-// this machine's clock; without one, a time that seems to be far away is no wait.
+// A time is compared with the server's own Date, which may differ by years from this machine's clock. Without a
+// Date, a distant time is not a wait.
 func TestResetByDate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, ahead := range []time.Duration{0, 2 * time.Hour, -2 * time.Hour, 87600 * time.Hour, -87600 * time.Hour} {
@@ -209,8 +209,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// Whatever the header says, the wait is neither negative nor longer than a
-// day, and digits mean exactly what they say.
+// For any header, the wait is between zero and a day, and digits mean exactly what they say.
 func FuzzRetryAfter(f *testing.F) {
 	for _, v := range []string{"3", "1.5", "-5", "abc", "", "99999999999", "Sat, 21 Nov 2026 11:00:03 GMT", "Sat Nov 21 11:00:03 2026", "\x00", "1e9", "٣"} {
 		f.Add(v, int64(0))
@@ -280,7 +279,7 @@ func FuzzReset(f *testing.F) {
 			require.True(t, stated || math.Abs(n-now) <= longestReset.Seconds()+0.002)
 		case math.Abs(d.Seconds()-n) <= 1e-6:
 			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of a unit that nobody knows")
-		default: // milliseconds, where nothing else makes sense
+		default: // milliseconds, if nothing else makes sense
 			require.InDelta(t, n/1000, d.Seconds(), 1e-6)
 			require.GreaterOrEqual(t, n, 100.0)
 			require.Greater(t, n, (w + time.Second).Seconds())
@@ -290,7 +289,7 @@ func FuzzReset(f *testing.F) {
 	})
 }
 
-// plausibleText holds a wait read from a text against the forms there are.
+// plausibleText checks a wait read from a text against the known forms.
 func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
 	v = strings.TrimSpace(v)
 	if want, err := time.ParseDuration(v); err == nil {
@@ -307,7 +306,7 @@ func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
 	t.Fatalf("%q is a wait of %s", v, d)
 }
 
-// A limit is what the digits of some item say, and never more.
+// A limit is the number that an item states, and never more.
 func FuzzLimit(f *testing.F) {
 	for _, v := range []string{"60", "100, 100;window=60, 10000;window=86400", `"default";q=20;w=10`, "5;w=1", ";;", "100;w=-1", "\x00", "1e3", "٣"} {
 		f.Add(v)
@@ -326,7 +325,7 @@ func FuzzLimit(f *testing.F) {
 	})
 }
 
-// Whatever a body says, it is read, and nothing but hints come out of it.
+// Any body is read, and yields only hints.
 func FuzzBodyHints(f *testing.F) {
 	f.Add([]byte(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1795258860000"}}}}`))
 	f.Add([]byte(`{"retry_after":1e400}`))

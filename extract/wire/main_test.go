@@ -25,7 +25,7 @@ var reads = []Route{
 
 var contacts = Request{Path: "/v2/contacts"}
 
-// open returns a client of a server over real sockets.
+// open returns a client of a server on real sockets.
 func open(t *testing.T, h http.Handler, change func(*Options)) *Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -45,7 +45,7 @@ func client(t *testing.T, base string, change func(*Options)) *Client {
 	return c
 }
 
-// imagine returns a client of a server in the same bubble of virtual time.
+// imagine returns a client of a server in the same virtual-time bubble.
 func imagine(t *testing.T, h http.Handler, change func(*Options)) *Client {
 	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -95,7 +95,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// faultOf asserts that err is an *Error of a class.
+// faultOf requires err to be an *Error of class.
 func faultOf(t *testing.T, err error, class Class) *Error {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
@@ -104,7 +104,7 @@ func faultOf(t *testing.T, err error, class Class) *Error {
 	return e
 }
 
-// answers serves one after another and repeats the last.
+// answers serves a list of answers in turn and repeats the last.
 type answers struct {
 	mu    sync.Mutex
 	list  []http.HandlerFunc

@@ -17,21 +17,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// issuer is a realm that states its metadata, gives device codes and revokes tokens.
+// issuer is a realm that publishes metadata, issues device codes and revokes tokens.
 type issuer struct {
 	*realm
 	url string
 
 	mu       sync.Mutex
-	at       string         // where the metadata is
-	metadata map[string]any // over what is true
+	at       string         // address of the metadata
+	metadata map[string]any // replaces the true values
 	polls    []time.Time
-	pending  []string // what polls are answered, before the tokens
+	pending  []string // answers to polls, before the tokens
 	revoked  []string
-	auths    []string // how clients have sent their secret
-	down     bool     // the revocation endpoint
-	refuses  string   // the kind of token that it does not revoke
-	note     func()   // called where the metadata is requested; may be nil
+	auths    []string // how clients sent their secret
+	down     bool     // the revocation endpoint fails
+	refuses  string   // kind of token that it does not revoke
+	note     func()   // called when the metadata is requested; may be nil
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -99,7 +99,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grant is a credential whose addresses the issuer states.
+// grant returns a credential that reads its addresses from the issuer's metadata.
 func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	t.Helper()
 	o := OAuthOptions{
@@ -114,7 +114,7 @@ func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	return c
 }
 
-// The issuer's name is enough: its metadata states the rest, in either of the two places.
+// The issuer's name is enough: its metadata, at either address, provides the rest.
 func TestDiscovery(t *testing.T) {
 	for _, at := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"} {
 		i := newIssuer(t)
@@ -127,7 +127,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// What the metadata says does not widen where secrets go, and must be the issuer's own.
+// Metadata does not widen where secrets are sent, and must be the issuer's own.
 func TestDiscoveryRefuses(t *testing.T) {
 	other := newIssuer(t)
 	for name, tt := range map[string]struct {
@@ -157,14 +157,14 @@ func TestDiscoveryRefuses(t *testing.T) {
 			require.Zero(t, n, "requests for a token")
 		})
 	}
-	// What is configured is used, wherever it is.
+	// Configured addresses are used, on any host.
 	i := newIssuer(t)
 	i.metadata["token_endpoint"] = other.url + "/oauth/token"
 	o := i.grant(t, func(o *OAuthOptions) { o.TokenURL = other.url + "/oauth/token" })
 	require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
 }
 
-// A server that wants the secret in the body says so, or the configuration does.
+// The server's metadata or the configuration says that the secret goes in the body.
 func TestClientAuth(t *testing.T) {
 	for _, tt := range []struct {
 		methods []string
@@ -193,7 +193,7 @@ func TestClientAuth(t *testing.T) {
 	}
 }
 
-// The redirect address is the one that the client was registered with, and errors name it.
+// The redirect address is the registered one, and errors name it.
 func TestRedirectAddress(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "http://localhost/oauth/back" })
@@ -216,7 +216,7 @@ func TestRedirectAddress(t *testing.T) {
 	require.ErrorContains(t, err, "paste the address that the browser ends on (--paste)")
 }
 
-// A person pastes where the browser ended: it must be of this sign-in.
+// The address that a person pastes must belong to this sign-in.
 func TestPaste(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  string // STATE is the state
@@ -258,7 +258,7 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// A device code is polled for as the server asks, until it is entered, refused or over.
+// A device code is polled for, as the server asks, until it is entered, refused or expired.
 func TestDeviceCode(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pending []string
@@ -301,7 +301,7 @@ func TestDeviceCode(t *testing.T) {
 	require.ErrorContains(t, err, "set device_url, or sign in with --paste")
 }
 
-// A sign-out revokes, then removes; where the server does not confirm, nothing changes.
+// A sign-out revokes, then removes. If the server does not confirm, nothing changes.
 func TestSignOut(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -341,7 +341,7 @@ func TestSignOut(t *testing.T) {
 	require.Empty(t, kept(t, o))
 }
 
-// A server may revoke refresh tokens only. One that does not revoke these confirms nothing.
+// A server may revoke only refresh tokens. One that does not revoke these confirms nothing.
 func TestSignOutOfOneKind(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)
@@ -355,7 +355,7 @@ func TestSignOutOfOneKind(t *testing.T) {
 	}
 }
 
-// The token of a login is removed, and the limit of sign-ins stays.
+// A login's token is removed, and the limit of sign-ins stays.
 func TestSignOutOfLogin(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -371,7 +371,7 @@ func TestSignOutOfLogin(t *testing.T) {
 	require.NoError(t, err, "it signs in again")
 }
 
-// A sign-in that comes to nothing leaves the grant as it was, and as healthy.
+// A failed sign-in leaves the grant unchanged, and not in an outage.
 func TestFailedSignInIsNoOutage(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"refused": jsonText(400, `{"error":"invalid_grant"}`),
@@ -394,7 +394,7 @@ func TestFailedSignInIsNoOutage(t *testing.T) {
 	}
 }
 
-// A server that gives no refresh token is one to sign in to again, which is said.
+// Without a refresh token a person has to sign in again, and the state says so.
 func TestNoRefreshToken(t *testing.T) {
 	i := newIssuer(t)
 	o := i.grant(t, nil)
@@ -411,7 +411,7 @@ func TestNoRefreshToken(t *testing.T) {
 	require.False(t, st.NoRefresh)
 }
 
-// offline_access is asked for where the issuer has it, with the consent that it takes.
+// offline_access is requested if the issuer supports it, together with the consent that it requires.
 func TestOfflineAccess(t *testing.T) {
 	for _, has := range []bool{false, true} {
 		i := newIssuer(t)
@@ -430,7 +430,7 @@ func TestOfflineAccess(t *testing.T) {
 	}
 }
 
-// Scopes are sets of words, however the server writes them.
+// Scopes are sets of words, in any notation.
 func TestScopesAreSets(t *testing.T) {
 	for given, lacking := range map[string][]string{
 		"crm.read helpdesk.read":    nil,
@@ -456,7 +456,7 @@ func TestScopesAreSets(t *testing.T) {
 	}
 }
 
-// A 403 that is about the token is renewed for, once; one about a scope says which.
+// A 403 about the token renews it, once; one about a scope names the scope.
 func TestForbiddenToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		header, body string

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A token endpoint in trouble is waited for: as long as it asks, or a little longer each
-// time. The grant that is kept stays as it is meanwhile.
+// A request waits for a token endpoint that fails: as long as it asks, or a little longer each time. The stored
+// grant does not change meanwhile.
 func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"429":                jsonText(429, `{}`, "Retry-After", "1"),
@@ -48,8 +48,7 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A token endpoint that stays in trouble parks the run, and no other stream or process
-// asks before it is time.
+// A token endpoint that keeps failing parks the run, and no other stream or process calls it before its time.
 func TestTokenEndpointStaysDown(t *testing.T) {
 	r := newRealm()
 	srv := httptest.NewServer(r)
@@ -79,8 +78,7 @@ func TestTokenEndpointStaysDown(t *testing.T) {
 	srv.Close()
 }
 
-// Nothing listens at the token endpoint: nothing was sent, so the refresh token is as
-// it was.
+// The token endpoint refuses connections: nothing was sent, so the refresh token is unused.
 func TestTokenEndpointRefusesConnections(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -99,8 +97,8 @@ func TestTokenEndpointRefusesConnections(t *testing.T) {
 	require.NoError(t, err, "the token endpoint is back")
 }
 
-// A renewal that waits, for the limit of requests or for the issuer's metadata, has presented
-// nothing: a process that is ended meanwhile leaves no word of a lost answer.
+// A renewal that waits for the governor or for the issuer's metadata has sent nothing: if its process is killed
+// meanwhile, no lost answer is noted.
 func TestWaitPresentsNothing(t *testing.T) {
 	open := func(t *testing.T, o *OAuth) bool {
 		_, n, err := o.hold.load()
@@ -137,7 +135,7 @@ func TestWaitPresentsNothing(t *testing.T) {
 		slot := func(o *OAuthOptions) { o.Slot = state.NewVault(dir, nil).Slot("oauth") }
 		o := i.grant(t, slot)
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInBy{Show: browser(t, nil)}))
-		o = i.grant(t, slot) // another process
+		o = i.grant(t, slot) // the next process
 		asked := false
 		i.note = func() { asked = true; require.False(t, open(t, o)) }
 		g, err := o.hold.current()
@@ -153,8 +151,8 @@ func TestWaitPresentsNothing(t *testing.T) {
 	})
 }
 
-// An answer that comes after minutes holds the only copy of a token: it is taken, also
-// when the stream that asked for it has gone.
+// An answer that comes after minutes contains the only copy of a token: it is stored, even if the stream that
+// asked for it has ended.
 func TestLateAnswerIsTaken(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"the stream waits": time.Hour, "the stream has gone": 170 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -190,12 +188,12 @@ func TestLateAnswerIsTaken(t *testing.T) {
 	}
 }
 
-// The answer to a renewal is cut off. The refresh token that may be spent is presented
-// again only where that is known to do no harm.
+// The answer to a renewal is cut off. The refresh token, which may be used up, is sent again only if that is
+// known to be safe.
 func TestSpentRefreshToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reuse   reuse
-		renewed int // renewals before the one that is cut
+		renewed int // renewals before the one that is cut off
 		grace   time.Duration
 		works   bool
 	}{
@@ -242,7 +240,7 @@ func TestSpentRefreshToken(t *testing.T) {
 				require.ErrorContains(t, err, "was lost")
 				require.ErrorContains(t, err, "refresh_grace")
 			}
-			for range 2 { // other processes
+			for range 2 { // later processes
 				_, again := as(t, open(), base).Read(t.Context(), contacts)
 				require.Equal(t, tt.works, again == nil, "%v", again)
 			}
@@ -269,7 +267,7 @@ func TestSpentRefreshToken(t *testing.T) {
 	}
 }
 
-// shifted is a place whose clock a test moves.
+// shifted is a store whose clock a test moves.
 type shifted struct {
 	apart
 	by *atomic.Int64
@@ -277,8 +275,8 @@ type shifted struct {
 
 func (s shifted) Now() time.Time { return time.Now().Round(0).Add(time.Duration(s.by.Load())) }
 
-// A token is renewed before it ends: a short one when most of its time is over, and not
-// for each wave of requests.
+// A token is renewed before it expires: a short-lived one when most of its time is over, and not for each burst
+// of requests.
 func TestGrantRenewsInTime(t *testing.T) {
 	for _, tt := range []struct {
 		life   int // seconds
@@ -308,7 +306,7 @@ func TestGrantRenewsInTime(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, resp.Attempts, "no 401 was met")
 		}
-		want := 1 // the code
+		want := 1 // for the code
 		if tt.renews {
 			want = 2
 		}

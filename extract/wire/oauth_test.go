@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// browser is a person whose browser goes to the server's page and comes back
-// at once, with what change makes of the answer.
+// browser acts as a person whose browser opens the server's page and comes back at once, with the answer's
+// parameters edited by change.
 func browser(t *testing.T, change func(url.Values)) func(string) error {
 	t.Helper()
 	return func(address string) error {
@@ -72,7 +72,7 @@ func TestAuthorize(t *testing.T) {
 	_, err := net.DialTimeout("tcp", back.Host, time.Second)
 	require.Error(t, err, "the port is closed when the sign-in is over")
 
-	for range 2 { // this process, and the next
+	for range 2 { // this process and the next
 		_, err = as(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
 		require.NoError(t, err)
 	}
@@ -91,7 +91,7 @@ func redirectAt(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// What does not belong to this sign-in brings the server no request.
+// An answer that does not belong to this sign-in causes no request to the server.
 func TestAuthorizeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		issuer string
@@ -123,8 +123,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 	}
 }
 
-// The listener takes one answer, for the name it was sent by, and shows nothing
-// of it.
+// The listener takes one answer, under its own host name, and shows nothing of it.
 func TestCallback(t *testing.T) {
 	c, err := listen(redirectAt(t, DefaultRedirect), "right", issuerName{})
 	require.NoError(t, err)
@@ -164,7 +163,7 @@ func TestCallback(t *testing.T) {
 	require.Zero(t, status, "closed")
 }
 
-// The answer comes after ten minutes: nobody listens any more.
+// When the answer comes after ten minutes, the listener is closed.
 func TestAuthorizeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &callback{answer: make(chan callbackResult, 1)}
@@ -180,8 +179,7 @@ func TestAuthorizeTimesOut(t *testing.T) {
 	require.Equal(t, 10*time.Minute, o.opts.Patience)
 }
 
-// Two sign-ins at once have states and verifiers of their own, and the code of
-// one is of no use to the other.
+// Two concurrent sign-ins have different states and verifiers, and neither can use the other's code.
 func TestAuthorizeTwice(t *testing.T) {
 	r := newRealm()
 	base := r.serve(t)
@@ -224,7 +222,7 @@ func TestVerifiersAreUnique(t *testing.T) {
 	}
 }
 
-// A grant is for reading, over a line that nobody else can read.
+// A grant is read-only, and its endpoints use https.
 func TestNewOAuthRefuses(t *testing.T) {
 	good := OAuthOptions{ClientID: "c", AuthorizeURL: "https://a.example/authorize", TokenURL: "https://a.example/token"}
 	for _, tt := range []struct {
@@ -248,14 +246,14 @@ func TestNewOAuthRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The token URL's answers: what ends a grant, and what does not. Whatever the
-// server says, what is kept stays byte for byte. (H35)
+// The answers of a token endpoint: some end a grant, others do not. The stored grant stays the same byte for
+// byte in any case. (H35)
 func TestGrantOutlivesFaults(t *testing.T) {
 	elsewhere := httptestURL(t, func(w http.ResponseWriter, r *http.Request) { t.Error("a redirect was followed: " + r.URL.Path) })
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		class  Class
-		ended  string // why the grant is not asked for again; "": it is
+		ended  string // why the grant is not used again; "": it is
 	}{
 		"500":                 {jsonText(500, `{"error":"server_error"}`), Throttled, ""},
 		"502 html":            {text(502, "text/html", `<html>bad gateway</html>`), Throttled, ""},
@@ -306,10 +304,10 @@ func TestGrantOutlivesFaults(t *testing.T) {
 			require.NotContains(t, err.Error(), "client-secret")
 			require.Equal(t, before, kept(t, k))
 
-			// The next run goes on with what is kept, where that is any good.
+			// The next run uses the stored grant, if it still works.
 			r.respond(nil)
 			if tt.class == Throttled {
-				place.by.Store(int64(time.Minute)) // no run asks before
+				place.by.Store(int64(time.Minute)) // no run calls it before
 			}
 			_, asked := r.counts()
 			next := open()
@@ -334,7 +332,7 @@ func httptestURL(t *testing.T, h http.HandlerFunc) string {
 	return r.serve(t) + "/elsewhere"
 }
 
-// A server that stays down is asked a few times a run, not once a request.
+// A server that stays down is called a few times a run, not once a request.
 func TestGrantPatience(t *testing.T) {
 	for kind, class := range map[string]Class{"login": Transient, "oauth": Throttled} {
 		r := newRealm()
@@ -360,14 +358,14 @@ func TestGrantLacksScopes(t *testing.T) {
 	o := keeper(t, "oauth", base, t.TempDir(), nil).(*OAuth)
 	r.respond(jsonText(200, `{"access_token":"a-token","refresh_token":"r-token","scope":"crm.read"}`))
 	signedIn(t, o, base)
-	o.opts.Scopes = []string{"crm.read", "helpdesk.read"} // another stream was selected since
+	o.opts.Scopes = []string{"crm.read", "helpdesk.read"} // another stream was selected in the meantime
 	st, err := o.Standing()
 	require.NoError(t, err)
 	require.Equal(t, []string{"helpdesk.read"}, st.Lacking)
 	require.Empty(t, st.Trouble)
 }
 
-// Of many that come at once, in this process and in others, one renews. (H33)
+// Of many concurrent callers, in this process and in others, one renews. (H33)
 func TestOneRenewal(t *testing.T) {
 	for _, kind := range keepers {
 		t.Run(kind, func(t *testing.T) {
@@ -379,7 +377,7 @@ func TestOneRenewal(t *testing.T) {
 			r.expire()
 			var wg sync.WaitGroup
 			var requests atomic.Int64
-			for range 4 { // processes
+			for range 4 { // other processes
 				c := as(t, keeper(t, kind, base, dir, nil), base)
 				for range 16 {
 					wg.Go(func() {

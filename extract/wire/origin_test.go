@@ -62,7 +62,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Without trust in the server's certificate not one byte of the request is sent.
+// If the server's certificate is not trusted, no byte of the request is sent.
 func TestTLS(t *testing.T) {
 	requests := 0
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

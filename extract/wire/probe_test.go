@@ -11,18 +11,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hanging is a server of many workspaces, some of which never answer, that refuses
-// everybody once.
+// hanging is a server of many workspaces, some of which never answer, that refuses all of them once.
 type hanging struct {
 	refuseAt time.Time
 
 	mu      sync.Mutex
 	refused time.Time
-	passed  bool        // something has, since
-	ahead   []time.Time // what came before that, once the gate was open
+	passed  bool        // a request has succeeded since
+	ahead   []time.Time // requests before that, once the gate was open
 }
 
-// arrive is how a request is answered: false for not at all.
+// arrive returns the answer to a request; ok is false if there is none.
 func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +41,7 @@ func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	return http.StatusOK, http.Header{}, true
 }
 
-// ask is a request of a workspace, which gives up after an hour without an answer.
+// ask sends a workspace's request, which gives up after an hour without an answer.
 func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s, err := g.acquire(t.Context(), 2*time.Hour)
 	if err != nil {
@@ -61,9 +60,8 @@ func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s.answered(&http.Response{StatusCode: status, Header: header})
 }
 
-// TestProbeHangs lets requests that never come to an answer hold the others of their
-// credential for no longer than each of them is waited for, wherever the budget is
-// kept; and still one goes ahead at a time. // Invariant 4
+// TestProbeHangs checks that requests that hang delay the others of their credential by probeWait each,
+// wherever the budget is stored, and that still one request goes first. // Invariant 4
 func TestProbeHangs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		fleet, governors := rapid.Bool().Draw(rt, "fleet"), rapid.IntRange(1, 3).Draw(rt, "governors")
@@ -102,7 +100,7 @@ func TestProbeHangs(t *testing.T) {
 			for i := 1; i < len(h.ahead); i++ {
 				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one goes ahead at a time")
 			}
-			// In the gate once, and behind each that hangs.
+			// One wait at the gate, and one behind each request that hangs.
 			require.LessOrEqual(t, took, 40*time.Second+time.Duration(hangs+1)*(probeWait+time.Second), "%v", hang)
 			for _, g := range all {
 				require.NoError(t, g.Close())
@@ -111,8 +109,8 @@ func TestProbeHangs(t *testing.T) {
 	})
 }
 
-// TestProbeHangsOverHTTP has the request that goes ahead after a refusal hang: others
-// are answered long before it gives up.
+// TestProbeHangsOverHTTP lets the first request after a refusal hang: others are answered long before it gives
+// up.
 func TestProbeHangsOverHTTP(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -144,7 +142,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // refused, and goes ahead then
+		hung.Go(func() { read("/a") }) // refused, and then the first to go
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkLimit reads for some seconds over real sockets from servers that take
-// 200 ms to answer, and reports which share of their limit was used in the last
-// of these, how many requests were refused, and the guard.
+// BenchmarkLimit reads for some seconds, over real sockets, from servers that take 200 ms to answer. It reports
+// the share of the limit that was used in the last seconds, the number of refused requests, and the guard.
 func BenchmarkLimit(b *testing.B) {
 	for _, limit := range []int{100, 500, 2000} {
 		for _, kind := range []string{"fixed", "sliding", "bucket"} {
@@ -51,7 +50,7 @@ func usesLimit(b *testing.B, kind string, limit int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// serve is a client of a server that counts as l does and takes its time.
+// serve returns a client of a server that counts like l and answers slowly.
 func serve(b *testing.B, l *link, limit int) *Client {
 	b.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

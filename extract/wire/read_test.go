@@ -184,7 +184,7 @@ func TestReadChecks(t *testing.T) {
 	})
 }
 
-// A burst of server faults is waited out in few requests.
+// A burst of server faults is survived with few requests.
 func TestReadOutlastsBurst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		end := time.Now().Add(45 * time.Second)
@@ -203,7 +203,7 @@ func TestReadOutlastsBurst(t *testing.T) {
 	})
 }
 
-// A server that is down for hours is hardly asked, and the run ends.
+// A server that is down for hours gets few requests, and the run ends.
 func TestReadDuringMaintenance(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(text(503, "text/html", "<h1>Service Unavailable</h1>"))
@@ -271,8 +271,7 @@ func TestReadUnreachable(t *testing.T) {
 	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused after 3 attempts")
 }
 
-// A host that was never there is not waited for like one that is down, however
-// many ask for it.
+// A host that was never reached is not waited for like one that is down, even with many callers.
 func TestReadUnreachableByMany(t *testing.T) {
 	c := client(t, "http://127.0.0.1:1", nil)
 	begin := time.Now()
@@ -288,7 +287,7 @@ func TestReadUnreachableByMany(t *testing.T) {
 	require.Zero(t, c.Governor().Stats().GateUntil)
 }
 
-// A connection that comes about while the gate is closed waits for it to open.
+// A connection that opens while the gate is closed waits for it to open.
 func TestReadHeldAtGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := inTurn(jsonText(429, `{}`, "Retry-After", "5"), good)
@@ -296,7 +295,7 @@ func TestReadHeldAtGate(t *testing.T) {
 		dial, dials := c.transport.DialContext, atomic.Int64{}
 		c.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials.Add(1) == 2 {
-				time.Sleep(time.Second) // the second request connects when the first was refused
+				time.Sleep(time.Second) // the second request connects after the first was refused
 			}
 			return dial(ctx, network, addr)
 		}

@@ -40,7 +40,7 @@ func TestSecretPrintsNothing(t *testing.T) {
 	require.Equal(t, canary, s.Reveal())
 }
 
-// leaks returns the encodings in which a secret is found in text.
+// leaks returns the encodings in which text contains a secret.
 func leaks(text, secret string) []string {
 	raw := []byte(secret)
 	var found []string
@@ -90,7 +90,7 @@ func TestRedactorKeepsRotatedSecrets(t *testing.T) {
 	require.Equal(t, "abc", r.Redact("abc"), "too short to look for")
 }
 
-// A cut through a secret leaves no half of it.
+// A cut through a secret leaves no part of it.
 func TestRedactorExcerpt(t *testing.T) {
 	const secret = "sk_live_0123456789abcdef"
 	r := NewRedactor(secret)
@@ -102,8 +102,7 @@ func TestRedactorExcerpt(t *testing.T) {
 	require.Equal(t, "short", r.excerpt("short", 256))
 }
 
-// A server that sends back what it was sent, in every place and form, gets
-// nothing of it into an error.
+// A server that echoes the request, in any place and encoding, gets no secret into an error.
 func TestSecretsStayOut(t *testing.T) {
 	const token, query, password = "pat_canary_0123456789", "filter-canary-98", "pass/canary+55 x"
 	echo := func(form func(string) string) string {

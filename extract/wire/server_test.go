@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// counter is a server's way of counting requests against a limit.
+// counter is a server's method of counting requests against a limit.
 type counter interface {
-	// take reports whether a request arriving now is let in, how many are left,
-	// and when the count begins anew.
+	// take reports whether a request arriving now is accepted, how many remain, and when the count resets.
 	take(now time.Time) (ok bool, left int, reset time.Time)
 }
 
@@ -41,8 +40,8 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstRequest counts in windows that begin with the first request after the last
-// one ended, as the framework's own limiter does.
+// firstRequest counts in windows that begin with the first request after the previous window, as the
+// framework's own limiter does.
 type firstRequest struct {
 	limit  int
 	window time.Duration
@@ -61,7 +60,7 @@ func (f *firstRequest) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, f.until
 }
 
-// slidingWindow counts what came in the window before now.
+// slidingWindow counts the requests in the window before now.
 type slidingWindow struct {
 	limit  int
 	window time.Duration
@@ -84,7 +83,7 @@ func (s *slidingWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, s.limit - len(s.seen), reset
 }
 
-// tokenBucket holds limit tokens and gains as many in a window.
+// tokenBucket holds limit tokens and refills them within a window.
 type tokenBucket struct {
 	limit  int
 	window time.Duration
@@ -107,11 +106,11 @@ func (t *tokenBucket) take(now time.Time) (bool, int, time.Time) {
 	return true, int(t.tokens), now.Add(t.window)
 }
 
-// link is a simulated server at the end of a line with jitter.
+// link is a simulated server behind a connection with jitter.
 type link struct {
 	counter counter
-	latency time.Duration // there and back
-	jitter  time.Duration // uniform, on the way there
+	latency time.Duration // of a round trip
+	jitter  time.Duration // uniform, on the way to the server
 	work    time.Duration // uniform, in the server
 	headers bool          // X-RateLimit-* on every answer
 	retry   string        // Retry-After of a 429: "", "reset" or a literal value
@@ -120,12 +119,12 @@ type link struct {
 	sends    []time.Time
 	arrivals []time.Time
 	refused  []time.Time
-	gates    []span // in which the client has been told not to send
+	gates    []span // periods in which the client was told not to send
 }
 
 type span struct{ from, to time.Time }
 
-// ask sends one request through the governor and over the link.
+// ask sends one request through the governor and the link.
 func (l *link) ask(t *testing.T, g *Governor) error {
 	s, err := g.acquire(t.Context(), 15*time.Minute)
 	if err != nil {
@@ -152,7 +151,7 @@ func (l *link) note(sent time.Time, resp *http.Response) {
 	}
 }
 
-// inGates counts what was sent while the client had been told not to.
+// inGates counts the requests sent while the client was told to wait.
 func (l *link) inGates() int {
 	n := 0
 	for _, g := range l.gates {
@@ -187,8 +186,7 @@ func (l *link) arrive() *http.Response {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: h}
 }
 
-// busy keeps workers asking for as long as d, and returns when all of them
-// have stopped.
+// busy runs workers that send requests for d, and returns when all have stopped.
 func (l *link) busy(t *testing.T, g *Governor, workers int, d time.Duration) {
 	end := time.Now().Add(d)
 	var wg sync.WaitGroup

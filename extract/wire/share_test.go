@@ -26,7 +26,7 @@ func join(t *testing.T, dir string, b Budget) *Governor {
 	return g
 }
 
-// Governors that share a budget are one, whichever way the server counts.
+// Governors that share a budget keep one limit, however the server counts.
 func TestShare(t *testing.T) {
 	for _, limit := range []Rate{{100, time.Second}, {500, time.Second}, {60, time.Minute}} {
 		for _, governors := range []int{2, 4} {
@@ -70,8 +70,7 @@ func sharesBudget(t *testing.T, model counter, limit Rate, governors int) {
 	require.GreaterOrEqual(t, used, 0.98, "used share")
 }
 
-// What is left to others is not used, and they are not in the way when they use
-// no more.
+// The reserve is left to other programs, and their use of it does not slow penstock down.
 func TestReserve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		model := &slidingWindow{limit: 100, window: time.Second}
@@ -92,7 +91,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// A gate that one has closed is closed for all, and for who comes later.
+// When one governor closes the gate, it is closed for all, and for those that join later.
 func TestShareGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -126,7 +125,7 @@ func TestShareGate(t *testing.T) {
 	})
 }
 
-// That a server was down does not keep the next run from asking.
+// A server outage does not keep the next run from sending requests.
 func TestShareOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -147,7 +146,7 @@ func TestShareOutage(t *testing.T) {
 	})
 }
 
-// What one has learned the next one knows, for a day.
+// The next run uses what an earlier one has learned, for a day.
 func TestShareLearns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -177,8 +176,8 @@ func TestShareLearns(t *testing.T) {
 	})
 }
 
-// The leaves of a process that is gone hold the others up for as long as their
-// lease, and what it has sent for as long as the server counts it.
+// The slots of a process that has died delay the others for as long as its lease, and its requests for as long
+// as the server counts them.
 func TestShareDeath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -216,7 +215,7 @@ func occupied(t *testing.T, g *Governor) (n int) {
 	return n
 }
 
-// A process that was stopped with a leave lets go of it.
+// A process that was suspended with a slot drops it.
 func TestShareAsleep(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := join(t, t.TempDir(), Budget{Rate: Rate{20, time.Second}})
@@ -241,7 +240,7 @@ func TestShareAsleep(t *testing.T) {
 	})
 }
 
-// A file that is not what it should be costs a pause of one window.
+// A damaged file causes a pause of one window.
 func TestShareDamaged(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"cut":     func(b []byte) []byte { return b[:len(b)/2] },
@@ -276,7 +275,7 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
-// The clock was put back between two runs: no wait grows by that.
+// The clock was set back between two runs: no wait becomes longer.
 func TestShareClockTurnedBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, by := range []time.Duration{2 * time.Hour, 10 * 365 * 24 * time.Hour} {
@@ -305,9 +304,8 @@ func TestShareClockTurnedBack(t *testing.T) {
 	})
 }
 
-// The machine slept, or its clock was set, and a process that had joined before
-// was the last to hear of it: neither waits for the difference, and what one has
-// sent the other counts.
+// The machine slept, or its clock was set, and a process that had joined before notices last: no process waits
+// for the difference, and each counts the requests of the other.
 func TestShareClocksApart(t *testing.T) {
 	for _, by := range []time.Duration{8 * time.Hour, -time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -334,7 +332,7 @@ func TestShareClocksApart(t *testing.T) {
 	}
 }
 
-// There is room for many, and an error for more; who leaves makes room.
+// Many members have room; too many cause an error. One that leaves makes room.
 func TestShareCrowd(t *testing.T) {
 	dir := t.TempDir()
 	var all []*Governor
@@ -349,14 +347,14 @@ func TestShareCrowd(t *testing.T) {
 	require.NoError(t, NewGovernor(Budget{}).Share(dir, account))
 }
 
-// Where the file cannot be, nothing is sent.
+// If the file cannot be created, nothing is sent.
 func TestShareRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.ErrorContains(t, NewGovernor(Budget{}).Share(file, account), "share the rate limit: open ")
 }
 
-// Real processes, real sockets: together they use the budget and never exceed it.
+// With real processes and sockets: together they use the budget and never exceed it.
 func TestShareProcesses(t *testing.T) {
 	if env := os.Getenv("PENSTOCK_TEST_SHARE"); env != "" {
 		askAlone(t, env)
@@ -372,7 +370,7 @@ func TestShareProcesses(t *testing.T) {
 	}
 }
 
-// asked is what a child process is told.
+// asked is the task of a child process.
 type asked struct {
 	URL, Dir string
 	Limit    int
@@ -428,7 +426,7 @@ func sharedByProcesses(t *testing.T, processes, limit int) {
 	}
 	wg.Wait()
 	require.LessOrEqual(t, most(l.arrivals, time.Second), limit) // which sorts them
-	from := l.arrivals[0].Add(2500 * time.Millisecond)           // the start is slower by a twentieth
+	from := l.arrivals[0].Add(2500 * time.Millisecond)           // the start is slower by five percent
 	used := float64(between(l.arrivals, from, from.Add(3*time.Second))) / float64(3*limit)
 	t.Logf("%d requests, used %.1f%%, most %d", len(l.arrivals), 100*used, most(l.arrivals, time.Second))
 	require.Empty(t, l.refused, "429s")
