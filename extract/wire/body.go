@@ -121,13 +121,13 @@ func (f *inflater) Read(p []byte) (int, error) {
 
 // inflate decompresses r into b within the client's bounds.
 func (c *Client) inflate(b *buffer, r io.Reader) error {
-	f, ok := c.memory.inflaters.Get().(*inflater)
+	f, ok := c.buffers.inflaters.Get().(*inflater)
 	if !ok {
 		f = &inflater{in: bufio.NewReaderSize(nil, 32<<10)}
 	}
 	defer func() {
 		f.src = nil
-		c.memory.inflaters.Put(f)
+		c.buffers.inflaters.Put(f)
 	}()
 	// Empty gzip members yield no text, so the compressed bytes are bounded too.
 	f.src, f.read, f.most = r, 0, c.opts.MaxBody+denseFloor
@@ -149,7 +149,7 @@ func (c *Client) readBody(resp *http.Response, r io.Reader, file bool) (*buffer,
 	if size <= 0 || encoding != "" && encoding != "identity" {
 		size = max(size, c.sizeHint.Load())
 	}
-	b := c.memory.buffer(size)
+	b := c.buffers.buffer(size)
 	var err error
 	switch encoding {
 	case "", "identity":

@@ -55,11 +55,11 @@ func (r reason) class() Class {
 // When it opens, one request goes first, and the others follow once it has succeeded. The caller holds the
 // budget record.
 type breaker struct {
-	until   instant
-	reason  reason
-	epoch   int64   // number of closings: answers to requests from an earlier epoch are ignored
-	probing bool    // open again, but no request has succeeded yet
-	probe   instant // how long the others wait for the first request
+	until      instant
+	reason     reason
+	epoch      int64   // number of closings: answers to requests from an earlier epoch are ignored
+	probing    bool    // open again, but no request has succeeded yet
+	probeUntil instant // how long the others wait for the first request
 
 	strikes  int64 // 429 closings since a request succeeded
 	failures int64 // failed requests since one succeeded
@@ -104,7 +104,7 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 // stays as it is, and the next request may go.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
-		g.probe = 0
+		g.probeUntil = 0
 		return
 	}
 	g.failed(epoch, now, retry)
@@ -120,7 +120,7 @@ func (g *breaker) passed(epoch int64) {
 
 func (g *breaker) close(until instant, why reason) {
 	g.epoch++
-	g.probing, g.probe = true, 0
+	g.probing, g.probeUntil = true, 0
 	g.extend(until, why)
 }
 

@@ -24,8 +24,8 @@ type budgetRecord struct {
 	stamp instant       // time of the last change
 	ahead time.Duration // how far the record's clock is ahead of the machine's
 
-	ledger  requestWindow
-	ceiling limitEstimate
+	window  requestWindow
+	limit   limitEstimate
 	gate    breaker
 	next    instant // when the pace allows the next request
 	sent    uint64
@@ -35,11 +35,11 @@ type budgetRecord struct {
 
 // member is a process, or a governor in one, that shares the record.
 type member struct {
-	id     uint64
-	seen   instant
-	unsent int64 // requests with a slot that are not sent yet
-	pid    int64 // of its process
-	home   int64 // process-id namespace; 0: unknown
+	id           uint64
+	seen         instant
+	unsent       int64 // requests with a slot that are not sent yet
+	pid          int64 // of its process
+	pidNamespace int64 // process-id namespace; 0: unknown
 }
 
 const (
@@ -67,20 +67,20 @@ func (b *budgetRecord) member(id uint64, now instant) *member {
 		}
 	}
 	if free != nil {
-		*free = member{id: id, seen: now, pid: int64(os.Getpid()), home: home()}
+		*free = member{id: id, seen: now, pid: int64(os.Getpid()), pidNamespace: pidNamespace()}
 	}
 	return free
 }
 
-// bury removes members whose process has died, so that no other process waits for their unsent requests. These
+// removeDead removes members whose process has died, so that no other process waits for their unsent requests. These
 // may have been sent just before, so they count as sent now. // Invariant 4
-func (b *budgetRecord) bury(now instant) (changed bool) {
+func (b *budgetRecord) removeDead(now instant) (changed bool) {
 	for i := range b.members {
 		m := &b.members[i]
-		if !m.alive(now) || m.home == 0 || m.home != home() || !gone(int(m.pid)) {
+		if !m.alive(now) || m.pidNamespace == 0 || m.pidNamespace != pidNamespace() || !processGone(int(m.pid)) {
 			continue
 		}
-		b.ledger.note(now.add(b.ledger.longest()), uint32(max(0, m.unsent)))
+		b.window.note(now.add(b.window.longest()), uint32(max(0, m.unsent)))
 		*m, changed = member{}, true
 	}
 	return changed
@@ -99,7 +99,7 @@ func (b *budgetRecord) shared(id uint64, now instant) bool {
 // occupied returns how many requests the server may count at now, and the instant at which there will be one
 // less; zero if unknown.
 func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant) {
-	n, free := b.ledger.occupied(window)
+	n, free := b.window.occupied(window)
 	for i := range b.members {
 		if m := &b.members[i]; m.alive(now) {
 			n += int(m.unsent)
@@ -110,7 +110,7 @@ func (b *budgetRecord) occupied(window time.Duration, now instant) (int, instant
 
 // newBudgetRecord returns the record of a credential without requests.
 func newBudgetRecord(of Budget) budgetRecord {
-	return budgetRecord{ceiling: newCeiling(of.Rate, of.Reserve)}
+	return budgetRecord{limit: newLimitEstimate(of.Rate, of.Reserve)}
 }
 
 // image returns b's memory. The file stays on the machine that wrote it, so the byte order does not matter.

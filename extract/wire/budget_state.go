@@ -12,7 +12,7 @@ type budgetState struct {
 	now           instant
 	next          instant // when the next token is due, after all leases
 	slack         time.Duration
-	ceiling       limitEstimate
+	limit         limitEstimate
 	gate          breaker
 	sent, refused uint64
 }
@@ -59,24 +59,24 @@ type storedBudget struct {
 
 // openBudgetState decodes a stored budget; kept is nil if there is none yet.
 func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error) {
-	a := budgetState{now: now, slack: lateToken, ceiling: newCeiling(plan.Rate, plan.Reserve)}
+	a := budgetState{now: now, slack: lateToken, limit: newLimitEstimate(plan.Rate, plan.Reserve)}
 	if kept == nil {
 		return a, nil
 	}
 	var k storedBudget
 	if err := json.Unmarshal(kept, &k); err != nil {
-		return a, errForeign
+		return a, errUnreadableBudget
 	}
-	mine := a.ceiling
+	mine := a.limit
 	a.next, a.slack, a.sent, a.refused = instant(k.Next), time.Duration(k.Slack), k.Sent, k.Refused
 	a.gate = breaker{
-		until: instant(k.GateUntil), reason: k.GateReason, epoch: k.GateEpoch, probing: k.GateProbing, probe: instant(k.GateProbe),
+		until: instant(k.GateUntil), reason: k.GateReason, epoch: k.GateEpoch, probing: k.GateProbing, probeUntil: instant(k.GateProbe),
 		strikes: k.GateStrikes, failures: k.GateFailures, outages: k.GateOutages,
 	}
-	a.ceiling = limitEstimate{
-		asked: k.Asked, reserve: k.Reserve, rate: k.Rate, share: k.Share, stumbled: k.Stumbled, guessed: k.Guessed, unsure: k.Unsure,
-		felt: k.Felt, top: k.Top, largest: k.Largest, stated: k.Stated, foreign: k.Foreign, agreed: k.Agreed,
-		windowEnds: instant(k.WindowEnds), clean: k.Clean, used: k.Used, taken: k.Taken, takenBefore: k.TakenBefore,
+	a.limit = limitEstimate{
+		configured: k.Asked, reserve: k.Reserve, rate: k.Rate, share: k.Share, stumbled: k.Stumbled, guessed: k.Guessed, windowGuessed: k.Unsure,
+		learned: k.Felt, top: k.Top, largest: k.Largest, stated: k.Stated, foreign: k.Foreign, agreed: k.Agreed,
+		windowEnds: instant(k.WindowEnds), cleanWindows: k.Clean, used: k.Used, taken: k.Taken, takenBefore: k.TakenBefore,
 		history: tally{seconds: k.Seconds, last: k.Last},
 	}
 	a.settle(instant(k.At), mine)
@@ -86,31 +86,31 @@ func openBudgetState(kept []byte, plan Budget, now instant) (budgetState, error)
 // settle corrects a stored budget that is old, was configured differently, or is ahead of the ledger's clock
 // because that was set back.
 func (a *budgetState) settle(at instant, mine limitEstimate) {
-	c := &a.ceiling
-	same := c.asked == mine.asked && c.reserve == mine.reserve
+	c := &a.limit
+	same := c.configured == mine.configured && c.reserve == mine.reserve
 	idle := a.now.sub(at) > memberLease
 	if idle && (!same || a.now.sub(at) > recordAge) || !same && mine.tighter(c) {
-		a.ceiling = mine
+		a.limit = mine
 	}
-	_, window := a.ceiling.allowed()
+	_, window := a.limit.allowed()
 	if at > a.now.add(clockSlack) {
 		left := a.gate.until.sub(at)
-		a.next, a.gate.until, a.gate.probe, a.ceiling.windowEnds = a.now.add(window+mostGuard), 0, 0, 0
+		a.next, a.gate.until, a.gate.probeUntil, a.limit.windowEnds = a.now.add(window+mostGuard), 0, 0, 0
 		a.gate.extend(a.now.add(min(max(left, 0), longestHint)), usedUp)
 	}
 	a.gate.until = min(a.gate.until, a.now.add(longestHint))
 }
 
-// tell applies the requests that a worker has sent and the answers that it got.
-func (a *budgetState) tell(heard []answer, sent int, slack time.Duration) {
-	b := budgetRecord{ceiling: a.ceiling, gate: a.gate, refused: a.refused}
-	b.ceiling.used += sent
+// apply applies the requests that a worker has sent and the answers that it got.
+func (a *budgetState) apply(heard []answer, sent int, slack time.Duration) {
+	b := budgetRecord{limit: a.limit, gate: a.gate, refused: a.refused}
+	b.limit.used += sent
 	a.sent += uint64(sent)
 	for _, h := range heard {
 		b.learn(h)
 	}
-	b.ceiling.turn(a.now)
-	a.ceiling, a.gate, a.refused = b.ceiling, b.gate, b.refused
+	b.limit.advance(a.now)
+	a.limit, a.gate, a.refused = b.limit, b.gate, b.refused
 	a.slack = max(slack, a.slack-a.slack/64) // the largest that any worker needs; it decays slowly
 }
 
@@ -120,7 +120,7 @@ func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Du
 	if wait := a.gate.until.sub(a.now); wait > 0 || want == 0 {
 		return lease{}, min(max(wait, 0), lastPeriod)
 	}
-	n, window := a.ceiling.allowed()
+	n, window := a.limit.allowed()
 	n = math.Max(n, 1)
 	step := time.Duration(float64(window+a.slack) / n)
 	start := max(a.next, a.now.add(trip))
@@ -128,10 +128,10 @@ func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Du
 		return lease{}, ahead - max(mostAhead, 2*step)/2
 	}
 	if a.gate.probing {
-		if wait := a.gate.probe.sub(a.now); wait > 0 {
+		if wait := a.gate.probeUntil.sub(a.now); wait > 0 {
 			return lease{}, min(wait, firstPeriod) // one request goes first
 		}
-		want, a.gate.probe = 1, start.add(probeWait)
+		want, a.gate.probeUntil = 1, start.add(probeWait)
 	}
 	span := max(leaseSpan, leaseTrips*trip)
 	most := max(1, min(int(span/step), int(n)))
@@ -140,15 +140,15 @@ func (a *budgetState) lease(want int, trip time.Duration) (l lease, wait time.Du
 	return l, 0
 }
 
-func (a *budgetState) keep() storedBudget {
-	c, g := &a.ceiling, &a.gate
+func (a *budgetState) stored() storedBudget {
+	c, g := &a.limit, &a.gate
 	return storedBudget{
 		At: int64(a.now), Next: int64(a.next), Slack: int64(a.slack), Sent: a.sent, Refused: a.refused,
-		GateUntil: int64(g.until), GateReason: g.reason, GateEpoch: g.epoch, GateProbing: g.probing, GateProbe: int64(g.probe),
+		GateUntil: int64(g.until), GateReason: g.reason, GateEpoch: g.epoch, GateProbing: g.probing, GateProbe: int64(g.probeUntil),
 		GateStrikes: g.strikes, GateFailures: g.failures, GateOutages: g.outages,
-		Asked: c.asked, Reserve: c.reserve, Rate: c.rate, Share: c.share, Stumbled: c.stumbled, Guessed: c.guessed, Unsure: c.unsure,
-		Felt: c.felt, Top: c.top, Largest: c.largest, Stated: c.stated, Foreign: c.foreign, Agreed: c.agreed,
-		WindowEnds: int64(c.windowEnds), Clean: c.clean, Used: c.used, Taken: c.taken, TakenBefore: c.takenBefore,
+		Asked: c.configured, Reserve: c.reserve, Rate: c.rate, Share: c.share, Stumbled: c.stumbled, Guessed: c.guessed, Unsure: c.windowGuessed,
+		Felt: c.learned, Top: c.top, Largest: c.largest, Stated: c.stated, Foreign: c.foreign, Agreed: c.agreed,
+		WindowEnds: int64(c.windowEnds), Clean: c.cleanWindows, Used: c.used, Taken: c.taken, TakenBefore: c.takenBefore,
 		Seconds: c.history.seconds, Last: c.history.last,
 	}
 }
@@ -165,16 +165,16 @@ func (b *budgetRecord) learn(a answer) {
 			retry = a.in.reset
 		}
 		if b.gate.refused(a.epoch, a.at, retry) {
-			b.ceiling.refused(a.at, retry, a.in.limit, b.gate.strikes > 1)
+			b.limit.refused(a.at, retry, a.in.limit, b.gate.strikes > 1)
 		}
 	case a.status >= 500:
-		b.ceiling.accepted(a.sent)
+		b.limit.accepted(a.sent)
 		b.gate.stumbled(a.epoch, a.at, a.in.retry, a.probe)
 	default:
-		b.ceiling.accepted(a.sent)
+		b.limit.accepted(a.sent)
 		// Requests of the other workers count as foreign only beyond the limit of all of them.
-		n, _ := b.ceiling.allowed()
-		if pause := b.ceiling.observe(a.in, min(int(n), b.ceiling.rate.Limit-a.in.left)); pause > 0 {
+		n, _ := b.limit.allowed()
+		if pause := b.limit.observe(a.in, min(int(n), b.limit.rate.Limit-a.in.left)); pause > 0 {
 			b.gate.extend(a.at.add(pause), usedUp)
 		}
 		b.gate.passed(a.epoch)

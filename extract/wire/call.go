@@ -103,7 +103,7 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	case Auth:
 		return k.renew(ctx, fault)
 	case Transient:
-		if k.failures++; k.failures >= k.patience(fault) {
+		if k.failures++; k.failures >= k.maxFailures(fault) {
 			return k.lasting(fault)
 		}
 		k.pause(ctx, k.failures, fault.retryAfter)
@@ -118,22 +118,22 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 	return nil
 }
 
-// patience returns how many transient faults end the call. A transient message under status 400 is usually a
+// maxFailures returns how many transient faults end the call. A transient message under status 400 is usually a
 // bug of the server, and a host that was never reached is usually misspelt, so both end it early. A probe takes
 // the first status as its answer.
-func (k *call) patience(fault *Error) int {
+func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {
 	case k.probe && fault.Status != 0 && fault.retryAfter == 0:
 		return 1
-	case fault.Status == http.StatusBadRequest || k.astray(fault):
+	case fault.Status == http.StatusBadRequest || k.neverReached(fault):
 		return min(maxMalformed, most)
 	}
 	return most
 }
 
-// astray reports whether the host is unreachable and this client has never reached it.
-func (k *call) astray(fault *Error) bool {
+// neverReached reports whether the host is unreachable and this client has never reached it.
+func (k *call) neverReached(fault *Error) bool {
 	return fault.unreachable() && !k.c.reached.Load()
 }
 
@@ -153,10 +153,10 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	switch {
 	case k.renewals >= maxRenewals:
 		return orDefault(k.renewal, fault)
-	case k.renewed, k.c.averse.has(k.template):
+	case k.renewed, k.c.tokenRefused.has(k.template):
 		// A new token did not help: this endpoint's 401 is not about the token, which other endpoints may
 		// accept.
-		k.c.averse.add(k.template)
+		k.c.tokenRefused.add(k.template)
 		return fault
 	}
 	k.renewals++
@@ -228,7 +228,7 @@ func (k *call) authorizedTry(ctx context.Context) (*Response, *Error) {
 	k.token = token
 	resp, fault := k.try(ctx)
 	if fault == nil {
-		k.c.averse.drop(k.template)
+		k.c.tokenRefused.drop(k.template)
 	}
 	return resp, fault
 }
@@ -283,7 +283,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 	if err != nil {
 		fault := k.unanswered(w.explain(err))
 		// Neither a caller that gave up nor a host that was never reached counts as a failure of the server.
-		if ctx.Err() == nil && !k.astray(fault) {
+		if ctx.Err() == nil && !k.neverReached(fault) {
 			slot.lost()
 		}
 		return nil, nil, fault
@@ -308,7 +308,7 @@ func (k *call) send(ctx context.Context, target *url.URL) (*Response, *url.URL, 
 // unsent returns the fault of a request that did not get a slot.
 func (k *call) unsent(err error) *Error {
 	e := k.unanswered(err)
-	e.kept = true
+	e.unchanged = true
 	return e
 }
 

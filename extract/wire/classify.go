@@ -25,7 +25,7 @@ func (k *call) receive(resp *http.Response, w *watch, s *slot) (*buffer, *Error)
 		body.text, body.notice = stripNotices(body.text)
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
-		s.told(resp, body.text)
+		s.learnBody(resp, body.text)
 	}
 	if fault := k.judge(resp, body.text); fault != nil {
 		body.release()

@@ -14,20 +14,20 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// apart is a token store whose clock differs from this machine's.
-type apart struct {
+// offsetStore is a token store whose clock differs from this machine's.
+type offsetStore struct {
 	dir string
 	by  time.Duration
 }
 
-func (p apart) Check() error        { return nil }
-func (p apart) Where(string) string { return p.dir }
-func (p apart) Now() time.Time      { return time.Now().Round(0).Add(p.by) }
-func (p apart) path(name string, what state.Entry) string {
+func (p offsetStore) Check() error        { return nil }
+func (p offsetStore) Where(string) string { return p.dir }
+func (p offsetStore) Now() time.Time      { return time.Now().Round(0).Add(p.by) }
+func (p offsetStore) path(name string, what state.Entry) string {
 	return filepath.Join(p.dir, name+"."+string(what))
 }
 
-func (p apart) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
+func (p offsetStore) Lock(ctx context.Context, name string, wait time.Duration) (state.Lease, error) {
 	l, err := state.Acquire(ctx, p.path(name, "lock"), wait)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (p apart) Lock(ctx context.Context, name string, wait time.Duration) (state
 	return l, nil
 }
 
-func (p apart) Read(name string, what state.Entry) ([]byte, error) {
+func (p offsetStore) Read(name string, what state.Entry) ([]byte, error) {
 	text, err := os.ReadFile(p.path(name, what))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -43,7 +43,7 @@ func (p apart) Read(name string, what state.Entry) ([]byte, error) {
 	return text, err
 }
 
-func (p apart) Write(name string, what state.Entry, text []byte, _ func(string)) error {
+func (p offsetStore) Write(name string, what state.Entry, text []byte, _ func(string)) error {
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
@@ -53,7 +53,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRealm()
 		base := r.serve(t)
-		place := apart{t.TempDir(), by}
+		place := offsetStore{t.TempDir(), by}
 		open := func() *OAuth {
 			o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
 			o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
@@ -92,7 +92,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 // count for ever.
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		slot := state.NewVaultIn(apart{t.TempDir(), by}).Slot("login")
+		slot := state.NewVaultIn(offsetStore{t.TempDir(), by}).Slot("login")
 		x := exchange{h: newHolder(slot)}
 		n := x.n
 		for range maxSignIns {

@@ -28,13 +28,13 @@ type holder struct {
 	slot *state.Slot
 	turn chan struct{} // held during an exchange
 
-	mu   sync.Mutex
-	read bool // the slot was read
-	have grant
-	dead error // why no further exchange is tried
-	lost int   // exchanges without an answer
-	bad  int   // consecutive exchanges without a token
-	seen []Secret
+	mu          sync.Mutex
+	read        bool // the slot was read
+	grant       grant
+	signInErr   error // why no further exchange is tried
+	lostCalls   int   // exchanges without an answer
+	failedCalls int   // consecutive exchanges without a token
+	seen        []Secret
 }
 
 func newHolder(slot *state.Slot, own ...Secret) *holder {
@@ -48,8 +48,8 @@ func (h *holder) secrets() []Secret {
 	return slices.Clone(h.seen)
 }
 
-// saw adds secrets, so that no later text can contain them. // Invariant 5
-func (h *holder) saw(all ...Secret) {
+// addSecrets adds secrets, so that no later text can contain them. // Invariant 5
+func (h *holder) addSecrets(all ...Secret) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range all {
@@ -62,7 +62,7 @@ func (h *holder) saw(all ...Secret) {
 // current returns the grant in use, read from the slot the first time.
 func (h *holder) current() (grant, error) {
 	h.mu.Lock()
-	read, g, dead := h.read, h.have, h.dead
+	read, g, dead := h.read, h.grant, h.signInErr
 	h.mu.Unlock()
 	if read || dead != nil {
 		return g, dead
@@ -88,7 +88,7 @@ func (h *holder) load() (grant, note, error) {
 	if err != nil {
 		return grant{}, note{}, err
 	}
-	h.saw(g.access, g.refresh)
+	h.addSecrets(g.access, g.refresh)
 	if text, err = h.slot.Note(); err != nil {
 		return grant{}, note{}, err
 	}
@@ -97,10 +97,10 @@ func (h *holder) load() (grant, note, error) {
 }
 
 func (h *holder) adopt(g grant) {
-	h.saw(g.access, g.refresh)
+	h.addSecrets(g.access, g.refresh)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.have, h.read = g, true
+	h.grant, h.read = g, true
 }
 
 // exchange is one replacement of a token under the slot's lock, with the grant and note that were stored
@@ -181,7 +181,7 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	if err := f(ctx, &exchange{h, g, n}); err != nil {
 		if errors.Is(err, ErrSignIn) {
 			h.mu.Lock()
-			h.dead = err
+			h.signInErr = err
 			h.mu.Unlock()
 		}
 		return "", err
@@ -210,7 +210,7 @@ func (x *exchange) call(ctx context.Context, began note, ask func(context.Contex
 // keep stores a new grant durably, then makes it current.
 func (x *exchange) keep(g grant) error {
 	h := x.h
-	h.saw(g.access, g.refresh)
+	h.addSecrets(g.access, g.refresh)
 	text, err := g.encode()
 	if err == nil {
 		err = h.slot.SetSecret(text)
@@ -220,7 +220,7 @@ func (x *exchange) keep(g grant) error {
 	}
 	h.adopt(g)
 	h.mu.Lock()
-	h.dead, h.lost, h.bad = nil, 0, 0
+	h.signInErr, h.lostCalls, h.failedCalls = nil, 0, 0
 	h.mu.Unlock()
 	done := x.n
 	done.Call, done.Refused, done.Outage, done.Failed, done.Retry, done.SignedOut = nil, nil, nil, 0, time.Time{}, time.Time{}
@@ -245,8 +245,8 @@ func (x *exchange) failed(before note, err error) error {
 		n = x.trouble(n, e)
 		before.Outage = n.Outage
 	}
-	switch fateOf(err) {
-	case undone:
+	switch outcomeOf(err) {
+	case notProcessed:
 		return x.setNote(before)
 	case refused:
 		n.Refused = &refusal{Kind: n.Call.Kind, At: now, Of: n.Call.Of, Words: wordsOf(err)}
@@ -259,7 +259,7 @@ func (x *exchange) failed(before note, err error) error {
 		n.Call = nil
 	case lost:
 		x.h.mu.Lock()
-		x.h.lost++
+		x.h.lostCalls++
 		x.h.mu.Unlock()
 		if n.Call.Kind == signInCall {
 			n = n.failedSignIn(now, lostPause)
@@ -269,12 +269,12 @@ func (x *exchange) failed(before note, err error) error {
 	return x.setNote(n)
 }
 
-// failure counts an exchange without a token, and returns how many there were in a row.
-func (h *holder) failure() int {
+// countFailure counts an exchange without a token, and returns how many there were in a row.
+func (h *holder) countFailure() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.bad++
-	return h.bad
+	h.failedCalls++
+	return h.failedCalls
 }
 
 // stamp returns the time on the clock that all sharers of the slot use, since they compare each other's times.
@@ -291,9 +291,9 @@ func latest(a, b time.Time) time.Time {
 type renewalOutcome uint8
 
 const (
-	lost    renewalOutcome = iota // unknown: no answer came, or it made no sense
-	undone                        // the server did not process the call: nothing has changed
-	refused                       // the server processed the call and refused it
+	lost         renewalOutcome = iota // unknown: no answer came, or it made no sense
+	notProcessed                       // the server did not process the call: nothing has changed
+	refused                            // the server processed the call and refused it
 )
 
 // denied is a refusal in an answer that could be understood.
@@ -302,7 +302,7 @@ type denied struct{ words string }
 // Error returns the server's message.
 func (d *denied) Error() string { return d.words }
 
-func fateOf(err error) renewalOutcome {
+func outcomeOf(err error) renewalOutcome {
 	if _, no := errors.AsType[*denied](err); no {
 		return refused
 	}
@@ -310,19 +310,19 @@ func fateOf(err error) renewalOutcome {
 	switch {
 	case !ok:
 		return lost
-	case e.kept:
-		return undone
+	case e.unchanged:
+		return notProcessed
 	case e.outage:
 		return lost
 	}
 	switch e.Class {
 	case Throttled, Refused:
-		return undone
+		return notProcessed
 	case Auth, NotEntitled, Missing, Invalid:
 		return refused
 	case Transient:
 		if e.unreachable() || !e.NotBefore.IsZero() {
-			return undone
+			return notProcessed
 		}
 	}
 	return lost
@@ -336,11 +336,11 @@ func wordsOf(err error) string {
 	return err.Error()
 }
 
-// patience ends the exchanges of a process that gets no answers. The next run continues with the stored token.
-func (h *holder) patience() error {
+// checkLost ends the exchanges of a process that gets no answers. The next run continues with the stored token.
+func (h *holder) checkLost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost < maxLost {
+	if h.lostCalls < maxLost {
 		return nil
 	}
 	return &Error{

@@ -70,14 +70,14 @@ func killSelf() {
 	}
 }
 
-// life is the outcome of a child process.
-type life struct {
+// childResult is the outcome of a child process.
+type childResult struct {
 	steps int
 	end   string // "" if it was killed
 }
 
 // live runs a child process. at is the moment of a call at which the server kills it.
-func live(t *testing.T, r *realm, v victim, at string) life {
+func live(t *testing.T, r *realm, v victim, at string) childResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -96,7 +96,7 @@ func live(t *testing.T, r *realm, v victim, at string) life {
 	started <- child.Process
 	_ = child.Wait() // it may have been killed
 	r.calls.Wait()   // the server completes the calls
-	l := life{steps: strings.Count(out.String(), "step ")}
+	l := childResult{steps: strings.Count(out.String(), "step ")}
 	if _, end, ok := strings.Cut(out.String(), "\nend "); ok || strings.HasPrefix(out.String(), "end ") {
 		l.end, _, _ = strings.Cut(strings.TrimPrefix(orDefault(end, out.String()), "end "), "\n")
 	}

@@ -59,7 +59,7 @@ func (l *Login) Renew(ctx context.Context, s Session, spent Secret) (Secret, err
 }
 
 func (l *Login) refresh(ctx context.Context, s Session, x *exchange) error {
-	if err := l.hold.patience(); err != nil {
+	if err := l.hold.checkLost(); err != nil {
 		return err
 	}
 	return x.call(ctx, x.n.refreshing(x.h.stamp(), x.g), func(ctx context.Context) (grant, error) {
@@ -76,7 +76,7 @@ func (l *Login) signInAgain(ctx context.Context, s Session, x *exchange) error {
 		return l.tooSoon(x)
 	}
 	err := l.call(ctx, s, x)
-	if err == nil || fateOf(err) == undone {
+	if err == nil || outcomeOf(err) == notProcessed {
 		return err
 	}
 	return &spentError{why: wordsFor(err), err: err}

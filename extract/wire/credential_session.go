@@ -43,9 +43,9 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// aside runs ask, which makes one request without the client, in a slot of the governor: the request counts
+// inSlot runs ask, which makes one request without the client, in a slot of the governor: the request counts
 // against the same account, and a 429 closes the gate for all. // Invariant 4
-func (s Session) aside(ctx context.Context, path string, ask func() error) error {
+func (s Session) inSlot(ctx context.Context, path string, ask func() error) error {
 	if s.c == nil {
 		return ask()
 	}

@@ -20,12 +20,12 @@ func TestTokenCallsCount(t *testing.T) {
 				o.Credential, o.Rate = keeper(t, kind, base, t.TempDir(), nil), Rate{100_000, time.Hour}
 			})
 			require.NoError(t, c.SignIn(t.Context(), SignInBy{Show: browser(t, nil)}))
-			require.EqualValues(t, 1, c.gov.book.ledger.total, "the sign-in")
+			require.EqualValues(t, 1, c.gov.record.window.total, "the sign-in")
 			r.expire()
 			_, err := c.Read(t.Context(), contacts)
 			require.NoError(t, err)
-			require.EqualValues(t, 4, c.gov.book.ledger.total, "a 401, a refresh, the answer")
-			require.EqualValues(t, 4, c.gov.book.sent)
+			require.EqualValues(t, 4, c.gov.record.window.total, "a 401, a refresh, the answer")
+			require.EqualValues(t, 4, c.gov.record.sent)
 		})
 	}
 }
@@ -65,9 +65,9 @@ func TestTokenCallWithoutLeave(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), exchangeTime)
 		defer cancel()
-		err := Session{c}.aside(ctx, "/oauth/token", func() error { return errors.New("was made") })
-		require.Equal(t, undone, fateOf(err), err)
+		err := Session{c}.inSlot(ctx, "/oauth/token", func() error { return errors.New("was made") })
+		require.Equal(t, notProcessed, outcomeOf(err), err)
 		_, err = Session{c}.post(ctx, refreshPathAPI, "", nil)
-		require.Equal(t, undone, fateOf(err), err)
+		require.Equal(t, notProcessed, outcomeOf(err), err)
 	})
 }

@@ -395,7 +395,7 @@ func TestModuleOffIsNotADeadToken(t *testing.T) {
 
 // An endpoint that answers every token with 401, with unknown words, causes one refresh a run, not one a
 // request.
-func TestAverseEndpoint(t *testing.T) {
+func TestEndpointRefusesEveryToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
 		averse := true

@@ -53,7 +53,7 @@ type Error struct {
 
 	retryAfter time.Duration // the wait that the answer asked for
 	cut        bool          // the body ended early
-	kept       bool          // credential's call: the server has changed nothing
+	unchanged  bool          // credential's call: the server has changed nothing
 	outage     bool          // credential's call: the token endpoint is failing
 	code       string        // error code of a token endpoint: RFC 6749, section 5.2
 }

@@ -117,7 +117,7 @@ func TestFaultCutPage(t *testing.T) {
 					cut.Store(int64(at))
 					_, err := c.Read(t.Context(), r)
 					require.Error(t, err, "cut at %d", at)
-					c.gov.book.gate = breaker{} // so many failures in a row would count as an outage
+					c.gov.record.gate = breaker{} // so many failures in a row would count as an outage
 				}
 			})
 		})

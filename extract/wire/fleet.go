@@ -43,7 +43,7 @@ type fleet struct {
 	stop    context.CancelFunc
 	leases  []lease
 	waiting int      // callers of acquire
-	heard   []answer // since the last exchange
+	answers []answer // since the last exchange
 	sent    int      // requests since the last exchange
 	retry   time.Time
 	failed  time.Time // when the ledger stopped answering; zero: it answers
@@ -96,9 +96,9 @@ func (g *Governor) leaveFleet() error {
 	return nil
 }
 
-// token takes a slot from a lease, or returns how long to wait; the end of an exchange wakes the caller sooner.
+// leasedSlot takes a slot from a lease, or returns how long to wait; the end of an exchange wakes the caller sooner.
 // g.mu is held.
-func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time.Duration, err error) {
+func (g *Governor) leasedSlot(now instant, longest time.Duration) (ok bool, wait time.Duration, err error) {
 	f := g.fleet
 	for len(f.leases) > 0 {
 		l := &f.leases[0]
@@ -123,20 +123,20 @@ func (g *Governor) token(now instant, longest time.Duration) (ok bool, wait time
 	if wait := time.Until(f.retry); wait > 0 {
 		return false, wait, nil
 	}
-	g.ask()
+	g.startExchange()
 	return false, time.Minute, nil
 }
 
-// trade replaces a slot that has expired, since its connection took long to open or this process was suspended.
+// replaceExpired replaces a slot that has expired, since its connection took long to open or this process was suspended.
 // It returns how long to wait for the new one. g.mu is held. // Invariant 4
-func (s *slot) trade(now instant, longest time.Duration) (wait time.Duration, err error) {
+func (s *slot) replaceExpired(now instant, longest time.Duration) (wait time.Duration, err error) {
 	if now.sub(s.given) <= lateToken {
 		return 0, nil
 	}
 	f := s.g.fleet
 	f.waiting++
 	defer func() { f.waiting-- }()
-	ok, wait, err := s.g.token(now, longest)
+	ok, wait, err := s.g.leasedSlot(now, longest)
 	if ok {
 		s.given = now
 		return 0, nil
@@ -150,12 +150,12 @@ func (g *Governor) prefetch(now instant) {
 	last := f.leases[len(f.leases)-1]
 	end := last.start.add(time.Duration(last.n) * last.step)
 	if f.waiting > 1 && end.sub(now) < 2*f.trip+leaseSpan/2 && time.Until(f.retry) <= 0 {
-		g.ask()
+		g.startExchange()
 	}
 }
 
-// ask starts an exchange unless one is under way.
-func (g *Governor) ask() {
+// startExchange starts an exchange unless one is under way.
+func (g *Governor) startExchange() {
 	f := g.fleet
 	if f.busy || f.ctx.Err() != nil {
 		return
@@ -187,8 +187,8 @@ func (g *Governor) ask() {
 func (g *Governor) exchange(ctx context.Context, want int) error {
 	f := g.fleet
 	g.mu.Lock()
-	heard, sent, trip, plan := f.heard, f.sent, f.trip, g.plan
-	slack := lateToken + min(2*g.book.ledger.guard, meanGuard)
+	heard, sent, trip, plan := f.answers, f.sent, f.trip, g.plan
+	slack := lateToken + min(2*g.record.window.guard, meanGuard)
 	g.mu.Unlock()
 	var a budgetState
 	var got lease
@@ -201,9 +201,9 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 		if a, err = openBudgetState(kept, plan, instant(now.UnixNano())); err != nil {
 			return nil, err
 		}
-		a.tell(heard, sent, slack)
+		a.apply(heard, sent, slack)
 		got, wait = a.lease(want, trip)
-		return json.Marshal(a.keep())
+		return json.Marshal(a.stored())
 	})
 	took := time.Since(asked)
 	if err != nil {
@@ -211,15 +211,15 @@ func (g *Governor) exchange(ctx context.Context, want int) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f.heard, f.sent = f.heard[len(heard):], f.sent-sent
+	f.answers, f.sent = f.answers[len(heard):], f.sent-sent
 	if f.trip == 0 || took < f.trip {
 		f.trip = took
 	}
 	f.trip += (took - f.trip) / 8
 	g.setClock(at, asked)
-	g.book.ceiling, g.book.gate, g.book.sent, g.book.refused = a.ceiling, a.gate, a.sent, a.refused
-	for _, h := range f.heard { // answers that came during the exchange
-		g.book.learn(h)
+	g.record.limit, g.record.gate, g.record.sent, g.record.refused = a.limit, a.gate, a.sent, a.refused
+	for _, h := range f.answers { // answers that came during the exchange
+		g.record.learn(h)
 	}
 	f.retry = time.Time{}
 	if got.n > 0 {
@@ -240,8 +240,8 @@ func (g *Governor) setClock(at time.Time, asked time.Time) {
 	}
 }
 
-// errForeign says that the stored budget was not written by this version.
-var errForeign = errors.New("this version cannot read the stored rate limit")
+// errUnreadableBudget says that the stored budget was not written by this version.
+var errUnreadableBudget = errors.New("this version cannot read the stored rate limit")
 
 // fleetWaits adds n to the number of waiting callers of acquire.
 func (g *Governor) fleetWaits(n int) {
@@ -250,21 +250,21 @@ func (g *Governor) fleetWaits(n int) {
 	g.fleet.waiting += n
 }
 
-// hear applies an answer, nil if none came, to this process now and to the others with the next exchange. That
+// applyAnswer applies an answer, nil if none came, to this process now and to the others with the next exchange. That
 // is at once if the gate has changed. g.mu is held.
-func (g *Governor) hear(b *budgetRecord, s *slot, resp *http.Response, now instant) {
+func (g *Governor) applyAnswer(b *budgetRecord, s *slot, resp *http.Response, now instant) {
 	a := answer{at: now, sent: s.sent, epoch: s.epoch, probe: s.probe}
 	if resp != nil {
-		_, window := b.ceiling.allowed()
-		if !b.ceiling.known() {
+		_, window := b.limit.allowed()
+		if !b.limit.known() {
 			window = 0
 		}
 		a.status, a.in = resp.StatusCode, readHints(resp.Header, window)
 	}
 	before := b.gate
 	b.learn(a)
-	g.fleet.heard = append(g.fleet.heard, a)
+	g.fleet.answers = append(g.fleet.answers, a)
 	if b.gate.until != before.until || before.probing != b.gate.probing {
-		g.ask()
+		g.startExchange()
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestFleetLateConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{20, time.Second}
-		g := joinFleet(t, newDesk(2*time.Millisecond), Budget{Rate: limit})
+		g := joinFleet(t, newMemoryLedger(2*time.Millisecond), Budget{Rate: limit})
 		var sent []time.Time
 		var slots []*slot
 		for range 30 { // all of them wait for the last one's slot

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// desk is a ledger in memory, with its own clock and a delay.
-type desk struct {
+// memoryLedger is a ledger in memory, with its own clock and a delay.
+type memoryLedger struct {
 	trip time.Duration
 	off  time.Duration // of its clock
 
@@ -24,11 +24,11 @@ type desk struct {
 	n    int
 }
 
-func newDesk(trip time.Duration) *desk {
-	return &desk{trip: trip, off: -3 * time.Hour, turn: make(chan struct{}, 1), kept: map[string][]byte{}}
+func newMemoryLedger(trip time.Duration) *memoryLedger {
+	return &memoryLedger{trip: trip, off: -3 * time.Hour, turn: make(chan struct{}, 1), kept: map[string][]byte{}}
 }
 
-func (d *desk) ChangeBudget(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, error)) error {
+func (d *memoryLedger) ChangeBudget(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, error)) error {
 	time.Sleep(d.trip/2 + rand.N(d.trip/4+1))
 	defer func() { time.Sleep(d.trip/2 + rand.N(d.trip/4+1)) }()
 	d.turn <- struct{}{}
@@ -46,7 +46,7 @@ func (d *desk) ChangeBudget(ctx context.Context, name string, change func(time.T
 	return err
 }
 
-func joinFleet(t *testing.T, d *desk, b Budget) *Governor {
+func joinFleet(t *testing.T, d *memoryLedger, b Budget) *Governor {
 	t.Helper()
 	g := NewGovernor(b)
 	require.NoError(t, g.ShareIn(t.Context(), d, account))
@@ -67,7 +67,7 @@ func TestFleet(t *testing.T) {
 }
 
 func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
-	d := newDesk(2 * time.Millisecond)
+	d := newMemoryLedger(2 * time.Millisecond)
 	l := &link{counter: model, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 // When one worker's 429 closes the gate, it closes for all. While the ledger does not answer, nothing is sent.
 func TestFleetGateAndOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d := newDesk(2 * time.Millisecond)
+		d := newMemoryLedger(2 * time.Millisecond)
 		a, b := joinFleet(t, d, Budget{Rate: Rate{10, time.Second}}), joinFleet(t, d, Budget{Rate: Rate{10, time.Second}})
 		l := &link{counter: &slidingWindow{limit: 10, window: time.Second}}
 		require.NoError(t, l.ask(t, a))

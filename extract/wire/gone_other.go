@@ -2,8 +2,8 @@
 
 package wire
 
-// gone reports whether a process is known to have ended: never, on this system.
-func gone(int) bool { return false }
+// processGone reports whether a process is known to have ended: never, on this system.
+func processGone(int) bool { return false }
 
-// home returns 0: process ids cannot be compared with those of other processes.
-func home() int64 { return 0 }
+// pidNamespace returns 0: process ids cannot be compared with those of other processes.
+func pidNamespace() int64 { return 0 }

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// gone reports whether no process has this id. It cannot detect that another process has taken the id over;
+// processGone reports whether no process has this id. It cannot detect that another process has taken the id over;
 // then the member expires by itself.
-func gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func processGone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// home identifies the process-id namespace of this process: containers and hosts that share a folder may use
+// pidNamespace identifies the process-id namespace of this process: containers and hosts that share a folder may use
 // the same id for different processes. It is 0 if unknown.
-var home = sync.OnceValue(func() int64 {
+var pidNamespace = sync.OnceValue(func() int64 {
 	space, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
 		return 0

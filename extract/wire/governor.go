@@ -18,24 +18,24 @@ import (
 //
 // It is safe for concurrent use.
 type Governor struct {
-	turn chan struct{} // held by the one request that waits for the clock; the others queue here, first come, first served
-	wake chan struct{} // wakes that request early
-	plan Budget
-	id   uint64 // as a member of the budget record
-	base time.Time
+	queue chan struct{} // held by the one request that waits for the clock; the others queue here, first come, first served
+	wake  chan struct{} // wakes that request early
+	plan  Budget
+	id    uint64 // as a member of the budget record
+	base  time.Time
 
-	mu       sync.Mutex
-	book     *budgetRecord
-	file     *state.LockedFile // where the record is stored; nil: this governor does not share it
-	fleet    *fleet            // grants slots of a shared ledger; nil: the record decides
-	origin   instant           // base on the record's clock
-	joined   time.Time         // when this governor first read the file; zero: not yet
-	broken   error             // the file could not be written, so the record is no longer true
-	inFlight int
-	unsent   int64   // of inFlight, those not sent yet
-	lapses   int     // times that other members considered this process dead
-	ahead    instant // how long to wait for this process's first request after the gate opened
-	waiting  string
+	mu         sync.Mutex
+	record     *budgetRecord
+	file       *state.LockedFile // where the record is stored; nil: this governor does not share it
+	fleet      *fleet            // grants slots of a shared ledger; nil: the record decides
+	origin     instant           // base on the record's clock
+	joined     time.Time         // when this governor first read the file; zero: not yet
+	broken     error             // the file could not be written, so the record is no longer true
+	inFlight   int
+	unsent     int64   // of inFlight, those not sent yet
+	lapses     int     // times that other members considered this process dead
+	probeUntil instant // how long to wait for this process's first request after the gate opened
+	waiting    string
 }
 
 // Budget configures a governor. The zero value starts slowly and learns the limit.
@@ -47,15 +47,15 @@ type Budget struct {
 // NewGovernor returns a governor for a credential with this budget.
 func NewGovernor(b Budget) *Governor {
 	g := &Governor{
-		turn: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1),
-		plan: b,
-		id:   rand.Uint64() | 1,
-		base: time.Now(),
+		queue: make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+		plan:  b,
+		id:    rand.Uint64() | 1,
+		base:  time.Now(),
 	}
 	g.origin = instant(g.base.UnixNano())
 	fresh := newBudgetRecord(b)
-	g.book = &fresh
+	g.record = &fresh
 	return g
 }
 
@@ -99,8 +99,8 @@ func (g *Governor) acquire(ctx context.Context, longest time.Duration) (*slot, e
 		defer g.fleetWaits(-1)
 	}
 	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
+	case g.queue <- struct{}{}:
+		defer func() { <-g.queue }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -144,27 +144,27 @@ func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (
 		g.waiting = b.gate.reason.String()
 		return nil, wait, nil
 	}
-	if g.inFlight >= b.ceiling.most() {
+	if g.inFlight >= b.limit.maxInFlight() {
 		g.waiting = "answers outstanding"
 		return nil, time.Minute, nil // done wakes us sooner
 	}
-	if wait := g.behind(b, now); wait > 0 {
+	if wait := g.probeDelay(b, now); wait > 0 {
 		g.waiting = "answers outstanding"
 		return nil, wait, nil // done wakes us sooner
 	}
 	if g.fleet != nil {
-		ok, wait, err := g.token(now, longest)
+		ok, wait, err := g.leasedSlot(now, longest)
 		if !ok {
 			g.waiting = "limit"
 			return nil, wait, err
 		}
-		return g.give(b, now, 0), 0, nil
+		return g.newSlot(b, now, 0), 0, nil
 	}
 	if wait := b.next.sub(now); wait > 0 {
 		g.waiting = "pace"
 		return nil, wait, nil
 	}
-	n, window := b.ceiling.allowed()
+	n, window := b.limit.allowed()
 	counted, free := b.occupied(window, now)
 	if float64(counted+1) > max(n, 1) {
 		g.waiting = "limit"
@@ -176,14 +176,14 @@ func (g *Governor) decide(b *budgetRecord, now instant, longest time.Duration) (
 		}
 		return nil, max(free.sub(now), time.Microsecond), nil
 	}
-	return g.give(b, now, counted+1), 0, nil
+	return g.newSlot(b, now, counted+1), 0, nil
 }
 
 func (g *Governor) parked(why reason, until instant) *blockedError {
 	return &blockedError{class: why.class(), reason: why.String(), until: g.time(until)}
 }
 
-func (g *Governor) give(b *budgetRecord, now instant, counted int) *slot {
+func (g *Governor) newSlot(b *budgetRecord, now instant, counted int) *slot {
 	late := now.add(-catchUp)
 	if b.next.before(late) {
 		b.next = late
@@ -191,13 +191,13 @@ func (g *Governor) give(b *budgetRecord, now instant, counted int) *slot {
 	if b.sent == 0 {
 		b.next = now
 	}
-	b.next = b.next.add(b.ceiling.interval())
+	b.next = b.next.add(b.limit.interval())
 	if b.gate.probing {
-		g.ahead = now.add(probeWait)
-		b.gate.probe = g.ahead
+		g.probeUntil = now.add(probeWait)
+		b.gate.probeUntil = g.probeUntil
 	}
 	if g.fleet == nil { // otherwise the ledger counts
-		b.ceiling.sent(now)
+		b.limit.sent(now)
 	}
 	b.sent++
 	g.inFlight++
@@ -212,9 +212,9 @@ func (g *Governor) poke() {
 	}
 }
 
-// errAsleep ends a request whose slot has expired: this process was suspended before it sent the request, and
+// errSuspended ends a request whose slot has expired: this process was suspended before it sent the request, and
 // other processes may have reused the slot.
-var errAsleep = errors.New("process was suspended before it sent the request")
+var errSuspended = errors.New("process was suspended before it sent the request")
 
 // How hold checks a slot before the request is sent.
 const (
@@ -226,7 +226,7 @@ const (
 // instead if the wait exceeds longest.
 func (s *slot) hold(w *watch, longest time.Duration) {
 	for w.ctx.Err() == nil && s.g.now().sub(s.given) >= fresh {
-		wait, err := s.held(longest)
+		wait, err := s.gateWait(longest)
 		if err != nil {
 			w.cancel(err)
 		}
@@ -240,17 +240,17 @@ func (s *slot) hold(w *watch, longest time.Duration) {
 	}
 }
 
-// held returns how long a request with a slot must wait for the gate.
-func (s *slot) held(longest time.Duration) (wait time.Duration, err error) {
+// gateWait returns how long a request with a slot must wait for the gate.
+func (s *slot) gateWait(longest time.Duration) (wait time.Duration, err error) {
 	broken := s.g.with(func(b *budgetRecord, now instant) bool {
 		wait = b.gate.until.sub(now)
 		switch {
 		case wait > longest:
 			err = s.g.parked(b.gate.reason, b.gate.until)
 		case s.lapse != s.g.lapses:
-			err = errAsleep
+			err = errSuspended
 		case s.g.fleet != nil && wait <= 0:
-			wait, err = s.trade(now, longest)
+			wait, err = s.replaceExpired(now, longest)
 		}
 		return false
 	})
@@ -266,7 +266,7 @@ func (s *slot) wrote() {
 		if s.settled || s.sent != 0 {
 			return false
 		}
-		s.leave(b, now)
+		s.countSent(b, now)
 		return true
 	})
 	s.g.poke()
@@ -277,11 +277,11 @@ func (s *slot) answered(resp *http.Response) {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, true, now)
 		if s.g.fleet != nil {
-			s.g.hear(b, s, resp, now)
+			s.g.applyAnswer(b, s, resp, now)
 			return true
 		}
-		_, window := b.ceiling.allowed()
-		if !b.ceiling.known() {
+		_, window := b.limit.allowed()
+		if !b.limit.known() {
 			window = 0
 		}
 		in := readHints(resp.Header, window)
@@ -293,14 +293,14 @@ func (s *slot) answered(resp *http.Response) {
 				retry = in.reset
 			}
 			if b.gate.refused(s.epoch, now, retry) {
-				b.ceiling.refused(now, retry, in.limit, b.gate.strikes > 1)
+				b.limit.refused(now, retry, in.limit, b.gate.strikes > 1)
 			}
 		case code >= 500:
-			b.ceiling.accepted(s.sent)
+			b.limit.accepted(s.sent)
 			b.gate.stumbled(s.epoch, now, in.retry, s.probe)
 		default:
-			b.ceiling.accepted(s.sent)
-			if pause := b.ceiling.observe(in, s.counted); pause > 0 {
+			b.limit.accepted(s.sent)
+			if pause := b.limit.observe(in, s.counted); pause > 0 {
 				b.gate.extend(now.add(pause), usedUp)
 			}
 			b.gate.passed(s.epoch)
@@ -315,7 +315,7 @@ func (s *slot) lost() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
 		s.settle(b, false, now)
 		if s.g.fleet != nil {
-			s.g.hear(b, s, nil, now)
+			s.g.applyAnswer(b, s, nil, now)
 			return true
 		}
 		b.gate.failed(s.epoch, now, 0)
@@ -327,7 +327,7 @@ func (s *slot) lost() {
 // unwatched records a request that was sent outside the client, at an unknown time before now.
 func (s *slot) unwatched() {
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
-		s.leave(b, now)
+		s.countSent(b, now)
 		s.settle(b, false, now)
 		return true
 	})
@@ -339,7 +339,7 @@ func (s *slot) done() {
 	if !s.settled {
 		_ = g.with(func(b *budgetRecord, now instant) bool {
 			s.settle(b, false, now)
-			b.gate.probe = 0
+			b.gate.probeUntil = 0
 			return true
 		})
 	}
@@ -349,11 +349,11 @@ func (s *slot) done() {
 	g.poke()
 }
 
-// leave counts the request as sent instead of waiting.
-func (s *slot) leave(b *budgetRecord, now instant) {
-	s.sent, s.noted = now, now.add(b.ledger.longest())
+// countSent counts the request as sent instead of waiting.
+func (s *slot) countSent(b *budgetRecord, now instant) {
+	s.sent, s.noted = now, now.add(b.window.longest())
 	s.g.unsent--
-	b.ledger.note(s.noted, 1)
+	b.window.note(s.noted, 1)
 }
 
 // settle fixes how long the request counts, once it was answered or will not be.
@@ -367,8 +367,8 @@ func (s *slot) settle(b *budgetRecord, answered bool, now instant) {
 		return
 	}
 	if s.sent == 0 {
-		s.leave(b, now) // answered before WroteRequest was reported
+		s.countSent(b, now) // answered before WroteRequest was reported
 	}
-	guard := b.ledger.guardOf(now.sub(s.sent), answered, now)
-	b.ledger.move(s.noted, s.sent.add(guard))
+	guard := b.window.guardFor(now.sub(s.sent), answered, now)
+	b.window.move(s.noted, s.sent.add(guard))
 }

@@ -19,13 +19,13 @@ type Stats struct {
 func (g *Governor) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.book
-	n, window := b.ceiling.allowed()
+	b := g.record
+	n, window := b.limit.allowed()
 	s := Stats{
-		Sent: b.sent, Refused: b.refused, Limit: b.ceiling.rate,
+		Sent: b.sent, Refused: b.refused, Limit: b.limit.rate,
 		Allowed: n / window.Seconds(), InFlight: g.inFlight,
-		Waiting: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.ledger.guard,
+		Waiting: g.waiting, GateUntil: g.time(b.gate.until), Guard: b.window.guard,
 	}
-	s.Used = b.ceiling.history.mean(g.now()) / s.Allowed
+	s.Used = b.limit.history.mean(g.now()) / s.Allowed
 	return s
 }

@@ -36,17 +36,17 @@ func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error)
 	t.users++
 	gs.mu.Unlock()
 	if common, err = t.open(g, share); err != nil {
-		_ = gs.leave(name, t) // its error repeats this one
+		_ = gs.release(name, t) // its error repeats this one
 		return nil, nil, err
 	}
-	return common, sync.OnceValue(func() error { return gs.leave(name, t) }), nil
+	return common, sync.OnceValue(func() error { return gs.release(name, t) }), nil
 }
 
 func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Governor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.g != nil {
-		return t.g, t.g.heed(g.plan)
+		return t.g, t.g.applyLimit(g.plan)
 	}
 	if err := share(g); err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Govern
 	return g, nil
 }
 
-// leave releases one use of t. A caller that arrives during the last close opens another governor, as another
+// release releases one use of t. A caller that arrives during the last close opens another governor, as another
 // process would.
-func (gs *Governors) leave(name string, t *sharedGovernor) error {
+func (gs *Governors) release(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--
 	last := t.users == 0
@@ -71,15 +71,15 @@ func (gs *Governors) leave(name string, t *sharedGovernor) error {
 	return t.g.Close()
 }
 
-// heed applies another limit if it is lower.
-func (g *Governor) heed(b Budget) error {
-	mine := newCeiling(b.Rate, b.Reserve)
+// applyLimit applies another limit if it is lower.
+func (g *Governor) applyLimit(b Budget) error {
+	mine := newLimitEstimate(b.Rate, b.Reserve)
 	return g.with(func(held *budgetRecord, _ instant) bool {
-		if planned := newCeiling(g.plan.Rate, g.plan.Reserve); mine.tighter(&planned) {
+		if planned := newLimitEstimate(g.plan.Rate, g.plan.Reserve); mine.tighter(&planned) {
 			g.plan = b
 		}
-		c := &held.ceiling
-		if c.asked == mine.asked && c.reserve == mine.reserve || !mine.tighter(c) {
+		c := &held.limit
+		if c.configured == mine.configured && c.reserve == mine.reserve || !mine.tighter(c) {
 			return false
 		}
 		*c = mine

@@ -60,8 +60,8 @@ func TestGovernors(t *testing.T) {
 }
 
 // Members whose process was killed are removed at once, and their unsent requests count as sent.
-func TestShareBuries(t *testing.T) {
-	if home() == 0 {
+func TestDeadMembersAreRemoved(t *testing.T) {
+	if pidNamespace() == 0 {
 		t.Skip("process ids cannot be compared here, so members expire instead")
 	}
 	dead := exec.CommandContext(t.Context(), "true")
@@ -75,10 +75,10 @@ func TestShareBuries(t *testing.T) {
 			require.NoError(t, err)
 			defer s.done()
 		}
-		require.ErrorIs(t, NewGovernor(Budget{}).Share(dir, account), errCrowded, "they live")
+		require.ErrorIs(t, NewGovernor(Budget{}).Share(dir, account), errTooManyMembers, "they live")
 
 		g := NewGovernor(Budget{Rate: rate})
-		changeBook(t, dir, func(b *budgetRecord) {
+		changeRecord(t, dir, func(b *budgetRecord) {
 			for i := range b.members {
 				b.members[i].pid = int64(dead.Process.Pid)
 			}
@@ -96,15 +96,15 @@ func TestShareBuries(t *testing.T) {
 	})
 }
 
-// changeBook runs f on the record stored in dir.
-func changeBook(t *testing.T, dir string, f func(*budgetRecord)) {
+// changeRecord runs f on the record stored in dir.
+func changeRecord(t *testing.T, dir string, f func(*budgetRecord)) {
 	t.Helper()
 	g := NewGovernor(Budget{})
 	file, err := state.OpenShared(filepath.Join(dir, BookName(account)))
 	require.NoError(t, err)
-	done, err := file.Change(g.book.image(), func() bool {
-		f(g.book)
-		g.book.written = g.book.checksum()
+	done, err := file.Change(g.record.image(), func() bool {
+		f(g.record)
+		g.record.written = g.record.checksum()
 		return true
 	})
 	require.NoError(t, errors.Join(err, file.Close()))

@@ -46,16 +46,16 @@ func scalar(v json.RawMessage) string {
 	return string(v)
 }
 
-// told learns from the body of a 429, after [slot.answered] has closed the gate. It can only make the wait
+// learnBody learns from the body of a 429, after [slot.answered] has closed the gate. It can only make the wait
 // longer. A number in a body may be in milliseconds, so one too large for a wait is ignored.
-func (s *slot) told(resp *http.Response, body []byte) {
+func (s *slot) learnBody(resp *http.Response, body []byte) {
 	h := bodyHints(body)
 	if len(h) == 0 {
 		return
 	}
 	h["Date"] = resp.Header["Date"]
 	_ = s.g.with(func(b *budgetRecord, now instant) bool {
-		_, window := b.ceiling.allowed()
+		_, window := b.limit.allowed()
 		in := readHints(h, window)
 		wait := in.reset
 		if in.hasRetry && in.retry <= longestReset {

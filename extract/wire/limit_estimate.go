@@ -19,36 +19,36 @@ const (
 // limitEstimate estimates how many requests the server accepts: from a stated limit, from headers, or by trial.
 // The caller holds the governor's lock.
 type limitEstimate struct {
-	asked    Rate    // configured limit: a stated one may lower it, not raise it
-	reserve  float64 // share of the limit that is left to other programs
-	rate     Rate    // known limit; zero while it is found by trial
-	share    float64 // of rate that is used
-	stumbled bool    // share was lowered by a refusal and has not recovered
-	guessed  bool    // rate was derived from refusals: try more now and then
-	unsure   bool    // the limit is stated, but the window is a guess
+	configured    Rate    // configured limit: a stated one may lower it, not raise it
+	reserve       float64 // share of the limit that is left to other programs
+	rate          Rate    // known limit; zero while it is found by trial
+	share         float64 // of rate that is used
+	stumbled      bool    // share was lowered by a refusal and has not recovered
+	guessed       bool    // rate was derived from refusals: try more now and then
+	windowGuessed bool    // the limit is stated, but the window is a guess
 
 	// While no limit is known: requests a second, doubled every second until the first refusal, then kept below
 	// the refused rate.
-	felt float64
-	top  float64 // rate at the last refusal; 0 before the first
+	learned float64
+	top     float64 // rate at the last refusal; 0 before the first
 
 	largest int        // largest remaining count seen, plus the request itself
 	stated  int        // smallest limit stated by answers of this window; 0 if none
 	foreign [2]float64 // requests that the server counted and penstock did not send: this window, the last
 	agreed  bool       // headers were seen in this window
 
-	windowEnds instant
-	clean      int // windows since the last refusal
-	used       int // requests sent in this window
-	history    tally
+	windowEnds   instant
+	cleanWindows int // windows since the last refusal
+	used         int // requests sent in this window
+	history      tally
 
 	taken, takenBefore int // requests accepted since the last refusal, and between the two before
 }
 
-// newCeiling returns the estimate for a configured limit, zero if none. A share of it is left to other
+// newLimitEstimate returns the estimate for a configured limit, zero if none. A share of it is left to other
 // programs.
-func newCeiling(r Rate, reserve float64) limitEstimate {
-	c := limitEstimate{asked: r, reserve: reserve, felt: firstLearned}
+func newLimitEstimate(r Rate, reserve float64) limitEstimate {
+	c := limitEstimate{configured: r, reserve: reserve, learned: firstLearned}
 	if r.Limit > 0 && r.Window > 0 {
 		c.rate, c.share = r, startShare
 	}
@@ -74,7 +74,7 @@ func (c *limitEstimate) known() bool { return c.rate.Limit > 0 }
 func (c *limitEstimate) allowed() (float64, time.Duration) {
 	ours := 1 - c.reserve
 	if !c.known() {
-		return math.Max(c.felt*ours, leastLearned), time.Second
+		return math.Max(c.learned*ours, leastLearned), time.Second
 	}
 	limit := float64(c.rate.Limit)
 	// Requests of other programs use up the reserve first.
@@ -84,15 +84,15 @@ func (c *limitEstimate) allowed() (float64, time.Duration) {
 
 // atMost returns a stated limit, but not more than the configured one.
 func (c *limitEstimate) atMost(stated int) int {
-	if c.asked.Limit > 0 && c.asked.Window == c.rate.Window {
-		return min(stated, c.asked.Limit)
+	if c.configured.Limit > 0 && c.configured.Window == c.rate.Window {
+		return min(stated, c.configured.Limit)
 	}
 	return stated
 }
 
-// most returns the most requests in flight: half a second's worth, enough for latencies up to that, or 16 while
+// maxInFlight returns the most requests in flight: half a second's worth, enough for latencies up to that, or 16 while
 // the limit is unknown.
-func (c *limitEstimate) most() int {
+func (c *limitEstimate) maxInFlight() int {
 	if !c.known() {
 		return 16
 	}
@@ -108,21 +108,21 @@ func (c *limitEstimate) interval() time.Duration {
 // sent counts a request.
 func (c *limitEstimate) sent(now instant) {
 	c.used++
-	c.turn(now)
+	c.advance(now)
 }
 
-// turn starts a new window if the current one has ended, and adjusts the estimate.
-func (c *limitEstimate) turn(now instant) {
+// advance starts a new window if the current one has ended, and adjusts the estimate.
+func (c *limitEstimate) advance(now instant) {
 	if now.before(c.windowEnds) {
 		return
 	}
 	n, window := c.allowed()
 	full := c.windowEnds != 0 && float64(c.used+1) >= 0.7*n // a window may have begun just after a request
-	c.clean++
+	c.cleanWindows++
 	if c.known() {
-		c.climb()
+		c.raiseShare()
 	} else if full {
-		c.feel()
+		c.raiseRate()
 	}
 	c.foreign[1], c.foreign[0] = c.foreign[0], 0
 	if c.known() && c.stated > c.rate.Limit && !c.guessed {
@@ -132,33 +132,33 @@ func (c *limitEstimate) turn(now instant) {
 	c.windowEnds = now.add(window)
 }
 
-// climb raises the used share of a known limit: quickly up to startShare, then slowly to all of it while the
+// raiseShare raises the used share of a known limit: quickly up to startShare, then slowly to all of it while the
 // headers confirm it. Without headers, it waits a minute after a refusal.
-func (c *limitEstimate) climb() {
+func (c *limitEstimate) raiseShare() {
 	step := 0.005
 	switch {
 	case c.agreed && c.share < startShare:
 		step = 0.05
 	case c.agreed:
 		step = 0.01
-	case c.stumbled && time.Duration(c.clean)*c.rate.Window < time.Minute:
+	case c.stumbled && time.Duration(c.cleanWindows)*c.rate.Window < time.Minute:
 		return
 	}
-	if c.guessed && c.clean%10 == 0 {
+	if c.guessed && c.cleanWindows%10 == 0 {
 		c.rate.Limit += max(1, c.rate.Limit/20)
 	}
 	c.share = math.Min(1, c.share+step)
 	c.stumbled = c.stumbled && c.share < startShare
 }
 
-// feel raises the rate while no limit is known.
-func (c *limitEstimate) feel() {
+// raiseRate raises the rate while no limit is known.
+func (c *limitEstimate) raiseRate() {
 	switch {
 	case c.top == 0:
-		c.felt = math.Min(2*c.felt, mostLearned)
-	case c.felt < startShare*c.top:
-		c.felt = math.Min(c.felt+math.Max(0.05*c.top, 0.25), startShare*c.top)
-	case c.clean > 60:
+		c.learned = math.Min(2*c.learned, mostLearned)
+	case c.learned < startShare*c.top:
+		c.learned = math.Min(c.learned+math.Max(0.05*c.top, 0.25), startShare*c.top)
+	case c.cleanWindows > 60:
 		c.top += math.Max(0.05*c.top, 0.5) // a minute has passed: the plan may have changed, or the refusal had another cause
 	}
 }
@@ -167,12 +167,12 @@ func (c *limitEstimate) feel() {
 // that no request has passed since the 429 before.
 func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, again bool) {
 	taken, before := c.taken, c.takenBefore
-	c.clean, c.taken, c.takenBefore = 0, 0, taken
+	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken
 	window := standardWindow(retry)
 	switch {
-	case retry > 2*time.Second && (!c.known() || c.unsure && window > c.rate.Window) && stated.Limit > 0:
+	case retry > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
-	case retry > 2*time.Second && window > c.rate.Window && alike(taken, before):
+	case retry > 2*time.Second && window > c.rate.Window && similar(taken, before):
 		// Twice the server accepted as many requests and then asked for as long a pause: that is its limit.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
@@ -181,19 +181,19 @@ func (c *limitEstimate) refused(now instant, retry time.Duration, stated Rate, a
 		c.stumbled = true
 	case again && c.top > 0:
 		// No request was sent in between, so this 429 does not show which rate is too fast.
-		c.felt = math.Max(leastLearned, c.felt/2)
+		c.learned = math.Max(leastLearned, c.learned/2)
 	default:
-		c.top = math.Max(leastLearned, math.Min(c.felt, float64(c.history.busiest(now))))
-		c.felt = math.Max(leastLearned, 0.7*c.top)
+		c.top = math.Max(leastLearned, math.Min(c.learned, float64(c.history.busiest(now))))
+		c.learned = math.Max(leastLearned, 0.7*c.top)
 	}
 }
 
-// alike reports whether two counts are large and nearly equal.
-func alike(a, b int) bool { return min(a, b) >= 10 && 5*min(a, b) >= 4*max(a, b) }
+// similar reports whether two counts are large and nearly equal.
+func similar(a, b int) bool { return min(a, b) >= 10 && 5*min(a, b) >= 4*max(a, b) }
 
 func (c *limitEstimate) learn(r Rate) {
 	c.rate, c.share = r, startShare
-	c.stumbled, c.guessed, c.unsure = false, false, false
+	c.stumbled, c.guessed, c.windowGuessed = false, false, false
 	c.foreign = [2]float64{}
 	c.windowEnds = 0
 }
@@ -201,7 +201,7 @@ func (c *limitEstimate) learn(r Rate) {
 // observe learns from an answer's headers. counted is the number of requests that counted when the request was
 // sent, including it. It returns a pause if other programs have used up the limit.
 func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
-	c.heed(in)
+	c.applyStated(in)
 	if in.left < 0 {
 		return 0
 	}
@@ -212,24 +212,24 @@ func (c *limitEstimate) observe(in hints, counted int) (pause time.Duration) {
 		return 0
 	}
 	if !c.known() {
-		return c.none(in)
+		return c.pauseIfUsedUp(in)
 	}
 	slack := 2 + 0.05*float64(c.rate.Limit)
 	missing := float64(c.rate.Limit - counted - in.left)
 	if missing > slack {
 		c.foreign[0] = math.Max(c.foreign[0], missing)
 		if in.hasReset && in.reset > c.rate.Window+time.Second {
-			return c.none(in) // the headers describe a longer window
+			return c.pauseIfUsedUp(in) // the headers describe a longer window
 		}
 	}
-	if c.unsure && missing < -slack {
+	if c.windowGuessed && missing < -slack {
 		c.shorten()
 	}
 	return 0
 }
 
-// heed applies a stated limit: a lower one at once, a higher one after a window without a lower one.
-func (c *limitEstimate) heed(in hints) {
+// applyStated applies a stated limit: a lower one at once, a higher one after a window without a lower one.
+func (c *limitEstimate) applyStated(in hints) {
 	if in.limit.Limit <= 0 {
 		return
 	}
@@ -243,11 +243,11 @@ func (c *limitEstimate) heed(in hints) {
 			r.Window = time.Minute // the most common window, and not shorter than most
 		}
 		c.learn(r)
-		c.unsure = in.limit.Window == 0 && !in.hasReset
+		c.windowGuessed = in.limit.Window == 0 && !in.hasReset
 		return
 	}
 	if in.limit.Window > 0 && in.limit.Window != c.rate.Window {
-		if c.asked.Limit == 0 {
+		if c.configured.Limit == 0 {
 			c.learn(in.limit)
 		}
 		return
@@ -260,8 +260,8 @@ func (c *limitEstimate) heed(in hints) {
 	}
 }
 
-// none returns the pause after an answer that reports no remaining requests.
-func (c *limitEstimate) none(in hints) time.Duration {
+// pauseIfUsedUp returns the pause after an answer that reports no remaining requests.
+func (c *limitEstimate) pauseIfUsedUp(in hints) time.Duration {
 	switch {
 	case in.left > 0:
 		return 0
@@ -277,7 +277,7 @@ func (c *limitEstimate) shorten() {
 	case c.rate.Window > 10*time.Second:
 		c.rate.Window = 10 * time.Second
 	default:
-		c.rate.Window, c.unsure = time.Second, false
+		c.rate.Window, c.windowGuessed = time.Second, false
 	}
 	c.windowEnds = 0
 }

@@ -66,9 +66,9 @@ type OAuth struct {
 	hold     *holder
 	redact   *Redactor
 
-	mu      sync.Mutex
-	stated  *metadata // the issuer's metadata, once read
-	clients map[string]*http.Transport
+	mu             sync.Mutex
+	issuerMetadata *metadata // the issuer's metadata, once read
+	clients        map[string]*http.Transport
 }
 
 var _ Keeper = (*OAuth)(nil)
@@ -174,7 +174,7 @@ func (o *OAuth) spent(x *exchange) bool {
 func (o *OAuth) refresh(ctx context.Context, s Session, x *exchange) error {
 	conf, err := o.config(ctx)
 	if err != nil {
-		return errors.Join(err, x.untaken(err))
+		return errors.Join(err, x.noteOutage(err))
 	}
 	began := func() note { return x.n.refreshing(x.h.stamp(), x.g) }
 	return o.ask(ctx, s, x, conf, began, func(ctx context.Context) (*oauth2.Token, error) {

@@ -41,7 +41,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInBy) error {
 		return fmt.Errorf("sign in: penstock cannot listen on %s; paste the address that the browser ends on (--paste)", o.opts.RedirectURI)
 	}
 	verifier, nonce := oauth2.GenerateVerifier(), rand.Text()
-	o.hold.saw(Secret(verifier))
+	o.hold.addSecrets(Secret(verifier))
 	back, err := o.awaits(by, nonce)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (o *OAuth) awaits(by SignInBy, nonce string) (*callback, error) {
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return issuerName{o.opts.Issuer, o.stated != nil && !o.stated.NamesIssuer}
+	return issuerName{o.opts.Issuer, o.issuerMetadata != nil && !o.issuerMetadata.NamesIssuer}
 }
 
 // scopes returns the scopes to request. It adds offline_access if the issuer supports it, to get a refresh
@@ -92,7 +92,7 @@ func (o *OAuth) scopes() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := ScopeWords(o.opts.Scopes...)
-	if o.stated != nil && slices.Contains(o.stated.Scopes, offlineAccess) && !slices.Contains(all, offlineAccess) {
+	if o.issuerMetadata != nil && slices.Contains(o.issuerMetadata.Scopes, offlineAccess) && !slices.Contains(all, offlineAccess) {
 		all = append(all, offlineAccess)
 	}
 	return all
@@ -122,7 +122,7 @@ func (o *OAuth) refused(err error) error {
 
 // redeem exchanges a code for tokens and stores them.
 func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code Secret, verifier string) error {
-	o.hold.saw(code)
+	o.hold.addSecrets(code)
 	w := s.personWait()
 	for n := 1; ; n++ {
 		_, err := o.hold.locked(ctx, func(ctx context.Context, x *exchange) error {
@@ -134,7 +134,7 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 		if err == nil {
 			return nil
 		}
-		if e, ok := isOutage(err); ok && e.kept && w.soon(ctx, err, n) {
+		if e, ok := isOutage(err); ok && e.unchanged && w.soon(ctx, err, n) {
 			continue
 		}
 		if e, ok := errors.AsType[*Error](err); ok && (e.code == "invalid_grant" || e.code == "invalid_request") {

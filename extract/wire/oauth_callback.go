@@ -33,8 +33,8 @@ type issuerName struct {
 	unstated bool   // an answer may omit the name
 }
 
-// fits reports whether an answer with these iss parameters comes from the issuer.
-func (n issuerName) fits(iss []string) bool {
+// matches reports whether an answer with these iss parameters comes from the issuer.
+func (n issuerName) matches(iss []string) bool {
 	return n.name == "" || len(iss) == 0 && n.unstated || len(iss) == 1 && iss[0] == n.name
 }
 
@@ -118,7 +118,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet, r.URL.Path != orDefault(c.redirect.Path, "/"):
 		w.WriteHeader(http.StatusNotFound)
-	case !c.named(r.Host), err != nil, !c.ours(query):
+	case !c.hostMatches(r.Host), err != nil, !c.stateMatches(query):
 		w.WriteHeader(http.StatusBadRequest)
 	case !c.take():
 		w.WriteHeader(http.StatusGone)
@@ -130,13 +130,13 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(pageNot))
 }
 
-// named reports whether the Host header is that of the redirect address.
-func (c *callback) named(host string) bool {
+// hostMatches reports whether the Host header is that of the redirect address.
+func (c *callback) hostMatches(host string) bool {
 	return host == c.redirect.Host || c.redirect.Port() == "80" && host == c.redirect.Hostname()
 }
 
-// ours reports whether an answer carries the state of this sign-in.
-func (c *callback) ours(query url.Values) bool {
+// stateMatches reports whether an answer carries the state of this sign-in.
+func (c *callback) stateMatches(query url.Values) bool {
 	return len(query["state"]) == 1 && same(query.Get("state"), c.nonce)
 }
 
@@ -153,7 +153,7 @@ func (c *callback) pasted(text string) (Secret, error) {
 		return "", fmt.Errorf("this address is not the one that the server sends the browser to, %s", c.redirect)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil || !c.ours(query) {
+	if err != nil || !c.stateMatches(query) {
 		return "", errors.New("this address does not belong to this sign-in: its state differs; nothing was exchanged")
 	}
 	a := c.read(query)
@@ -174,7 +174,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // read returns the code or the error of an answer with the right state.
 func (c *callback) read(query url.Values) callbackResult {
 	switch {
-	case !c.issuer.fits(query["iss"]):
+	case !c.issuer.matches(query["iss"]):
 		return callbackResult{err: errors.New("the answer does not come from the issuer in the configuration; nothing was exchanged")}
 	case query.Get("error") != "":
 		words := query.Get("error")

@@ -40,7 +40,7 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	if err != nil {
 		return err
 	}
-	o.hold.saw(Secret(code.DeviceCode))
+	o.hold.addSecrets(Secret(code.DeviceCode))
 	if err := show(DeviceCode{Address: code.VerificationURI, Code: code.UserCode, Complete: code.VerificationURIComplete, Expires: code.Expiry}); err != nil {
 		return err
 	}

@@ -31,10 +31,10 @@ func (m *metadata) onlyPost() bool {
 
 // endpointKind is a kind of address of an authorization server.
 type endpointKind struct {
-	key  string // in the configuration
-	name string // in the metadata
-	of   func(*OAuthOptions) string
-	said func(*metadata) string
+	key          string // in the configuration
+	name         string // in the metadata
+	fromOptions  func(*OAuthOptions) string
+	fromMetadata func(*metadata) string
 }
 
 var (
@@ -47,7 +47,7 @@ var (
 // endpointOf returns the configured address, or else the issuer's, or "". An address with another origin than
 // the issuer's must be configured: a server's metadata must not widen where secrets are sent. // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
-	if own := k.of(&o.opts); own != "" || o.opts.Issuer == "" {
+	if own := k.fromOptions(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil
 	}
 	needed := k.key == authorizeEndpoint.key || k.key == tokenEndpoint.key
@@ -58,7 +58,7 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	raw := k.said(m)
+	raw := k.fromMetadata(m)
 	if raw == "" {
 		if needed {
 			return "", o.misconfigured(fmt.Errorf("the metadata of issuer %s has no %s; set %s", o.opts.Issuer, k.name, k.key))
@@ -79,7 +79,7 @@ func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) 
 // discover reads the issuer's metadata, once per credential.
 func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	o.mu.Lock()
-	m := o.stated
+	m := o.issuerMetadata
 	o.mu.Unlock()
 	if m != nil {
 		return m, nil
@@ -94,7 +94,7 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 		m, fault := o.readMetadata(ctx, at)
 		if fault == nil {
 			o.mu.Lock()
-			o.stated = m
+			o.issuerMetadata = m
 			o.mu.Unlock()
 			return m, nil
 		}
@@ -114,7 +114,7 @@ func wellKnown(issuer *url.URL) []*url.URL {
 }
 
 func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Error) {
-	e := &Error{Method: http.MethodGet, Path: at.Path, Attempts: 1, kept: true}
+	e := &Error{Method: http.MethodGet, Path: at.Path, Attempts: 1, unchanged: true}
 	fail := func(class Class, words string) (*metadata, *Error) {
 		e.Class, e.outage = class, class == Transient
 		e.Message = o.redact.excerpt(oneLine("read the metadata of the issuer at "+at.Path+": "+words), 256)
@@ -151,5 +151,5 @@ func (o *OAuth) readMetadata(ctx context.Context, at *url.URL) (*metadata, *Erro
 
 // misconfigured returns the error of an address that is not used. Nothing was sent there.
 func (o *OAuth) misconfigured(err error) *Error {
-	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, kept: true}
+	return &Error{Class: Refused, Message: o.redact.excerpt(oneLine("sign in: "+err.Error()), 512), Err: &cause{text: err.Error(), err: err}, unchanged: true}
 }

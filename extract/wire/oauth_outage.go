@@ -42,13 +42,13 @@ func (n note) trouble(now time.Time, e *Error, tries int) note {
 
 // trouble adds an outage to a note, and the time of the next call to its error.
 func (x *exchange) trouble(n note, e *Error) note {
-	n = n.trouble(x.h.slot.Now().UTC(), e, x.h.failure())
+	n = n.trouble(x.h.slot.Now().UTC(), e, x.h.countFailure())
 	e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
 	return n
 }
 
-// untaken records an outage that came before the call that brings a token.
-func (x *exchange) untaken(err error) error {
+// noteOutage records an outage that came before the call that brings a token.
+func (x *exchange) noteOutage(err error) error {
 	e, ok := isOutage(err)
 	if !ok {
 		return nil
@@ -62,7 +62,7 @@ func (x *exchange) tooEarly() error {
 	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > outageAsked { // further ahead only if a clock is wrong
 		return nil
 	}
-	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), kept: true, outage: true}
+	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}
 }
 
 // outageWait is one caller's wait for a token endpoint. All callers that share the grant wait for the same

@@ -269,7 +269,7 @@ func TestSpentRefreshToken(t *testing.T) {
 
 // shifted is a store whose clock a test moves.
 type shifted struct {
-	apart
+	offsetStore
 	by *atomic.Int64
 }
 
@@ -293,7 +293,7 @@ func TestGrantRenewsInTime(t *testing.T) {
 	} {
 		r := newRealm()
 		base := r.serve(t)
-		place := shifted{apart{t.TempDir(), 0}, new(atomic.Int64)}
+		place := shifted{offsetStore{t.TempDir(), 0}, new(atomic.Int64)}
 		o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
 		o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
 		r.life = tt.life

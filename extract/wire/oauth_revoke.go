@@ -112,7 +112,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 		form.Set("client_secret", secret.Reveal())
 	}
 	o.redact.Add(o.hold.secrets()...)
-	e := &Error{Method: http.MethodPost, Path: u.Path, Attempts: 1, kept: true}
+	e := &Error{Method: http.MethodPost, Path: u.Path, Attempts: 1, unchanged: true}
 	fail := func(class Class, words string) error {
 		e.Class, e.outage = class, class == Transient
 		e.Message = o.redact.excerpt(oneLine("revoke a token at "+u.Path+": "+words), 256)
@@ -155,7 +155,7 @@ func (x *exchange) forget() error {
 		return err
 	}
 	x.h.mu.Lock()
-	x.h.have, x.h.read, x.h.dead = grant{}, true, nil
+	x.h.grant, x.h.read, x.h.signInErr = grant{}, true, nil
 	x.h.mu.Unlock()
 	return x.setNote(note{SignedOut: x.h.stamp()})
 }

@@ -284,7 +284,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 			t.Parallel()
 			r := newRealm()
 			base := r.serve(t)
-			place := shifted{apart{t.TempDir(), 0}, new(atomic.Int64)}
+			place := shifted{offsetStore{t.TempDir(), 0}, new(atomic.Int64)}
 			open := func() *OAuth {
 				o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
 				o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")

@@ -48,7 +48,7 @@ func (o *OAuth) clientAuth() string {
 	switch {
 	case o.opts.ClientAuth != "":
 		return o.opts.ClientAuth
-	case o.stated != nil && o.stated.onlyPost():
+	case o.issuerMetadata != nil && o.issuerMetadata.onlyPost():
 		return ClientPost
 	}
 	return ClientBasic
@@ -65,7 +65,7 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 		return err
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client(u, true))
-	return s.aside(ctx, u.Path, func() error {
+	return s.inSlot(ctx, u.Path, func() error {
 		return x.call(ctx, began(), func(ctx context.Context) (grant, error) {
 			t, err := call(ctx)
 			if err != nil {
@@ -195,7 +195,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 	}
 	if r, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		status := r.Response.StatusCode
-		e.Class, e.kept = tokenClass(status, r.ErrorCode)
+		e.Class, e.unchanged = tokenClass(status, r.ErrorCode)
 		e.outage = e.Class == Transient || e.Class == Throttled
 		e.retryAfter, _ = retryAfter(r.Response.Header, clockOf(r.Response.Header))
 		e.Message = says(fmt.Sprintf("%d %s %s", status, statusText(status), strings.Trim(r.ErrorCode+": "+r.ErrorDescription, ": ")))
@@ -209,7 +209,7 @@ func (o *OAuth) fault(path string, err error) *Error {
 	e.Class, err = unanswered(err)
 	e.Message, e.outage = says(err.Error()), e.Class == Transient
 	e.Err = &cause{text: e.Message, err: err}
-	e.kept = e.Class == Refused || came && (!x.sent || x.status > 0 && x.status != http.StatusGatewayTimeout)
+	e.unchanged = e.Class == Refused || came && (!x.sent || x.status > 0 && x.status != http.StatusGatewayTimeout)
 	return e
 }
 

@@ -70,7 +70,7 @@ func TestProbeHangs(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			h := &hanging{refuseAt: time.Now().Add(at)}
 			var all []*Governor
-			d := newDesk(2 * time.Millisecond)
+			d := newMemoryLedger(2 * time.Millisecond)
 			for range governors {
 				if fleet {
 					all = append(all, joinFleet(t, d, Budget{Rate: Rate{100, time.Second}}))

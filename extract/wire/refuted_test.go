@@ -53,7 +53,7 @@ func TestProbeRefuted(t *testing.T) {
 func TestProbeRefutedInFleet(t *testing.T) {
 	for _, probe := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {
-			d := newDesk(2 * time.Millisecond)
+			d := newMemoryLedger(2 * time.Millisecond)
 			a, b := joinFleet(t, d, Budget{Rate: Rate{100, time.Second}}), joinFleet(t, d, Budget{Rate: Rate{100, time.Second}})
 			for range patience {
 				s, err := a.acquire(t.Context(), time.Hour)

@@ -58,8 +58,8 @@ func (l *requestWindow) end(b int64) instant { return instant((b + 1) * int64(l.
 
 func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.width) }
 
-// turn drops the requests that no longer count at now, and prepares the buckets for new ones.
-func (l *requestWindow) turn(now instant, window time.Duration) {
+// advance drops the requests that no longer count at now, and prepares the buckets for new ones.
+func (l *requestWindow) advance(now instant, window time.Duration) {
 	if width := (window + mostGuard) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)
 	}
@@ -107,8 +107,8 @@ func (l *requestWindow) move(from, to instant) {
 	}
 }
 
-// guardOf returns the guard of a request that took this long, and updates the statistics.
-func (l *requestWindow) guardOf(took time.Duration, answered bool, now instant) time.Duration {
+// guardFor returns the guard of a request that took this long, and updates the statistics.
+func (l *requestWindow) guardFor(took time.Duration, answered bool, now instant) time.Duration {
 	guard := mostGuard
 	if answered {
 		guard = l.delay(took, now)

@@ -14,11 +14,11 @@ import (
 // recordAge is how long after the last request the learned limit is still used.
 const recordAge = 24 * time.Hour
 
-// errCrowded says that the budget record has no room for another process.
-var errCrowded = fmt.Errorf("more than %d processes use this credential at once", mostMembers)
+// errTooManyMembers says that the budget record has no room for another process.
+var errTooManyMembers = fmt.Errorf("more than %d processes use this credential at once", mostMembers)
 
-// errRelease says that another release has replaced the file while this process was running.
-var errRelease = errors.New("another release of penstock now uses this credential")
+// errOtherRelease says that another release has replaced the file while this process was running.
+var errOtherRelease = errors.New("another release of penstock now uses this credential")
 
 // BookName returns the name of the file that counts an account's requests. It does not reveal the account,
 // which is often a secret.
@@ -40,7 +40,7 @@ func (g *Governor) Share(dir string, account Secret) error {
 		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	g.mu.Lock()
-	g.file, g.book = file, new(budgetRecord)
+	g.file, g.record = file, new(budgetRecord)
 	g.mu.Unlock()
 	if err := g.with(func(*budgetRecord, instant) bool { return true }); err != nil {
 		return errors.Join(fmt.Errorf("share the rate limit: %w", err), file.Close())
@@ -73,9 +73,9 @@ const (
 	mostSharePause  = time.Millisecond
 )
 
-// errStopped says that a process, or the machine, was suspended in the microseconds that a change of the record
+// errFileHeld says that a process, or the machine, was suspended in the microseconds that a change of the record
 // takes.
-var errStopped = errors.New("another process holds the rate-limit file and does not respond")
+var errFileHeld = errors.New("another process holds the rate-limit file and does not respond")
 
 // with runs f on the current record, exclusively. It stores the record if f reports a change, or if a sign of
 // life is due.
@@ -95,7 +95,7 @@ func (g *Governor) with(f func(b *budgetRecord, now instant) bool) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.broken = errStopped
+	g.broken = errFileHeld
 	return g.broken
 }
 
@@ -105,10 +105,10 @@ func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool,
 	defer g.mu.Unlock()
 	if g.file == nil {
 		now := g.now()
-		g.book.turn(now)
-		m := g.book.member(g.id, now)
+		g.record.advance(now)
+		m := g.record.member(g.id, now)
 		m.seen = now
-		f(g.book, now)
+		f(g.record, now)
 		m.unsent = g.unsent
 		return true, nil
 	}
@@ -116,7 +116,7 @@ func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool,
 		return true, g.broken
 	}
 	var refused error
-	done, err = g.file.Change(g.book.image(), func() (changed bool) {
+	done, err = g.file.Change(g.record.image(), func() (changed bool) {
 		changed, refused = g.revise(f)
 		return changed
 	})
@@ -126,33 +126,33 @@ func (g *Governor) change(f func(b *budgetRecord, now instant) bool) (done bool,
 
 // revise runs f on the record that was read from the file.
 func (g *Governor) revise(f func(b *budgetRecord, now instant) bool) (changed bool, err error) {
-	if !g.joined.IsZero() && g.book.layout != recordLayout && !g.book.blank() {
-		return false, errRelease
+	if !g.joined.IsZero() && g.record.layout != recordLayout && !g.record.blank() {
+		return false, errOtherRelease
 	}
 	joins := g.joined.IsZero()
 	changed = g.restore()
 	now := g.now()
-	g.book.turn(now)
+	g.record.advance(now)
 	if joins {
-		changed = g.book.bury(now) || changed
+		changed = g.record.removeDead(now) || changed
 	}
-	m := g.book.member(g.id, now)
+	m := g.record.member(g.id, now)
 	if m == nil {
-		return false, errCrowded
+		return false, errTooManyMembers
 	}
 	changed = g.sign(m, now) || changed
-	changed = f(g.book, now) || changed
+	changed = f(g.record, now) || changed
 	if changed {
 		m.unsent = g.unsent
-		g.book.sign(now)
+		g.record.sign(now)
 	}
 	return changed, nil
 }
 
-// turn advances the request window to now.
-func (b *budgetRecord) turn(now instant) {
-	_, window := b.ceiling.allowed()
-	b.ledger.turn(now, window)
+// advance advances the request window to now.
+func (b *budgetRecord) advance(now instant) {
+	_, window := b.limit.allowed()
+	b.window.advance(now, window)
 }
 
 // sign records a sign of life if the last one is more than a second old.
@@ -170,7 +170,7 @@ func (g *Governor) sign(m *member, now instant) bool {
 // restore prepares the content of the file: a record, nothing yet, or what a process killed while writing has
 // left. It reports whether it changed anything.
 func (g *Governor) restore() bool {
-	b := g.book
+	b := g.record
 	wall := time.Now()
 	joined := !g.joined.IsZero()
 	switch {
@@ -183,7 +183,7 @@ func (g *Governor) restore() bool {
 		}
 		return true
 	case joined:
-		return g.agree(b, wall)
+		return g.syncClock(b, wall)
 	}
 	g.join(wall, b.ahead, false)
 	now := g.now()
@@ -204,10 +204,10 @@ func (g *Governor) join(wall time.Time, ahead time.Duration, joined bool) {
 // clockSlack is the largest difference between two clocks that are considered equal.
 const clockSlack = time.Second
 
-// agree corrects for a machine clock that was set, or ran on while the machine slept, before the last member
+// syncClock corrects for a machine clock that was set, or ran on while the machine slept, before the last member
 // could notice; members that joined later use another time. All adopt the later time, and send nothing for as
 // long as requests recorded under the other one may count.
-func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
+func (g *Governor) syncClock(b *budgetRecord, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(b.ahead)
 	switch behind := b.stamp.sub(own); {
 	case behind > clockSlack:
@@ -221,7 +221,7 @@ func (g *Governor) agree(b *budgetRecord, wall time.Time) bool {
 
 // pause stops all requests for as long as the server may count requests that the record does not contain.
 func (g *Governor) pause(b *budgetRecord) {
-	_, window := b.ceiling.allowed()
+	_, window := b.limit.allowed()
 	b.gate.extend(g.now().add(window+mostGuard), usedUp)
 }
 
@@ -229,8 +229,8 @@ func (g *Governor) pause(b *budgetRecord) {
 // their length.
 func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 	left := b.gate.until.sub(b.stamp)
-	b.ledger, b.members, b.next = requestWindow{}, [mostMembers]member{}, 0
-	b.gate.until, b.ceiling.windowEnds = 0, 0
+	b.window, b.members, b.next = requestWindow{}, [mostMembers]member{}, 0
+	b.gate.until, b.limit.windowEnds = 0, 0
 	if left > 0 {
 		b.gate.until = now.add(min(left, longestHint))
 	}
@@ -239,10 +239,10 @@ func (g *Governor) turnedBack(b *budgetRecord, now instant) {
 
 // adopt keeps what the record says, as far as it is recent and about the same limit.
 func (g *Governor) adopt(b *budgetRecord, now instant) {
-	c := &b.ceiling
+	c := &b.limit
 	alone := !b.shared(g.id, now)
-	mine := newCeiling(g.plan.Rate, g.plan.Reserve)
-	same := c.asked == mine.asked && c.reserve == mine.reserve
+	mine := newLimitEstimate(g.plan.Rate, g.plan.Reserve)
+	same := c.configured == mine.configured && c.reserve == mine.reserve
 	if alone && (!same || now.sub(b.stamp) > recordAge) || !same && mine.tighter(c) {
 		*c = mine
 	}

@@ -208,7 +208,7 @@ func TestShareDeath(t *testing.T) {
 func occupied(t *testing.T, g *Governor) (n int) {
 	t.Helper()
 	require.NoError(t, g.with(func(b *budgetRecord, now instant) bool {
-		_, window := b.ceiling.allowed()
+		_, window := b.limit.allowed()
 		n, _ = b.occupied(window, now)
 		return false
 	}))
@@ -216,7 +216,7 @@ func occupied(t *testing.T, g *Governor) (n int) {
 }
 
 // A process that was suspended with a slot drops it.
-func TestShareAsleep(t *testing.T) {
+func TestShareSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := join(t, t.TempDir(), Budget{Rate: Rate{20, time.Second}})
 		s, err := g.acquire(t.Context(), time.Minute)
@@ -224,7 +224,7 @@ func TestShareAsleep(t *testing.T) {
 		time.Sleep(memberLease + time.Second)
 		w := newWatch(t.Context(), Timeouts{Total: time.Hour})
 		s.hold(w, time.Minute)
-		require.ErrorIs(t, w.explain(nil), errAsleep)
+		require.ErrorIs(t, w.explain(nil), errSuspended)
 		w.stop()
 		s.done()
 
@@ -291,9 +291,9 @@ func TestShareClockTurnedBack(t *testing.T) {
 				return true
 			}))
 			g.origin = g.origin.add(by)
-			g.book.ahead = 0
-			g.book.written = g.book.checksum()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, BookName(account)), g.book.image(), 0o600))
+			g.record.ahead = 0
+			g.record.written = g.record.checksum()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, BookName(account)), g.record.image(), 0o600))
 			later := join(t, dir, Budget{Rate: Rate{10, time.Second}})
 			_, err := later.acquire(t.Context(), time.Minute)
 			var parked *blockedError
@@ -333,14 +333,14 @@ func TestShareClocksApart(t *testing.T) {
 }
 
 // Many members have room; too many cause an error. One that leaves makes room.
-func TestShareCrowd(t *testing.T) {
+func TestShareFull(t *testing.T) {
 	dir := t.TempDir()
 	var all []*Governor
 	for range mostMembers {
 		all = append(all, join(t, dir, Budget{}))
 	}
 	late := NewGovernor(Budget{})
-	require.ErrorIs(t, late.Share(dir, account), errCrowded)
+	require.ErrorIs(t, late.Share(dir, account), errTooManyMembers)
 	for _, g := range all {
 		require.NoError(t, g.Close())
 	}
@@ -357,7 +357,7 @@ func TestShareRefused(t *testing.T) {
 // With real processes and sockets: together they use the budget and never exceed it.
 func TestShareProcesses(t *testing.T) {
 	if env := os.Getenv("PENSTOCK_TEST_SHARE"); env != "" {
-		askAlone(t, env)
+		runChild(t, env)
 		return
 	}
 	if testing.Short() {
@@ -370,15 +370,15 @@ func TestShareProcesses(t *testing.T) {
 	}
 }
 
-// asked is the task of a child process.
-type asked struct {
+// childTask is the task of a child process.
+type childTask struct {
 	URL, Dir string
 	Limit    int
 	Seconds  int
 }
 
-func askAlone(t *testing.T, env string) {
-	var a asked
+func runChild(t *testing.T, env string) {
+	var a childTask
 	require.NoError(t, json.Unmarshal([]byte(env), &a))
 	g := join(t, a.Dir, Budget{Rate: Rate{a.Limit, time.Second}})
 	c, err := New(Options{BaseURL: a.URL, Allow: reads, Governor: g})
@@ -413,7 +413,7 @@ func sharedByProcesses(t *testing.T, processes, limit int) {
 		good(w, r)
 	}))
 	defer server.Close()
-	env, err := json.Marshal(asked{server.URL, t.TempDir(), limit, seconds})
+	env, err := json.Marshal(childTask{server.URL, t.TempDir(), limit, seconds})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for range processes {

@@ -83,17 +83,17 @@ type Timeouts struct {
 // Client reads from one origin. It is safe for concurrent use. The governor bounds the number of requests in
 // flight.
 type Client struct {
-	opts      Options
-	base      *url.URL
-	allow     allowList
-	cred      Credential
-	gov       *Governor
-	redact    *Redactor
-	transport *http.Transport
-	memory    bufferPool
-	averse    tokenRefused
-	reached   atomic.Bool  // some request was answered
-	sizeHint  atomic.Int64 // size of the last body, used when there is no Content-Length
+	opts         Options
+	base         *url.URL
+	allow        allowList
+	cred         Credential
+	gov          *Governor
+	redact       *Redactor
+	transport    *http.Transport
+	buffers      bufferPool
+	tokenRefused tokenRefused
+	reached      atomic.Bool  // some request was answered
+	sizeHint     atomic.Int64 // size of the last body, used when there is no Content-Length
 }
 
 // New returns a client for one origin. It refuses a base URL that contains a credential or would send one in
