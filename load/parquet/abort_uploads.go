@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// abandonedAfter is how old an upload in parts must be for it to be nobody's,
-// whatever it is of.
+// abandonedAfter is the age after which an unfinished multipart upload counts as abandoned, whatever
+// object it is for.
 const abandonedAfter = 24 * time.Hour
 
-// begun are the uploads in parts that somebody has begun and not ended: those of
-// who is at work just now, and those of who was killed. They are listed once in a
-// process, and then daily: a store charges for it.
+// begun returns the unfinished multipart uploads: those that some process is still sending, and those
+// that killed processes left behind. Stores charge for this listing, so a process lists once and then
+// once a day.
 func (b *bucket) begun(ctx context.Context) []partial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -23,23 +23,23 @@ func (b *bucket) begun(ctx context.Context) []partial {
 	b.looked = time.Now()
 	all, err := b.o.uploads(ctx, b.prefix)
 	if err != nil {
-		b.log.Warn("uploads that were never ended cannot be listed", "bucket", b.url, "error", err)
+		b.log.Warn("cannot list unfinished uploads", "bucket", b.url, "error", err)
 		return b.partial
 	}
 	b.partial = all
 	return all
 }
 
-// left are the uploads known to have been begun and not ended.
+// left returns the unfinished uploads that the last listing found.
 func (b *bucket) left() []partial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.partial
 }
 
-// abortUploads gives up the uploads that nobody will ever need. As with files, that is
-// what is of a generation that has come: no manifest will name it, whoever still
-// sends it. What is of the next may be under way somewhere, for a day at most.
+// abortUploads aborts uploads that no commit can use. As with files, an upload of an existing
+// generation is useless, because no later manifest names it, even if a process is still sending it. An
+// upload for the next generation may be in progress, and is kept for a day at most.
 func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence int64) {
 	n := 0
 	for _, p := range all {
@@ -47,14 +47,14 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []partial, sequence 
 			continue
 		}
 		if err := s.o.abortUploads(ctx, p); err != nil {
-			s.log.Warn("an upload that was never ended cannot be given up", "bucket", s.url, "error", err)
+			s.log.Warn("cannot abort an unfinished upload", "bucket", s.url, "error", err)
 			continue
 		}
 		s.forget(p)
 		n++
 	}
 	if n > 0 {
-		s.log.Info("uploads that were never ended were given up", "bucket", s.where(), "uploads", n)
+		s.log.Info("aborted unfinished uploads", "bucket", s.where(), "uploads", n)
 	}
 }
 
@@ -67,7 +67,7 @@ func (s *bucketStore) dead(p partial, sequence int64) bool {
 	return ok && of <= sequence || time.Since(p.begun) > abandonedAfter
 }
 
-// forget takes an upload that is gone from those left.
+// forget removes an aborted upload from the list.
 func (b *bucket) forget(p partial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

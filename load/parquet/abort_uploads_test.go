@@ -13,24 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place is a bucket and how it is reached.
+// place is a bucket and how to reach it.
 type place struct {
 	Bucket string
 	Store  Store
 }
 
-// uploadChild names what the process to be killed opens, as JSON.
+// uploadChild is the environment variable with the place, as JSON, for the process to be killed.
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
 
-// TestUploadChild is the process that is killed: it commits a record so large that
-// its file goes up in parts.
+// TestUploadChild is the process that is killed: it commits a record so large that its file is uploaded
+// in parts.
 func TestUploadChild(t *testing.T) {
 	var of place
 	if text := os.Getenv(uploadChild); text == "" || json.Unmarshal([]byte(text), &of) != nil {
-		t.Skip("a child of TestBucketForsakes")
+		t.Skip("a child of TestBucketAbortsUploads")
 	}
 	l := openBucket(t, Options{Bucket: of.Bucket, Store: of.Store})
-	l.storage.(*bucket).o.(*s3).part = 5 << 20 // the least that stores take
+	l.storage.(*bucket).o.(*s3).part = 5 << 20 // the minimum of S3
 	at, err := l.Cursor(t.Context(), stream)
 	require.NoError(t, err)
 	large := make([]byte, 8<<20)
@@ -39,16 +39,16 @@ func TestUploadChild(t *testing.T) {
 	t.Fatal("never killed")
 }
 
-// TestBucketForsakes kills a process -9 in the middle of an upload in parts: the
-// run that follows gives up what it left, by the server's own list.
-func TestBucketForsakes(t *testing.T) { onStores(t, testBucketForsakes) }
+// TestBucketAbortsUploads kills a process in the middle of a multipart upload. The next run aborts the
+// upload, and the server no longer lists it.
+func TestBucketAbortsUploads(t *testing.T) { onStores(t, testBucketAbortsUploads) }
 
-func testBucketForsakes(t *testing.T, s *store) {
+func testBucketAbortsUploads(t *testing.T, s *store) {
 	o := s.options("forsakes")
 	l := openBucket(t, o)
 	store, ok := l.storage.(*bucket).o.(*s3)
 	if !ok {
-		t.Skip("nothing is uploaded in parts there")
+		t.Skip("this store has no multipart uploads")
 	}
 	at := must(t, l, 1, "", before...)
 	text, err := json.Marshal(place{o.Bucket, o.Store})
@@ -68,7 +68,7 @@ func testBucketForsakes(t *testing.T, s *store) {
 	require.ErrorContains(t, err, "killed", "%s", out)
 	left, err := store.uploads(context.Background(), "")
 	require.NoError(t, err)
-	require.Len(t, left, 1, "the killed process was in the middle of it")
+	require.Len(t, left, 1, "the upload of the killed process")
 
 	next := openBucket(t, o)
 	now, err := next.Cursor(t.Context(), stream)

@@ -15,9 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Accept implements [load.Destination]. Files that are gone are forgotten, and
-// their rows loaded again by the next pass; files that were written anew are
-// taken for what they hold.
+// Accept implements [load.Destination]. Missing files are dropped from the manifest, and the next pass
+// loads their rows again. Changed files are accepted with their present content.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {
@@ -49,7 +48,7 @@ func (l *Lake) accept(ctx context.Context, name string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// acceptIn accepts what one stream holds of a table.
+// acceptIn accepts the present state of a table in one stream.
 func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string) (changes []load.Change, err error) {
 	x := &tx{
 		lake: l, folder: f, key: m.key(), from: cursorOf(m), base: m, bits: map[int64]bitset{}, own: map[string]*load.Staged{},
@@ -72,7 +71,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 		return nil, err
 	}
 	if len(c.foreign) > 0 {
-		return nil, fmt.Errorf("move %s out of the table's folder: its rows are nobody's", c.foreign[0])
+		return nil, fmt.Errorf("move %s out of the table's folder: penstock did not write it", c.foreign[0])
 	}
 	x.asFound(t, c)
 	changes, err = x.digest(ctx, t, c)
@@ -82,7 +81,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	return changes, x.commit(ctx, x.from)
 }
 
-// asFound takes files that were written anew for as large as they are.
+// asFound records the present sizes of changed files.
 func (x *tx) asFound(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
@@ -102,11 +101,11 @@ func (x *tx) asFound(t *table, c condition) {
 	}
 }
 
-// digest takes the files of a table for what they are.
+// digest accepts the table's files as they are now.
 func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, error) {
 	var changes []load.Change
 	for name := range c.lost {
-		changes = append(changes, load.Change{Table: t.Name, Action: load.ActionForget, Reason: "the file " + name + " is gone, and its rows are loaded again"})
+		changes = append(changes, load.Change{Table: t.Name, Action: load.ActionForget, Reason: "file " + name + " is missing; the next pass loads its rows again"})
 	}
 	if err := x.lose(ctx, t, c); err != nil {
 		return nil, err
@@ -131,7 +130,7 @@ func (x *tx) digest(ctx context.Context, t *table, c condition) ([]load.Change, 
 	return append(columns, changes...), nil
 }
 
-// lose forgets files that are gone.
+// lose drops missing files from the manifest.
 func (x *tx) lose(ctx context.Context, t *table, c condition) error {
 	root := x.next.table(x.next.rootOf(t))
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
@@ -145,7 +144,7 @@ func (x *tx) lose(ctx context.Context, t *table, c condition) error {
 	})
 }
 
-// live is the table as its files have it; they must agree.
+// live returns the table with the columns that its files have. All files must have the same columns.
 func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	var out *table
 	for _, f := range x.next.files(t) {
@@ -164,7 +163,7 @@ func (x *tx) live(ctx context.Context, t *table) (*table, error) {
 	return out, nil
 }
 
-// columns is the table as a file has it.
+// columns returns the table with the columns that the file has.
 func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	r, err := f.open(ctx)
 	if err != nil {
@@ -202,8 +201,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	return &out, nil
 }
 
-// lattice is the type of the lattice that a file's column has; nil where it has
-// none.
+// lattice returns the type of the lattice for a column of a file; nil where there is none.
 func lattice(t arrow.DataType) arrow.DataType {
 	switch t := t.(type) {
 	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:
@@ -220,7 +218,7 @@ func lattice(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
-// compare are the changes by which the table becomes what its files have.
+// compare returns the changes that give the table the columns of its files.
 func (t *table) compare(live *table) ([]load.Change, error) {
 	var out []load.Change
 	for i, f := range t.schema.Fields() {
@@ -239,14 +237,14 @@ func (t *table) compare(live *table) ([]load.Change, error) {
 	}
 	for _, c := range live.Columns {
 		if t.column(c.Name) < 0 {
-			return nil, fmt.Errorf("column %q is not penstock's, and it would not outlive the next commit: take it out", c.Name)
+			return nil, fmt.Errorf("remove column %q: penstock did not create it, and the next commit would drop it", c.Name)
 		}
 	}
 	return out, nil
 }
 
-// adopt writes the files of a table as penstock would have, and clears the
-// hashes of its records: they are to get back what they have lost.
+// adopt rewrites the table's files with the accepted columns, and clears the hashes of its records, so
+// that the next pass writes them again with the values that they have lost.
 func (x *tx) adopt(ctx context.Context, t, live *table, changes []load.Change, c condition) error {
 	var fields []arrow.Field
 	for _, f := range t.schema.Fields() {

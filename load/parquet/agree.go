@@ -12,18 +12,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Sources that share a table of a catalog each find out for themselves of which
-// types their columns are, and a column of the table is of one. Where a commit's
-// is another, it becomes what both fit in: first in the commit's own rows, and
-// then, where that is not what the table has, in those of all others, whose files
-// are written anew as commits of theirs, with the cursors they have. All of it is
-// one step. Who shares the table finds a generation that is not his own, and goes
-// on from it.
+// Sources that share a table of a catalog infer their column types independently, but a column of the
+// table has one type. If the types differ, the column gets a type that holds both. The commit first
+// casts its own rows. If the table has a narrower type, the commit also rewrites the files of all other
+// sources, as commits of theirs with their present cursors. All of this is one atomic step. Another
+// source then finds a newer generation that it did not write, and continues from it.
 
-// agreements bounds how often a commit is tried that needs others to agree.
+// agreements bounds how often a commit that changes other sources' columns is retried.
 const agreements = 100
 
-// publish makes the next generation the one that counts.
+// publish makes the next generation the current one.
 func (x *tx) publish(ctx context.Context) error {
 	var err error
 	for range agreements {
@@ -32,7 +30,7 @@ func (x *tx) publish(ctx context.Context) error {
 			err = x.agree(ctx, of)
 		} else if errors.Is(err, ErrBeside) {
 			d := x.draft.(*tableGeneration)
-			d.among, d.agreed = nil, nil // each is looked at again, and what was prepared for who stands still is kept
+			d.among, d.agreed = nil, nil // read every source again; commits prepared for sources that have not moved are kept
 			err = nil
 		} else {
 			return err
@@ -41,10 +39,11 @@ func (x *tx) publish(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("other sources commit all the time, and their columns cannot be widened: %w", state.ErrMoved)
+	return fmt.Errorf("cannot widen the columns of other sources, which keep committing: %w", state.ErrMoved)
 }
 
-// agree widens the columns in question where they are narrower than the others'.
+// agree widens this source's columns to the table's types, and the other sources' columns where theirs
+// are narrower.
 func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	t := x.next.table(of.Table)
 	if t == nil {
@@ -56,7 +55,7 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	if err := x.complete(ctx, x.next.Cursor); err != nil {
 		return err
 	}
-	var ours []arrow.Field // those that the others have to take over
+	var ours []arrow.Field // columns that the other sources have to change
 	for _, theirs := range of.Columns.Fields() {
 		i := t.column(theirs.Name)
 		if t.Columns[i].ID != numberFor(theirs.Name, theirs.Type) {
@@ -69,7 +68,7 @@ func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	return x.widenOthers(ctx, t.Name, ours)
 }
 
-// widenTo makes columns of a table wide enough for the values of others.
+// widenTo widens the columns of t so that they also hold values of the types in fields.
 func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error {
 	var want []arrow.Field
 	for _, f := range fields {
@@ -88,7 +87,7 @@ func (x *tx) widenTo(ctx context.Context, t *table, fields []arrow.Field) error 
 	return nil
 }
 
-// complete writes what belongs to every generation.
+// complete writes the parts that every generation has.
 func (x *tx) complete(ctx context.Context, cursor string) error {
 	if err := x.writeOwn(ctx, cursor); err != nil {
 		return err
@@ -96,8 +95,7 @@ func (x *tx) complete(ctx context.Context, cursor string) error {
 	return x.writeEmpty(ctx)
 }
 
-// widenOthers prepares the commits of all other sources in which a table's columns
-// become what they are in this one's.
+// widenOthers prepares a commit for each other source that gives its columns the types of this one's.
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {
 	d := x.draft.(*tableGeneration)
 	sources, err := d.shelf.tabled.catalog.Sources(ctx, d.shelf.stream)
@@ -124,7 +122,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.shelf.stream, source)
-	f := newFolder(at, x.lake.storage.shelf(at)) // its own: the other may be at work on the lake's
+	f := newFolder(at, x.lake.storage.shelf(at)) // a folder of its own: a pass of the other source may be using the lake's
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err
@@ -158,7 +156,7 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 		return err
 	}
 	if y.next.Changed.Equal(before) {
-		return nil // it has them already
+		return nil // its columns are wide enough already
 	}
 	d.beside[source] = y
 	return y.complete(ctx, now.Cursor)

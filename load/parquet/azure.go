@@ -17,7 +17,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// azure is a container of Azure Blob Storage.
+// azure reads and writes a container of Azure Blob Storage.
 type azure struct {
 	*exchange
 	container string // its URL
@@ -25,13 +25,13 @@ type azure struct {
 
 const (
 	azureVersion = "2021-08-06" // of the protocol
-	// azureMachine is where a machine of Azure's is told a token of its identity.
+	// azureMachine is where an Azure machine requests a token for its managed identity.
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
 
 func newAzure(container string, o Store) (*azure, error) {
 	if o.AccessKey == "" && o.Endpoint == "" {
-		return nil, errors.New("whose container it is, access_key says: the storage account")
+		return nil, errors.New("missing access_key: set it to the name of the storage account")
 	}
 	a := &azure{
 		exchange:  newExchange("azblob://"+container, o.Transport),
@@ -39,7 +39,7 @@ func newAzure(container string, o Store) (*azure, error) {
 	}
 	a.fault = func(got *answer) (string, string) {
 		var said struct{ Message string }
-		_ = xml.Unmarshal(got.body, &said) // an answer to HEAD has none
+		_ = xml.Unmarshal(got.body, &said) // the answer to a HEAD request has no body
 		message, _, _ := strings.Cut(said.Message, "\n")
 		return got.header.Get("x-ms-error-code"), message
 	}
@@ -55,8 +55,8 @@ func newAzure(container string, o Store) (*azure, error) {
 	return a, nil
 }
 
-// signer says who asks, by what SecretKey is: nothing, a signature for shared
-// access, or the account's key.
+// signer returns the function that authenticates requests. SecretKey selects the method: managed
+// identity if it is empty, a shared access signature, or the account's key.
 func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	switch {
 	case o.SecretKey == "":
@@ -78,7 +78,8 @@ func (a *azure) signer(o Store) (func(*http.Request) error, error) {
 	return sharedKey(o.AccessKey, o.SecretKey)
 }
 
-// blob is the URL of an object: each part of its name is escaped, as it is signed.
+// blob returns the URL of an object. Each part of its name is escaped, because the signature covers the
+// escaped form.
 func (a *azure) blob(key string) string {
 	parts := strings.Split(key, "/")
 	for i, p := range parts {
@@ -87,7 +88,7 @@ func (a *azure) blob(key string) string {
 	return a.container + "/" + strings.Join(parts, "/")
 }
 
-// upload asks to store an object by one request: such may have 5000 MiB.
+// upload stores an object by one request, which may have up to 5000 MiB.
 func (a *azure) upload(ctx context.Context, key string, r ask, header ...string) (*answer, error) {
 	r.method, r.url = http.MethodPut, a.blob(key)
 	r.header = map[string]string{"x-ms-blob-type": "BlockBlob"}
@@ -111,7 +112,7 @@ func (a *azure) create(ctx context.Context, key string, text []byte) error {
 	if err != nil || got.status/100 == 2 {
 		return err
 	}
-	switch code, message := a.fault(got); code { // other conflicts are about the container, or say that it may not be changed
+	switch code, message := a.fault(got); code { // other conflicts concern the container, or mean that it is immutable
 	case "BlobAlreadyExists", "ConditionNotMet", "UnauthorizedBlobOverwrite":
 		return fmt.Errorf("store %s: %w", key, errTaken)
 	default:
@@ -128,7 +129,7 @@ func (a *azure) get(ctx context.Context, key string, from, n int64) ([]byte, int
 	return got.part()
 }
 
-// azurePage is part of a list.
+// azurePage is one page of a listing.
 type azurePage struct {
 	Blobs    []azureBlob `xml:"Blobs>Blob"`
 	Prefixes []azureName `xml:"Blobs>BlobPrefix>Name"`
@@ -140,13 +141,13 @@ type azureBlob struct {
 	Size int64 `xml:"Properties>Content-Length"`
 }
 
-// azureName is a name, escaped where XML cannot have it as it is.
+// azureName is a name, percent-encoded where XML cannot represent it.
 type azureName struct {
 	Encoded bool   `xml:",attr"`
 	Text    string `xml:",chardata"`
 }
 
-// String is the name as the object has it.
+// String returns the decoded name.
 func (n azureName) String() string {
 	if n.Encoded {
 		if text, err := url.PathUnescape(n.Text); err == nil {
@@ -156,7 +157,7 @@ func (n azureName) String() string {
 	return n.Text
 }
 
-// pages hands out a list page by page until each returns false.
+// pages calls each with every page of a listing, until each returns false.
 func (a *azure) pages(ctx context.Context, prefix string, query url.Values, each func(*azurePage) bool) error {
 	query.Set("restype", "container")
 	query.Set("comp", "list")
@@ -212,7 +213,7 @@ func (a *azure) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads implements [objects]: nothing is uploaded in parts.
+// uploads implements [objects]. There are none: objects are stored by one request.
 func (a *azure) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
 // abortUploads implements [objects].

@@ -24,10 +24,10 @@ import (
 
 const batchOf = 10_000
 
-// contacts are records of about 500 bytes, in batches as transform makes them.
+// contacts makes records of about 500 bytes, in batches like those of transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // of all columns but those that tell rows apart
+	shared []arrow.Array // of all columns except the key and those that differ by run
 }
 
 func newContacts(key arrow.DataType) *contacts {
@@ -57,7 +57,7 @@ func newContacts(key arrow.DataType) *contacts {
 	return c
 }
 
-// bookkeeping are the columns that transform adds.
+// bookkeeping returns the columns that transform adds.
 func bookkeeping() (fields []arrow.Field) {
 	for _, n := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
 		fields = append(fields, schemas.Field(n, schemas.Timestamp, ""))
@@ -108,7 +108,7 @@ func fill(b array.Builder, name string, i, j int) {
 	}
 }
 
-// batch has the rows of the given ids, each in a version of its own.
+// batch returns a batch of rows with the given ids and versions.
 func (c *contacts) batch(run string, ordinal int, ids func(i int) (id int64, version int)) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib := array.NewBuilder(memory.DefaultAllocator, c.table.Columns.Field(0).Type)
@@ -132,7 +132,7 @@ func (c *contacts) batch(run string, ordinal int, ids func(i int) (id int64, ver
 	return array.NewRecordBatch(c.table.Columns, columns, batchOf)
 }
 
-// pages are the batches of rows 0 to n.
+// pages returns the batches of rows 0 to n.
 func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	var out []arrow.RecordBatch
 	for o := 0; o < n; o += batchOf {
@@ -177,7 +177,7 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// measure reports what f takes, and the speed at which it deals with n rows.
+// measure reports the time that f takes, and its speed for n rows.
 func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	start, spent := time.Now(), cpu()
 	f()
@@ -188,8 +188,8 @@ func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	return wall
 }
 
-// BenchmarkLoad loads a million rows into a new folder and loads them again
-// unchanged; with DuckDB at hand, beside its own way from JSON to Parquet.
+// BenchmarkLoad loads a million rows into a new folder, and then the same rows again. If DuckDB is
+// available, it compares with DuckDB's conversion from JSON to Parquet.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
@@ -223,8 +223,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory loads rows that are made as they are needed, twice, and reports
-// the most memory the process has had.
+// BenchmarkMemory loads generated rows twice, and reports the peak memory of the process.
 func BenchmarkMemory(b *testing.B) {
 	n := 1_000_000
 	if s := os.Getenv("ROWS"); s != "" {
@@ -260,8 +259,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge changes a tenth of the rows, spread over the table, in one pass
-// over all of them, and the same in one transaction.
+// BenchmarkMerge changes a tenth of the rows, spread over the table, in one pass over all of them.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")

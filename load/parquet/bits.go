@@ -2,7 +2,7 @@ package parquet
 
 import "math/bits"
 
-// bitset has a bit for each row of a segment.
+// bitset has one bit for each row of a segment.
 type bitset []uint64
 
 func newBitset(rows int64) bitset { return make(bitset, (rows+63)/64) }
@@ -11,7 +11,7 @@ func (b bitset) has(row uint32) bool { return b[row>>6]&(1<<(row&63)) != 0 }
 
 func (b bitset) set(row uint32) { b[row>>6] |= 1 << (row & 63) }
 
-// all sets the bits of so many rows.
+// all sets the bits of the first rows rows.
 func (b bitset) all(rows int64) bitset {
 	for i := range b {
 		b[i] = ^uint64(0)

@@ -10,19 +10,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// bounds are what the manifest tells about a file's rows.
+// bounds collects what the manifest records about the rows of a file.
 type bounds struct {
-	key, ended, run int // columns; -1 where the table has none
+	key, ended, run int // column indexes; -1 where the table has no such column
 	dead            int64
-	last            string // greatest run
+	last            string // greatest run ID
 	lowInt, highInt int64
 	low, high       string
-	text            bool // of these two pairs, which
+	text            bool // low and high are set, not lowInt and highInt
 	rows            bool
-	open            bool // the key has values that no bound is kept of
+	open            bool // some keys have no usable bound, so the file gets none
 }
 
-// longestBound is how long a text may be that stands as a bound.
+// longestBound is the length in bytes above which a text is not used as a bound.
 const longestBound = 64
 
 func newBounds(t *table) bounds {

@@ -19,30 +19,31 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// bucket keeps a lake in an object store. A stream's data files lie under
-// <stream>/<table>/, each under a name of its own for good, and beside them a
-// manifest for each generation. The one with the highest number counts; names
-// count down, so that the first in a listing is the newest:
+// bucket keeps a lake in an object store. The data files of a stream are below <stream>/<table>/, each
+// under a name that is used only once. Beside them is one manifest for each generation. The manifest
+// with the highest sequence number is the current one. The number in its name counts down, so that the
+// newest comes first in a listing:
 //
 //	<stream>/manifest-9999999987-00000012.json
 //
-// A commit stores its files and then, where no object of that name is there, the
-// next manifest. Of two writers who follow the same generation one wins, and
-// nothing is ever renamed, linked or locked. // Invariants 1, 13
+// A commit stores its files, and then creates the next manifest on the condition that no object of that
+// name exists. If two writers follow the same generation, one wins. Nothing is ever renamed, linked or
+// locked.
+// // Invariants 1, 13
 type bucket struct {
 	o       objects
-	url     string // for people, without the prefix: s3://name
-	prefix  string // "" or one that ends with a slash
-	scratch string // folder of files on their way up; "": the system's
+	url     string // for messages, without the prefix: s3://name
+	prefix  string // empty, or ends with a slash
+	scratch string // folder for files before they are uploaded; "": the system's
 	step    func(name string) error
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	partial []partial // uploads of others that have not ended
-	looked  time.Time // when they were looked for; not more than once a day
+	partial []partial // unfinished uploads of any process
+	looked  time.Time // when they were listed last; at most once a day
 }
 
-// removals is how many objects are removed at once.
+// removals is how many objects are removed at the same time.
 const removals = 8
 
 // newBucket opens o.Bucket.
@@ -58,7 +59,7 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// pattern implements [storage]: patterns would find outdated files as well.
+// pattern implements [storage]. It returns none, because a pattern would also match outdated files.
 func (b *bucket) pattern(string, bool) string { return "" }
 
 // streams implements [storage].
@@ -94,21 +95,21 @@ func (b *bucket) shelf(name string) streamStore {
 	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
 }
 
-// bucketStore is what the names of a stream's objects begin with.
+// bucketStore is the prefix of a stream's objects.
 type bucketStore struct {
 	*bucket
 	key string
 
 	mu    sync.Mutex
-	seen  *manifest        // as last read or committed; nil before, and where there is none
-	asked time.Time        // when that was so
-	found map[string]int64 // the files there were when a transaction began to look, until it changes something
+	seen  *manifest        // the manifest last read or committed; nil before that, and if there is none
+	asked time.Time        // when seen was read
+	found map[string]int64 // the files listed by tidy, until the transaction changes something; nil: not listed
 }
 
 // where implements [streamStore].
 func (s *bucketStore) where() string { return s.url + "/" + s.key }
 
-// path implements [streamStore]: the files, one a line.
+// path implements [streamStore]. It returns the files, one per line.
 func (s *bucketStore) path(m *manifest, t *table) string {
 	var out []string
 	for _, f := range m.files(t) {
@@ -120,23 +121,23 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 // dear implements [streamStore].
 func (s *bucketStore) dear() bool { return true }
 
-// hold implements [streamStore]: the commit is the fence.
+// hold implements [streamStore]. It takes no lock: the conditional commit fences off other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
 
-// lastSequence is the highest number that a manifest can have.
+// lastSequence is the highest sequence number of a manifest.
 const lastSequence = 9_999_999_999
 
-// manifestPrefix is what the names of a stream's manifests begin with.
+// manifestPrefix returns the prefix of the names of a stream's manifests.
 func (s *bucketStore) manifestPrefix() string { return s.key + "/manifest-" }
 
-// manifestKey is the name of a manifest.
+// manifestKey returns the name of a manifest.
 func (s *bucketStore) manifestKey(sequence int64) string {
 	return fmt.Sprintf("%s%010d-%08d.json", s.manifestPrefix(), lastSequence-sequence, sequence)
 }
 
-// manifestNumber is the sequence in the name of a manifest.
+// manifestNumber returns the sequence number in the name of a manifest.
 func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 	down, _, _ := strings.Cut(strings.TrimPrefix(key, s.manifestPrefix()), "-")
 	if _, err := fmt.Sscanf(down, "%d", &sequence); err != nil {
@@ -146,12 +147,12 @@ func (s *bucketStore) manifestNumber(key string) (sequence int64, ok bool) {
 	return sequence, s.manifestKey(sequence) == key
 }
 
-// newest is the number of the manifest that counts; 0 where there is none.
+// newest returns the sequence number of the current manifest; 0 if there is none.
 func (s *bucketStore) newest(ctx context.Context) (sequence int64, err error) {
 	err = s.o.list(ctx, s.manifestPrefix(), 1, func(key string, _ int64) bool {
 		var ok bool
 		sequence, ok = s.manifestNumber(key)
-		return !ok // what is none of ours is passed over
+		return !ok // skip objects that are not manifests
 	})
 	return sequence, err
 }
@@ -176,7 +177,7 @@ func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 		m, err := s.read(ctx, sequence)
 		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 			if now, listed := s.newest(ctx); listed == nil && now != sequence {
-				continue // it was removed while we looked
+				continue // it was removed after the listing
 			}
 		}
 		if err != nil {
@@ -187,15 +188,15 @@ func (s *bucketStore) head(ctx context.Context) (*manifest, error) {
 	}
 }
 
-// learn remembers a manifest that counts.
+// learn remembers the current manifest.
 func (s *bucketStore) learn(m *manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen, s.asked = m, time.Now()
 }
 
-// recent is head as it was not long ago: enough for what is only looked up of a
-// stream, and a hundred streams would otherwise ask for each other.
+// recent returns a manifest that may be a few seconds old. That is enough to look up tables of other
+// streams; otherwise each of a hundred streams would read the manifests of all others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.asked
@@ -208,7 +209,7 @@ func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 
 const recently = 10 * time.Second
 
-// read reads a manifest.
+// read reads the manifest of a sequence number.
 func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, error) {
 	key := s.manifestKey(sequence)
 	text, _, err := s.o.get(ctx, key, 0, 0)
@@ -226,11 +227,11 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 	return m, nil
 }
 
-// key is the file's name in its bucket.
+// key returns the file's name in its bucket.
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live implements [streamStore]. Files of earlier generations lie beside those of m, and
-// whatever else does is in nobody's way: only what m names is looked for.
+// live implements [streamStore]. Files of earlier generations and foreign files lie in the same folder
+// and do no harm, so live looks up only the files that m names.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.found
@@ -253,12 +254,11 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	return out, nil
 }
 
-// tidy implements [streamStore]. A file was written for the generation whose number is
-// in its name, and once a later one has dropped it no manifest names it again.
-// So what the oldest manifest that is kept does not name, of its number or below,
-// nobody will ever ask for, whoever wrote it and whenever; and so it is with
-// manifests that the newest one does not keep. Nobody need be waited for, and no
-// clock is asked.
+// tidy implements [streamStore]. A file's name has the number of the generation it was written for, and
+// once a later generation has dropped the file, no manifest names it again. So a file is useless if its
+// number is not above that of the oldest kept manifest and this manifest does not name it, whichever
+// process wrote it. The same holds for manifests that the newest one does not keep. So tidy need not
+// wait for other processes, nor compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}
@@ -278,7 +278,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			}
 			return true
 		}
-		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // those have shelves of their own
+		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // sources have prefixes and manifests of their own
 			found[key] = size
 		}
 		return true
@@ -294,7 +294,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	oldest := m
 	if first != last {
 		if oldest, err = s.read(ctx, first); errors.Is(err, fs.ErrNotExist) {
-			oldest, err = nil, nil // somebody has removed it: nobody can say what it named
+			oldest, err = nil, nil // another process has removed it: what it named is unknown
 		}
 		if err != nil {
 			return err
@@ -305,31 +305,31 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
-		s.log.Warn("outdated objects cannot be removed", "bucket", s.where(), "error", err)
+		s.log.Warn("cannot remove outdated objects", "bucket", s.where(), "error", err)
 	}
 	return nil
 }
 
-// finds remembers the files there are; nil forgets them.
+// finds remembers the listed files; nil forgets them.
 func (s *bucketStore) finds(files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.found = files
 }
 
-// orphaned refuses a stream whose manifests somebody has removed: only files of
-// the first generation may stand there without one.
+// orphaned returns an error for a stream that has lost its manifests. Only files of the first
+// generation may exist without a manifest.
 func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {
 			return &load.ForeignChange{Table: path.Base(s.key), Diff: []string{
-				"the manifests of " + s.where() + " are gone: put them back, or remove all that lies there to load it anew"}}
+				"the manifests of " + s.where() + " are missing: restore them, or remove all objects there to load the stream again"}}
 		}
 	}
 	return nil
 }
 
-// unnamed are the files found that no manifest from m on names.
+// unnamed returns the found files that neither m nor any later manifest names.
 func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string) {
 	named := map[string]bool{}
 	for _, t := range m.Tables {
@@ -346,7 +346,7 @@ func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string
 	return out
 }
 
-// fileSequence is the number of the generation that a data file was written for.
+// fileSequence returns the number of the generation that a data file was written for.
 func fileSequence(key string) (sequence int64, ok bool) {
 	base := path.Base(filepath.ToSlash(key))
 	if !strings.HasSuffix(base, suffix) || len(base) != len(fileName(0)) {
@@ -356,7 +356,7 @@ func fileSequence(key string) (sequence int64, ok bool) {
 	return sequence, err == nil
 }
 
-// removeAll removes objects, several at once.
+// removeAll removes objects, several at the same time.
 func (b *bucket) removeAll(ctx context.Context, keys []string) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(removals)

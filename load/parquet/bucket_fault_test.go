@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestBucketRequests counts what a commit asks of the store: it is charged for.
+// TestBucketRequests limits the requests of a commit, because stores charge for them.
 func TestBucketRequests(t *testing.T) { onStores(t, testBucketRequests) }
 
 func testBucketRequests(t *testing.T, s *store) {
@@ -29,15 +29,15 @@ func testBucketRequests(t *testing.T, s *store) {
 	changed := s.taken()
 	t.Logf("first commit %v, one that changes nothing %v, one that changes rows %v", first, idle, changed)
 	require.Equal(t, 1, idle["PUT"], "a manifest")
-	require.LessOrEqual(t, idle["LIST"], 5, "one of them for uploads that were never ended, once a process")
+	require.LessOrEqual(t, idle["LIST"], 5, "one of them lists unfinished uploads, once per process")
 	require.Zero(t, idle["GET"])
 	require.LessOrEqual(t, changed["PUT"], 8, "two files of rows and two of children, of penstock's own tables, the manifest")
 	require.LessOrEqual(t, changed["LIST"], 4)
 	require.LessOrEqual(t, changed["GET"], 8)
 }
 
-// TestBucketTwoWriters commits from two lakes at once, as from two machines: of
-// two that follow the same generation one wins, and the other is told.
+// TestBucketTwoWriters commits from two lakes at the same time, as from two machines. One of two
+// commits that follow the same generation succeeds, the other fails with state.ErrMoved.
 func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
 
 func testBucketTwoWriters(t *testing.T, s *store) {
@@ -67,8 +67,8 @@ func testBucketTwoWriters(t *testing.T, s *store) {
 	require.Equal(t, int64(10), lost.Load())
 }
 
-// TestBucketFaults breaks each request of a commit in turn, in each way: the
-// commit is made or is not, whatever it says, and the next one goes through.
+// TestBucketFaults makes each request of a commit fail in turn, in each way. Whatever the commit
+// reports, it has taken effect completely or not at all, and the next one succeeds.
 func TestBucketFaults(t *testing.T) { onStores(t, testBucketFaults) }
 
 func testBucketFaults(t *testing.T, s *store) {
@@ -136,13 +136,13 @@ func testBucketFaults(t *testing.T, s *store) {
 					break
 				}
 			}
-			require.Equal(t, name == "403", failed > 0, "what goes better a second time is tried again")
+			require.Equal(t, name == "403", failed > 0, "transient errors are retried")
 		})
 	}
 }
 
-// TestBucketStopped stops a commit before its last request, for so long that the
-// generation which it would make was made, outdated and removed meanwhile.
+// TestBucketStopped suspends a commit before its last request, until other commits have made, outdated
+// and removed the generation that it would make.
 func TestBucketStopped(t *testing.T) { onStores(t, testBucketStopped) }
 
 func testBucketStopped(t *testing.T, s *store) {
@@ -170,8 +170,8 @@ func testBucketStopped(t *testing.T, s *store) {
 	require.Equal(t, wanted(after...), names(t, other))
 }
 
-// TestBucketCollects makes commits, some of which are given up: what no kept
-// manifest names is gone at the latest two runs later.
+// TestBucketCollects makes commits, one of which is abandoned. Files that no kept manifest names are
+// removed after at most two further runs.
 func TestBucketCollects(t *testing.T) { onStores(t, testBucketCollects) }
 
 func testBucketCollects(t *testing.T, s *store) {
@@ -187,7 +187,7 @@ func testBucketCollects(t *testing.T, s *store) {
 	}
 	x, err := l.Begin(t.Context(), stream, at, load.Pass{Run: "dies", Whole: true})
 	require.NoError(t, err)
-	_ = x // a process that dies says nothing more
+	_ = x // a killed process does not roll back
 	l.o.Step = nil
 	for n := range 8 {
 		at = must(t, l, 2+n, at, lead{id: n, name: fmt.Sprint("n", n)})
@@ -206,7 +206,7 @@ func testBucketCollects(t *testing.T, s *store) {
 	require.LessOrEqual(t, len(files), named+4)
 }
 
-// TestBucketIgnoresCondition refuses a store in which two could win.
+// TestBucketIgnoresCondition rejects a store on which two conflicting commits could both succeed.
 func TestBucketIgnoresCondition(t *testing.T) {
 	s := newStore(t)
 	l := openBucket(t, s.options("checked"))

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// taken are the counts since the last call.
+// taken returns the request counts since the last call.
 func (s *store) taken() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +30,7 @@ func openBucket(t testing.TB, o Options) *Lake {
 	return l
 }
 
-// keys are the names of what is in the bucket, below the stream's.
+// keys returns the names of the objects in the bucket below the lake's prefix.
 func (s *store) keys(t testing.TB, l *Lake) (manifests, files []string) {
 	t.Helper()
 	b := l.storage.(*bucket)
@@ -45,7 +45,7 @@ func (s *store) keys(t testing.TB, l *Lake) (manifests, files []string) {
 	return manifests, files
 }
 
-// TestBucketConformance holds a lake in a bucket to the contract.
+// TestBucketConformance runs the conformance suite on a lake in a bucket.
 func TestBucketConformance(t *testing.T) { onStores(t, testBucketConformance) }
 
 func testBucketConformance(t *testing.T, s *store) {

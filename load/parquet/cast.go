@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cast is the column a, of the lattice's type from, in the wider type to. The
-// caller releases it.
+// cast returns column a, of the lattice's type from, in the wider type to. The caller releases it.
 func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
 		return retyped(a, stored(to))
@@ -39,11 +38,11 @@ func cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 			return toDecimal(a, to, from.Scale, a.(*array.Decimal128).Value)
 		}
 	}
-	// Only ever null, or the empty list where there is none to be empty.
+	// The source column has only nulls, or empty lists where the target type has no lists.
 	return array.MakeArrayOfNull(memory.DefaultAllocator, stored(to), a.Len())
 }
 
-// stored is the Arrow type that columns of the lattice's type t have.
+// stored returns the Arrow type that a column of the lattice's type t is stored in.
 func stored(t arrow.DataType) arrow.DataType {
 	if schemas.SameType(t, schemas.JSON) {
 		return schemas.Text
@@ -90,9 +89,9 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// shape gives columns, which came with the schema from, the table's order and
-// types. Columns of validity that they lack follow from when a row was synced
-// and deleted. The caller releases them.
+// shape returns the columns, which have the schema from, in the table's order and types. If the
+// validity columns of a history table are missing, they are filled with the times when a row was synced
+// and deleted. The caller releases the result.
 func (t *table) shape(columns []arrow.Array, from *arrow.Schema, rows int) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(t.Columns))
 	for i, f := range t.schema.Fields() {

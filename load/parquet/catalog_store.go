@@ -17,18 +17,18 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// catalogStore keeps a lake whose commits a [Catalog] holds. Its files lie as those of a
-// [bucket] do, in one or in a folder; what a stream holds is told by the manifest
-// that the catalog's last commit names.
+// catalogStore keeps a lake whose commits are recorded by a [Catalog]. Its files are laid out as in a
+// [bucket], in an object store or in a local folder. The last commit in the catalog names the manifest
+// of a stream.
 type catalogStore struct {
 	*bucket
 	catalog Catalog
 
 	turn   sync.Mutex
-	tidied map[string]time.Time // when, by stream
+	tidied map[string]time.Time // when each stream was last tidied
 }
 
-// newTabled opens the catalog over the files of o.Bucket or o.Path.
+// newTabled opens the catalog over the files in o.Bucket or o.Path.
 func newTabled(ctx context.Context, o Options, d *disk, step func(string) error) (*catalogStore, error) {
 	b, err := tabledFiles(o, d, step)
 	if err != nil {
@@ -53,12 +53,12 @@ func tabledFiles(o Options, d *disk, step func(string) error) (*bucket, error) {
 		return nil, err
 	}
 	if strings.ContainsAny(root, "%#?") {
-		return nil, errors.New("a path with %, # or ? in it is read in several ways by other engines: take another")
+		return nil, errors.New("the path contains %, # or ?, which other engines read in different ways: choose another path")
 	}
 	return &bucket{o: &localFiles{root: root, disk: d}, url: "file://" + slashed(root), scratch: o.TempDir, step: step, log: o.Log}, nil
 }
 
-// slashed is a path as it stands in a location.
+// slashed returns a path in the form that it has in a file URL.
 func slashed(path string) string {
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -114,8 +114,8 @@ func (t *catalogStore) shelf(name string) streamStore {
 	return &tableStore{bucketStore: t.bucket.shelf(name).(*bucketStore), tabled: t, stream: stream, source: source}
 }
 
-// path is where the metadata of a table lies: one a line, where it is one of
-// penstock's own.
+// path returns where the metadata of a table is. An internal table has one location per stream; they
+// are returned one per line.
 func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
@@ -130,12 +130,12 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", name, err)
 		}
-		if at != "" && !slices.Contains(places, at) { // sources share it
+		if at != "" && !slices.Contains(places, at) { // sources that share a table have one location
 			places = append(places, at)
 		}
 	}
 	if places == nil {
-		return "", fmt.Errorf("find %s: %w: nothing was loaded into a table of that name", name, fs.ErrNotExist)
+		return "", fmt.Errorf("find %s: %w: no table of that name has been loaded", name, fs.ErrNotExist)
 	}
 	return strings.Join(places, "\n"), nil
 }
@@ -143,7 +143,7 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 // Close implements io.Closer.
 func (t *catalogStore) Close() error { return t.catalog.Close() }
 
-// tableStore is a stream of a catalog, or what a source has of one.
+// tableStore is a stream of a catalog, or the part of it that belongs to one source.
 type tableStore struct {
 	*bucketStore
 	tabled         *catalogStore
@@ -168,7 +168,7 @@ func (s *tableStore) head(ctx context.Context) (*manifest, error) {
 	return seen, nil
 }
 
-// recent is head as it was not long ago: see [bucketStore].
+// recent returns a manifest that may be a few seconds old: see [bucketStore].
 func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.asked
@@ -179,7 +179,7 @@ func (s *tableStore) recent(ctx context.Context) (*manifest, error) {
 	return s.head(ctx)
 }
 
-// readNamed reads a manifest.
+// readNamed reads the manifest of that name.
 func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, error) {
 	text, err := s.Read(ctx, name)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, err
 	return m, nil
 }
 
-// id is that of the commit that made the manifest's generation.
+// id returns the ID of the commit that made the manifest's generation.
 func (m *manifest) id() string {
 	if m == nil || len(m.Line) == 0 {
 		return ""
@@ -209,8 +209,9 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{bucketStore: s.bucketStore}, shelf: s}, nil
 }
 
-// catalogName is what a table of a stream is called in the catalog. Penstock's
-// own tables are those of one stream each there. // Invariant 17
+// catalogName returns the name of a table in the catalog. Each stream has internal tables of its own
+// there.
+// // Invariant 17
 func (s *tableStore) catalogName(table string) string {
 	if load.IsInternal(table) {
 		return table + "__" + s.stream
@@ -218,12 +219,12 @@ func (s *tableStore) catalogName(table string) string {
 	return table
 }
 
-// HeadTable is the table, in a catalog, that heads the stream of that name: each
-// commit changes it, and it tells what was committed.
+// HeadTable returns the name of the head table of a stream in a catalog. Every commit of the stream
+// changes this table and records the commit in it.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
-// folder is where a catalog keeps what it writes for a table: with its files, or
-// where sources share it, beside all of theirs.
+// folder returns the folder for what the catalog writes about a table: the folder of its files, or, if
+// sources share the table, a folder beside those of the sources.
 func (s *tableStore) folder(t *table) string {
 	if s.source == "" {
 		return path.Join(s.stream, t.Folder)
@@ -231,10 +232,10 @@ func (s *tableStore) folder(t *table) string {
 	return path.Join(s.stream, sharedFolder, t.Folder)
 }
 
-// sharedFolder holds, of a stream that sources share, what is of all of them.
+// sharedFolder is the folder of a stream that holds files which concern all of its sources.
 const sharedFolder = "_tables"
 
-// partNumber is the day or the month of a partition's folder.
+// partNumber returns the day or month of a partition's folder, counted from 1970.
 func partNumber(part string) *int32 {
 	_, value, _ := strings.Cut(part, "=")
 	if day, err := time.Parse(time.DateOnly, value); err == nil {
@@ -248,7 +249,7 @@ func partNumber(part string) *int32 {
 	return nil
 }
 
-// dataFiles are the files of a table that hold rows, by name.
+// dataFiles returns the files of a table that hold rows, by name.
 func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 	out := map[string]DataFile{}
 	if m == nil || t == nil {
@@ -267,8 +268,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 	return out
 }
 
-// tableFiles are what the generation m changes about its table t, as against
-// base.
+// tableFiles returns what generation m changes in its table t, compared to base.
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
 		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.listed(), Folder: s.folder(t),
@@ -298,7 +298,7 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	return out
 }
 
-// commitOf is what the catalog is told of the generation m that follows base.
+// commitOf returns the commit for generation m, which follows base.
 func (s *tableStore) commitOf(base, m *manifest) Commit {
 	c := Commit{
 		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
@@ -325,8 +325,8 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 	return c
 }
 
-// left are the tables that the generation m has no more. Those that sources share
-// stay, without the rows of this one.
+// left adds the tables that generation m no longer has to the commit. Tables that sources share stay,
+// without the rows of this source.
 func (s *tableStore) left(c *Commit, base, m *manifest) {
 	if base == nil {
 		return

@@ -14,23 +14,24 @@ import (
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// tableGeneration is a commit in the making.
+// tableGeneration is a commit in preparation.
 type tableGeneration struct {
 	*bucketGeneration
 	shelf *tableStore
 
-	follows *string // the id of the commit before it, once it was published, or tried to be
+	follows *string // the ID of the previous commit, set by the first call of publish
 	line    []string
 
-	// Where sources share the tables, and this one's columns become wider than
-	// theirs can be read in: see [tx.agree].
-	beside map[string]*tx    // what becomes of others' rows in the same step, by source
-	among  map[string]string // the last commits of all others; nil: they are to be looked at
-	agreed map[string]bool   // tables
+	// Set if sources share the tables and this commit widens columns so that the others' rows must be
+	// rewritten: see [tx.agree].
+	beside map[string]*tx    // commits of other sources in the same step, by source
+	among  map[string]string // the last commits of all other sources; nil: not read yet
+	agreed map[string]bool   // tables whose columns are widened for all sources
 }
 
 // publish implements [pendingGeneration]. It may be called again after a [*Disagreement] or
-// [ErrBeside]. // Invariants 1, 2, 13
+// [ErrBeside].
+// // Invariants 1, 2, 13
 func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	c, err := d.commitAfter(ctx, m, d.goOn)
 	if err != nil {
@@ -68,7 +69,7 @@ func (d *tableGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// others are the sources that commit in the same step.
+// others returns the sources that commit in the same step.
 func (d *tableGeneration) others() []string {
 	if d.among == nil {
 		return nil
@@ -76,8 +77,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.beside)
 }
 
-// commitAfter stores the manifest m, and is the commit that it makes of the one
-// there is; moved, where it is given, may first have m follow another.
+// commitAfter stores the manifest m and returns the commit of m, which must follow the current one.
+// moved, if not nil, may first change m to follow a later commit.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.shelf, m.dir = d.shelf, d.key
 	if d.follows == nil {
@@ -100,10 +101,10 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.shelf.commitOf(base, m), nil
 }
 
-// goOn lets m follow the generation base instead of its own, where only other
-// sources have made those between, as they widened its columns: its rows are as it
-// knows them, and [tx.agree] widens them once more. What m names has a number that
-// is taken since, and so it must be above all that anybody may tidy up by now.
+// goOn makes m follow generation base instead of its own parent, provided that all commits in between
+// were made by other sources to widen columns of this one. The rows are then the same, and [tx.agree]
+// widens them again. The files of m keep their old sequence number. It must be above that of the oldest
+// kept generation, or tidying could remove them.
 func (d *tableGeneration) goOn(base, m *manifest) bool {
 	if base == nil || base.Sequence == m.Parent || base.Sequence-m.Parent != base.Beside-m.Beside ||
 		!slices.Contains(base.Line, *d.follows) || len(base.Kept) == 0 || base.Kept[0].Sequence > m.Parent {
@@ -115,7 +116,7 @@ func (d *tableGeneration) goOn(base, m *manifest) bool {
 	return true
 }
 
-// settled notes that the commit was made.
+// settled records that the commit succeeded.
 func (d *tableGeneration) settled(m *manifest) {
 	d.unsure = false
 	d.shelf.learn(m)
@@ -139,7 +140,7 @@ func (d *tableGeneration) discard() error {
 	return err
 }
 
-// store writes the manifest, which counts once the catalog names it.
+// store writes the manifest. It has no effect until the catalog names it.
 func (d *tableGeneration) store(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.line), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
@@ -155,7 +156,7 @@ func (d *tableGeneration) store(ctx context.Context, m *manifest) error {
 	return d.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve finds out what became of a commit whose answer was no, or was lost.
+// resolve finds out whether a commit took effect after its answer was an error or was lost.
 // // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrBeside) {
@@ -169,7 +170,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	case err != nil:
 		return errors.Join(cause, err)
 	case now != nil && slices.Contains(now.Line, m.id()):
-		return nil // it was made, and the answer was lost
+		return nil // the commit succeeded; only the answer was lost
 	case d.goOn(now, m):
 		d.unsure = false
 		return fmt.Errorf("%w: %w", ErrBeside, cause)
@@ -180,7 +181,7 @@ func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error)
 	return cause
 }
 
-// move implements [pendingGeneration]. It is not asked for: see [tx.idle].
+// move implements [pendingGeneration]. It is never called: see [tx.idle].
 func (d *tableGeneration) move(context.Context, *manifest) error {
-	return errors.New("a catalog has no commit of a cursor alone")
+	return errors.New("a catalog cannot commit a cursor without files")
 }

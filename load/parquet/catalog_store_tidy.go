@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// tidy implements [streamStore]. Whatever is written for a commit has its number in its
-// name, and of what was written up to the oldest commit that is kept, nobody will
-// ask again for what that one does not name: see [bucketStore.tidy].
+// tidy implements [streamStore]. Every file that is written for a commit has the commit's number in its
+// name. If the number is not above that of the oldest kept commit and this commit does not name the
+// file, no reader needs it: see [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.o.list(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
@@ -27,20 +27,19 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	if s.source != "" {
 		if err := s.tabled.tidyTables(ctx, s.stream); err != nil {
-			s.log.Warn("outdated files of tables cannot be removed", "stream", s.stream, "error", err)
+			s.log.Warn("cannot remove outdated files of shared tables", "stream", s.stream, "error", err)
 		}
 	}
 	s.abortUploads(ctx, s.begun(ctx), m.Sequence)
 	if err := s.removeAll(ctx, old); err != nil {
-		s.log.Warn("outdated files cannot be removed", "folder", s.where(), "error", err)
+		s.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
 	return nil
 }
 
-// tidyTables removes what the catalog has written for tables that sources share
-// and nobody will ask for again. A file's number is that of the commit of any
-// source that it was written for, and one that is under way has a number yet to
-// come: nobody's is touched that can still be made.
+// tidyTables removes files that the catalog has written for shared tables and that no reader needs. The
+// number in a file's name is that of the commit of any source. A commit in progress uses a higher
+// number than all finished ones, so its files are kept.
 func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	if !t.due(stream) {
 		return nil
@@ -68,8 +67,8 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 	return t.removeAll(ctx, old)
 }
 
-// tidyEvery is how often one process looks through what the catalog has written for
-// a stream: each of a thousand sources asks for it.
+// tidyEvery is how often a process tidies the catalog's files of a stream. Without it, each of a
+// thousand sources would do so.
 const tidyEvery = time.Minute
 
 func (t *catalogStore) due(stream string) bool {
@@ -82,10 +81,10 @@ func (t *catalogStore) due(stream string) bool {
 	return true
 }
 
-// outdated are the files found that nobody asks for any more.
+// outdated returns the found files that no reader needs.
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.prefix + m.name: true}
-	if s.source == "" { // else nothing of the catalog's lies here: see [catalogStore.tidyTables]
+	if s.source == "" { // otherwise the catalog has no files here: see [catalogStore.tidyTables]
 		named, err := s.tabled.catalog.Named(ctx, s.stream)
 		if err != nil {
 			return nil, err
@@ -102,7 +101,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 		wanted[s.prefix+g.Name] = true
 		if i == 0 {
 			if oldest, err = s.readNamed(ctx, g.Name); gone(err) {
-				oldest = nil // nobody can say what it named
+				oldest = nil // unknown what it named
 			} else if err != nil {
 				return nil, err
 			}
@@ -120,7 +119,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 	return out, nil
 }
 
-// sequenceIn is the number that the name of a file begins with.
+// sequenceIn returns the number that the name of a file begins with.
 func sequenceIn(key string) (n int64, ok bool) {
 	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
 	return n, err == nil

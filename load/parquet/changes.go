@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// What a row of [load.RowChanges] says was done.
+// The actions in a row of [load.RowChanges].
 const (
 	actionInsert = "insert"
 	actionUpdate = "update"
@@ -21,10 +21,10 @@ const (
 	actionRevive = "revive"
 )
 
-// logRows is how many rows of the log are gathered before they are written.
+// logRows is how many rows of the log are collected before they are written.
 const logRows = 16 << 10
 
-// changeLog gathers rows of [load.RowChanges].
+// changeLog collects rows of [load.RowChanges].
 type changeLog struct {
 	mu  sync.Mutex
 	b   *array.RecordBuilder
@@ -37,8 +37,7 @@ type rowAt struct {
 	row     int
 }
 
-// logInserts writes down the rows that are inserted and that no row is edited
-// for.
+// logInserts logs the inserted rows, except versions that replace an earlier row.
 func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 	if !m.of.Log || load.IsInternal(f.t.Name) {
 		return nil
@@ -47,7 +46,7 @@ func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 		for _, i := range p.rows {
 			r := &f.hand.rows[i]
 			if r.seg != nil {
-				continue // with the row that it follows
+				continue // logEdits logs it together with the row that it replaces
 			}
 			after := &rowAt{f.staged.columns[r.ref.batch], int(r.ref.row)}
 			if err := m.logRow(f.t, actionInsert, nil, after, f.syncedAt(r)); err != nil {
@@ -62,7 +61,7 @@ func (f *family) syncedAt(r *suppliedRow) int64 {
 	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
 }
 
-// logEdits writes down what becomes of rows, before it does.
+// logEdits logs edits of rows before they are applied.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
 	if !m.of.Log || load.IsInternal(f.t.Name) {
 		return nil
@@ -122,8 +121,8 @@ func (x *tx) logRow(t *table, action string, before, after *rowAt, at int64) err
 	return x.flushLog(context.Background())
 }
 
-// flushLog hands on the rows gathered so far. l.mu is held, or nobody else is at
-// work.
+// flushLog appends the collected rows to the log table. The caller holds l.mu, or is the only one that
+// uses the log.
 func (x *tx) flushLog(ctx context.Context) error {
 	if x.log == nil || x.log.b == nil || x.log.b.Field(0).Len() == 0 {
 		return nil
@@ -139,8 +138,7 @@ func (x *tx) flushLog(ctx context.Context) error {
 	return x.flushOwn(ctx, load.RowChanges.Name)
 }
 
-// appendKey appends the JSON array of the values of a row's key; its hash where
-// it has none.
+// appendKey appends a row's key as a JSON array, or its hash if the table has no key.
 func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	if len(t.Key) == 0 {
 		return appendText(dst, r.columns[t.column(schemas.ColHash)], r.row)
@@ -155,7 +153,7 @@ func (t *table) appendKey(dst []byte, r *rowAt) []byte {
 	return append(dst, ']')
 }
 
-// appendDocument appends the JSON object of a row's columns but penstock's own.
+// appendDocument appends the row as a JSON object, without penstock's own columns.
 func (t *table) appendDocument(dst []byte, r *rowAt) []byte {
 	dst = append(dst, '{')
 	start := len(dst)

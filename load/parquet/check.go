@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// ErrUnconditional says that a store takes a second object of the same name
-// though it was told not to: of two who commit at once, both would win.
-var ErrUnconditional = errors.New("the store ignores the condition that commits rest on (If-None-Match: *)")
+// ErrUnconditional reports that a store overwrites an object despite the condition that it must not
+// exist. Of two concurrent commits, both would succeed.
+var ErrUnconditional = errors.New("the store ignores the condition that commits depend on (If-None-Match: *)")
 
-// Check tries, in a bucket, all that commits need: to store an object, and not to
-// store another over it, to list, read and remove it.
+// Check tries in a bucket everything that commits need: store an object, fail to overwrite it, list,
+// read and remove it.
 func (l *Lake) Check(ctx context.Context) error {
 	b, ok := l.storage.(*bucket)
 	if !ok {
@@ -38,7 +38,7 @@ func (b *bucket) check(ctx context.Context, key string) error {
 	}
 	text, _, err := b.o.get(ctx, key, 0, 0)
 	if err == nil && (!listed || string(text) != "1") {
-		err = fmt.Errorf("%s/%s is not found as it was stored", b.url, key)
+		err = fmt.Errorf("check %s/%s: the store does not return the object as it was stored", b.url, key)
 	}
 	return err
 }

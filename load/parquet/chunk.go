@@ -8,19 +8,19 @@ import (
 	pqfile "github.com/apache/arrow-go/v18/parquet/file"
 )
 
-// chunk is a column in the making.
+// chunk encodes one column.
 type chunk struct {
 	*encoder
 	pages pqfile.PageWriter
 	leaf  leaf
 	as    parquet.Encoding
 	list  bool
-	top   uint8 // definition level of a value that is there
-	holes int   // of the page: levels below top
+	top   uint8 // definition level of a value that is not null
+	holes int   // levels below top in the current page
 	nulls int64
 }
 
-// share has the column written by a dictionary, unless too many values differ.
+// share uses a dictionary for the column, unless it has too many distinct values.
 func (x *chunk) share(t arrow.DataType, parts []arrow.Array) error {
 	d := newDictionary(t, x.tools)
 	if d == nil {
@@ -31,7 +31,7 @@ func (x *chunk) share(t arrow.DataType, parts []arrow.Array) error {
 		spans(p, 0, p.Len(), func(a arrow.Array, from, to int) { full = full || !d.fill(a, from, to) })
 	}
 	if full || d.values == 0 {
-		d.plain.encode(nil) // what it has taken is of no use
+		d.plain.encode(nil) // discard the values collected so far
 		return nil
 	}
 	data := d.plain.encode(nil)
@@ -40,8 +40,8 @@ func (x *chunk) share(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans hands out where rows have their values: next to each other but for
-// lists, of which those that are null may have left something behind.
+// spans calls each with the ranges of the arrays that hold the values of the rows. There is one range,
+// except for lists: a null list may have values that must be skipped.
 func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -63,7 +63,7 @@ func spans(a arrow.Array, from, to int, each func(values arrow.Array, from, to i
 	each(l.ListValues(), int(start), int(end))
 }
 
-// write cuts the column into pages.
+// write encodes the column in pages.
 func (x *chunk) write(parts []arrow.Array) error {
 	for _, p := range parts {
 		for from := 0; from < p.Len(); from += sliceRows {
@@ -81,7 +81,7 @@ func (x *chunk) write(parts []arrow.Array) error {
 	return x.flush()
 }
 
-// level takes down which of the rows have values.
+// level appends the definition and repetition levels of the rows.
 func (x *chunk) level(a arrow.Array, from, to int) {
 	l, ok := a.(*array.List)
 	if !ok {
@@ -108,7 +108,7 @@ func (x *chunk) level(a arrow.Array, from, to int) {
 	}
 }
 
-// mark appends a level for each value: top, or one less where it is null.
+// mark appends a level for each value: top, or top-1 if it is null.
 func (x *chunk) mark(levels []uint8, a arrow.Array, from, to int, top uint8) []uint8 {
 	whole := a.NullN() == 0
 	for i := from; i < to; i++ {

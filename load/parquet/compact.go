@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	smallRows  = 32 << 10 // rows of a segment that is merged with its like
-	fewOfASize = 8        // of a size that stay by themselves
-	manyLarge  = 512      // large ones that stay by themselves
+	smallRows  = 32 << 10 // segments with fewer rows are merged with segments of the same size class
+	fewOfASize = 8        // segments of a size class that trigger a merge
+	manyLarge  = 512      // the same for segments that are not small
 )
 
-// compact merges small segments: when there are eight of a size, eight times
-// as many rows apart from the next, they become one. A row is so written again
-// only a few times in its life, and a table never has many small files.
+// compact merges small segments: eight segments of a size class become one. Each size class has eight
+// times as many rows as the one below, so a row is rewritten only a few times, and a table never has
+// many small files.
 func (x *tx) compact(ctx context.Context) error {
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
@@ -41,7 +41,7 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf is the logarithm, by eight, of a segment's rows.
+// sizeOf returns the size class of a segment: the logarithm to base 8 of its rows; -1 for large ones.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1
@@ -49,9 +49,9 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(s.root().Rows)) / 3
 }
 
-// alike are segments of one size, and one partition, of which there are too
-// many; nil where there are none. Versions stay in the order in which they were
-// written.
+// alike returns segments of one size class and one partition that are to be merged; nil if there are
+// none. In modes with versions only adjacent segments are merged, so that versions stay in the order in
+// which they were written.
 func alike(t *table, segs []*segment) []*segment {
 	type class struct {
 		part string
@@ -62,7 +62,7 @@ func alike(t *table, segs []*segment) []*segment {
 		c := class{s.Part, sizeOf(s)}
 		versions := t.Mode == schemas.Append || t.Mode == schemas.History
 		if versions && i > 0 && (class{segs[i-1].Part, sizeOf(segs[i-1])}) != c {
-			all[c] = nil // what lies between would be overtaken
+			all[c] = nil // a merge would move these rows past the segments in between
 		}
 		all[c] = append(all[c], s)
 		limit := fewOfASize
@@ -76,7 +76,7 @@ func alike(t *table, segs []*segment) []*segment {
 	return nil
 }
 
-// unite makes one segment of several, rows after rows.
+// unite merges segments into one, and keeps the order of their rows.
 func (x *tx) unite(ctx context.Context, t *table, segs []*segment) error {
 	x.next.Counter++
 	out := &segment{ID: x.next.Counter, Table: t.Name, Part: segs[0].Part, Files: map[string]*file{}}
@@ -119,7 +119,7 @@ func (x *tx) unite(ctx context.Context, t *table, segs []*segment) error {
 	return nil
 }
 
-// join writes the rows of several files of a table into one.
+// join copies the rows of several files of a table into one.
 func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -135,7 +135,7 @@ func (x *tx) join(ctx context.Context, t *table, files []*file, part string) (*f
 	return w.finish(ctx)
 }
 
-// uniteBits keeps what the pass has carried of segments that become one.
+// uniteBits transfers the marks of rows that the pass has seen to the merged segment.
 func (x *tx) uniteBits(ctx context.Context, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

@@ -50,7 +50,7 @@ func (s *staged) composeAtOnce(ctx context.Context, w *writer, refs []ref) error
 	return w.addAll(batches, rows)
 }
 
-// create begins a file of a table in the next generation.
+// create starts a file of a table in the next generation.
 func (x *tx) create(t *table, part string) (*writer, error) {
 	if t.Numbered > 0 {
 		part = located(part)
@@ -63,7 +63,7 @@ func (x *tx) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, shelf: x.folder.shelf}, out, &x.lake.kept), nil
 }
 
-// pieces hands out staged rows, batch by batch, in their order.
+// pieces calls each with the staged rows in their order, in batches.
 func (s *staged) pieces(ctx context.Context, refs []ref, each func([]arrow.Array, int) error) error {
 	for len(refs) > 0 {
 		n := 1
@@ -87,8 +87,8 @@ func (s *staged) pieces(ctx context.Context, refs []ref, each func([]arrow.Array
 	return nil
 }
 
-// gather picks rows of a batch, without copying where they are next to each
-// other. The caller releases them.
+// gather returns the selected rows of a batch. It copies them unless they are consecutive. The caller
+// releases them.
 func gather(ctx context.Context, columns []arrow.Array, refs []ref) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(columns))
 	first, n := refs[0].row, int32(len(refs))

@@ -11,24 +11,24 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// So many values, and bytes of them, a dictionary holds.
+// A dictionary holds at most this many values, and bytes of values.
 const (
 	dictionaryValues = 1 << 14
 	dictionaryBytes  = 512 << 10
 )
 
-// dictionary has the values of a column once each, and for each row the place of
-// its value among them. It is filled before the first page is written.
+// dictionary encodes a column with each distinct value once, and for each row the index of its value.
+// It is filled before the first page is written.
 type dictionary struct {
-	*tools      // places has that of each row that is not null
-	values int  // how many there are
-	plain  leaf // has them, encoded, and their bounds
-	taken  int  // rows that are not null, up to the page at hand
-	first  int  // of the page at hand
+	*tools      // places has the index for each row that is not null
+	values int  // number of distinct values
+	plain  leaf // encodes the distinct values, and knows their bounds
+	taken  int  // rows that are not null, up to the end of the current page
+	first  int  // the first of them in the current page
 	fill   func(a arrow.Array, from, to int) bool
 }
 
-// newDictionary is for values of a type; nil where it has no dictionary.
+// newDictionary returns a dictionary for values of type t; nil if the type has none.
 func newDictionary(t arrow.DataType, with *tools) *dictionary {
 	with.places = with.places[:0]
 	d := &dictionary{tools: with, plain: leafOf(t, with)}
@@ -58,11 +58,11 @@ func newDictionary(t arrow.DataType, with *tools) *dictionary {
 
 func width[T any](n int) func(T) int { return func(T) int { return n } }
 
-// filler is the function that finds the places of an array's values. It reports
+// filler returns the function that looks up the indexes of an array's values. That function returns
 // false when the dictionary is full.
 func filler[T comparable](d *dictionary, of func(arrow.Array) func(int) T, size func(T) int) func(arrow.Array, int, int) bool {
 	places := map[T]uint32{}
-	var last T // was asked for last: equal values mostly follow each other
+	var last T // the previous value: equal values are often adjacent
 	var at uint32
 	bytes := 0
 	return func(a arrow.Array, from, to int) bool {
@@ -113,7 +113,7 @@ func (d *dictionary) encode(dst []byte) []byte {
 
 func (d *dictionary) bounds(s *metadata.EncodedStatistics) { d.plain.bounds(s) }
 
-// plainIntegers stand in a dictionary as they are.
+// plainIntegers encodes integers without compression, for a dictionary.
 type plainIntegers struct{ integers }
 
 func (l *plainIntegers) encode(dst []byte) []byte {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// textsOf is a part of a column: the rows from skip on of an array, * being null.
+// textsOf returns an array of the values from index skip on; * stands for null.
 func textsOf(values []string, skip int) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
 	defer b.Release()
@@ -30,9 +30,8 @@ func textsOf(values []string, skip int) arrow.Array {
 	return array.NewSlice(whole, int64(skip), int64(len(values)))
 }
 
-// Texts of which few differ come out of a file as they were, in whatever parts
-// they went in, and with the bounds that readers skip files by.
-func TestTextsThatRepeatAreReadAsTheyWereWritten(t *testing.T) {
+// TestDictionaryRoundTrip writes texts with few distinct values, in several parts, and reads them back.
+func TestDictionaryRoundTrip(t *testing.T) {
 	at := newTable(schemas.Table{Name: "t", Key: []string{"word"}, Columns: arrow.NewSchema([]arrow.Field{
 		schemas.Field("word", schemas.Text, "/word"), schemas.Field("same", schemas.Text, "/same"),
 	}, nil)}, "")
@@ -70,8 +69,8 @@ func TestTextsThatRepeatAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// What is no dictionary's business is written as it is.
-func TestTextsThatDifferAreWrittenAsTheyAre(t *testing.T) {
+// TestDictionaryFull fills a dictionary beyond its limits.
+func TestDictionaryFull(t *testing.T) {
 	many, long := make([]string, dictionaryValues+1), make([]string, 600)
 	for i := range many {
 		many[i] = fmt.Sprint(i)

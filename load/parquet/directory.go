@@ -18,18 +18,18 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// directory keeps a lake in a folder of a file system: each stream has a folder,
-// in which a link leads to the generation that counts.
+// directory keeps a lake in a file system: each stream has a folder, in which a link points to the
+// current generation.
 type directory struct {
 	path     string
 	disk     *disk
 	waitLock time.Duration
 	step     func(name string) error
 	log      *slog.Logger
-	copies   sync.Once // says that files are copied
+	copies   sync.Once // logs once that files are copied
 
 	mu     sync.Mutex
-	linked bool // the file system is known to have symbolic links
+	linked bool // the file system is known to support symbolic links
 }
 
 func newDirectory(o Options, d *disk, step func(string) error) (*directory, error) {
@@ -41,7 +41,7 @@ func newDirectory(o Options, d *disk, step func(string) error) (*directory, erro
 		return nil, err
 	}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return nil, errors.New("it is no folder")
+		return nil, errors.New("not a folder")
 	}
 	return &directory{path: path, disk: d, waitLock: o.WaitLock, step: step, log: o.Log}, nil
 }
@@ -66,8 +66,8 @@ func (d *directory) streams(_ context.Context, source string) ([]string, error) 
 	return out, nil
 }
 
-// parts are the folders, in that of a stream, of a source or of all: the
-// stream's own where it is not shared.
+// parts returns the folders of one source, or of all sources, in the folder of a stream: the stream's
+// own folder if it is not shared.
 func (d *directory) parts(stream, source string) ([]string, error) {
 	if source != "" {
 		name := folderIn(stream, source)
@@ -104,7 +104,7 @@ func (d *directory) shelf(name string) streamStore {
 	return &dirStore{directory: d, root: filepath.Join(d.path, name)}
 }
 
-// pattern implements [storage]: one through the links.
+// pattern implements [storage]: a pattern that goes through the links.
 func (d *directory) pattern(table string, shared bool) string {
 	stream := "*"
 	if shared {
@@ -113,8 +113,8 @@ func (d *directory) pattern(table string, shared bool) string {
 	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
-// usable finds out whether the file system can replace a link, before work is
-// put into a commit that it could not make.
+// usable checks that the file system supports symbolic links, before any work is done for a commit that
+// could not be published.
 func (d *directory) usable(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *directory) usable(path string) error {
 	}
 	link := filepath.Join(path, tmpPrefix+randomName())
 	if err := d.disk.point(current, link); err != nil {
-		return fmt.Errorf("%s has no symbolic links, which commits are made with: %w", path, err)
+		return fmt.Errorf("the file system of %s has no symbolic links, which commits need: %w", path, err)
 	}
 	d.linked = true
 	return os.Remove(link)
@@ -135,14 +135,14 @@ type dirStore struct {
 	root string
 
 	mu   sync.Mutex
-	seen *manifest // the generation last read, as it was made
+	seen *manifest // the generation last read, with the cursor of its own commit
 }
 
 // where implements [streamStore].
 func (s *dirStore) where() string { return s.root }
 
-// path implements [streamStore]: the table's folder in the generation, with no link in
-// it.
+// path implements [streamStore]. It returns the table's folder in the generation, without links in the
+// path.
 func (s *dirStore) path(m *manifest, t *table) string { return filepath.Join(m.dir, t.Folder) }
 
 // dear implements [streamStore].
@@ -157,7 +157,7 @@ func (s *dirStore) head(context.Context) (*manifest, error) {
 	return s.moved(m)
 }
 
-// generation is the manifest of the current generation, as it was made.
+// generation returns the manifest of the current generation, with the cursor of its own commit.
 func (s *dirStore) generation() (*manifest, error) {
 	if err := unlinked(s.directory.path, s.root); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *dirStore) generation() (*manifest, error) {
 		}
 		sequence, ok := genNumber(target)
 		if !ok {
-			return nil, fmt.Errorf("%s is no link to a generation, but to %q", link, target)
+			return nil, fmt.Errorf("%s links to %q, which is not a generation", link, target)
 		}
 		s.mu.Lock()
 		known := s.seen
@@ -184,7 +184,7 @@ func (s *dirStore) generation() (*manifest, error) {
 		m, err := s.read(filepath.Join(s.root, target))
 		if gone(err) {
 			if now, _ := os.Readlink(link); now != target {
-				continue // it was removed while we looked
+				continue // it was removed after the link was read
 			}
 		}
 		if err != nil {
@@ -216,7 +216,7 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
 			if name := filepath.Join(t.Folder, f.Name); !filepath.IsLocal(name) || !filepath.IsLocal(t.Folder) {
-				return nil, fmt.Errorf("read %s: it names the file %q, which is outside of it", gen, name)
+				return nil, fmt.Errorf("read %s: it names the file %q, which is outside of the folder", gen, name)
 			}
 		}
 	}
@@ -224,12 +224,12 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold implements [streamStore]: this process is the only one that commits to the
-// folder, until it gives the lock back or dies; one that was stopped keeps the
-// others out. // Invariant 13
+// hold implements [streamStore]. It locks the folder: only this process commits to it, until it
+// releases the lock or exits. A stopped process keeps the lock.
+// // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
-		func() error { return unlinked(s.directory.path, s.root) }, // before anything is made behind a link
+		func() error { return unlinked(s.directory.path, s.root) }, // before anything is created behind a link
 		func() error { return s.disk.makeAll(s.root) },
 		func() error { return unlinked(s.directory.path, filepath.Join(s.root, lockName)) },
 	} {
@@ -244,8 +244,8 @@ func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy implements [streamStore]: the link is the truth, and what it does not lead to
-// was never committed, or is past. The lock is held.
+// tidy implements [streamStore]. It removes everything that the current generation does not keep: files
+// of commits that never finished, and outdated generations. The caller holds the lock.
 func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -266,8 +266,8 @@ func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	return nil
 }
 
-// leftover reports whether a name in a folder whose current generation is m is
-// of something that a process which died has left, or that is outdated.
+// leftover reports whether a name, in a folder whose current generation is m, belongs to a commit that
+// never finished, or to an outdated generation.
 func leftover(name string, m *manifest) bool {
 	if strings.HasPrefix(name, tmpPrefix) || strings.HasPrefix(name, trashPrefix) {
 		return true
@@ -279,20 +279,19 @@ func leftover(name string, m *manifest) bool {
 	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
 }
 
-// orphaned refuses a folder whose link somebody has removed: only the first
-// generation may stand there without one.
+// orphaned returns an error for a folder that has lost its link. Only the first generation may exist
+// without it.
 func orphaned(path string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {
 			return &load.ForeignChange{Table: filepath.Base(path), Diff: []string{fmt.Sprintf(
-				"the link %s is gone: point it at the generation that counts again, or remove the folder to load it anew", filepath.Join(path, current))}}
+				"the link %s is missing: point it at the latest generation again, or remove the folder to load the stream again", filepath.Join(path, current))}}
 		}
 	}
 	return nil
 }
 
-// discard removes a folder: out of the readers' sight first, so that none
-// finds half of it.
+// discard removes a folder. It renames the folder first, so that no reader finds half of it.
 func discard(path string) error {
 	dir, name := filepath.Split(path)
 	if !strings.HasPrefix(name, trashPrefix) && !strings.HasPrefix(name, tmpPrefix) {
@@ -305,7 +304,7 @@ func discard(path string) error {
 	return os.RemoveAll(path)
 }
 
-// clean tidies up at once, unless another process is at work in the folder.
+// clean tidies up at once, unless another process holds the lock.
 func (s *dirStore) clean(ctx context.Context, m *manifest) error {
 	if dirty, err := s.dirty(m); err != nil || !dirty {
 		return err
@@ -374,5 +373,5 @@ func (s *dirStore) open(_ context.Context, f *file) (input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenInRoot(s.directory.path, name) // a link that comes meanwhile leads nowhere outside
+	return os.OpenInRoot(s.directory.path, name) // a link that is created meanwhile cannot lead out of the lake
 }

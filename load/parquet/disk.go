@@ -12,19 +12,17 @@ import (
 	"syscall"
 )
 
-// disk is how files become durable and generations current. Tests put faults
-// into it.
+// disk makes files durable and generations current. Tests inject faults through it.
 type disk struct {
-	mode fs.FileMode // of files, exactly; 0: as the umask says
+	mode fs.FileMode // exact mode of files; 0: as the umask allows
 
 	sync    func(*os.File) error                // nil: (*os.File).Sync
 	link    func(oldname, newname string) error // nil: os.Link
 	symlink func(oldname, newname string) error // nil: os.Symlink
 }
 
-// flush makes a file durable. An error is final: the kernel may have dropped
-// what it could not write, and would call a second try a success. The file is
-// given up, never synced again.
+// flush makes a file durable. An error is final: the kernel may have dropped the data that it could not
+// write, and a second sync would then succeed. The caller abandons the file and never syncs it again.
 func (d *disk) flush(f *os.File) error {
 	sync := d.sync
 	if sync == nil {
@@ -36,8 +34,7 @@ func (d *disk) flush(f *os.File) error {
 	return nil
 }
 
-// flushDir makes a folder's entries durable. Windows has no call for that, and
-// does it by itself.
+// flushDir makes a folder's entries durable. Windows has no call for that, and needs none.
 func (d *disk) flushDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -49,7 +46,7 @@ func (d *disk) flushDir(path string) error {
 	return errors.Join(d.flush(f), f.Close())
 }
 
-// makeAll makes a folder and those above it that are missing, durably.
+// makeAll creates a folder and its missing parents durably.
 func (d *disk) makeAll(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -66,7 +63,7 @@ func (d *disk) makeAll(path string) error {
 	return d.flushDir(parent)
 }
 
-// makeFolders makes a folder and those above it that are missing.
+// makeFolders creates a folder and its missing parents.
 func (d *disk) makeFolders(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -79,22 +76,22 @@ func (d *disk) makeFolders(path string) error {
 	return d.makeFolder(path)
 }
 
-// makeFolder makes one folder. Who may read its files may enter it.
+// makeFolder creates one folder. Users who may read files of this mode may also enter the folder.
 func (d *disk) makeFolder(path string) error {
 	mode := d.mode | (d.mode&0o444)>>2
-	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never wider, should the process end here
+	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // never more permissive, even if the process ends before Chmod
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
 	if err == nil && mode != 0 {
-		err = os.Chmod(path, mode) // whatever the umask
+		err = os.Chmod(path, mode) // regardless of the umask
 	}
 	return err
 }
 
-// makeFile makes a file that was not there.
+// makeFile creates a file. It fails if the file exists.
 func (d *disk) makeFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // who opens it before Chmod reads what comes after
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.mode, 0o644)) // never more permissive: a program that opens the file before Chmod could read it later
 	if err != nil || d.mode == 0 {
 		return f, err
 	}
@@ -104,8 +101,8 @@ func (d *disk) makeFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// place puts a file of an older generation into a new one: by a hard link, or
-// as a copy on file systems that have none.
+// place puts a file of an older generation into a new one: as a hard link, or as a copy if the file
+// system has no hard links.
 func (d *disk) place(from, to string) (copied bool, err error) {
 	link := d.link
 	if link == nil {
@@ -118,7 +115,7 @@ func (d *disk) place(from, to string) (copied bool, err error) {
 	return true, d.copy(from, to)
 }
 
-// point makes a symbolic link.
+// point creates a symbolic link.
 func (d *disk) point(to, link string) error {
 	if d.symlink != nil {
 		return d.symlink(to, link)
@@ -126,8 +123,7 @@ func (d *disk) point(to, link string) error {
 	return os.Symlink(to, link)
 }
 
-// unlinkable reports whether the file system has no hard links, or not so many
-// of one file.
+// unlinkable reports whether the file system has no hard links, or no more for this file.
 func unlinkable(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EXDEV, syscall.EMLINK, syscall.ENOSYS} {
 		if errors.Is(err, e) {
@@ -154,7 +150,7 @@ func (d *disk) copy(from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// write makes a small file, durably.
+// write creates a small file durably.
 func (d *disk) write(path string, text []byte) error {
 	f, err := d.makeFile(path)
 	if err != nil {

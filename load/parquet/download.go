@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	wholeBytes = 1 << 20  // a file up to this size is read by one request
-	tailBytes  = 64 << 10 // that hold the footer, mostly
-	aheadBytes = 4 << 20  // read at once, where less is asked for
+	wholeBytes = 1 << 20  // larger files are not read by one request
+	tailBytes  = 64 << 10 // read first: it usually contains the footer
+	aheadBytes = 4 << 20  // minimum that one request reads
 )
 
 // open implements [streamStore].
@@ -31,7 +31,7 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	}
 	text, size, err := s.o.get(ctx, f.key(), from, f.Size-from)
 	if err == nil && size != f.Size {
-		err = &load.ForeignChange{Table: filepath.Base(f.dir), Diff: []string{fmt.Sprintf("the file %s/%s is not what it was", s.url, f.key())}}
+		err = &load.ForeignChange{Table: filepath.Base(f.dir), Diff: []string{fmt.Sprintf("the file %s/%s was changed", s.url, f.key())}}
 	}
 	if err != nil {
 		return nil, err
@@ -43,22 +43,22 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	return nopCloser{io.NewSectionReader(r, 0, f.Size)}, nil
 }
 
-// nopCloser is an input that holds nothing.
+// nopCloser is an input that needs no closing.
 type nopCloser struct{ parquet.ReaderAtSeeker }
 
 // Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
-// remote reads an object by ranges, some way ahead.
+// remote reads an object by range requests, with read-ahead.
 type remote struct {
 	o    objects
-	ctx  context.Context // of whoever opened it
+	ctx  context.Context // of the caller of open
 	key  string
 	size int64
-	tail []byte // the end of it
+	tail []byte // the end of the object
 
 	mu    sync.Mutex
-	at    int64 // where ahead begins
+	at    int64 // offset of ahead
 	ahead []byte
 }
 
@@ -93,10 +93,9 @@ func (r *remote) readAhead(p []byte, off int64) (int, error) {
 	return copy(p, r.ahead[off-r.at:]), nil
 }
 
-// Fetch makes the files of the tables that are wanted available as files of the
-// file system, and returns their paths by table. Those of a bucket are read into
-// the folder dir, where they are found again by their names, which never mean
-// anything else.
+// Fetch makes the files of the wanted tables available in the file system, and returns their paths by
+// table. Files of a bucket are downloaded into the folder dir. A file that is already there is used
+// again: names are never reused for other content.
 func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
@@ -120,7 +119,7 @@ func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bo
 	return out, nil
 }
 
-// fetch makes a file of a bucket one of the file system.
+// fetch returns the path of the file, after downloading it if it is in a bucket.
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	s, far := f.shelf.(*bucketStore)
 	if t, tabled := f.shelf.(*tableStore); tabled {
@@ -155,7 +154,7 @@ func (f *file) fetch(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// copyTo copies a file, and makes sure that it is what was stored.
+// copyTo copies a file and verifies its size and checksum.
 func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 	sum := xxh3.New()
 	for at := int64(0); at < f.Size; {
@@ -164,7 +163,7 @@ func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 			return err
 		}
 		if size != f.Size || len(text) == 0 {
-			return fmt.Errorf("read %s/%s: it has %d bytes, not %d", s.url, f.key(), size, f.Size)
+			return fmt.Errorf("read %s/%s: the object has %d bytes, not %d", s.url, f.key(), size, f.Size)
 		}
 		_, _ = sum.Write(text) // never fails
 		if _, err := to.Write(text); err != nil {
@@ -173,7 +172,7 @@ func (s *bucketStore) copyTo(ctx context.Context, to io.Writer, f *file) error {
 		at += int64(len(text))
 	}
 	if got := fmt.Sprintf("%016x", sum.Sum64()); got != f.Sum {
-		return fmt.Errorf("read %s/%s: its sum is %s, not %s", s.url, f.key(), got, f.Sum)
+		return fmt.Errorf("read %s/%s: its checksum is %s, not %s", s.url, f.key(), got, f.Sum)
 	}
 	return nil
 }

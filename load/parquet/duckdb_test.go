@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// engine is a DuckDB that knows of penstock only where the files are.
+// engine is a DuckDB without access to penstock: it only knows where the files are.
 type engine struct{ arrow *duckdb.Arrow }
 
 func newEngine(t testing.TB) *engine {
@@ -63,7 +63,7 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	query := "FROM read_parquet(" + pattern(d.(*Lake), "*", current, folderOf(table), "*"+suffix) + ")"
 	all, err := d.(*Lake).manifests(t.Context())
 	require.NoError(t, err)
-	if slices.ContainsFunc(all, func(m *manifest) bool { return m.Source != "" }) { // the folders of sources are partitions to the engine
+	if slices.ContainsFunc(all, func(m *manifest) bool { return m.Source != "" }) { // DuckDB takes the folders of sources as partitions
 		query = "FROM read_parquet(" + pattern(d.(*Lake), "*", sourcePrefix+"*", current, folderOf(table), "*"+suffix) + ", union_by_name = true)"
 	}
 	rows, err := e.ask(t.Context(), query)
@@ -71,19 +71,19 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	return rows
 }
 
-// pattern is one of files in the lake, whose own name is none.
+// pattern returns a file pattern in the lake. Special characters in the lake's own path are escaped.
 func pattern(l *Lake, elem ...string) string {
 	root := strings.ReplaceAll(l.o.Path, "[", "[[]")
 	return "'" + strings.ReplaceAll(filepath.Join(append([]string{root}, elem...)...), "'", "''") + "'"
 }
 
-// TestConformance holds the lake to the contract as DuckDB sees it.
+// TestConformance runs the conformance suite, with tables read by DuckDB.
 func TestConformance(t *testing.T) {
 	loadtest.Run(t, driver(newEngine(t).read))
 }
 
-// TestDuckDBPartitions reads a partitioned table: the folders' names are one
-// more column, and the row's own stays what it is.
+// TestDuckDBPartitions reads a partitioned table: DuckDB adds a column from the folder names, and the
+// row's own date stays unchanged.
 func TestDuckDBPartitions(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	at := must(t, l, 1, "", before...)
@@ -97,8 +97,8 @@ func TestDuckDBPartitions(t *testing.T) {
 	}, rows)
 }
 
-// TestDuckDBReaders has DuckDB read through the link while commits replace all
-// rows: it finds one of them whole, or a file gone.
+// TestDuckDBReaders reads through the link with DuckDB while commits replace all rows: a read returns
+// one whole commit, or fails because a file is missing.
 func TestDuckDBReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -144,8 +144,7 @@ func TestDuckDBReaders(t *testing.T) {
 	require.Positive(t, whole)
 }
 
-// baseline lets DuckDB turn the same rows from its own JSON into Parquet, with
-// two threads.
+// baseline lets DuckDB convert the same rows from its own JSON to Parquet, with two threads.
 func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
 	dir := b.TempDir()
 	db, err := sql.Open("duckdb", "")
@@ -176,8 +175,8 @@ func baseline(b *testing.B, l *Lake, first time.Duration, n int) {
 	b.ReportMetric(took.Seconds()/first.Seconds(), "times-read_json")
 }
 
-// TestDuckDBReadsEncoder writes random rows by the encoder and by pqarrow:
-// DuckDB finds the same in both files, in the same order.
+// TestDuckDBReadsEncoder writes random rows with the encoder and with pqarrow. DuckDB reads the same
+// rows, in the same order, from both files.
 func TestDuckDBReadsEncoder(t *testing.T) {
 	e, dir, n := newEngine(t), t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {

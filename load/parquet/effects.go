@@ -14,23 +14,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// effects are what the edits of a segment's root rows mean for what hangs from
-// them.
+// effects derives, from the edits of a segment's root rows, the edits of their child rows.
 type effects struct {
 	m *merge
 	f *family
 
 	batches []affected
-	twins   map[uint64][]edit // by the mark of the hash, where records have no key
+	twins   map[uint64][]edit // edits by the mark of the row's hash, for records without a key
 }
 
-// affected are some edits and the keys of their rows.
+// affected holds some edits, and the keys of the edited rows.
 type affected struct {
 	keys  []arrow.Array
 	edits []edit
 }
 
-// take notes the keys of edited rows, and writes them down in the log.
+// take remembers the keys of edited rows, and writes the edits to the log.
 func (x *effects) take(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error {
 	if err := x.m.logEdits(x.f, first, columns, edits); err != nil {
 		return err
@@ -66,7 +65,7 @@ func (x *effects) release() {
 	}
 }
 
-// on are the edits that follow for the rows of a child table's file.
+// on returns the resulting edits for the rows of a child table's file.
 func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if len(x.batches) == 0 {
 		return nil, nil
@@ -90,7 +89,7 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 			cause, ok := causes[p]
 			switch {
 			case !ok, c.Mode == schemas.History && b[2].IsValid(i), c.Mode == schemas.Append && run.Value(i) < x.m.of.Run:
-				continue // of another record, or another version
+				continue // the row belongs to another record or another version
 			}
 			out = append(out, cause.hanging(first, i))
 		}
@@ -99,7 +98,7 @@ func (x *effects) on(ctx context.Context, c *table, old *file) ([]edit, error) {
 	return out, err
 }
 
-// hanging is what an edit means for a row that hangs from the edited one.
+// hanging returns the edit of a child row that follows from the edit of its root row.
 func (e edit) hanging(first int64, i int) edit {
 	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
 	if e.kind == replace {
@@ -108,9 +107,9 @@ func (e edit) hanging(first int64, i int) edit {
 	return out
 }
 
-// onTwins is on for records without a key, of which several may have one hash.
-// They are all alike, so what hangs from as many of them as were edited is
-// edited: from those with the last links.
+// onTwins does the same as on for records without a key. Several of them may have one hash and are then
+// identical, so it does not matter which records' children are edited, only how many. It takes those
+// with the last links.
 func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.twins == nil {
 		x.twins = map[uint64][]edit{}
@@ -140,16 +139,14 @@ func (x *effects) onTwins(ctx context.Context, c *table, old *file) ([]edit, err
 	return out, nil
 }
 
-// duplicateRow is one of the records with a hash: by the link of what hangs from it,
-// and, as ordinals count from the beginning of each pass, which of those with
-// that link.
+// duplicateRow identifies one of several records with the same hash: by the link of its child rows and,
+// because ordinals restart with each pass, a count among the records with that link.
 type duplicateRow struct {
 	link  string
 	count int
 }
 
-// hangingTwins are the rows that hang from records with the hashes that were
-// edited.
+// hangingTwins returns the child rows of records that have one of the edited hashes.
 func (x *effects) hangingTwins(ctx context.Context, c *table, old *file) (map[uint64]map[duplicateRow][]uint32, error) {
 	type place struct {
 		mark         uint64

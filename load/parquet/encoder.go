@@ -20,16 +20,14 @@ import (
 
 const (
 	magic     = "PAR1"
-	statBytes = 4096 // longer texts stand as no bound in a footer
+	statBytes = 4096 // longer texts are not written as bounds into the footer
 	wholePage = 1 << 20
-	sliceRows = 1024 // of a column that are taken before a page's size is looked at
+	sliceRows = 1024 // rows of a column that are encoded between checks of the page's size
 )
 
-// encoder writes a file that is one row group, whose columns are all at hand,
-// from the buffers of Arrow into pages. It does for the types of the lattice
-// what pqarrow does for all, in half the time: levels are written by runs,
-// integers as differences, a dictionary is built once, and all columns share
-// their buffers.
+// encoder writes a file with one row group, whose columns are all in memory, from Arrow buffers into
+// pages. It supports only the types of the lattice, and takes half the time of pqarrow: it writes
+// levels as runs and integers as deltas, builds a dictionary once, and shares buffers between columns.
 type encoder struct {
 	out    *counted
 	schema *arrow.Schema
@@ -39,7 +37,7 @@ type encoder struct {
 	*tools
 }
 
-// counted is a writer that knows how far it is.
+// counted is a writer that counts the bytes written.
 type counted struct {
 	io.Writer
 	n int64
@@ -52,24 +50,24 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Tell is how many bytes were written, as arrow-go asks for it.
+// Tell returns the number of bytes written. arrow-go requires it.
 func (c *counted) Tell() int64 { return c.n }
 
-// tools are what columns are encoded with, one after the other: the compressor
-// has tables that take longer to make than a page to compress.
+// tools are the buffers and the compressor that columns are encoded with, one after the other. The
+// compressor's tables take longer to build than a page takes to compress.
 type tools struct {
 	zstd         *zstd.Encoder
-	reps, defs   []uint8 // levels of the page at hand
+	reps, defs   []uint8 // levels of the current page
 	page, packed []byte
 
-	// Of the values of the page at hand, one of these has those that are not null.
+	// Values of the current page that are not null; one of these is used.
 	bytes    []byte
 	integers []int64
 	bits     []uint8
 	places   []uint32 // of all pages: see [dictionary]
 }
 
-// pickTools takes tools that are kept, or makes new ones.
+// pickTools returns tools from the pool, or new ones.
 func pickTools(kept *sync.Pool) (*tools, error) {
 	if t, ok := kept.Get().(*tools); ok {
 		return t, nil
@@ -79,8 +77,7 @@ func pickTools(kept *sync.Pool) (*tools, error) {
 	return &tools{zstd: z}, err
 }
 
-// element is the type of a column's values: of those in its lists, where it has
-// lists.
+// element returns the type of a column's values; for a list column, of the elements.
 func element(t arrow.DataType) (of arrow.DataType, list bool) {
 	if l, ok := t.(*arrow.ListType); ok {
 		return l.Elem(), true
@@ -88,7 +85,7 @@ func element(t arrow.DataType) (of arrow.DataType, list bool) {
 	return t, false
 }
 
-// encodable reports whether an encoder knows all types of a schema.
+// encodable reports whether the encoder supports all types of a schema.
 func encodable(s *arrow.Schema) bool {
 	for _, f := range s.Fields() {
 		if t, _ := element(f.Type); leafOf(t, nil) == nil {
@@ -98,7 +95,7 @@ func encodable(s *arrow.Schema) bool {
 	return true
 }
 
-// pathOf is the name of a column's values in a file.
+// pathOf returns the path of a column's values in a file.
 func pathOf(f arrow.Field) parquet.ColumnPath {
 	if f.Type.ID() == arrow.LIST {
 		return parquet.ColumnPath{f.Name, "list", "element"}
@@ -106,7 +103,7 @@ func pathOf(f arrow.Field) parquet.ColumnPath {
 	return parquet.ColumnPath{f.Name}
 }
 
-// newEncoder begins a file of columns as in s.
+// newEncoder starts a file with the columns of s.
 func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, error) {
 	props := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
@@ -130,7 +127,7 @@ func newEncoder(s *arrow.Schema, out io.Writer, kept *sync.Pool) (*encoder, erro
 	return e, err
 }
 
-// keyValues are what a footer tells besides the columns: what they mean.
+// keyValues returns the metadata of the footer, which describes the columns.
 func keyValues(s *arrow.Schema) metadata.KeyValueMetadata {
 	var out metadata.KeyValueMetadata
 	if !told(s) {
@@ -181,7 +178,7 @@ func (e *encoder) column(c int, parts []arrow.Array, repeating bool) error {
 	return x.pages.Close(shared, false)
 }
 
-// finish writes the footer. The encoder is no use after it.
+// finish writes the footer. The encoder cannot be used afterwards.
 func (e *encoder) finish(rows int) error {
 	e.kept.Put(e.tools)
 	e.group.SetNumRows(rows)

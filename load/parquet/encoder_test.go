@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// column is one of a table that a test makes up, and how a value of it is drawn.
+// column is the type of a random column, and a generator for its values.
 type column struct {
 	typ  arrow.DataType
 	draw func(r *rapid.T, b array.Builder)
@@ -27,7 +27,7 @@ func one[B array.Builder, T any](add func(B, T), from *rapid.Generator[T]) func(
 	return func(r *rapid.T, b array.Builder) { add(b.(B), from.Draw(r, "value")) }
 }
 
-// columns are of every type there is, with values that all differ and few that do.
+// columns returns columns of every type, with all values distinct and with few distinct values.
 func columns() []column {
 	digits := func(n int64) *rapid.Generator[decimal128.Num] {
 		return rapid.Map(rapid.Int64Range(-n, n), decimal128.FromI64)
@@ -65,7 +65,7 @@ func (c column) list(r *rapid.T, b array.Builder) {
 	}
 }
 
-// maybe draws a value, or null once in so many times; 0: never.
+// maybe draws a value, or null with probability 1/rare; 0: never null.
 func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	if rare > 0 && rapid.IntRange(1, rare).Draw(r, "null") == 1 {
 		b.AppendNull()
@@ -74,12 +74,11 @@ func (c column) maybe(r *rapid.T, b array.Builder, rare int) {
 	c.draw(r, b)
 }
 
-// part draws rows of the columns: the last of an array that may have more, and
-// whose null lists may have left values behind.
+// part draws rows of the columns, as slices of longer arrays. Null lists may have values behind them.
 func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, int) {
 	n := rapid.IntRange(1, 60).Draw(r, "rows")
 	skip := rapid.IntRange(0, n-1).Draw(r, "skip")
-	again := rapid.SampledFrom([]int{1, 1, 1, 90}).Draw(r, "again") // whole pages now and then
+	again := rapid.SampledFrom([]int{1, 1, 1, 90}).Draw(r, "again") // sometimes enough rows for several pages
 	out := make([]arrow.Array, len(of))
 	for i, c := range of {
 		b := array.NewBuilder(memory.DefaultAllocator, s.Field(i).Type)
@@ -104,7 +103,7 @@ func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, in
 	return out, out[0].Len()
 }
 
-// hollow makes the last list null, and leaves its values where they are.
+// hollow makes the last list null, but keeps its values.
 func hollow(l *array.List) arrow.Array {
 	valid := make([]byte, (l.Len()+7)/8)
 	nulls := 1
@@ -119,7 +118,7 @@ func hollow(l *array.List) arrow.Array {
 	return array.MakeFromData(array.NewData(d.DataType(), d.Len(), []*memory.Buffer{memory.NewBufferBytes(valid), d.Buffers()[1]}, d.Children(), nulls, 0))
 }
 
-// table draws a table of some of the columns.
+// drawn draws a table of some of the columns.
 func drawn(r *rapid.T) (*table, []column) {
 	all := columns()
 	n := rapid.IntRange(1, 5).Draw(r, "columns")
@@ -137,7 +136,7 @@ func drawn(r *rapid.T) (*table, []column) {
 	return newTable(schemas.Table{Name: "t", Columns: arrow.NewSchema(fields, nil)}, ""), of
 }
 
-// twice writes the same rows by the encoder and by pqarrow.
+// twice writes the same rows with the encoder and with pqarrow.
 func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arrow.Array, ours, theirs *file) {
 	t, of := drawn(r)
 	rare := rapid.SampledFrom([]int{0, 1, 2, 9}).Draw(r, "nulls")
@@ -160,8 +159,8 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	return t, parts, ours, theirs
 }
 
-// TestEncoder writes random rows of every type, and has arrow-go read them. The
-// footer says of each column what it says when pqarrow has written it.
+// TestEncoder writes random rows of every type and reads them with arrow-go. The footer must describe
+// each column like a footer by pqarrow.
 func TestEncoder(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -172,7 +171,7 @@ func TestEncoder(t *testing.T) {
 	})
 }
 
-// readBack reads the file and holds each value against what was handed in.
+// readBack reads the file and compares each value with the one that was written.
 func readBack(r *rapid.T, t *testing.T, at *table, f *file, parts [][]arrow.Array) {
 	want := make([]arrow.Array, len(at.Columns))
 	for c := range want {
@@ -216,7 +215,7 @@ func sameFooter(r *rapid.T, ours, theirs *file) {
 		u, err := y.Statistics()
 		require.NoError(r, err)
 		if a.MetaData().Schema.Column(c).MaxRepetitionLevel() > 0 {
-			continue // pqarrow's bounds of lists miss values, and have some that are not there
+			continue // pqarrow's bounds for lists miss some values and include others that do not occur
 		}
 		require.Equal(r, u.HasMinMax(), s.HasMinMax())
 		require.Equal(r, u.EncodeMin(), s.EncodeMin())
@@ -225,8 +224,7 @@ func sameFooter(r *rapid.T, ours, theirs *file) {
 	}
 }
 
-// TestHybrid reads runs and packed bits of every width, as the format describes
-// them.
+// TestHybrid decodes runs and packed bits of every width with a simple decoder.
 func TestHybrid(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		width := rapid.UintRange(1, 20).Draw(r, "width")
@@ -242,7 +240,7 @@ func TestHybrid(t *testing.T) {
 	})
 }
 
-// unhybrid is the plain way to read what appendHybrid writes.
+// unhybrid decodes the output of appendHybrid in the simplest way.
 func unhybrid(b []byte, width uint, n int) (out []uint32) {
 	bit := func(at int) uint32 { return uint32(b[at/8]>>(at%8)) & 1 }
 	for at := 0; len(out) < n; {

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// evolves reports whether files of the table can be read as its new columns want
-// though they were written before: where columns have numbers, one that a file
-// does not have is null in it, and a decimal of more digits is the same number.
+// evolves reports whether existing files can be read with the table's new columns without a rewrite.
+// That requires columns with field IDs: a column that a file does not have is read as null, and a
+// decimal may gain digits.
 func (t *table) evolves(p load.Plan) bool {
 	if t.Numbered == 0 || p.Turns() {
 		return false
@@ -28,14 +28,14 @@ func (t *table) evolves(p load.Plan) bool {
 	return true
 }
 
-// inFile is where a file has the table's columns; -1 for those that it was written
-// without.
+// inFile returns, for each column of the table, its index in the file; -1 if the file was written
+// without it.
 func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	schema := r.MetaData().Schema
 	out := make([]int, len(t.Columns))
 	if t.Numbered == 0 {
 		if n := schema.NumColumns(); n != len(t.Columns) {
-			return nil, fmt.Errorf("it has %d columns, not %d", n, len(t.Columns))
+			return nil, fmt.Errorf("the file has %d columns, not %d", n, len(t.Columns))
 		}
 		for i := range out {
 			out[i] = i
@@ -43,7 +43,7 @@ func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 		return out, nil
 	}
 	at := map[int]int{}
-	for i := range schema.Root().NumFields() { // each is one column: of lists, the elements
+	for i := range schema.Root().NumFields() { // each is one column; for a list, that of its elements
 		at[int(schema.Root().Field(i).FieldID())] = i
 	}
 	for i, c := range t.Columns {
@@ -56,7 +56,7 @@ func (t *table) inFile(r *pqfile.Reader) ([]int, error) {
 	return out, nil
 }
 
-// nulls are those of a column that a file was written without.
+// nulls returns a column of nulls, for a file that was written without the column.
 func nulls(t arrow.DataType, rows int64) arrow.Array {
 	return array.MakeArrayOfNull(memory.DefaultAllocator, t, int(rows))
 }

@@ -13,34 +13,33 @@ import (
 	"time"
 )
 
-// exchange asks a store over HTTP, as often as that may help. It is safe for
-// concurrent use.
+// exchange sends HTTP requests to a store and retries them. It is safe for concurrent use.
 type exchange struct {
 	client *http.Client
-	sign   func(*http.Request) error // says who asks
-	name   string                    // of the bucket, for people: gs://name
+	sign   func(*http.Request) error // authenticates the request
+	name   string                    // of the bucket, for messages: gs://name
 	fault  func(*answer) (code, message string)
 }
 
-// ask is a request that can be made again.
+// ask is a request that can be repeated.
 type ask struct {
 	method string
 	url    string
 	header map[string]string
 	body   io.ReadSeeker // nil: none
 	size   int64         // of the body
-	get    int64         // bytes that are asked for, as far as is known
-	pass   []int         // statuses beside 2xx that are no error
+	get    int64         // expected bytes of the answer, if known
+	pass   []int         // statuses besides 2xx that are not errors
 }
 
-// answer is what the store said.
+// answer is the store's answer.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// newExchange asks with a transport, nil for one of its own.
+// newExchange returns an exchange that uses t; nil for a transport of its own.
 func newExchange(name string, t http.RoundTripper) *exchange {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -49,12 +48,12 @@ func newExchange(name string, t http.RoundTripper) *exchange {
 	}
 	return &exchange{name: name, client: &http.Client{
 		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials go nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // never send credentials to another host
 	}}
 }
 
-// do asks, and returns the answer; doing and key name in errors what for. A 404 is
-// fs.ErrNotExist, wrapped.
+// do sends the request and returns the answer. Errors name the operation, doing, and the object, key.
+// The error for a 404 wraps fs.ErrNotExist.
 func (e *exchange) do(ctx context.Context, doing, key string, a ask) (*answer, error) {
 	ctx, cancel := limited(ctx, a.size+a.get)
 	defer cancel()
@@ -72,7 +71,7 @@ func (e *exchange) do(ctx context.Context, doing, key string, a ask) (*answer, e
 	return got, nil
 }
 
-// again asks until there is an answer that will stay.
+// again sends the request until the answer is final or the retries are used up.
 func (e *exchange) again(ctx context.Context, a ask) (*answer, error) {
 	for attempt := 0; ; attempt++ {
 		got, err := e.once(ctx, a)
@@ -87,7 +86,7 @@ func (e *exchange) again(ctx context.Context, a ask) (*answer, error) {
 	}
 }
 
-// passing reports whether a status may be another one soon.
+// passing reports whether a status is transient.
 func passing(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
@@ -120,7 +119,8 @@ func (e *exchange) once(ctx context.Context, a ask) (*answer, error) {
 	return &answer{status: resp.StatusCode, header: resp.Header, body: text}, err
 }
 
-// withoutURL is an error without the URL, which may be signed. // Invariant 5
+// withoutURL strips the URL from an error, because the URL may contain a signature.
+// // Invariant 5
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

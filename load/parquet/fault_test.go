@@ -15,9 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// TestSyncFails lets the n-th sync of a commit fail, for all n: the commit
-// fails or was made, nothing is synced again that failed, and the next attempt
-// goes through.
+// TestSyncFails makes the n-th sync of a commit fail, for all n. The commit has failed or succeeded, no
+// failed file is synced again, and the next attempt succeeds.
 func TestSyncFails(t *testing.T) {
 	for n := 1; ; n++ {
 		path := filepath.Join(t.TempDir(), "lake")
@@ -43,7 +42,7 @@ func TestSyncFails(t *testing.T) {
 		l.disk.sync = nil
 		now, err := l.Cursor(t.Context(), stream)
 		require.NoError(t, err)
-		if now == at { // else it was the last sync, after which all is there
+		if now == at { // otherwise the last sync failed, after the commit
 			require.Equal(t, wanted(before...), names(t, l))
 			must(t, l, 2, at, after...)
 		}
@@ -52,8 +51,8 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the disk to each size in turn, so that it is full at every
-// stage of a commit.
+// TestDiskFull limits the free space to each size in turn, so that the disk is full at every stage of a
+// commit.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small file system")
@@ -98,7 +97,7 @@ func entriesButTrash(t *testing.T, l *Lake) (out []string) {
 	return out
 }
 
-// fillBut writes a file until so many bytes are free.
+// fillBut writes a file until only free bytes are left.
 func fillBut(t *testing.T, name, path string, free int) {
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(path, &s))
@@ -112,13 +111,12 @@ func fillBut(t *testing.T, name, path string, free int) {
 	require.NoError(t, f.Close())
 }
 
-// platter models what a power cut leaves: contents of files that were synced,
-// and of each folder the entries it had when it was last synced; of those that
-// changed since, any may be there or not.
+// platter models the disk after a power cut. Synced files have their contents. A folder has the entries
+// of its last sync; entries that have changed since then may be old or new.
 type platter struct {
 	root    string
 	synced  map[uint64]bool              // files, by inode
-	entries map[uint64]map[string]string // folders: what each name led to
+	entries map[uint64]map[string]string // by inode: the target of each name
 }
 
 // inode identifies a file or folder across renames.
@@ -128,7 +126,7 @@ func inode(t testing.TB, path string) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// list is what the names in a folder lead to: the path of what is there now.
+// list returns the present paths of the names in a folder.
 func list(t testing.TB, dir string) map[string]string {
 	out := map[string]string{}
 	all, err := os.ReadDir(dir)
@@ -161,9 +159,9 @@ func (p *platter) sync(t testing.TB, f *os.File) {
 	}
 }
 
-// crash rebuilds in to what is left of the lake if the power is cut now.
+// crash rebuilds the lake in the folder to, as it would be after a power cut now.
 func (p *platter) crash(t testing.TB, to string) {
-	paths := map[string]string{} // by inode, where each file and folder is now
+	paths := map[string]string{} // current path of each file and folder, by inode
 	require.NoError(t, filepath.WalkDir(p.root, func(path string, e os.DirEntry, err error) error {
 		paths[fmt.Sprint(inode(t, path))] = path
 		return err
@@ -207,7 +205,7 @@ func (p *platter) restore(t testing.TB, what, to string, paths map[string]string
 	}
 	path := paths[what]
 	if path == "" {
-		return // removed since: its blocks are gone
+		return // removed in the meantime: its blocks are lost
 	}
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
@@ -221,14 +219,14 @@ func (p *platter) restore(t testing.TB, what, to string, paths map[string]string
 	}
 }
 
-// TestPowerCut cuts the power at every sync of two commits, several times each.
-// What is left is the state before or after, and the next pass goes through.
+// TestPowerCut simulates power cuts at every sync of two commits, several times each. The lake then has
+// the state before or after the commit, and the next pass succeeds.
 func TestPowerCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l := openLake(t, path, Options{KeepFor: -1})
 	p := &platter{root: path, synced: map[uint64]bool{}, entries: map[uint64]map[string]string{}}
 	states, stage := 0, 0
-	trials := 40 // some 1,500 orders in which a disk may have kept what it was given
+	trials := 40 // about 1,500 combinations of writes that reached the disk
 	if testing.Short() {
 		trials = 4
 	}
@@ -253,8 +251,8 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// check cuts the power and opens what is left. stage says how many of the two
-// contents are known to have been committed.
+// check simulates a power cut and opens the lake. stage is how many of the two contents are known to be
+// committed.
 func (p *platter) check(t *testing.T, stage int, left string) {
 	if _, err := os.Lstat(p.root); err != nil {
 		return
@@ -274,8 +272,8 @@ func (p *platter) check(t *testing.T, stage int, left string) {
 	require.NoError(t, os.RemoveAll(left))
 }
 
-// TestKilledAtEveryStep copies the lake at each named step of a commit, as a
-// process that is killed there leaves it, and opens the copy.
+// TestKilledAtEveryStep copies the lake at each named step of a commit, which is the state that a
+// killed process leaves, and opens the copy.
 func TestKilledAtEveryStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	steps := 0
@@ -316,7 +314,7 @@ func TestNoSymbolicLinks(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	l.disk.symlink = func(string, string) error { return syscall.EPERM }
 	_, err := put(t.Context(), t, l, 1, "", before...)
-	require.ErrorContains(t, err, "has no symbolic links, which commits are made with")
+	require.ErrorContains(t, err, "has no symbolic links, which commits need")
 	require.Empty(t, names(t, l))
 }
 
@@ -328,7 +326,7 @@ func TestLinkRemoved(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(path, "crm.leads", current)))
 	_, err := put(t.Context(), t, l, 3, "", before...)
 	require.ErrorIs(t, err, load.ErrForeignChange)
-	require.ErrorContains(t, err, "point it at the generation that counts")
+	require.ErrorContains(t, err, "point it at the latest generation")
 	require.Contains(t, entries(t, l), genName(2), "nothing was removed")
 	require.NoError(t, os.Symlink(genName(2), filepath.Join(path, "crm.leads", current)))
 	require.Equal(t, wanted(after...), names(t, l))

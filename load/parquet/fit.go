@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fit makes the tables so that everything staged finds room. A table that
-// changes has all its files written anew, so that they all have its columns.
+// fit creates and changes tables so that they hold all staged rows. If the columns of a table change,
+// all of its files are rewritten, so that they have the same columns.
 func (m *merge) fit(ctx context.Context, pending []*load.Staged, swept string) error {
 	if err := m.lake.step("ddl"); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (m *merge) fitOne(ctx context.Context, want schemas.Table) error {
 	return nil
 }
 
-// carryOut makes a table as planned; t is nil where it is new.
+// carryOut creates or changes a table as planned; t is nil if the table is new.
 func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	if p.Empty() {
 		return nil
@@ -79,7 +79,7 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	old := *t
 	t.become(p.Table)
 	if !p.Shapes() {
-		return nil // files say what their columns meant when they were written
+		return nil // only their meaning changes; files keep the descriptions they were written with
 	}
 	if t.evolves(p) {
 		return nil
@@ -98,8 +98,8 @@ func (x *tx) carryOut(ctx context.Context, t *table, p load.Plan) error {
 	return nil
 }
 
-// each runs f for every segment that has a file of the table, several at once,
-// and puts what it returns in the segment's place.
+// each calls f for every segment that has a file of the table, several at the same time, and replaces
+// the segment by the result.
 func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)
@@ -123,8 +123,8 @@ func (x *tx) each(ctx context.Context, t *table, f func(context.Context, *segmen
 	return err
 }
 
-// reshape writes all files of a table with its new columns. In a mode that
-// knows no tombstones rows that bear one go.
+// reshape rewrites all files of a table with its new columns. If the new mode has no tombstones,
+// deleted rows are dropped.
 func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	part := func(*segment) string { return "" }
 	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
@@ -151,7 +151,7 @@ func (x *tx) reshape(ctx context.Context, old, t *table) error {
 	return err
 }
 
-// recount numbers segments anew that have lost rows.
+// recount gives new IDs to segments that have lost rows.
 func (x *tx) recount(before []*segment) {
 	old := map[int64]*segment{}
 	for _, s := range before {
@@ -162,8 +162,8 @@ func (x *tx) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// The turn is the first thing a pass does: it has carried nothing yet
-		// that could be lost with the old number.
+		// The mode is changed at the start of a pass, before the pass has marked any rows under the old
+		// ID.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}
@@ -174,7 +174,7 @@ func columnOf(t *table) string {
 	return name
 }
 
-// rewrite copies a file into the new columns of its table.
+// rewrite copies a file to the new columns of its table.
 func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {
@@ -206,12 +206,12 @@ func (x *tx) rewrite(ctx context.Context, old, t *table, f *file, part string, b
 	}
 	fresh, err := w.finish(ctx)
 	if err == nil && fresh.Rows == 0 && f.Rows > 0 {
-		return nil, nil // it holds nothing any more, and goes with the work folder's other spoils
+		return nil, nil // no rows are left; the file is removed with the other unused files of the transaction
 	}
 	return fresh, err
 }
 
-// standing are the rows in which a column is null.
+// standing returns the rows in which a column is null.
 func standing(a arrow.Array) []ref {
 	var out []ref
 	for i := range a.Len() {

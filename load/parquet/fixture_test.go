@@ -37,13 +37,13 @@ var (
 		schemas.Field(schemas.ColParent, schemas.Int64, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""))
 )
 
-// lead is a record with a task.
+// lead is a record with one task.
 type lead struct {
 	id       int
 	name, on string
 }
 
-// rowsOf are the rows of records and of what hangs from them.
+// rowsOf returns the rows of records and of their tasks.
 func rowsOf(run string, batch int, records []lead) (roots, children []loadtest.Row) {
 	for i, r := range records {
 		own := loadtest.Row{
@@ -72,7 +72,7 @@ func openLake(t testing.TB, path string, o Options) *Lake {
 	return l
 }
 
-// put makes one pass and commit of records.
+// put loads the records in one pass and commits.
 func put(ctx context.Context, t testing.TB, l *Lake, n int, from state.Cursor, records ...lead) (state.Cursor, error) {
 	t.Helper()
 	run := fmt.Sprintf("run%09d", n)
@@ -106,7 +106,7 @@ func must(t testing.TB, l *Lake, n int, from state.Cursor, records ...lead) stat
 	return next
 }
 
-// names are the living records, `id:name:title` each.
+// names returns the living records, each as `id:name:title`.
 func names(t testing.TB, l *Lake) map[string]bool {
 	t.Helper()
 	titles := map[string]string{}
@@ -117,7 +117,7 @@ func names(t testing.TB, l *Lake) map[string]bool {
 	for _, r := range scanned(t, l, leads.Name) {
 		if _, dead := r[schemas.ColDeletedAt]; !dead {
 			word := r["id"] + ":" + r["name"] + ":" + titles[r["id"]]
-			require.False(t, out[word], "%s stands twice", word)
+			require.False(t, out[word], "%s occurs twice", word)
 			out[word] = true
 		}
 	}
@@ -132,7 +132,7 @@ func wanted(records ...lead) map[string]bool {
 	return out
 }
 
-// entries are the names in a folder of the lake.
+// entries returns the names in a folder of the stream.
 func entries(t testing.TB, l *Lake, elem ...string) []string {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Join(append([]string{l.o.Path, "crm.leads"}, elem...)...))

@@ -8,31 +8,32 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, and what this process knows of it.
+// folder is a stream of the lake, or one source's part of it, with the state that this process keeps
+// about it.
 type folder struct {
 	name     string
-	pipeline string // of a source's, whose passes these are
+	pipeline string // for the folder of a source: the pipeline that loads it
 	shelf    streamStore
-	writer   chan struct{} // holds one token while a transaction of this process is applied
+	writer   chan struct{} // a semaphore of one: held while a transaction of this process is applied
 
 	mu   sync.Mutex
-	pass *pass    // the one under way, or the last
-	keys keyCache // used by who holds the writer's token
+	pass *pass    // the current pass, or the last one
+	keys keyCache // guarded by writer
 
-	looked string // the run that has seen that all is there; used by who holds the writer's token
+	looked string // the run that has checked that all files exist; guarded by writer
 }
 
 func newFolder(name string, s streamStore) *folder {
 	return &folder{name: name, shelf: s, writer: make(chan struct{}, 1), keys: newKeyring()}
 }
 
-// manifest is that of the current generation, with the cursor that the stream
-// has come to; nil where there is none.
+// manifest returns the manifest of the current generation, with the stream's present cursor; nil if
+// there is none.
 func (f *folder) manifest(ctx context.Context) (*manifest, error) {
 	return f.shelf.head(ctx)
 }
 
-// lately is the manifest, where asking for it is dear as it was not long ago.
+// lately returns the manifest. If reading it is expensive, the manifest may be a few seconds old.
 func (f *folder) lately(ctx context.Context) (*manifest, error) {
 	if r, ok := f.shelf.(interface {
 		recent(ctx context.Context) (*manifest, error)
@@ -42,9 +43,9 @@ func (f *folder) lately(ctx context.Context) (*manifest, error) {
 	return f.manifest(ctx)
 }
 
-// of is the manifest of the stream k; nil where nothing was committed yet. For a
-// folder of another stream it is a [*load.OwnerError]: two pipelines that read the
-// same stream want a root each.
+// of returns the manifest of the stream k; nil if nothing was committed yet. If the folder belongs to
+// another stream, the error is a [*load.OwnerError]: two pipelines that read the same stream need
+// different roots.
 func (f *folder) of(ctx context.Context, k state.Key) (*manifest, error) {
 	m, err := f.manifest(ctx)
 	if err == nil && m != nil && m.key() != k {
@@ -53,13 +54,12 @@ func (f *folder) of(ctx context.Context, k state.Key) (*manifest, error) {
 	return m, err
 }
 
-// cleaner is implemented by shelves whose leftovers are tidied up as soon as the
-// lake is opened.
+// cleaner is implemented by stores that are tidied up as soon as the lake is opened.
 type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy tidies up all folders that no other process is at work in.
+// tidy tidies up all folders that no other process is committing to.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 	}
 	for _, f := range folders {
 		c, ok := f.shelf.(cleaner)
-		if !ok || f.shared() { // of those there may be very many: each is tidied up before its next commit
+		if !ok || f.shared() { // there may be very many of those; each is tidied up before its next commit
 			continue
 		}
 		m, err := f.manifest(ctx)
@@ -75,7 +75,7 @@ func (l *Lake) tidy(ctx context.Context) error {
 			err = c.clean(ctx, m)
 		}
 		if err != nil {
-			l.o.Log.Warn("a stream's folder cannot be tidied up", "folder", f.shelf.where(), "error", err)
+			l.o.Log.Warn("cannot tidy up a stream's folder", "folder", f.shelf.where(), "error", err)
 		}
 	}
 	return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// condition is that of a table's files, as against the manifest.
+// condition is how a table's files differ from the manifest.
 type condition struct {
-	dropped bool             // its folder is gone
-	lost    map[string]bool  // names of files that are gone
-	changed map[string]int64 // and the sizes of others that are not what they were
-	foreign []string         // files that are somebody else's
+	dropped bool             // the table's folder is missing
+	lost    map[string]bool  // names of missing files
+	changed map[string]int64 // present sizes of files whose size has changed
+	foreign []string         // Parquet files that are not in the manifest
 }
 
-// condition looks at the files of a table.
+// condition compares the files of a table with the manifest.
 func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	c := condition{lost: map[string]bool{}, changed: map[string]int64{}}
 	files := m.files(t)
@@ -47,24 +47,25 @@ func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	return c, nil
 }
 
-// diff is what a person is told about it.
+// diff describes the differences for an error message.
 func (c condition) diff() []string {
 	var out []string
 	for name := range c.lost {
-		out = append(out, fmt.Sprintf("the file %s is gone", name))
+		out = append(out, fmt.Sprintf("the file %s is missing", name))
 	}
 	for name := range c.changed {
-		out = append(out, fmt.Sprintf("the file %s is not what it was", name))
+		out = append(out, fmt.Sprintf("the file %s was changed", name))
 	}
 	for _, name := range c.foreign {
-		out = append(out, fmt.Sprintf("the file %s is not penstock's", name))
+		out = append(out, fmt.Sprintf("the file %s was not written by penstock", name))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// sound refuses tables that somebody has changed. One whose folder was removed
-// is loaded anew. // Invariant 16
+// sound returns an error for tables that another program has changed. A table whose folder was removed
+// is loaded again.
+// // Invariant 16
 func (x *tx) sound(ctx context.Context) error {
 	all := map[*table]condition{}
 	for _, t := range x.next.Tables {
@@ -87,8 +88,8 @@ func (x *tx) sound(ctx context.Context) error {
 	return nil
 }
 
-// drop takes away a table that is gone. What hung from its rows goes with them;
-// records that have lost what hung from them are written again.
+// drop removes a table whose folder is missing, with the child rows of its records. If a child table is
+// dropped, the records that had rows in it are written again.
 func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {
@@ -101,7 +102,7 @@ func (x *tx) drop(ctx context.Context, t *table, all map[*table]condition) error
 	}
 	return x.each(ctx, t, func(ctx context.Context, s *segment) (*segment, error) {
 		if all[root].lost[s.root().Name] {
-			return nil, nil // it has gone as well
+			return nil, nil // its records are missing as well
 		}
 		return x.forgetIn(ctx, root, s.with(t.Name, nil), nil)
 	})

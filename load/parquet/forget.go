@@ -9,10 +9,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// forget clears the hashes of the records with a row in which the column, of
-// their own table or of one that hangs from it, is not null, so that they are
-// written again. Where records have no key, what hangs from them is found by
-// the hash alone.
+// forget clears the hashes of the records that have a value in the column, in their own row or in one
+// of their child rows, so that the next pass writes them again. If records have no key, their child
+// rows are found by the hash.
 func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	root := x.next.table(x.next.rootOf(t))
 	if !root.has(schemas.ColHash) || !t.has(schemas.ColHash) {
@@ -27,7 +26,7 @@ func (x *tx) forget(ctx context.Context, t *table, column string) error {
 	})
 }
 
-// forgetIn clears hashes of records of one segment, all where marks is nil.
+// forgetIn clears the hashes of records in one segment: those in marks, or all if marks is nil.
 func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {
@@ -51,8 +50,7 @@ func (x *tx) forgetIn(ctx context.Context, root *table, s *segment, marks map[ui
 	return s, nil
 }
 
-// marksOf are the hashes of the rows that stand and in which the column is not
-// null.
+// marksOf returns the marks of the current rows in which the column is not null.
 func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]bool, error) {
 	out := map[uint64]bool{}
 	columns := []string{schemas.ColHash, t.ended(), column}
@@ -67,14 +65,13 @@ func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]
 	return out, err
 }
 
-// versioned reports whether row i is a version that has ended: those keep their
-// hashes, by which what hangs from them is found.
+// versioned reports whether row i is an ended version. Ended versions keep their hashes, because their
+// child rows are found by them.
 func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }
 
-// clear copies a file without some of its hashes; without all where marks is
-// nil.
+// clear copies a file, with the hashes in marks removed; all hashes if marks is nil.
 func (x *tx) clear(ctx context.Context, t *table, f *file, part string, marks map[uint64]bool) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

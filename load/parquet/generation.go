@@ -13,11 +13,10 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// dirGeneration is a generation in the making: a folder that is renamed when it is
-// complete.
+// dirGeneration is a generation in preparation: a folder that is renamed when it is complete.
 type dirGeneration struct {
 	*dirStore
-	work string // made by the first file; "" once it is everyone's
+	work string // created with the first file; "" once the generation is published
 }
 
 // draft implements [streamStore].
@@ -33,8 +32,8 @@ func (d *dirGeneration) create(t *table, name string) (output, error) {
 	return d.disk.create(filepath.Join(d.work, t.Folder), name)
 }
 
-// assemble implements [pendingGeneration]: it completes the folder by the files of the last
-// generation that still stand, and the manifest.
+// assemble implements [pendingGeneration]. It completes the folder with the unchanged files of the last
+// generation, and with the manifest.
 func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	folders, wanted := map[string]bool{}, map[string]bool{}
 	for _, t := range m.Tables {
@@ -72,14 +71,14 @@ func (d *dirGeneration) assemble(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.work)
 }
 
-// keep takes a file over as it is.
+// keep takes over an unchanged file.
 func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	if err := errors.Join(unlinked(d.directory.path, from), d.disk.makeFolders(filepath.Dir(to))); err != nil {
 		return err
 	}
 	copied, err := d.disk.place(from, to)
 	if gone(err) {
-		return &load.ForeignChange{Table: m.Stream, Diff: []string{fmt.Sprintf("the file %s is gone", from)}}
+		return &load.ForeignChange{Table: m.Stream, Diff: []string{fmt.Sprintf("the file %s is missing", from)}}
 	}
 	if copied {
 		d.copies.Do(func() {
@@ -89,8 +88,7 @@ func (d *dirGeneration) keep(m *manifest, from, to string) error {
 	return err
 }
 
-// sweep removes files which this transaction has written and written anew
-// since.
+// sweep removes files that this transaction has written and then replaced.
 func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	return filepath.WalkDir(d.work, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || wanted[path] {
@@ -100,10 +98,10 @@ func (d *dirGeneration) sweep(wanted map[string]bool) error {
 	})
 }
 
-// publish implements [pendingGeneration]: it makes the folder the next generation, and the
-// next generation the current one. The lock is still held, and has been since
-// the fence was checked: whoever else could move the link in between waits for
-// this process to go on, or to die. // Invariant 13
+// publish implements [pendingGeneration]. It renames the folder to the next generation, and makes this
+// generation current. The caller holds the lock, and has held it since it checked the fence, so no
+// other process can have moved the link.
+// // Invariant 13
 func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	gen := genName(m.Sequence)
 	if err := os.Rename(d.work, filepath.Join(d.root, gen)); err != nil {
@@ -123,7 +121,7 @@ func (d *dirGeneration) publish(_ context.Context, m *manifest) error {
 	if err := os.Rename(link, filepath.Join(d.root, current)); err != nil {
 		return errors.Join(err, os.Remove(link))
 	}
-	d.work = "" // it is everyone's now
+	d.work = "" // published: must not be removed any more
 	return d.disk.flushDir(d.root)
 }
 
@@ -135,14 +133,14 @@ func (d *dirGeneration) discard() error {
 	return os.RemoveAll(d.work)
 }
 
-// diskFile is a file of a generation in the making.
+// diskFile is a file of a generation in preparation.
 type diskFile struct {
 	*os.File
 	disk *disk
 	dir  string
 }
 
-// create begins the file name in the folder dir.
+// create starts the file name in the folder dir.
 func (d *disk) create(dir, name string) (*diskFile, error) {
 	path := filepath.Join(dir, name)
 	if err := d.makeFolders(filepath.Dir(path)); err != nil {
@@ -167,7 +165,7 @@ func (o *diskFile) finish(_ context.Context, f *file) error {
 	}
 	defer r.Close()
 	if r.NumRows() != f.Rows {
-		return fmt.Errorf("verify %s: it has %d rows, not %d", f.path(), r.NumRows(), f.Rows)
+		return fmt.Errorf("verify %s: the file has %d rows, not %d", f.path(), r.NumRows(), f.Rows)
 	}
 	info, err := os.Stat(f.path())
 	if err == nil {
@@ -176,6 +174,5 @@ func (o *diskFile) finish(_ context.Context, f *file) error {
 	return err
 }
 
-// abandon implements [output]. The folder is removed with all else of the
-// transaction.
+// abandon implements [output]. The file is removed together with the transaction's folder.
 func (o *diskFile) abandon() { _ = o.Close() }

@@ -16,20 +16,20 @@ import (
 	"golang.org/x/oauth2/jwt"
 )
 
-// google is a bucket of Google Cloud Storage, by its JSON API. Of its S3 one the
-// conditions count for reading alone, and are passed over when an object is
-// stored: https://cloud.google.com/storage/docs/xml-api/reference-headers.
+// google reads and writes a bucket of Google Cloud Storage by its JSON API. The S3-compatible API is
+// not usable: it ignores preconditions when it stores an object, see
+// https://cloud.google.com/storage/docs/xml-api/reference-headers.
 type google struct {
 	*exchange
 	all   string // URL of the bucket's objects
-	fresh string // and of those that are stored
+	fresh string // URL for uploads
 }
 
 const (
 	googleServer = "https://storage.googleapis.com"
 	googleScope  = "https://www.googleapis.com/auth/devstorage.read_write"
 	googleTokens = "https://oauth2.googleapis.com/token"
-	// googleMachine is where a machine of Google's is told a token of its account.
+	// googleMachine is where a Google machine requests a token for its service account.
 	googleMachine = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
 )
 
@@ -67,7 +67,8 @@ func newGoogle(bucket string, o Store) (*google, error) {
 	return g, nil
 }
 
-// tokens are those of a service account, by the text of its key, or of the machine.
+// tokens returns tokens of the service account with that key; without a key, those of the machine's
+// account.
 func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	if key == "" {
 		return oauth2.ReuseTokenSource(nil, &machine{client: g.client, url: googleMachine, header: "Metadata-Flavor", value: "Google"}), nil
@@ -80,10 +81,10 @@ func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 		URL   string `json:"token_uri"`
 	}
 	if err := json.Unmarshal([]byte(key), &account); err != nil {
-		return nil, errors.New("the key of the service account is no JSON")
+		return nil, errors.New("the key of the service account is not JSON")
 	}
 	if account.Type != "service_account" {
-		return nil, fmt.Errorf("the key is of the type %q, not of a service_account", account.Type)
+		return nil, fmt.Errorf("the key has the type %q, not service_account", account.Type)
 	}
 	if account.URL == "" {
 		account.URL = googleTokens
@@ -92,10 +93,10 @@ func (g *google) tokens(key string) (oauth2.TokenSource, error) {
 	return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, &http.Client{Transport: g.client.Transport, Timeout: storePatience})), nil
 }
 
-// object is the URL of an object.
+// object returns the URL of an object.
 func (g *google) object(key string) string { return g.all + "/" + url.PathEscape(key) }
 
-// upload asks to store an object by one request, whatever its size.
+// upload stores an object of any size by one request.
 func (g *google) upload(ctx context.Context, key string, query url.Values, a ask) (*answer, error) {
 	query.Set("uploadType", "media")
 	query.Set("name", key)
@@ -109,7 +110,7 @@ func (g *google) put(ctx context.Context, key string, body io.ReadSeeker, size i
 	return err
 }
 
-// create implements [objects]. Generation 0 is that of an object that is not there.
+// create implements [objects]. Generation 0 means that the object does not exist.
 func (g *google) create(ctx context.Context, key string, text []byte) error {
 	got, err := g.upload(ctx, key, url.Values{"ifGenerationMatch": {"0"}}, ask{
 		body: bytes.NewReader(text), size: int64(len(text)), header: map[string]string{"Content-Type": jsonType},
@@ -130,7 +131,7 @@ func (g *google) get(ctx context.Context, key string, from, n int64) ([]byte, in
 	return got.part()
 }
 
-// ranged is the header that asks for n bytes, and none for all.
+// ranged returns the header that requests n bytes; none for the whole object.
 func ranged(name string, from, n int64) map[string]string {
 	if n == 0 {
 		return nil
@@ -138,7 +139,7 @@ func ranged(name string, from, n int64) map[string]string {
 	return map[string]string{name: fmt.Sprintf("bytes=%d-%d", from, from+n-1)}
 }
 
-// part is what was read of an object, and how large the whole is.
+// part returns the bytes that were read of an object, and the size of the whole object.
 func (got *answer) part() ([]byte, int64, error) {
 	_, whole, ok := strings.Cut(got.header.Get("Content-Range"), "/")
 	if !ok {
@@ -146,12 +147,12 @@ func (got *answer) part() ([]byte, int64, error) {
 	}
 	size, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return nil, 0, fmt.Errorf("content range %q", got.header.Get("Content-Range"))
+		return nil, 0, fmt.Errorf("read Content-Range %q", got.header.Get("Content-Range"))
 	}
 	return got.body, size, nil
 }
 
-// page is part of a list.
+// googlePage is one page of a listing.
 type googlePage struct {
 	Items []struct {
 		Name string
@@ -161,7 +162,7 @@ type googlePage struct {
 	Next     string `json:"nextPageToken"`
 }
 
-// pages hands out a list page by page until each returns false.
+// pages calls each with every page of a listing, until each returns false.
 func (g *google) pages(ctx context.Context, prefix string, query url.Values, each func(*googlePage) bool) error {
 	query.Set("prefix", prefix)
 	query.Set("fields", "items(name,size),prefixes,nextPageToken")
@@ -216,7 +217,7 @@ func (g *google) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// uploads implements [objects]: nothing is uploaded in parts.
+// uploads implements [objects]. There are none: objects are stored by one request.
 func (g *google) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
 // abortUploads implements [objects].

@@ -14,11 +14,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fingerprint stands for a key, or for the hash of a row that has none. Two
-// that differ have one fingerprint as often as 128 fair coins fall alike.
+// fingerprint is a 128-bit hash of a key, or of the row hash if there is no key. Collisions are
+// negligible.
 type fingerprint = xxh3.Uint128
 
-// identity are the columns by which rows are told apart.
+// identity returns the columns that identify a row.
 func (t *table) identity() []string {
 	if len(t.Key) > 0 {
 		return t.Key
@@ -26,7 +26,7 @@ func (t *table) identity() []string {
 	return []string{schemas.ColHash}
 }
 
-// fingerprints are those of rows, from the columns of their keys.
+// fingerprints returns the fingerprints of rows, from the columns of their keys.
 func fingerprints(columns []arrow.Array, rows int) []fingerprint {
 	out := make([]fingerprint, rows)
 	if len(columns) == 1 {
@@ -74,9 +74,9 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 	return appendText(dst, c, i)
 }
 
-// links are fingerprints of what children of some records may have in their
-// link: the key where it is one column, else the JSON array of its values, in
-// all spellings it may have been written in. of says which record each is of.
+// links returns the fingerprints of all values that children of the records may have as their link: the
+// key if it is one column, else the JSON array of its values, in every spelling in which it may have
+// been written. of has the index of the record of each fingerprint.
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, of []int32) {
 	if len(keys) == 1 {
 		wide := cast(keys[0], types[0], schemas.Join(types[0], link))
@@ -109,9 +109,9 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 	return prints, of
 }
 
-// spellings are the ways in which the value of a key may stand in links: a text
-// that looks like a number or a truth may have been one, and a decimal may have
-// been an integer, before the column's type grew.
+// spellings returns the ways in which the value of a key may be written in links. Before a column's
+// type was widened, a text that looks like a number or a boolean may have been one, and a decimal may
+// have been an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{appendJSON(nil, c, t, i)}
 	switch c := c.(type) {
@@ -135,8 +135,8 @@ func looksBare(text string) bool {
 	return err == nil && strings.Trim(text, "-.0123456789") == ""
 }
 
-// linkPrints are the fingerprints of the links that children have; root is the
-// lattice's type of the record's key, where that is one column.
+// linkPrints returns the fingerprints of children's links. key has the lattice's types of the record's
+// key.
 func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, rows int) []fingerprint {
 	if len(key) != 1 {
 		return fingerprints([]arrow.Array{column}, rows)
@@ -146,7 +146,7 @@ func linkPrints(column arrow.Array, link arrow.DataType, key []arrow.DataType, r
 	return fingerprints([]arrow.Array{wide}, rows)
 }
 
-// keyTypes are the lattice's types of the columns by which rows are told apart.
+// keyTypes returns the lattice's types of the columns that identify a row.
 func (t *table) keyTypes() []arrow.DataType {
 	var out []arrow.DataType
 	for _, k := range t.identity() {

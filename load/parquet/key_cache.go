@@ -15,43 +15,42 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyCache holds what is known of the keys of a stream's rows, by the name of
-// their file, so that a pass of many transactions reads each file's columns
-// once. A pass that comes by in the order of the files, as most do, needs the
-// last few lists alone: a long one is let go of when others have come, and is
-// only put where it is found again if it is asked for again. // Invariant 6
+// keyCache caches the keys of a stream's rows, by the name of their file, so that a pass of many
+// transactions reads the key columns of each file once. Most passes visit files in order and need only
+// the last few lists. So long lists are evicted when others are added. A list that is needed again
+// after its eviction is kept in the scratch file.
+// // Invariant 6
 type keyCache struct {
 	lists  map[string]*keylist
-	recent []string        // of those in lists, the long ones in memory, in the order in which they came
-	rows   int             // of these
-	again  map[string]bool // were let go of
+	recent []string        // names of the long lists in memory, oldest first
+	rows   int             // rows of these
+	again  map[string]bool // names of evicted lists
 }
 
 func newKeyring() keyCache {
 	return keyCache{lists: map[string]*keylist{}, again: map[string]bool{}}
 }
 
-// keylist has three words for each row of a file, in order: the fingerprint of
-// its key, and the mark of its hash. Long ones may lie in the lake's scratch
-// file.
+// keylist has three words for each row of a file, in the file's order: the fingerprint of its key, and
+// the mark of its hash. Long lists may be in the lake's scratch file.
 type keylist struct {
 	rows    int
-	words   []uint64 // nil where they lie in scratch
+	words   []uint64 // nil: they are in scratch
 	scratch *scratch
 	at      int64
 }
 
 const (
 	wordsRow   = 3
-	shortList  = 4 << 10   // rows of a list that is kept in memory
-	recentRows = 256 << 10 // of long ones, all together; the last one stays however long it is
-	chunkRows  = 8 << 10   // that are looked through at once
+	shortList  = 4 << 10   // rows up to which a list always stays in memory
+	recentRows = 256 << 10 // rows of all long lists in memory; the last list stays however long it is
+	chunkRows  = 8 << 10   // rows that are searched at once
 	deadMark   = uint64(1)
 	wordsBytes = 8 * wordsRow
 )
 
-// markOf is 63 bits of a row's hash, and whether the row bears a tombstone or
-// has ended.
+// markOf returns 63 bits of a row's hash, and one bit that says whether the row has a tombstone or has
+// ended.
 func markOf(hash string, dead bool) uint64 {
 	m := xxh3.HashString(hash) << 1
 	if dead {
@@ -60,7 +59,7 @@ func markOf(hash string, dead bool) uint64 {
 	return m
 }
 
-// keysOf are the keys of the rows of a root table's file.
+// keysOf returns the keys of the rows of a root table's file.
 func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	if k := x.folder.keys.lists[f.Name]; k != nil {
 		return k, nil
@@ -87,8 +86,8 @@ func (x *tx) keysOf(ctx context.Context, t *table, f *file) (*keylist, error) {
 	return x.keep(f, words)
 }
 
-// markAt is the mark of row i from its hash, where it has one, and the column
-// that is null in rows which stand.
+// markAt returns the mark of row i. b has the hash column, if the table has one, and the column that is
+// null in current rows.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0
@@ -100,7 +99,7 @@ func markAt(b []arrow.Array, i int) uint64 {
 	return markOf(hash, len(b) > 1 && b[1].IsValid(i))
 }
 
-// keep holds on to the keys of a file's rows.
+// keep caches the keys of a file's rows.
 func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	ring := &x.folder.keys
 	k := &keylist{rows: len(words) / wordsRow, words: words}
@@ -124,7 +123,7 @@ func (x *tx) keep(f *file, words []uint64) (*keylist, error) {
 	return k, nil
 }
 
-// drop forgets the keys of a file.
+// drop removes the keys of a file from the cache.
 func (k *keyCache) drop(name string) {
 	list := k.lists[name]
 	if i := slices.Index(k.recent, name); i >= 0 {
@@ -134,7 +133,7 @@ func (k *keyCache) drop(name string) {
 	delete(k.lists, name)
 }
 
-// chunk hands out the words of the rows from first on, up to chunkRows of them.
+// chunk returns the words of up to chunkRows rows, starting with row first.
 func (k *keylist) chunk(first int, buf []uint64) ([]uint64, error) {
 	last := min(k.rows, first+chunkRows)
 	if k.words != nil {
@@ -144,7 +143,7 @@ func (k *keylist) chunk(first int, buf []uint64) ([]uint64, error) {
 	return buf, k.scratch.get(k.at+int64(first)*wordsBytes, buf)
 }
 
-// prune forgets the keys of files that are no longer there.
+// prune removes the keys of files that no longer exist.
 func (k *keyCache) prune(m *manifest) {
 	kept := map[string]bool{}
 	if m != nil {
@@ -168,15 +167,15 @@ func (k *keylist) free() {
 	}
 }
 
-// scratch is a file for what a process has to remember and cannot hold in
-// memory. It has no name as soon as it is open, and goes with the process.
+// scratch is an unnamed temporary file for data that does not fit in memory. It disappears with the
+// process.
 type scratch struct {
 	dir string
 
 	mu   sync.Mutex
 	f    *os.File
 	end  int64
-	idle map[int][]int64 // places that are free, by their length in words
+	idle map[int][]int64 // free offsets, by their length in words
 }
 
 func (s *scratch) put(words []uint64) (at int64, err error) {
@@ -186,7 +185,7 @@ func (s *scratch) put(words []uint64) (at int64, err error) {
 		if s.f, err = os.CreateTemp(s.dir, "penstock-keys-"); err != nil {
 			return 0, err
 		}
-		_ = os.Remove(s.f.Name()) // where that cannot be yet, close does it
+		_ = os.Remove(s.f.Name()) // if this is not possible yet, close does it
 		s.idle = map[int][]int64{}
 	}
 	if places := s.idle[len(words)]; len(places) > 0 {
@@ -218,7 +217,7 @@ func (s *scratch) close() error {
 		return nil
 	}
 	err := s.f.Close()
-	_ = os.Remove(s.f.Name()) // it mostly is gone already
+	_ = os.Remove(s.f.Name()) // it is usually removed already
 	s.f = nil
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list is let go of once enough others have come, and is found again, in the
-// scratch file, when it was asked for again. Nothing is written before that.
-func TestKeysAreWrittenDownWhenTheyAreAskedForAgain(t *testing.T) {
+// TestKeyCacheEviction checks that a list is evicted when others are added, and is written to the
+// scratch file only when it is needed again.
+func TestKeyCacheEviction(t *testing.T) {
 	const rows = recentRows / 2
 	x := &tx{lake: &Lake{scratch: scratch{dir: t.TempDir()}}, folder: newFolder("", nil)}
 	defer func() { require.NoError(t, x.lake.scratch.close()) }()

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Lake is a destination in a folder. Its methods may be called from any number
-// of goroutines; transactions of different streams do not wait for each other.
+// Lake is a destination of Parquet files in a folder or bucket. Its methods may be called concurrently.
+// Transactions of different streams do not wait for each other.
 type Lake struct {
 	o       Options
 	disk    *disk
@@ -34,9 +34,8 @@ type Lake struct {
 
 var _ load.Destination = (*Lake)(nil)
 
-// Open prepares a destination in the folder o.Path or the bucket o.Bucket. What
-// processes that were killed have left in a folder is tidied away; in a bucket
-// the first transaction of a stream does so.
+// Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder it removes what
+// killed processes have left behind; in a bucket the first transaction of a stream does so.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &disk{mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
@@ -57,7 +56,7 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	return l, nil
 }
 
-// filled are the options with what was left out.
+// filled returns the options with defaults set.
 func (o Options) filled() Options {
 	if o.Writers == 0 {
 		o.Writers = runtime.NumCPU()
@@ -71,8 +70,8 @@ func (o Options) filled() Options {
 	return o
 }
 
-// folder is that of a stream. What a pipeline keeps for itself, as its runs,
-// is no stream that readers look for, and each pipeline has its own.
+// folder returns the folder of a stream. Internal streams, such as a pipeline's runs, are separate for
+// each pipeline.
 func (l *Lake) folder(k state.Key) *folder {
 	name := l.nameOf(k.Stream)
 	if strings.HasPrefix(k.Stream, "_") {
@@ -88,7 +87,7 @@ func (l *Lake) folder(k state.Key) *folder {
 	return f
 }
 
-// nameOf is the folder for a stream or a table.
+// nameOf returns the folder name for a stream or a table.
 func (l *Lake) nameOf(name string) string {
 	if l.o.Catalog != nil {
 		return located(folderOf(name))
@@ -107,11 +106,10 @@ func (l *Lake) folderNamed(name string) *folder {
 	return f
 }
 
-// folders are those of all streams, by name.
+// folders returns the folders of all streams.
 func (l *Lake) folders(ctx context.Context) ([]*folder, error) { return l.foldersOf(ctx, "") }
 
-// foldersOf are those of a source that shares the streams; of none, all there
-// are.
+// foldersOf returns the folders of one source in shared streams; if source is "", all folders.
 func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) {
 	names, err := l.storage.streams(ctx, source)
 	if err != nil {
@@ -124,17 +122,17 @@ func (l *Lake) foldersOf(ctx context.Context, source string) ([]*folder, error) 
 	return out, nil
 }
 
-// manifests are those of all streams.
+// manifests returns the manifests of all streams.
 func (l *Lake) manifests(ctx context.Context) ([]*manifest, error) { return l.manifestsOf(ctx, "") }
 
 func (l *Lake) manifestsOf(ctx context.Context, source string) ([]*manifest, error) {
 	return l.each(ctx, source, (*folder).manifest)
 }
 
-// together is how many streams are looked up at once.
+// together is how many streams are read at the same time.
 const together = 8
 
-// each is what look finds of all streams.
+// each returns what look returns for each stream, without nil results.
 func (l *Lake) each(ctx context.Context, source string, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	folders, err := l.foldersOf(ctx, source)
 	if err != nil {
@@ -172,8 +170,7 @@ func (l *Lake) Tables(ctx context.Context, name string) ([]schemas.Table, error)
 	return l.tablesOf(ctx, "", name)
 }
 
-// vacant refuses a new table that another stream has already: its rows would lie
-// in two places.
+// vacant returns an error if another stream already has a table of that name.
 func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) error {
 	if load.IsInternal(name) {
 		return nil
@@ -184,13 +181,13 @@ func (l *Lake) vacant(ctx context.Context, name, source string, mine *folder) er
 	}
 	for _, f := range folders {
 		if m, err := f.lately(ctx); f != mine && err == nil && m != nil && m.table(name) != nil {
-			return fmt.Errorf("table %s is that of stream %s: give one of them another", name, m.Stream)
+			return fmt.Errorf("table %s belongs to stream %s: choose another table for one of the two streams", name, m.Stream)
 		}
 	}
 	return nil
 }
 
-// Close gives up what is only this process's. What is committed stays.
+// Close releases the resources of this process. Committed data stays.
 func (l *Lake) Close() error {
 	err := errors.Join(l.step("close"), l.scratch.close())
 	if c, ok := l.storage.(io.Closer); ok {
@@ -202,5 +199,5 @@ func (l *Lake) Close() error {
 	return nil
 }
 
-// step names the point a commit has reached to those who asked for it.
+// step reports a named step of a commit to [Options].Step.
 func (l *Lake) step(name string) error { return load.Step(l.o.Step, name) }

@@ -24,7 +24,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// linksToo makes a copy keep symbolic links.
+// linksToo makes os.CopyFS copy symbolic links.
 type linksToo struct {
 	fs.FS
 	root string
@@ -38,8 +38,7 @@ func (l linksToo) Lstat(name string) (fs.FileInfo, error) {
 	return os.Lstat(filepath.Join(l.root, name))
 }
 
-// TestUnchanged reads the same again: the files stay the very same, whichever
-// columns are looked at.
+// TestUnchanged loads the same rows again: the files stay the same.
 func TestUnchanged(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -64,7 +63,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUntouchedSegments changes one record: files with others stay.
+// TestUntouchedSegments changes one record: files of other records stay the same.
 func TestUntouchedSegments(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
@@ -81,7 +80,7 @@ func TestUntouchedSegments(t *testing.T) {
 	require.False(t, same(first[leads.Name][1], second[leads.Name][1]))
 }
 
-// TestFewFiles makes many small commits: rows gather in few files.
+// TestFewFiles makes many small commits: few files result.
 func TestFewFiles(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{KeepFor: -1})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -95,7 +94,7 @@ func TestFewFiles(t *testing.T) {
 	all, err := l.Files(t.Context())
 	require.NoError(t, err)
 	require.Less(t, len(all[leads.Name]), 24)
-	require.Less(t, len(entries(t, l)), 6, "outdated generations go")
+	require.Less(t, len(entries(t, l)), 6, "outdated generations are removed")
 	must(t, l, 200, at, records[50:]...)
 	require.Equal(t, wanted(records[50:]...), names(t, l))
 }
@@ -106,7 +105,7 @@ func TestRetention(t *testing.T) {
 	for n := range 5 {
 		at = must(t, l, 2+n, at, after[n%2:]...)
 	}
-	require.Len(t, entries(t, l), 7, "they are too young to go")
+	require.Len(t, entries(t, l), 7, "they are too recent to be removed")
 	l.o.KeepFor = -1
 	at = must(t, l, 7, at, before...)
 	require.Equal(t, []string{current, genName(6), genName(7)}, entries(t, l))
@@ -125,18 +124,17 @@ func TestRetention(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	magic := make([]byte, 4)
 	_, err = held.ReadAt(magic, 0)
-	require.NoError(t, err, "who has a file open can finish")
+	require.NoError(t, err, "a reader that has a file open can finish")
 	require.Equal(t, "PAR1", string(magic))
 }
 
-// outside opens files as readers do that are not penstock: through links.
+// outside opens files like other programs do: through links.
 type outside struct{ streamStore }
 
 func (outside) open(_ context.Context, f *file) (input, error) { return os.Open(f.path()) }
 
-// TestReaders reads during commits, each of which replaces all rows: whole
-// generations through the resolved path, and through the link either one
-// generation or a file that is gone.
+// TestReaders reads during commits that replace all rows. A reader of the resolved path sees whole
+// generations. A reader through the link sees one generation, or misses a file.
 func TestReaders(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	l.disk.sync = func(*os.File) error { return nil }
@@ -201,8 +199,8 @@ func TestReaders(t *testing.T) {
 	require.Greater(t, reads.Load(), int64(50))
 }
 
-// TestStopped stops a process between the check of the fence and the commit:
-// nobody else gets in between, and it either ends its commit or has not begun.
+// TestStopped suspends a process between the check of the fence and the commit. No other process can
+// commit in between, and the suspended commit succeeds or has no effect.
 func TestStopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	stopped, wake := make(chan struct{}), make(chan struct{})
@@ -253,27 +251,27 @@ func TestTwoPipelines(t *testing.T) {
 	defer b.Release()
 	require.NoError(t, x.Write(t.Context(), leads, b))
 	_, err = x.Apply(t.Context(), load.Sweep{})
-	require.ErrorContains(t, err, "table crm_leads is that of stream crm.leads")
+	require.ErrorContains(t, err, "table crm_leads belongs to stream crm.leads")
 }
 
-func TestHandMade(t *testing.T) {
+func TestForeignChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, folder string)
 		diff   string
-		accept string // the error of accepting it
+		accept string // the error of Accept
 	}{
 		"file removed": {func(t *testing.T, folder string) {
 			files, _ := filepath.Glob(filepath.Join(folder, "*"))
 			require.NoError(t, os.Remove(files[0]))
-		}, "is gone", ""},
+		}, "is missing", ""},
 		"file added": {func(t *testing.T, folder string) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.parquet"), []byte("x"), 0o644))
-		}, "the file mine.parquet is not penstock's", "move mine.parquet out"},
+		}, "the file mine.parquet was not written by penstock", "move mine.parquet out"},
 		"file changed": {func(t *testing.T, folder string) {
 			files, _ := filepath.Glob(filepath.Join(folder, "*"))
 			require.NoError(t, os.WriteFile(files[0]+".new", []byte("no parquet"), 0o644))
 			require.NoError(t, os.Rename(files[0]+".new", files[0]))
-		}, "is not what it was", "parquet"},
+		}, "was changed", "parquet"},
 	} {
 		for _, table := range []string{leads.Name, tasks.Name} {
 			t.Run(name+" of "+table, func(t *testing.T) {
@@ -299,7 +297,7 @@ func TestHandMade(t *testing.T) {
 	}
 }
 
-// TestDropped removes the folder of a table: it is loaded again.
+// TestDropped removes the folder of a table: the table is loaded again.
 func TestDropped(t *testing.T) {
 	for _, table := range []string{leads.Name, tasks.Name, load.Changes.Name} {
 		t.Run(table, func(t *testing.T) {
@@ -339,8 +337,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPartitionsAtRandom changes records of which some stay in their partition,
-// some move and some go.
+// TestPartitionsAtRandom loads random records: some stay in their partition, some move and some
+// disappear.
 func TestPartitionsAtRandom(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
 	l.disk.sync = func(*os.File) error { return nil }

@@ -13,20 +13,19 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-// leaf takes the values of a column that are not null, and encodes them page by
-// page.
+// leaf collects the values of a column, without nulls, and encodes them page by page.
 type leaf interface {
-	// take adds rows of an array, nulls left out.
+	// take adds the values of a range of rows, without nulls.
 	take(a arrow.Array, from, to int)
-	// size is about how many bytes the page has so far.
+	// size returns the approximate size of the page so far in bytes.
 	size() int
-	// encode appends the page's values, and begins another.
+	// encode appends the values of the page, and starts the next page.
 	encode(dst []byte) []byte
-	// bounds tells the least and the greatest of all values so far.
+	// bounds sets the minimum and maximum of all values so far.
 	bounds(s *metadata.EncodedStatistics)
 }
 
-// leafOf is the leaf for a type; nil where there is none.
+// leafOf returns the leaf for a type; nil if there is none.
 func leafOf(t arrow.DataType, with *tools) leaf {
 	switch t := t.(type) {
 	case *arrow.StringType:
@@ -45,7 +44,7 @@ func leafOf(t arrow.DataType, with *tools) leaf {
 	return nil
 }
 
-// encodingOf is how a leaf for the type encodes.
+// encodingOf returns the encoding that the leaf for a type uses.
 func encodingOf(t arrow.DataType) parquet.Encoding {
 	switch t.(type) {
 	case *arrow.Int64Type, *arrow.TimestampType:
@@ -54,7 +53,7 @@ func encodingOf(t arrow.DataType) parquet.Encoding {
 	return parquet.Encodings.Plain
 }
 
-// texts are written with their length before each.
+// texts writes each text after its length.
 type texts struct {
 	*tools
 	low, high []byte
@@ -64,7 +63,7 @@ type texts struct {
 func (l *texts) take(a arrow.Array, from, to int) {
 	s := a.(*array.String)
 	if from == to {
-		return // there may be no offsets
+		return // an empty array may have no offsets
 	}
 	var data []byte
 	if b := s.Data().Buffers()[2]; b != nil {
@@ -81,7 +80,7 @@ func (l *texts) take(a arrow.Array, from, to int) {
 	}
 }
 
-// see widens the bounds to hold v.
+// see extends the bounds to include v.
 func (l *texts) see(v []byte) {
 	switch {
 	case !l.some:
@@ -107,7 +106,7 @@ func (l *texts) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// integers are written as differences.
+// integers writes integers as deltas.
 type integers struct {
 	*tools
 	low, high int64
@@ -153,7 +152,7 @@ func (l *integers) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// fixed are values of one width, written as they are.
+// fixed writes values of a fixed width without compression.
 type fixed struct{ *tools }
 
 func (l *fixed) size() int { return len(l.bytes) }
@@ -179,7 +178,7 @@ func (l *floats) take(a arrow.Array, from, to int) {
 		v := f.Value(i)
 		l.bytes = binary.LittleEndian.AppendUint64(l.bytes, math.Float64bits(v))
 		switch {
-		case math.IsNaN(v): // of no order
+		case math.IsNaN(v): // excluded from the bounds
 		case !l.some:
 			l.some, l.low, l.high = true, v, v
 		default:
@@ -188,7 +187,7 @@ func (l *floats) take(a arrow.Array, from, to int) {
 	}
 }
 
-// bounds gives a zero the sign that leaves out neither.
+// bounds writes a bound of zero with the sign that includes both zeros.
 func (l *floats) bounds(s *metadata.EncodedStatistics) {
 	if !l.some {
 		return
@@ -232,8 +231,7 @@ func (l *dates) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// decimals are written in as many bytes as their precision takes, the highest
-// first.
+// decimals writes as many bytes as the precision requires, in big-endian order.
 type decimals struct {
 	fixed
 	width     int
@@ -273,10 +271,10 @@ func (l *decimals) bounds(s *metadata.EncodedStatistics) {
 	}
 }
 
-// bools are written as bits.
+// bools writes one bit per value.
 type bools struct {
 	*tools
-	yes, not bool // seen
+	yes, not bool // values that have occurred
 }
 
 func (l *bools) take(a arrow.Array, from, to int) {

@@ -24,18 +24,18 @@ func pack[T uint8 | uint32 | uint64](dst []byte, values []T, width uint) []byte 
 	return dst
 }
 
-// longRun is from how many equal values on a run of them is written as one.
+// longRun is the number of equal values from which a run is written as a run.
 const longRun = 8
 
-// appendHybrid appends values in Parquet's hybrid of runs and packed bits.
+// appendHybrid appends values in Parquet's hybrid encoding of runs and packed bits.
 func appendHybrid[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
-	loose := 0 // the first value that is not written yet
+	loose := 0 // index of the first value that is not written yet
 	for i := 0; i < len(values); {
 		v, end := values[i], i+1
 		for end < len(values) && values[end] == v {
 			end++
 		}
-		fill := (i - loose) % 8 // what is packed comes in eights
+		fill := (i - loose) % 8 // packed values are written in groups of eight
 		if fill > 0 {
 			fill = 8 - fill
 		}
@@ -59,7 +59,7 @@ func appendRun[T uint8 | uint32](dst []byte, v T, n int, width uint) []byte {
 	return dst
 }
 
-// appendPacked appends values as they are, the last eight filled up by zeros.
+// appendPacked appends packed values, with the last group padded with zeros.
 func appendPacked[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	if len(values) == 0 {
 		return dst
@@ -75,7 +75,7 @@ func appendPacked[T uint8 | uint32](dst []byte, values []T, width uint) []byte {
 	return dst
 }
 
-// appendLevels appends the levels of a page, none of which is above top.
+// appendLevels appends the levels of a page. No level is above top.
 func appendLevels(dst []byte, levels []uint8, top uint8) []byte {
 	at := len(dst)
 	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, uint(bits.Len8(top)))
@@ -83,15 +83,14 @@ func appendLevels(dst []byte, levels []uint8, top uint8) []byte {
 	return dst
 }
 
-// Of DELTA_BINARY_PACKED: a block has so many values, and its parts, each of
-// which has a width of its own, so many.
+// Block size of DELTA_BINARY_PACKED, and size of its parts, each of which has its own bit width.
 const (
 	deltaBlock = 128
 	deltaPart  = 32
 )
 
-// appendDeltas appends integers as what each adds to the one before. Sums wrap
-// around, here and in readers.
+// appendDeltas appends integers as differences to the previous one. Differences wrap around, here and
+// in readers.
 func appendDeltas(dst []byte, values []int64) []byte {
 	dst = binary.AppendUvarint(dst, deltaBlock)
 	dst = binary.AppendUvarint(dst, deltaBlock/deltaPart)

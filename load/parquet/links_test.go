@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLinksInside holds that a link in the place of a part of a lake is neither read nor
-// written through, and that a lake whose own folder is a link works.
+// TestLinksInside checks that links inside a lake are neither read nor written through, and that the
+// lake's own folder may be a link.
 func TestLinksInside(t *testing.T) {
-	for name, link := range map[string]func(lake string) string{ // what is moved away, and a link to it put in its place
+	for name, link := range map[string]func(lake string) string{ // the part that is replaced by a link
 		"stream":     func(lake string) string { return filepath.Join(lake, "crm.leads") },
 		"generation": func(lake string) string { return filepath.Join(lake, "crm.leads", genName(1)) },
 		"manifest":   func(lake string) string { return filepath.Join(lake, "crm.leads", genName(1), manifestName) },
@@ -39,13 +39,13 @@ func TestLinksInside(t *testing.T) {
 			held := tree(t, elsewhere)
 			l = openLake(t, lake, Options{})
 			_, err := put(t.Context(), t, l, 2, at, before[1:]...)
-			require.ErrorContains(t, err, "links inside a lake are not followed")
+			require.ErrorContains(t, err, "which is not followed inside a lake")
 			files, err := l.Files(t.Context())
-			if name == "stream" { // is none
+			if name == "stream" { // the stream is not found
 				require.NoError(t, err)
 				require.Empty(t, files["crm_leads"])
 			} else {
-				require.ErrorContains(t, err, "links inside a lake are not followed")
+				require.ErrorContains(t, err, "which is not followed inside a lake")
 			}
 			require.NoError(t, l.Close())
 			require.Equal(t, held, tree(t, elsewhere))
@@ -65,7 +65,7 @@ func TestLinksInside(t *testing.T) {
 	})
 }
 
-// TestOutside holds that a manifest cannot name a file outside of its generation.
+// TestOutside checks that a manifest cannot name a file outside of its generation.
 func TestOutside(t *testing.T) {
 	lake := filepath.Join(t.TempDir(), "lake")
 	l := openLake(t, lake, Options{})
@@ -85,10 +85,10 @@ func TestOutside(t *testing.T) {
 		_, err = l.Files(t.Context())
 		require.NoError(t, l.Close())
 	}
-	require.ErrorContains(t, err, "outside of it")
+	require.ErrorContains(t, err, "outside of the folder")
 }
 
-// tree is what is at a path and below: names, modes and contents.
+// tree returns the contents of the files below root, by path.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -103,7 +103,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestModes holds the rights of the files and folders of a lake under umasks and modes.
+// TestModes checks the permissions of a lake's files and folders for several umasks and modes.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		umask        int

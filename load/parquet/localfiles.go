@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// localFiles is a folder used as if it were a bucket: what is written once stays
-// as it is until it is removed.
+// localFiles uses a local folder like a bucket: a file never changes until it is removed.
 type localFiles struct {
 	root string
 	disk *disk
@@ -43,7 +42,7 @@ func (l *localFiles) create(_ context.Context, key string, text []byte) error {
 	return err
 }
 
-// write makes a file and its name durable.
+// write creates a file and makes the file and its name durable.
 func (l *localFiles) write(key string, fill func(*os.File) error) error {
 	path := l.path(key)
 	dir := filepath.Dir(path)
@@ -137,8 +136,8 @@ func (l *localFiles) remove(_ context.Context, key string) error {
 	return ignoreGone(os.Remove(l.path(key)))
 }
 
-// uploads implements [objects]: a file that was never finished is removed as any
-// other that nobody names.
+// uploads implements [objects]. There are none: an unfinished file is removed like any file that no
+// manifest names.
 func (l *localFiles) uploads(context.Context, string) ([]partial, error) { return nil, nil }
 
 // abortUploads implements [objects].

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// machine asks the cloud that this machine is of for a token of the machine's own
-// account. It implements [oauth2.TokenSource].
+// machine requests tokens for the account of this cloud machine from the cloud's metadata server. It
+// implements [oauth2.TokenSource].
 type machine struct {
 	client        *http.Client
 	url           string
-	header, value string // without which the cloud does not answer
+	header, value string // a header that the server requires
 }
 
 // Token implements [oauth2.TokenSource].
@@ -29,25 +29,26 @@ func (m *machine) Token() (*oauth2.Token, error) {
 	r.Header.Set(m.header, m.value)
 	resp, err := (&http.Client{Transport: m.client.Transport, Timeout: machineWithin}).Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("ask the machine who it is, as no key is given: %w", withoutURL(err))
+		return nil, fmt.Errorf("no key is given; request a token of the machine's account: %w", withoutURL(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the machine who it is, as no key is given: %s", resp.Status)
+		return nil, fmt.Errorf("no key is given; request a token of the machine's account: %s", resp.Status)
 	}
 	var said struct {
 		Token string          `json:"access_token"`
-		Life  json.RawMessage `json:"expires_in"` // a number, of Azure a string
+		Life  json.RawMessage `json:"expires_in"` // a number; Azure sends a string
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&said); err != nil {
-		return nil, fmt.Errorf("ask the machine who it is: %w", err)
+		return nil, fmt.Errorf("request a token of the machine's account: %w", err)
 	}
 	life, err := strconv.ParseInt(strings.Trim(string(said.Life), `"`), 10, 64)
 	if err != nil || said.Token == "" {
-		return nil, fmt.Errorf("ask the machine who it is: no token with a life came")
+		return nil, fmt.Errorf("request a token of the machine's account: the answer has no token with a lifetime")
 	}
 	return &oauth2.Token{AccessToken: said.Token, TokenType: "Bearer", Expiry: time.Now().Add(time.Duration(life) * time.Second)}, nil
 }
 
-// machineWithin is how soon a machine answers that is one of the cloud's.
+// machineWithin is the timeout for the metadata server: the request gets no answer outside of the
+// cloud.
 const machineWithin = 10 * time.Second

@@ -15,53 +15,52 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// formatVersion is the manifest's. A newer one is not touched.
+// formatVersion is the format of manifests. Manifests of a newer format are rejected.
 const formatVersion = 1
 
-// manifest says what belongs to a generation of a stream. It is written once,
-// before the generation is made current.
+// manifest lists what belongs to a generation of a stream. It is written once, before the generation
+// becomes current.
 type manifest struct {
 	Format   int         `json:"format"`
 	Pipeline string      `json:"pipeline"`
 	Stream   string      `json:"stream"`
-	Source   string      `json:"source,omitempty"` // whose rows these are, where sources share the stream's tables
-	Origin   load.Origin `json:"origin,omitzero"`  // of the rows, where they do not
-	Sequence int64       `json:"sequence"`         // the generation's number: so many commits were made
-	Parent   int64       `json:"parent"`           // the one it followed
+	Source   string      `json:"source,omitempty"` // of the rows, if sources share the stream's tables
+	Origin   load.Origin `json:"origin,omitzero"`  // of the rows, if they do not
+	Sequence int64       `json:"sequence"`         // number of the generation, from 1
+	Parent   int64       `json:"parent"`           // number of the previous generation
 	Cursor   string      `json:"cursor"`
 	Run      string      `json:"run"`
 	At       time.Time   `json:"at"`
 	Changed  time.Time   `json:"changed"` // time of the last row of [load.Changes]
-	Counter  int64       `json:"counter"` // of segments, so far
+	Counter  int64       `json:"counter"` // number of segments created so far
 
 	Tables   []*table     `json:"tables"`
 	Segments []*segment   `json:"segments"`
-	Kept     []generation `json:"kept"` // generations before it that may still be there
+	Kept     []generation `json:"kept"` // earlier generations that are kept for readers
 
-	// What commits have done since the generation was made that left everything but
-	// the cursor as it was. In a folder of the file system they write a [position]
-	// instead of a manifest.
-	Moves   int64     `json:"moves,omitempty"` // so many there were
+	// Commits since the generation was made that changed only the cursor. A local folder stores them in
+	// a [position] instead of a manifest.
+	Moves   int64     `json:"moves,omitempty"` // how many
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
-	// Beside is how many of the generations other sources have made that share the
-	// tables, as they gave them wider columns: see [tx.agree].
+	// Beside counts the generations that other sources have made to widen columns of shared tables: see
+	// [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line are the ids of the last commits, this one's last. Only the manifests of
-	// a bucket have them.
+	// Line has the IDs of the last commits, this one's last. Only manifests of buckets and catalogs
+	// have it.
 	Line []string `json:"line,omitempty"`
 
 	shelf streamStore
-	dir   string // the generation's
-	name  string // of its file, where that does not follow from the number
+	dir   string // folder of the generation
+	name  string // name of the manifest's file, if it does not follow from the number
 }
 
-// generation is an earlier one, and when it was committed.
+// generation is an earlier generation, and the time of its commit.
 type generation struct {
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
-	Name     string    `json:"name,omitempty"` // of its manifest, where that does not follow from the number
+	Name     string    `json:"name,omitempty"` // of its manifest, if it does not follow from the number
 }
 
 // table is a table of a stream.
@@ -73,13 +72,13 @@ type table struct {
 	Place     string        `json:"place,omitempty"`
 	About     string        `json:"about,omitempty"`
 	Columns   []columnEntry `json:"columns"`
-	Partition string        `json:"partition,omitempty"` // as [Options].PartitionBy
-	Made      string        `json:"made,omitempty"`      // the run that has made it
-	Empty     *file         `json:"empty,omitempty"`     // the file without rows of a table that has none
-	Numbered  int           `json:"numbered,omitempty"`  // the highest number of a column so far, or byName; 0: they have none
+	Partition string        `json:"partition,omitempty"` // as in [Options].PartitionBy
+	Made      string        `json:"made,omitempty"`      // the run that created it
+	Empty     *file         `json:"empty,omitempty"`     // the file without rows, if the table has no rows
+	Numbered  int           `json:"numbered,omitempty"`  // the highest field ID so far, or byName; 0: the columns have no IDs
 
-	schema *arrow.Schema // of Columns, with their metadata
-	owner  string        // the source that its files name as theirs; "": they name none
+	schema *arrow.Schema // built from Columns, with metadata
+	owner  string        // the source whose name is in the files; "": the files have no source column
 }
 
 type columnEntry struct {
@@ -88,45 +87,43 @@ type columnEntry struct {
 	Source string `json:"source,omitempty"`
 	Means  string `json:"means,omitempty"`
 
-	// The numbers of the column, and of its elements where it is a list, in a
-	// catalog.
+	// The field IDs of the column, and of its elements if it is a list. Only catalogs use them.
 	ID      int `json:"id,omitempty"`
 	Element int `json:"element,omitempty"`
 }
 
-// segment is rows of a root table that were written together, and all that
-// hangs from them. A row is found by its segment and its place in the
-// segment's file of the root table, and keeps both while no row before it is
-// removed.
+// segment holds rows of a root table that were written together, and all their child rows. A row is
+// identified by its segment and its index in the segment's file of the root table. The index changes
+// only if an earlier row of the segment is removed; the segment then gets a new ID.
 type segment struct {
 	ID    int64            `json:"id"`
-	Table string           `json:"table"`          // the root table
-	Part  string           `json:"part,omitempty"` // the folder of its partition
-	Files map[string]*file `json:"files"`          // by table
+	Table string           `json:"table"`          // name of the root table
+	Part  string           `json:"part,omitempty"` // folder of its partition
+	Files map[string]*file `json:"files"`          // by table name
 }
 
 // file is one Parquet file. It never changes.
 type file struct {
-	Name string  `json:"name"` // with the partition's folder
+	Name string  `json:"name"` // including the partition's folder
 	Rows int64   `json:"rows"`
 	Size int64   `json:"size"`
 	Sum  string  `json:"xxh3"`
-	Dead int64   `json:"dead,omitempty"` // rows that bear a tombstone or have ended
-	Min  *string `json:"min,omitempty"`  // of the first column of the key
+	Dead int64   `json:"dead,omitempty"` // rows that have a tombstone or have ended
+	Min  *string `json:"min,omitempty"`  // bounds of the first key column
 	Max  *string `json:"max,omitempty"`
-	Run  string  `json:"run,omitempty"` // the greatest there is
+	Run  string  `json:"run,omitempty"` // the greatest run ID
 
 	shelf  streamStore
-	dir    string  // the table's folder it lies in
-	ranges []Range // of a file that this process has written for a catalog
+	dir    string  // folder of the table
+	ranges []Range // set if this process wrote the file for a catalog
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 
-// root is the segment's file of its root table.
+// root returns the segment's file of its root table.
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// with is the segment with another file for a table; nil takes it away.
+// with returns the segment with another file for a table; nil removes the table's file.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s
 	out.Files = make(map[string]*file, len(s.Files)+1)
@@ -139,14 +136,14 @@ func (s *segment) with(name string, f *file) *segment {
 	return &out
 }
 
-// newTable is a table for the manifest.
+// newTable returns a table for a manifest.
 func newTable(t schemas.Table, partition string) *table {
 	out := &table{Name: t.Name, Folder: folderOf(t.Name), Partition: partition}
 	out.become(t)
 	return out
 }
 
-// newTable is a table for the next manifest of the transaction's stream.
+// newTable returns a table for the next manifest of the transaction's stream.
 func (x *tx) newTable(t schemas.Table, partition string) *table {
 	out := newTable(t, partition)
 	out.Made = x.of.Run
@@ -162,7 +159,7 @@ func (x *tx) newTable(t schemas.Table, partition string) *table {
 	return out
 }
 
-// become takes over what a plan has made of the table.
+// become applies the table definition of a plan.
 func (t *table) become(to schemas.Table) {
 	t.Key, t.Mode, t.Place, t.schema = to.Key, to.Mode.Or(schemas.Merge), load.Place(to.Columns), to.Columns
 	before := t.Columns
@@ -175,12 +172,12 @@ func (t *table) become(to schemas.Table) {
 	}
 }
 
-// as is the table as the rest of penstock knows it.
+// as returns the table's definition as a [schemas.Table].
 func (t *table) as() schemas.Table {
 	return schemas.Table{Name: t.Name, Key: t.Key, Mode: t.Mode, Columns: t.schema}
 }
 
-// read makes the schema from the columns.
+// read builds the schema from the columns.
 func (t *table) read() error {
 	fields := make([]arrow.Field, len(t.Columns))
 	for i, c := range t.Columns {
@@ -204,7 +201,7 @@ func (t *table) read() error {
 
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
 
-// ended is the column that is null in rows that stand; "" where all do.
+// ended returns the column that is null in current rows; "" if all rows are current.
 func (t *table) ended() string {
 	switch {
 	case t.Mode == schemas.History && t.has(schemas.ColValidTo):
@@ -215,22 +212,22 @@ func (t *table) ended() string {
 	return ""
 }
 
-// column is the place of a column among the table's; it must be there.
+// column returns the index of a column; -1 if there is none.
 func (t *table) column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c columnEntry) bool { return c.Name == name })
 }
 
-// typeOf is the lattice's type of a column.
+// typeOf returns the lattice's type of a column.
 func (t *table) typeOf(name string) arrow.DataType {
 	return schemas.TypeOf(t.schema.Field(t.column(name)))
 }
 
-// key is the stream that the generation is of.
+// key returns the stream that the generation belongs to.
 func (m *manifest) key() state.Key {
 	return state.Key{Pipeline: m.Pipeline, Source: m.Source, Stream: m.Stream}
 }
 
-// table is the table of that name, or nil.
+// table returns the table of that name, or nil.
 func (m *manifest) table(name string) *table {
 	for _, t := range m.Tables {
 		if t.Name == name {
@@ -240,7 +237,7 @@ func (m *manifest) table(name string) *table {
 	return nil
 }
 
-// children are the tables whose rows hang from those of the root table.
+// children returns the child tables of a root table.
 func (m *manifest) children(root string) []*table {
 	var out []*table
 	for _, t := range m.Tables {
@@ -251,7 +248,7 @@ func (m *manifest) children(root string) []*table {
 	return out
 }
 
-// of are the segments of a root table, in the order in which they were made.
+// of returns the segments of a root table, in the order in which they were created.
 func (m *manifest) of(root string) []*segment {
 	var out []*segment
 	for _, s := range m.Segments {
@@ -262,7 +259,7 @@ func (m *manifest) of(root string) []*segment {
 	return out
 }
 
-// files are the files of a table.
+// files returns the files of a table.
 func (m *manifest) files(t *table) []*file {
 	var out []*file
 	for _, s := range m.Segments {
@@ -276,8 +273,7 @@ func (m *manifest) files(t *table) []*file {
 	return out
 }
 
-// locate tells the manifest and all files which folder of which store they lie
-// in.
+// locate sets the store and the folder of the manifest and of all its files.
 func (m *manifest) locate(s streamStore, dir string) {
 	m.shelf, m.dir = s, dir
 	for _, t := range m.Tables {
@@ -287,10 +283,10 @@ func (m *manifest) locate(s streamStore, dir string) {
 	}
 }
 
-// prepare makes a manifest that was read ready for use.
+// prepare completes a manifest that was read.
 func (m *manifest) prepare() error {
 	if m.Format > formatVersion {
-		return fmt.Errorf("format %d is newer than this penstock knows", m.Format)
+		return fmt.Errorf("format %d is newer than this version of penstock supports", m.Format)
 	}
 	for _, t := range m.Tables {
 		if err := t.read(); err != nil {
@@ -303,8 +299,7 @@ func (m *manifest) prepare() error {
 	return nil
 }
 
-// clone is a copy to be worked on: tables and segments can be replaced, and the
-// tables themselves changed.
+// clone returns a copy in which tables and segments can be replaced, and tables can be changed.
 func (m *manifest) clone() *manifest {
 	out := *m
 	out.Tables = make([]*table, len(m.Tables))

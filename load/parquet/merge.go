@@ -12,19 +12,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge is one Apply.
+// merge is one call of Apply.
 type merge struct {
 	*tx
 	out *load.Outcome
 }
 
-// family is what was handed in for a root table and for those that hang from
-// it, and what becomes of it.
+// family has the staged rows of a root table and its child tables, and the resulting edits.
 type family struct {
 	t      *table
 	staged *staged
 	hand   *batchIndex
-	edits  map[int64]*editing // by segment
+	edits  map[int64]*editing // by segment ID
 
 	children []*branch
 }
@@ -32,35 +31,35 @@ type family struct {
 // branch is a child table of a family.
 type branch struct {
 	t      *table
-	staged *staged // nil where no rows came
+	staged *staged // nil: no rows were staged
 }
 
-// editing is what happens to rows of one segment.
+// editing collects the edits of one segment.
 type editing struct {
 	seg   *segment
 	edits []edit
 }
 
-// edit is what happens to one row.
+// edit is a change of one row.
 type edit struct {
 	row  uint32
 	kind kind
-	by   int32 // the row handed in that causes it; -1: none
-	at   int64 // when, where it ends
+	by   int32 // the index of the staged row that causes it; -1: none
+	at   int64 // time at which the row ends, in microseconds
 }
 
-// kind is a kind of edit.
+// kind is the kind of an edit.
 type kind uint8
 
 const (
-	look    kind = iota // nothing; it is written down what the row was
-	replace             // the row handed in takes its place
-	remove              // it goes, and what hangs from it
-	end                 // another version follows
-	bury                // it bears a tombstone
+	look    kind = iota // no change; the row is only logged
+	replace             // the staged row replaces it
+	remove              // the row and its child rows are removed
+	end                 // the row ends, because another version follows
+	bury                // the row gets a tombstone
 )
 
-// rows merges what was staged, each root table together with its children.
+// rows merges the staged rows, each root table together with its children.
 func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.next.table(p.Name)
@@ -80,7 +79,7 @@ func (m *merge) rows(ctx context.Context, pending []*load.Staged) error {
 	return nil
 }
 
-// gathered is the family of a root table, with what is pending for it.
+// gathered returns the family of a root table, with its pending rows.
 func (m *merge) gathered(t *table, p *load.Staged, pending []*load.Staged) *family {
 	f := &family{t: t, staged: &staged{Staged: p}, edits: map[int64]*editing{}}
 	for _, c := range m.next.children(t.Name) {
@@ -93,8 +92,8 @@ func (m *merge) gathered(t *table, p *load.Staged, pending []*load.Staged) *fami
 	return f
 }
 
-// append keeps rows for a table of penstock's own until the commit: they come
-// in small numbers, and are to be one file.
+// append keeps rows for an internal table until the commit, so that they become one file: there are few
+// of them.
 func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.own[table]
 	if own == nil {
@@ -109,7 +108,7 @@ func (x *tx) append(table string, batches ...arrow.RecordBatch) error {
 	return nil
 }
 
-// family merges the rows of one root table and what hangs from them.
+// family merges the rows of one root table and their child rows.
 func (m *merge) family(ctx context.Context, f *family) error {
 	defer f.release()
 	if err := m.lake.step("stage"); err != nil {
@@ -134,7 +133,7 @@ func (m *merge) family(ctx context.Context, f *family) error {
 	return m.write(ctx, f)
 }
 
-// gather makes what was staged findable by its keys.
+// gather indexes the staged rows by their keys.
 func (f *family) gather() error {
 	if err := f.staged.shape(f.t); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (f *family) gather() error {
 	return nil
 }
 
-// release gives up what was shaped, once it is in files.
+// release releases the shaped columns, once they are written.
 func (f *family) release() {
 	f.staged.release()
 	for _, b := range f.children {
@@ -196,9 +195,9 @@ func (h *batchIndex) take(batch int, keys, columns []arrow.Array, hash int, ordi
 	}
 }
 
-// decide says what becomes of each row handed in, and of the row it meets.
+// decide sets the outcome of each staged row, and the edit of the table's row that it matches.
 func (m *merge) decide(ctx context.Context, f *family) error {
-	var versions []int32 // rows handed in that meet another content
+	var versions []int32 // indexes of staged rows that match a row with other content
 	for i := range f.hand.rows {
 		r := &f.hand.rows[i]
 		if r.seg == nil {
@@ -230,15 +229,14 @@ func (m *merge) decide(ctx context.Context, f *family) error {
 	return nil
 }
 
-// count counts an outcome, unless the table is one of penstock's own.
+// count counts an outcome, unless the table is internal.
 func (m *merge) count(t *table, add func(*load.Outcome)) {
 	if !load.IsInternal(t.Name) {
 		add(m.out)
 	}
 }
 
-// weigh counts a row that meets one of the table, and reports whether it is to
-// be written.
+// weigh counts a staged row that matches a row of the table, and reports whether it must be written.
 func (m *merge) weigh(ctx context.Context, t *table, r *suppliedRow) (changed bool, err error) {
 	if load.IsInternal(t.Name) {
 		return true, nil
@@ -264,8 +262,8 @@ func (m *merge) weigh(ctx context.Context, t *table, r *suppliedRow) (changed bo
 	return !same, nil
 }
 
-// decideTwins says what becomes of rows without a key: those that the table has
-// more often than the pass has carried them so far are there already.
+// decideTwins sets the outcomes of rows without a key. A staged row is inserted only if
+// all equal rows of the table are already matched.
 func (m *merge) decideTwins(f *family) {
 	for i := range f.hand.rows {
 		if r := &f.hand.rows[i]; r.seg == nil {
@@ -277,7 +275,7 @@ func (m *merge) decideTwins(f *family) {
 	m.out.Unchanged += int64(len(f.hand.rows)) - int64(f.hand.open)
 }
 
-// edit notes what happens to a row.
+// edit adds an edit of a row.
 func (f *family) edit(s *segment, e edit) {
 	g := f.edits[s.ID]
 	if g == nil {
@@ -287,12 +285,12 @@ func (f *family) edit(s *segment, e edit) {
 	g.edits = append(g.edits, e)
 }
 
-// sort puts the edits of a segment into the order of its rows.
+// sort orders the edits of a segment by row.
 func (g *editing) sort() {
 	slices.SortFunc(g.edits, func(a, b edit) int { return int(int64(a.row) - int64(b.row)) })
 }
 
-// rootOf is the name of the root table that a table hangs from.
+// rootOf returns the name of the root table of a table.
 func (m *manifest) rootOf(t *table) string {
 	best := t.Name
 	for _, r := range m.Tables {

@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// current is the link to the generation that counts, manifestName the file in
-// each that tells what it holds.
+// current is the name of the link to the current generation, manifestName the name of each generation's
+// manifest.
 const (
 	current      = "current"
 	manifestName = "_manifest.json"
@@ -18,19 +18,19 @@ const (
 	positionName = "_position.json" // see [position]
 	suffix       = ".parquet"
 
-	// Folders with these prefixes are being written, or on their way out. No
-	// reader's pattern matches them.
+	// Folders with these prefixes are being written or removed. The patterns that readers use do not
+	// match them.
 	tmpPrefix   = "_tmp-"
 	trashPrefix = "_trash-"
 	genPrefix   = "gen-"
 )
 
-// longestFolder leaves room for what file systems allow a name to have.
+// longestFolder keeps folder names within the limits of file systems.
 const longestFolder = 180
 
-// folderOf is the folder for a stream or a table: its name, with all bytes
-// written as %XX that file systems or patterns of file names give a meaning.
-// No two names share one. // Invariant 17
+// folderOf returns the folder name for a stream or a table. Bytes that are special to file systems or
+// file name patterns are written as %XX. The mapping is injective.
+// // Invariant 17
 func folderOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -50,8 +50,8 @@ func folderOf(name string) string {
 	return b.String()
 }
 
-// located is a folder's name for those who are told where files are as locations:
-// some of them take %XX for the byte itself. No other name has a ~ in it.
+// located returns a folder name for engines that find files by location: some of them decode %XX. No
+// other name contains a ~.
 // // Invariant 17
 func located(folder string) string { return strings.ReplaceAll(folder, "%", "~") }
 
@@ -59,10 +59,10 @@ func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// genName is the folder of a generation.
+// genName returns the folder name of a generation.
 func genName(sequence int64) string { return fmt.Sprintf("%s%08d", genPrefix, sequence) }
 
-// genNumber is the sequence in the name of a generation's folder.
+// genNumber returns the sequence number in the folder name of a generation.
 func genNumber(name string) (sequence int64, ok bool) {
 	digits, ok := strings.CutPrefix(name, genPrefix)
 	if !ok {
@@ -72,8 +72,8 @@ func genNumber(name string) (sequence int64, ok bool) {
 	return sequence, err == nil && genName(sequence) == name
 }
 
-// fileName is a name no file has had before: a reader that has listed one
-// generation must never open a file of another by the same name.
+// fileName returns a new, unique name: a reader that has listed one generation must never open a file
+// of another by the same name.
 func fileName(sequence int64) string {
 	return fmt.Sprintf("%08d-%s%s", sequence, randomName(), suffix)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// TestConformance holds the lake to the contract as it sees itself.
+// TestConformance runs the conformance suite, with tables read by penstock.
 func TestConformance(t *testing.T) { loadtest.Run(t, driver(scanned)) }
 
 // baseline needs DuckDB.

@@ -10,9 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// number gives the columns of a table that a catalog lists their numbers: those
-// they had, where the catalog calls the type the same or knows it as wider, else
-// new ones. A number is never used again.
+// number assigns field IDs to the columns of a table in a catalog. A column keeps its ID if its type in
+// the catalog is the same or only wider; otherwise it gets a new one. An ID is never reused.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()
@@ -34,8 +33,7 @@ func (t *table) number(before []columnEntry) {
 	}
 }
 
-// stays reports whether a column that changes its type so is the same to a
-// catalog. Both are names of types.
+// stays reports whether a column keeps its ID when its type changes. Both arguments are names of types.
 func stays(from, to string) bool {
 	a, err := schemas.ParseTypeName(from)
 	if err != nil {
@@ -64,8 +62,7 @@ func textual(t arrow.DataType) bool {
 	return schemas.SameType(t, schemas.Text) || schemas.SameType(t, schemas.JSON)
 }
 
-// numbers puts the numbers of columns into a schema of theirs, where they have
-// any.
+// numbers returns the schema with the field IDs of the columns, if they have any.
 func (t *table) numbers(s *arrow.Schema) *arrow.Schema {
 	if t.Numbered == 0 {
 		return s

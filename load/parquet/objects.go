@@ -7,54 +7,53 @@ import (
 	"time"
 )
 
-// objects is a bucket of an object store. Its methods may be called from any
-// number of goroutines, try again what may go better a second time, and give up
-// in a time that grows with the bytes alone. An object that is not there is
-// fs.ErrNotExist, wrapped.
+// objects is a bucket of an object store. Its methods may be called concurrently. They retry transient
+// errors, within a time limit that depends only on the number of bytes. If an object does not exist,
+// the error wraps fs.ErrNotExist.
 type objects interface {
-	// put stores an object of so many bytes, in parts where it is large. Parts of
-	// one that fails are given up.
+	// put stores an object of size bytes, in parts if it is large. If it fails, it aborts the upload.
 	put(ctx context.Context, key string, body io.ReadSeeker, size int64) error
 
-	// create stores a small object, unless there is one of that name: that is
-	// errTaken, wrapped. After any other error nobody knows, and it may still be
-	// stored in a while. // Invariant 13
+	// create stores a small object, provided that no object of that name exists; otherwise the error
+	// wraps errTaken. After any other error the outcome is unknown, and the object may still appear
+	// later.
+	// // Invariant 13
 	create(ctx context.Context, key string, text []byte) error
 
-	// get reads n bytes of an object from a place on, or all of it where n is 0,
-	// and how large the whole is.
+	// get reads n bytes of an object from an offset, or the whole object if n is 0. It also returns the
+	// object's size.
 	get(ctx context.Context, key string, from, n int64) (bytes []byte, size int64, err error)
 
-	// list hands out the names and sizes of the objects whose names begin with
-	// prefix, in the order of their names, until each returns false. most is how
-	// many a request asks for; 0 leaves that to the store.
+	// list calls each with the names and sizes of the objects whose names begin with prefix, in the
+	// order of their names, until each returns false. most is the page size of the listing; 0: the
+	// store's default.
 	list(ctx context.Context, prefix string, most int, each func(key string, size int64) bool) error
 
-	// folders are the parts of names up to the next slash behind the prefix.
+	// folders returns the parts of object names between the prefix and the next slash.
 	folders(ctx context.Context, prefix string) ([]string, error)
 
-	// remove deletes an object, if it is there.
+	// remove deletes an object, if it exists.
 	remove(ctx context.Context, key string) error
 
-	// uploads are those in parts that are under way below the prefix, or that
-	// somebody has left so.
+	// uploads returns the unfinished multipart uploads below the prefix, whether in progress or
+	// abandoned.
 	uploads(ctx context.Context, prefix string) ([]partial, error)
 
-	// forsake gives up such an upload, if it is there: who still sends parts of it is
-	// told that it is gone.
+	// abortUploads aborts an upload, if it exists. A process that still sends parts of it gets an
+	// error.
 	abortUploads(ctx context.Context, p partial) error
 }
 
-// partial is an upload in parts that has not ended.
+// partial is an unfinished multipart upload.
 type partial struct {
 	key, id string
 	begun   time.Time // by the store's clock
 }
 
-// errTaken says that an object of that name is there already.
-var errTaken = errors.New("there is one of that name")
+// errTaken reports that an object of that name already exists.
+var errTaken = errors.New("an object of that name already exists")
 
-// What the objects are.
+// Content types of the objects.
 const (
 	parquetType = "application/vnd.apache.parquet"
 	jsonType    = "application/json"

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ownTable makes one of penstock's own tables, where it is not there yet.
+// ownTable returns an internal table, and creates it if it does not exist.
 func (x *tx) ownTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
@@ -18,7 +18,7 @@ func (x *tx) ownTable(t schemas.Table) *table {
 	return made
 }
 
-// record notes changes where [Replay] and people find them.
+// record writes changes of tables to the table that [Replay] and users read.
 func (x *tx) record(changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (x *tx) appendOwn(t schemas.Table, rows ...[]any) error {
 	return x.append(t.Name, b)
 }
 
-// flushOwn writes the rows of one of penstock's own tables to a file.
+// flushOwn writes the rows of an internal table to a file.
 func (x *tx) flushOwn(ctx context.Context, name string) error {
 	s := &staged{Staged: x.own[name]}
 	delete(x.own, name)
@@ -66,8 +66,7 @@ func (x *tx) flushOwn(ctx context.Context, name string) error {
 	return nil
 }
 
-// writeOwn writes what was gathered for penstock's own tables, the cursor's row
-// last.
+// writeOwn writes the collected rows of the internal tables, including the row with the cursor.
 func (x *tx) writeOwn(ctx context.Context, next string) error {
 	if err := x.flushLog(ctx); err != nil {
 		return err
@@ -87,7 +86,8 @@ func (x *tx) writeOwn(ctx context.Context, next string) error {
 	return nil
 }
 
-// writeEmpty gives tables without rows the one file that readers' patterns want.
+// writeEmpty writes a file without rows for each table without rows, because readers' patterns must
+// match a file.
 func (x *tx) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })

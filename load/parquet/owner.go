@@ -11,12 +11,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// owner is whose the stream's tables are.
+// owner returns the owner of the stream's tables.
 func (m *manifest) owner() load.Owner {
 	return load.Owner{Pipeline: m.Pipeline, Stream: m.Stream, Origin: m.Origin}
 }
 
-// rootTable is the stream's; the stream's name where it has none yet.
+// rootTable returns the name of the stream's root table; the stream's name if there is none yet.
 func (m *manifest) rootTable() string {
 	for _, t := range m.Tables {
 		if !load.IsInternal(t.Name) && !load.Child(t.schema) {
@@ -41,7 +41,7 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 		if t.Name != table && !strings.HasPrefix(t.Name, table+"__") {
 			continue
 		}
-		if !m.shelf.dear() { // to look at all files of a bucket takes long, and nobody drops tables there by hand
+		if !m.shelf.dear() { // looking at all files of a bucket takes long, and users hardly drop tables there by hand
 			c, err := m.condition(ctx, t)
 			if err != nil {
 				return s, fmt.Errorf("look at table %s: %w", t.Name, err)
@@ -59,8 +59,8 @@ func (l *Lake) Standing(ctx context.Context, k state.Key, table string) (s load.
 	return s, nil
 }
 
-// head is the manifest that the transaction follows: also another pipeline's where
-// its stream is adopted.
+// head returns the manifest that the transaction follows. If the stream is being adopted, that may be
+// another pipeline's manifest.
 func (x *tx) head(ctx context.Context) (*manifest, error) {
 	m, err := x.lake.of(ctx, x.folder, x.key)
 	if _, another := errors.AsType[*load.OwnerError](err); another && x.of.Claim.Adopt {
@@ -69,8 +69,7 @@ func (x *tx) head(ctx context.Context) (*manifest, error) {
 	return m, err
 }
 
-// cursorFor is the cursor of the stream k there: none where the manifest is another
-// pipeline's.
+// cursorFor returns the cursor of stream k; "" if the manifest belongs to another pipeline.
 func cursorFor(m *manifest, k state.Key) state.Cursor {
 	if m == nil || m.key() != k {
 		return ""
@@ -78,7 +77,8 @@ func cursorFor(m *manifest, k state.Key) state.Cursor {
 	return cursorOf(m)
 }
 
-// claim makes sure that the tables are the stream's to write. // Invariant 13
+// claim checks that the stream owns the tables.
+// // Invariant 13
 func (x *tx) claim() error {
 	var have *load.Owner
 	if x.base != nil {

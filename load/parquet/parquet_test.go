@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// driver is a lake under test, whose tables are read by rows.
+// driver returns a driver for the conformance suite that reads tables with rows.
 func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) loadtest.Driver {
 	var paths sync.Map
 	return loadtest.Driver{
@@ -28,7 +28,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 			}
 			l, err := Open(t.Context(), Options{Path: path.(string), TempDir: t.TempDir(), Step: step})
 			require.NoError(t, err)
-			l.disk.sync = func(*os.File) error { return nil } // for speed; others test what is durable
+			l.disk.sync = func(*os.File) error { return nil } // for speed; durability has tests of its own
 			return l
 		},
 		Rows:  rows,
@@ -38,7 +38,7 @@ func driver(rows func(testing.TB, load.Destination, string) []loadtest.Row) load
 	}
 }
 
-// comment is what the manifest says, and with it the newest file of the table.
+// comment returns the description in the manifest, and checks that the table's files have it too.
 func comment(t testing.TB, d load.Destination, name, column string) string {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())
@@ -58,7 +58,7 @@ func comment(t testing.TB, d load.Destination, name, column string) string {
 	return ""
 }
 
-// inFiles is what the files say that a column means.
+// inFiles returns the descriptions of a column in the files.
 func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	t.Helper()
 	for _, f := range files {
@@ -76,8 +76,8 @@ func inFiles(t testing.TB, files []*file, column string) (all []string) {
 	return all
 }
 
-// alter writes all files of a table anew, as somebody would who has only the
-// files: without a column, or with another type for it.
+// alter rewrites all files of a table without the manifest, as another program might: without a column,
+// or with another type for it.
 func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataType) {
 	t.Helper()
 	all, err := d.(*Lake).manifests(t.Context())
@@ -113,7 +113,7 @@ func alter(t testing.TB, d load.Destination, name, column string, to arrow.DataT
 	}
 }
 
-// supplant puts what a local file holds in the place of one of the lake's.
+// supplant replaces a file of the lake by a local file.
 func supplant(t testing.TB, l *Lake, f *file, with string, size int64) {
 	t.Helper()
 	b, far := l.storage.(*bucket)
@@ -127,7 +127,7 @@ func supplant(t testing.TB, l *Lake, f *file, with string, size int64) {
 	require.NoError(t, b.o.put(t.Context(), f.key(), in, size))
 }
 
-// writes begins the file name of a table in a folder of the file system.
+// writes starts a file of a table in a local folder.
 func writes(t testing.TB, of *table, dir, name string) *writer {
 	t.Helper()
 	d := &directory{path: string(filepath.Separator), disk: &disk{}}
@@ -136,8 +136,8 @@ func writes(t testing.TB, of *table, dir, name string) *writer {
 	return newWriter(of, &file{Name: name, shelf: d.shelf(".")}, out, &sync.Pool{})
 }
 
-// scanned reads a table with penstock's own eyes. The log of shapes does not tell
-// the source it lies with, as an engine does that reads the folders' names.
+// scanned reads a table with penstock. Scan adds no source to rows of the log of table changes; scanned
+// adds it, like an engine that reads the folder names.
 func scanned(t testing.TB, d load.Destination, table string) (rows []loadtest.Row) {
 	t.Helper()
 	collect := func(b arrow.RecordBatch) error {

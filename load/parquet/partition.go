@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nowhere is the partition of rows that have no date, by the name that readers
-// of such folders know.
+// nowhere is the partition of rows without a date. It is the name that Hive uses, and that readers of
+// such folders know.
 const nowhere = "__HIVE_DEFAULT_PARTITION__"
 
-// partitioned is how a new table is divided: "" where it is not.
+// partitioned returns how a new table is partitioned; "": not at all.
 func (l *Lake) partitioned(t schemas.Table) string {
 	column, _ := partitionColumn(l.o.PartitionBy)
 	f, ok := t.Columns.FieldsByName(column)
@@ -26,7 +26,7 @@ func (l *Lake) partitioned(t schemas.Table) string {
 	return l.o.PartitionBy
 }
 
-// partitionColumn takes "issued_on:month" apart.
+// partitionColumn splits "issued_on:month" into column and unit.
 func partitionColumn(spec string) (column string, month bool) {
 	if column, ok := strings.CutSuffix(spec, ":month"); ok {
 		return column, true
@@ -36,9 +36,8 @@ func partitionColumn(spec string) (column string, month bool) {
 
 func dated(t arrow.DataType) bool { return t.ID() == arrow.DATE32 || t.ID() == arrow.TIMESTAMP }
 
-// parts are the folders of a table's partitions that rows belong into; nil where
-// it has none. The folder is not named like the column, which readers would
-// take for its value.
+// parts returns the partition folder of each row; nil if the table is not partitioned. The folder's
+// name differs from the column's, because readers would otherwise take it as the column's value.
 func (t *table) parts(columns []arrow.Array, rows int) []string {
 	if t.Partition == "" {
 		return nil
@@ -65,7 +64,7 @@ func (t *table) parts(columns []arrow.Array, rows int) []string {
 	return out
 }
 
-// dayOf is the day since 1970 of a date or a time.
+// dayOf returns the day of a date or time, counted from 1970.
 func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	if a.IsNull(i) {
 		return 0, false
@@ -84,8 +83,7 @@ func dayOf(a arrow.Array, i int) (day int64, ok bool) {
 	return 0, false
 }
 
-// moveParts makes rows whose date has changed leave their partition for the
-// new one.
+// moveParts makes rows whose date has changed leave their partition, and inserts them into the new one.
 func (m *merge) moveParts(f *family) {
 	if f.t.Partition == "" {
 		return
@@ -106,7 +104,7 @@ func (m *merge) moveParts(f *family) {
 	}
 }
 
-// emptyPart is the partition of the file without rows of a table.
+// emptyPart returns the partition folder for a table's file without rows.
 func (t *table) emptyPart() string {
 	if t.Partition == "" {
 		return ""

@@ -10,16 +10,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass is what this process remembers of one reading of a stream: a bit for
-// each row it has carried.
+// pass is this process's state of one pass: a bit for each row that the pass has seen.
 type pass struct {
 	run  string
-	bits map[int64]bitset // by segment
-	hint map[string]int64 // by table: the segment where rows were met last
-	lost bool             // another pass came between, and it was forgotten
+	bits map[int64]bitset // by segment ID
+	hint map[string]int64 // by table: the segment in which rows were found last
+	lost bool             // another pass came in between, so the earlier bits are gone
 }
 
-// passOf is the pass of that run, or a new one.
+// passOf returns the state of the pass of that run, or a new one.
 func (f *folder) passOf(run string) *pass {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,10 +29,9 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// carried are the rows of a segment that the pass has carried so far, this
-// transaction included. Of rows it has written before this process came, their
-// run tells. A pass of records without a key is one transaction: of equal rows
-// each is carried as often as that has met it.
+// carried returns the rows of a segment that the pass has seen so far, including this transaction. Rows
+// that the pass wrote before this process started are recognized by their run ID. A pass over records
+// without a key is one transaction, and each staged row marks one of several equal rows.
 func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	if b := x.bits[s.ID]; b != nil {
 		return b, nil
@@ -61,8 +59,8 @@ func (x *tx) carried(ctx context.Context, s *segment) (bitset, error) {
 	return b, nil
 }
 
-// full reports whether the pass has carried all rows of a segment that stand,
-// where they have no key: of the others, one may have ended since it was carried.
+// full reports whether the pass has seen all current rows of a segment. It is exact only for tables
+// without a key: in others, a row may have ended after it was seen.
 func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	b, err := x.carried(ctx, s)
 	if err != nil {
@@ -71,8 +69,8 @@ func (x *tx) full(ctx context.Context, s *segment) (bool, error) {
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// renumber gives a segment a new number, as rows were removed from it, and
-// keeps what the pass has carried of the others.
+// renumber gives a segment a new ID after rows were removed from it, and transfers the marks of the
+// remaining rows.
 func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uint32) bool) error {
 	before, err := x.carried(ctx, old)
 	if err != nil {
@@ -96,7 +94,7 @@ func (x *tx) renumber(ctx context.Context, old, s *segment, removed func(row uin
 	return nil
 }
 
-// remember makes what the transaction has carried part of the pass.
+// remember adds the rows that the transaction has seen to the pass.
 func (x *tx) remember() {
 	maps.Copy(x.pass.bits, x.bits)
 	there := map[int64]bool{}

@@ -16,20 +16,19 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is how far a stream has come since its current generation was made,
-// by commits that found nothing to write: of such a commit the cursor is all
-// there is. It lies in a file beside the link, and stands for that generation
-// alone: with the next one it is void, and no cursor is ever seen beside rows
-// that it was not committed with. // Invariant 2
+// position is the progress of a stream since its current generation was made, by commits that had no
+// rows to write. Such a commit has only a cursor. It is stored in a file beside the link, and is valid
+// only for that generation. So no reader ever sees a cursor beside rows that it was not committed with.
+// // Invariant 2
 type position struct {
 	Of     generation `json:"of"`
-	Moves  int64      `json:"moves"` // so many such commits were made
+	Moves  int64      `json:"moves"` // number of such commits
 	Cursor string     `json:"cursor"`
 	Run    string     `json:"run"`
 	At     time.Time  `json:"at"`
 }
 
-// moved is the manifest with the cursor that its stream has come to since.
+// moved returns the manifest with the cursor from the position file, if that is newer.
 func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	name := filepath.Join(s.root, positionName)
 	text, err := os.ReadFile(name)
@@ -51,11 +50,10 @@ func (s *dirStore) moved(m *manifest) (*manifest, error) {
 	return &out, nil
 }
 
-// idle reports whether the transaction leaves everything but the cursor as it
-// is.
+// idle reports whether the transaction changes only the cursor.
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // the cursor is a commit of the table that heads the stream
+		return false, nil // in a catalog, a new cursor is a commit of the stream's head table
 	}
 	if x.base == nil || len(x.own) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil
@@ -68,20 +66,21 @@ func (x *tx) idle() (bool, error) {
 	return bytes.Equal(before, after), err
 }
 
-// content is what the manifest says of tables and rows.
+// content returns the parts of the manifest that describe tables and rows.
 func (m *manifest) content() ([]byte, error) {
 	return json.Marshal(manifest{Changed: m.Changed, Counter: m.Counter, Tables: m.Tables, Segments: m.Segments})
 }
 
-// moved is the manifest that the transaction began from, with its cursor.
+// moved returns the manifest that the transaction began from, with the new cursor.
 func (x *tx) moved() *manifest {
 	out := *x.base
 	out.Cursor, out.Run, out.Moves, out.MovedAt = x.next.Cursor, x.next.Run, x.base.Moves+1, x.next.At
 	return &out
 }
 
-// move implements [pendingGeneration]: the cursor becomes durable, and nothing else. The lock
-// has been held since the fence was checked. // Invariants 2, 13
+// move implements [pendingGeneration]. It makes only the cursor durable. The caller has held the lock
+// since it checked the fence.
+// // Invariants 2, 13
 func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	p := position{Of: generation{Sequence: m.Sequence, At: m.At}, Moves: m.Moves, Cursor: m.Cursor, Run: m.Run, At: m.MovedAt}
 	text, err := json.Marshal(p)
@@ -104,8 +103,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.disk.flushDir(d.root)
 }
 
-// scanState hands out the row of [load.State] of a stream that has moved since
-// the row in its generation's files was written.
+// scanState calls each with the stream's row of [load.State], for a stream whose cursor has moved since
+// the row was written to the files of its generation.
 func (m *manifest) scanState(columns []string, each func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

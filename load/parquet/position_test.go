@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestMoves commits passes that change nothing: each moves the cursor, durably
-// and for every process, and makes no generation.
-func TestMoves(t *testing.T) {
+// TestCursorOnlyCommits commits passes without changes: each makes a new cursor durable and visible to
+// every process, and makes no generation.
+func TestCursorOnlyCommits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
 	at := must(t, l, 1, "", before...)
@@ -38,13 +38,14 @@ func TestMoves(t *testing.T) {
 	require.Equal(t, []string{positionName, current, genName(1), genName(2)}, entries(t, l))
 	now, err := l.Cursor(t.Context(), stream)
 	require.NoError(t, err)
-	require.Equal(t, at, now, "the next generation has a cursor of its own")
+	require.Equal(t, at, now, "the position file is not used for the next generation")
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// TestMovesFence has one transaction move the cursor, to the same place even,
-// while another is under way. // Invariant 13
-func TestMovesFence(t *testing.T) {
+// TestCursorOnlyFence commits only a cursor, even the same one, while another transaction is in
+// progress.
+// // Invariant 13
+func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")
 	l, other := openLake(t, path, Options{}), openLake(t, path, Options{})
 	at := must(t, l, 1, "", before...)
@@ -61,9 +62,9 @@ func TestMovesFence(t *testing.T) {
 	require.Equal(t, at, now)
 }
 
-// TestMovesOf finds a cursor that was committed with another generation, which
-// has had the number of the current one.
-func TestMovesOf(t *testing.T) {
+// TestPositionOfOther puts in place a position file of another generation with the same sequence
+// number.
+func TestPositionOfOther(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
 	folder := filepath.Join(l.o.Path, "crm.leads")
@@ -83,10 +84,10 @@ func TestMovesOf(t *testing.T) {
 	require.ErrorContains(t, err, positionName)
 }
 
-// TestMovesFail lets every sync of a commit that only moves the cursor fail in
-// turn: the cursor is the one before or the one after, and the next commit goes
-// through. // Invariant 1
-func TestMovesFail(t *testing.T) {
+// TestCursorOnlySyncFails makes every sync of a cursor-only commit fail in turn. The cursor is the old
+// or the new one, and the next commit succeeds.
+// // Invariant 1
+func TestCursorOnlySyncFails(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{})
 	at := must(t, l, 1, "", before...)
 	for n := 1; ; n++ {

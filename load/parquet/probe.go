@@ -11,51 +11,51 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// suppliedRow is a row that was handed in, and the row of the table it meets.
+// suppliedRow is a staged row, and the row of the table that it matches.
 type suppliedRow struct {
 	print   fingerprint
-	mark    uint64 // of its hash
+	mark    uint64 // of the row's hash
 	ordinal int64
 	ref     ref
 
-	seg   *segment // nil: the table has no such row
-	rank  int      // of seg
+	seg   *segment // nil: no row of the table matches
+	rank  int      // index of seg
 	row   uint32
-	have  uint64 // mark of the row it meets
+	have  uint64 // mark of the matching row
 	fate  rowOutcome
-	next  int32 // the next one with this fingerprint; -1: none
-	plot  int32 // the new segment it is inserted into
-	begin int64 // mode history: from when on it is valid
+	next  int32 // index of the next row with this fingerprint; -1: none
+	plot  int32 // index of the new segment it is inserted into
+	begin int64 // mode history: start of its validity
 }
 
-// ref is a row of a staged batch.
+// ref addresses a row of a staged batch.
 type ref struct{ batch, row int32 }
 
-// rowOutcome is what becomes of a row that was handed in.
+// rowOutcome is what happens to a staged row.
 type rowOutcome uint8
 
 const (
-	dropped   rowOutcome = iota // another stands for it, or the table has it already
-	inserted                    // it is a row of its own
-	replacing                   // it takes the place of the row that it meets
+	dropped   rowOutcome = iota // a duplicate, or the table already has the row
+	inserted                    // it is added to the table
+	replacing                   // it replaces the matching row
 )
 
-// batchIndex is the rows handed in for one table, findable by their fingerprint.
+// batchIndex indexes the staged rows of one table by their fingerprints.
 type batchIndex struct {
 	rows   []suppliedRow
-	slots  []int32 // of a hash table: place in rows of the first with a fingerprint, plus one
+	slots  []int32 // hash table: one plus the index of the first row with a fingerprint; 0: empty
 	shift  int
-	filter []uint64 // bits for the highest bits of the fingerprints that are there
-	open   int      // rows that may still meet one of the table
+	filter []uint64 // a bitmap of the highest bits of all fingerprints
+	open   int      // rows that may still match a row of the table
 
-	ints  [2]int64 // bounds of the first column of the keys
+	ints  [2]int64 // bounds of the first key column
 	texts [2]string
-	kind  byte // which of them hold: 'i', 't', or 0
+	kind  byte // which bounds are used: 'i', 't', or 0 for none
 }
 
 const filterBits = 20
 
-// index makes the rows findable.
+// index builds the index.
 func (h *batchIndex) index() {
 	bits := 4
 	for 1<<bits < 2*len(h.rows) {
@@ -75,7 +75,7 @@ func (h *batchIndex) index() {
 	h.open = len(h.rows)
 }
 
-// slot is where rows with a fingerprint are, or would be.
+// slot returns the slot of a fingerprint, or the free slot for it.
 func (h *batchIndex) slot(p fingerprint) int {
 	for slot := int(p.Hi >> h.shift); ; slot = (slot + 1) & (len(h.slots) - 1) {
 		if i := h.slots[slot]; i == 0 || h.rows[i-1].print == p {
@@ -84,7 +84,7 @@ func (h *batchIndex) slot(p fingerprint) int {
 	}
 }
 
-// find is the first row with the fingerprint, or -1.
+// find returns the index of the first row with the fingerprint, or -1.
 func (h *batchIndex) find(hi, lo uint64) int32 {
 	if h.filter[hi>>(64-filterBits)>>6]&(1<<(hi>>(64-filterBits)&63)) == 0 {
 		return -1
@@ -92,8 +92,8 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe leaves, of rows with one key, the one with the highest ordinal, and
-// returns how many it has dropped.
+// dedupe keeps the row with the highest ordinal of those with the same key, and returns how many rows
+// it dropped.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {
@@ -106,7 +106,7 @@ func (h *batchIndex) dedupe() (dropped int64) {
 	}
 	kept := h.rows[:0:0]
 	for i := range h.rows {
-		if h.slots[h.slot(h.rows[i].print)] == int32(i+1) { // the last of its kind
+		if h.slots[h.slot(h.rows[i].print)] == int32(i+1) { // the head of a chain of equal keys
 			best := int32(i)
 			for j := h.rows[i].next; j >= 0; j = h.rows[j].next {
 				if h.rows[j].ordinal > h.rows[best].ordinal {
@@ -117,7 +117,7 @@ func (h *batchIndex) dedupe() (dropped int64) {
 		}
 	}
 	dropped = int64(len(h.rows) - len(kept))
-	slices.SortFunc(kept, func(a, b suppliedRow) int { // as they came, so that like rows stay together
+	slices.SortFunc(kept, func(a, b suppliedRow) int { // in the original order, which keeps similar rows together
 		if a.ref.batch != b.ref.batch {
 			return int(a.ref.batch - b.ref.batch)
 		}
@@ -128,7 +128,7 @@ func (h *batchIndex) dedupe() (dropped int64) {
 	return dropped
 }
 
-// bound takes the first column of a batch's keys into the bounds.
+// bound extends the bounds by the first key column of a batch.
 func (h *batchIndex) bound(keys arrow.Array) {
 	switch keys := keys.(type) {
 	case *array.Int64:
@@ -149,7 +149,7 @@ func (h *batchIndex) bound(keys arrow.Array) {
 	}
 }
 
-// outside reports whether a file's keys all lie beyond those handed in.
+// outside reports whether no key of a file can match a staged row, judged by the bounds.
 func (h *batchIndex) outside(f *file) bool {
 	if f.Min == nil || f.Max == nil {
 		return false
@@ -165,10 +165,10 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// meet finds for each row handed in the row of the table that it meets. A pass
-// that reads in the order of the last one finds its rows where the transaction
-// before has found the last of its own; the rest of the table is not looked at
-// once all are found. // Invariant 6
+// meet finds the matching row of the table for each staged row. A pass in the order of the previous one
+// finds its rows in the segment where the previous transaction found its last ones. meet stops when all
+// rows are found.
+// // Invariant 6
 func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.of(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)
@@ -184,7 +184,7 @@ func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 			if err != nil {
 				return err
 			}
-			continue // no row of it is left to be met
+			continue // all of its rows are already matched
 		}
 		keys, err := m.keysOf(ctx, t, s.root())
 		if err != nil {
@@ -204,8 +204,8 @@ func (m *merge) meet(ctx context.Context, t *table, h *batchIndex) error {
 	return nil
 }
 
-// order is the one in which segments are looked through. Versions are looked
-// for from the last one back.
+// order returns the order in which segments are searched. Versions are searched from the newest to the
+// oldest.
 func (m *merge) order(t *table, n int) []int {
 	out := make([]int, n)
 	start := 0
@@ -224,7 +224,7 @@ func (m *merge) order(t *table, n int) []int {
 	return out
 }
 
-// meetIn looks through one segment.
+// meetIn searches one segment.
 func (m *merge) meetIn(ctx context.Context, t *table, h *batchIndex, s *segment, rank int, keys *keylist, buf []uint64) error {
 	carried, err := m.carried(ctx, s)
 	if err != nil {
@@ -261,8 +261,8 @@ func (m *merge) meetIn(ctx context.Context, t *table, h *batchIndex, s *segment,
 	return nil
 }
 
-// meetRow notes that the row handed in at j meets this one. Of a record with
-// versions that is the one which stands, or the last.
+// meetRow records that the staged row j matches this row. Of several versions, the current one matches,
+// or else the last one.
 func (h *batchIndex) meetRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {
@@ -279,8 +279,8 @@ func (h *batchIndex) meetRow(t *table, j int32, s *segment, rank int, row uint32
 	r.seg, r.rank, r.row, r.have = s, rank, row, mark
 }
 
-// meetTwin lets one of the rows with this hash, which have no key, meet the row
-// of the table, unless the pass has carried that one before.
+// meetTwin matches the row of the table with one of the staged rows that have the same hash and no key,
+// unless the pass has already matched that row.
 func (h *batchIndex) meetTwin(j int32, s *segment, carried bitset, row uint32, mark uint64) {
 	if mark&deadMark != 0 || carried.has(row) {
 		return

@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pretended is what the servers of this file keep: objects by name.
+// pretended has the objects of the test servers in this file, by name.
 type pretended struct {
 	mu  sync.Mutex
 	all map[string]string
 }
 
-// put stores an object, unless it may not be there and is.
+// put stores an object. If absent is set, it fails if the object exists.
 func (m *pretended) put(key string, r *http.Request, absent bool) bool {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -40,8 +40,8 @@ func (m *pretended) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page are two names from after on, below a prefix, cut at the delimiter, and the
-// last of them where there are more.
+// page returns two names after the name after, below a prefix and cut at the delimiter; and the last
+// name if there are more.
 func (m *pretended) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *pretended) page(prefix, delimiter, after string) (names []string, next 
 	return names, ""
 }
 
-// object hands out an object, or the range that is asked for.
+// object serves an object, or the requested range of it.
 func (m *pretended) object(w http.ResponseWriter, r *http.Request, key, ranged string) bool {
 	m.mu.Lock()
 	text, ok := m.all[key]
@@ -88,7 +88,7 @@ func (m *pretended) drop(key string) bool {
 	return ok
 }
 
-// google answers as Google's JSON API does.
+// google serves Google's JSON API.
 func (m *pretended) google(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/storage/v1/b/lake/o/")
@@ -122,7 +122,7 @@ func (m *pretended) google(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// azure answers as Azure does to whoever has a signature for shared access.
+// azure serves Azure's API for requests with a shared access signature.
 func (m *pretended) azure(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := strings.TrimPrefix(r.URL.Path, "/account/lake/")
@@ -158,9 +158,8 @@ func (m *pretended) azure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestProtocols holds the clients of stores to what objects promise, over a server
-// in this process that speaks as those of `make stores` do, and breaks each request
-// once.
+// TestProtocols tests the contract of objects with each client, against a server in this process that
+// speaks the same protocol as those of `make stores`, and makes each kind of request fail at first.
 func TestProtocols(t *testing.T) {
 	for name, to := range map[string]func(t *testing.T) (objects, *pretended){"google": toGoogle, "azure": toAzure} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +192,7 @@ func TestProtocols(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"a & b", "c", "e+f"}, folders)
 			require.NoError(t, store.remove(ctx, keys[0]))
-			require.NoError(t, store.remove(ctx, keys[0]), "it is gone")
+			require.NoError(t, store.remove(ctx, keys[0]), "it no longer exists")
 			_, _, err = store.get(ctx, keys[0], 0, 0)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			require.NotContains(t, err.Error(), "do not tell")
@@ -201,7 +200,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// stumbles breaks each kind of request the first time.
+// stumbles makes the first two requests of each method fail.
 func stumbles(to http.HandlerFunc) http.Handler {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -242,8 +241,7 @@ func toAzure(t *testing.T) (objects, *pretended) {
 	return a, m
 }
 
-// inCloud is a transport on a machine of a cloud: what is asked of the machine
-// itself is answered at once.
+// inCloud is a transport that answers requests for the metadata server itself.
 func inCloud(t *testing.T, header, value, said string) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host != "metadata.google.internal" && r.URL.Host != "169.254.169.254" {
@@ -261,8 +259,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestMachine: the identity of a machine of Azure's is sent as it is told, its life
-// a string.
+// TestMachine sends the token of an Azure machine, whose lifetime is a string.
 func TestMachine(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-// TestEncoderPruning asks DuckDB for rows of files by conditions on every type:
-// what the footers say of a column must leave out no file that has such rows. The
-// truth is the same question to a copy of the rows, which has no footers.
+// TestEncoderPruning queries files with conditions on every type. The bounds in the footers must not
+// exclude a file with matching rows. The expected result is that of the same query on a copy of the
+// rows, which has no footers.
 func TestEncoderPruning(t *testing.T) {
 	e := newEngine(t)
 	dir, n := t.TempDir(), 0
@@ -37,7 +37,7 @@ func TestEncoderPruning(t *testing.T) {
 	})
 }
 
-// conditionsOn are conditions on a column of the table copied, by values that it has.
+// conditionsOn returns conditions on a column of the table copied, with values that occur in it.
 func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	conditions := []string{c.Name + " IS NULL", c.Name + " IS NOT NULL"}
 	if c.Type.ID() == arrow.LIST {
@@ -45,7 +45,7 @@ func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	}
 	for _, row := range exec(fmt.Sprintf("SELECT DISTINCT typeof(%s) AS t, CAST(%[1]s AS VARCHAR) AS v FROM copied WHERE %[1]s IS NOT NULL LIMIT 4", c.Name)) {
 		if strings.Contains(row["v"], "\x00") {
-			continue // which no query can hold
+			continue // cannot be part of a query
 		}
 		value := "CAST(" + sqlText(row["v"]) + " AS " + row["t"] + ")"
 		for _, op := range []string{"=", "<", "<=", ">", ">=", "<>", "IS NOT DISTINCT FROM"} {
@@ -56,7 +56,7 @@ func conditionsOn(c arrow.Field, exec func(string) []loadtest.Row) []string {
 	return conditions
 }
 
-// counts asks how many rows meet each of the conditions.
+// counts returns a query for the number of rows that match each condition.
 func counts(from string, conditions []string) string {
 	var all []string
 	for i, c := range conditions {

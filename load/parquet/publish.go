@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit makes rows, tables and cursor durable in one step. // Invariants 1, 2
+// commit makes rows, tables and cursor durable in one step.
+// // Invariants 1, 2
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.next.Cursor, x.next.Run, x.next.At = string(next), x.of.Run, x.when
 	if err := x.lake.step("state"); err != nil {
@@ -31,14 +32,14 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	x.remember()
 	x.folder.keys.prune(x.next)
 	if idle {
-		err = x.draft.discard() // of what was written, nothing was wanted
+		err = x.draft.discard() // the written files are not needed
 	} else {
 		x.collect(ctx)
 	}
 	return errors.Join(err, x.lake.step("committed"), x.end())
 }
 
-// generation are the steps that make the next generation, and make it current.
+// generation returns the steps that make the next generation and make it current.
 func (x *tx) generation(ctx context.Context) []func() error {
 	return []func() error{
 		func() error { return x.compact(ctx) },
@@ -53,8 +54,8 @@ func (x *tx) generation(ctx context.Context) []func() error {
 	}
 }
 
-// outdate takes the generations that nobody has to find any more out of the
-// next one's manifest. Who has opened one of their files can still read it.
+// outdate removes generations that are no longer kept from the next manifest. A reader that has opened
+// one of their files can still read it.
 func (x *tx) outdate() {
 	m := x.next
 	all := append(slices.Clone(m.Kept), generation{Sequence: m.Sequence, At: m.At})
@@ -68,13 +69,13 @@ func (x *tx) outdate() {
 	}
 }
 
-// collect removes the generations that the manifest no longer lists. It is not
-// part of the commit: what goes wrong is tried again by the next one.
+// collect removes the generations that the manifest no longer lists. It is not part of the commit: if
+// it fails, the next commit tries again.
 func (x *tx) collect(ctx context.Context) {
 	if x.folder.shelf.dear() {
-		return // by the next run
+		return // the next run does it
 	}
 	if err := x.folder.shelf.tidy(ctx, x.next); err != nil {
-		x.lake.o.Log.Warn("outdated generations cannot be removed", "folder", x.folder.shelf.where(), "error", err)
+		x.lake.o.Log.Warn("cannot remove outdated generations", "folder", x.folder.shelf.where(), "error", err)
 	}
 }

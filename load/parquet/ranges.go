@@ -8,21 +8,21 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// Range is what a catalog is told of a column's values in a file, so that engines
-// pass over files in which they look for nothing.
+// Range describes a column's values in a file for a catalog, so that engines can skip files without
+// matching rows.
 type Range struct {
-	Number    int    // of the column
-	Nulls     int64  // rows in which it is null
-	Low, High []byte // no value is beyond them, as Iceberg writes single values; nil: not known
+	Number    int    // field ID of the column
+	Nulls     int64  // number of nulls
+	Low, High []byte // bounds of all values, in Iceberg's single-value serialization; nil: unknown
 }
 
 const (
-	manyRanges = 100 // columns that are told of: as many as other engines do
-	longBound  = 16  // characters of a text
+	manyRanges = 100 // columns for which ranges are written; other engines write as many
+	longBound  = 16  // longest bound for a text, in characters
 )
 
-// rangesOf reads them from the footer of a file whose columns have numbers; none of
-// another. Lists have none.
+// rangesOf reads the ranges from the footer of a file whose columns have field IDs. Lists, and columns
+// without IDs, have none.
 func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()
@@ -50,8 +50,8 @@ func rangesOf(r *pqfile.Reader) ([]Range, error) {
 	return out, nil
 }
 
-// statistics are those of a column over all row groups; nil where one has none.
-// known says that the bounds are those of all values.
+// statistics merges the statistics of a column over all row groups; nil if a row group has none. known
+// reports whether the bounds cover all values.
 func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, known bool, err error) {
 	known = true
 	for g := range r.NumRowGroups() {
@@ -74,10 +74,10 @@ func statistics(r *pqfile.Reader, column int) (all metadata.TypedStatistics, kno
 	return all, known, nil
 }
 
-// below is a short text that is not greater than one in UTF-8.
+// below returns a prefix of a UTF-8 text, which is a lower bound.
 func below(text []byte) []byte { return text[:shortened(text)] }
 
-// above is a short text that is not less; nil where there is none.
+// above returns a short text that is an upper bound; nil if there is none.
 func above(text []byte) []byte {
 	n := shortened(text)
 	if n == len(text) {
@@ -93,7 +93,7 @@ func above(text []byte) []byte {
 	return nil
 }
 
-// shortened is how much of a text its first characters take.
+// shortened returns the length in bytes of a text's first longBound characters.
 func shortened(text []byte) int {
 	n := 0
 	for range longBound {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShortBounds holds that no text lies beyond its shortened bounds, and that these
-// are texts.
+// TestShortBounds checks that every text is within its shortened bounds, and that the bounds are valid
+// UTF-8.
 func TestShortBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune{utf8.MaxRune, 0xd7ff, 0xffff, 'a'}))).Draw(t, "text"))

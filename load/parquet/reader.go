@@ -16,12 +16,12 @@ import (
 
 const (
 	readRows  = 8 << 10
-	readBytes = 16 << 20 // of the rows that are read at once, about
+	readBytes = 16 << 20 // approximate size of the rows read at once
 )
 
-// read hands the rows of a file to each, in order, with the place of the first:
-// the named columns of the table in their order, all where columns is nil. A
-// batch is the callee's until it returns.
+// read calls each with batches of a file's rows in order, and the index of the first row of the batch.
+// It passes the named columns in that order, or all columns if columns is nil. The callee must not use
+// a batch after it returns.
 func (f *file) read(ctx context.Context, t *table, columns []string, each func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (f *file) read(ctx context.Context, t *table, columns []string, each func(f
 	return nil
 }
 
-// open reads the footer.
+// open opens the file and reads its footer.
 func (f *file) open(ctx context.Context) (*pqfile.Reader, error) {
 	in, err := f.shelf.open(ctx, f)
 	if err != nil {
@@ -96,13 +96,13 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 		return err
 	}
 	if first != f.Rows {
-		return fmt.Errorf("it has %d rows, not %d", first, f.Rows)
+		return fmt.Errorf("the file has %d rows, not %d", first, f.Rows)
 	}
 	return nil
 }
 
-// picked are the columns of a file that are to be read, in its order, each once:
-// at least one, by which its rows are counted.
+// picked returns the columns of a file to read, in file order and without duplicates: at least one,
+// which is needed to count the rows.
 func picked(places, there []int) []int {
 	var out []int
 	for _, p := range places {
@@ -117,7 +117,7 @@ func picked(places, there []int) []int {
 	return slices.Compact(out)
 }
 
-// batchRows is how many rows of a file fit into memory comfortably.
+// batchRows returns how many rows of a file are read at once, so that they fit in memory.
 func batchRows(r *pqfile.Reader) int64 {
 	var bytes, rows int64
 	for i := range r.NumRowGroups() {
@@ -128,7 +128,7 @@ func batchRows(r *pqfile.Reader) int64 {
 	return min(readRows, max(16, readBytes/each))
 }
 
-// places are where the named columns stand among the table's.
+// places returns the indexes of the named columns.
 func (t *table) places(columns []string) ([]int, error) {
 	var out []int
 	if columns == nil {
@@ -147,8 +147,8 @@ func (t *table) places(columns []string) ([]int, error) {
 	return out, nil
 }
 
-// retyped is the array under the name that its type has here: the elements of
-// lists are called otherwise in files, and decimals may have had fewer digits.
+// retyped returns the array with the type t. It differs from the type in the file by the name of a
+// list's elements, or by a decimal's precision.
 func retyped(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

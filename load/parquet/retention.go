@@ -2,18 +2,16 @@ package parquet
 
 import "time"
 
-// Of the generations that a catalog is told of, the newest all stay, and of those
-// before them one in so many parts of the time that they are kept: each commit
-// writes down all that there are, and after a day of webhooks there could be ten
-// thousand.
+// A catalog keeps the newest thinNewest generations. Of older ones it keeps one in each of thinParts
+// parts of the retention time. Without this limit, a day of webhooks could make ten thousand
+// generations, all of which every commit writes to the manifest.
 const (
 	thinNewest = 64
 	thinParts  = 64
 )
 
-// expired leaves out generations so that few are left, the first among them. No file
-// goes for that: what is removed is told by the oldest, and who reads one that is
-// left out here reads it to its end.
+// expired returns the generations to list, including the first one. It causes no file to be removed,
+// because tidying depends only on the oldest generation. A reader of an omitted generation can finish.
 func expired(all []generation, keepFor time.Duration) []generation {
 	part := max(keepFor/thinParts, time.Second)
 	var out []generation

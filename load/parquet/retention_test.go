@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestThin commits at random distances for days, as often as each second: few
-// generations are ever kept, the newest all, and the oldest until its time.
-func TestThin(t *testing.T) {
+// TestExpired commits at random intervals for days, up to once a second. Few generations are kept: all
+// of the newest, and the oldest until its time is over.
+func TestExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const keepFor = 24 * time.Hour
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -43,8 +43,8 @@ func TestThin(t *testing.T) {
 	})
 }
 
-// TestThinLeavesFew leaves what is few as it is.
-func TestThinLeavesFew(t *testing.T) {
+// TestExpiredKeepsFew checks that a few generations are all kept.
+func TestExpiredKeepsFew(t *testing.T) {
 	all := []generation{{Sequence: 1}, {Sequence: 2}, {Sequence: 3}}
 	require.Equal(t, all, expired(all, -1))
 	require.Empty(t, expired(nil, time.Hour))

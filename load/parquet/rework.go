@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// rework writes the files of a segment anew in which an edit changes
-// something. It is nil where no row is left.
+// rework rewrites the files of a segment that the edits change. It returns nil if no row is left.
 func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[string][]ref) (*segment, error) {
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.take, when: m.when.UnixMicro()}
@@ -45,25 +44,24 @@ func (m *merge) rework(ctx context.Context, f *family, g *editing, adds map[stri
 	return s, nil
 }
 
-// patch is what happens to a file.
+// patch describes the changes of one file.
 type patch struct {
 	t      *table
-	edits  []edit // in the order of the rows
+	edits  []edit // ordered by row
 	staged *staged
-	by     func(edit) ref // the staged row that takes a place
-	adds   []ref          // staged rows that are added
-	when   int64          // of the commit, in microseconds
-	// seen is told the rows to be edited, before they are.
+	by     func(edit) ref // the staged row that replaces a row
+	adds   []ref          // staged rows to append
+	when   int64          // time of the commit, in microseconds
+	// seen is called with the rows to be edited, before they are changed.
 	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
 }
 
-// idle reports whether nothing happens.
+// idle reports whether the file stays the same.
 func (p *patch) idle() bool {
 	return len(p.adds) == 0 && !slices.ContainsFunc(p.edits, func(e edit) bool { return e.kind != look })
 }
 
-// patch writes a file with changes; it returns the old one where there are none,
-// and nil where no row is left.
+// patch writes a changed file. It returns the old file if nothing changes, and nil if no row is left.
 func (x *tx) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
 	if len(p.edits) == 0 && len(p.adds) == 0 {
 		return old, nil
@@ -129,7 +127,7 @@ func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int)
 	return p.staged.pieces(ctx, p.adds, add)
 }
 
-// apply makes the edits to a batch of rows.
+// apply applies the edits to a batch of rows.
 func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, rows int, edits []edit) ([]arrow.Array, int, error) {
 	out := make([]arrow.Array, len(columns))
 	moved := slices.ContainsFunc(edits, func(e edit) bool { return e.kind == replace || e.kind == remove })
@@ -157,8 +155,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order is where the rows of an edited batch come from: below n from the batch,
-// beyond from the staged rows, which are listed by their batch.
+// order has the source of each row of an edited batch: indexes below n are rows of the batch, the
+// others are staged rows, grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32
@@ -167,7 +165,7 @@ type order struct {
 	batches []int32
 }
 
-// place is where a row of the batch is once others are removed.
+// place returns the index of a row of the batch after the removals.
 func (o *order) place(row int) int {
 	gone, _ := slices.BinarySearch(o.removed, int32(row))
 	return row - gone
@@ -184,7 +182,7 @@ func (p *patch) order(rows int, first int64, edits []edit) *order {
 			o.refs[r.batch] = append(o.refs[r.batch], r)
 		}
 	}
-	next := map[int32]int32{} // of the staged rows of each batch, which comes next
+	next := map[int32]int32{} // index of the next staged row to use, by batch
 	offset := int32(rows)
 	for _, b := range o.batches {
 		next[b] = offset
@@ -212,7 +210,7 @@ func (p *patch) order(rows int, first int64, edits []edit) *order {
 	return o
 }
 
-// column is one column of an edited batch.
+// column builds one column of an edited batch.
 func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, places arrow.Array) (arrow.Array, error) {
 	all := []arrow.Array{old}
 	for _, b := range o.batches {
@@ -238,8 +236,7 @@ func (p *patch) column(ctx context.Context, c int, old arrow.Array, o *order, pl
 	return out[0], nil
 }
 
-// stamp writes the times at which rows end, and that of the commit which ends
-// them, into their columns.
+// stamp sets the times at which rows end, and the time of the commit, in the columns for them.
 func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place func(int) int) []arrow.Array {
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)
@@ -251,7 +248,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 		at := e.at
 		synced[i] = p.when
 		if p.t.Mode == schemas.History {
-			at = max(at, instantAt(columns[begin], i)) // no version ends before it begins
+			at = max(at, instantAt(columns[begin], i)) // a version cannot end before it begins
 			ended[i] = at
 		}
 		if e.kind == bury {
@@ -271,7 +268,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 	return columns
 }
 
-// stamped is a column of times with others in some rows.
+// stamped returns a column of timestamps with new values in some rows.
 func stamped(a arrow.Array, values map[int]int64) arrow.Array {
 	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
 	defer b.Release()

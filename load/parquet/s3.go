@@ -15,14 +15,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3Part is the size of a part of an upload in parts.
+// s3Part is the part size of multipart uploads.
 const s3Part = 32 << 20
 
-// s3 is a bucket of an S3 store.
+// s3 reads and writes a bucket of an S3 store.
 type s3 struct {
 	core   minio.Core
 	bucket string
-	part   uint64 // bytes of one of an upload in parts
+	part   uint64 // part size of multipart uploads
 }
 
 func newS3(bucket string, o Store) (*s3, error) {
@@ -70,7 +70,7 @@ func (s *s3) create(ctx context.Context, key string, text []byte) error {
 	o.SetMatchETagExcept("*")
 	_, err := s.core.Client.PutObject(ctx, s.bucket, key, bytes.NewReader(text), int64(len(text)), o)
 	switch minio.ToErrorResponse(err).StatusCode {
-	case http.StatusPreconditionFailed, http.StatusConflict: // 409: another is being stored at the same time
+	case http.StatusPreconditionFailed, http.StatusConflict: // 409: a concurrent request stores the same name
 		return fmt.Errorf("store %s: %w", key, errTaken)
 	}
 	return s.fault("store", key, err)
@@ -84,7 +84,7 @@ func (s *s3) get(ctx context.Context, key string, from, n int64) ([]byte, int64,
 			return nil, 0, err
 		}
 	}
-	for attempt := 0; ; attempt++ { // the library does not try again once the answer has begun
+	for attempt := 0; ; attempt++ { // the library does not retry after the answer has begun
 		text, size, err := s.getOnce(ctx, key, n, o)
 		if err == nil || attempt == storeRetries || ctx.Err() != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
 			return text, size, s.fault("read", key, err)
@@ -103,7 +103,7 @@ func (s *s3) getOnce(ctx context.Context, key string, n int64, o minio.GetObject
 	size := info.Size
 	if _, whole, ok := strings.Cut(header.Get("Content-Range"), "/"); ok {
 		if size, err = strconv.ParseInt(whole, 10, 64); err != nil {
-			return nil, 0, fmt.Errorf("content range %q", header.Get("Content-Range"))
+			return nil, 0, fmt.Errorf("read Content-Range %q", header.Get("Content-Range"))
 		}
 	}
 	text, err := io.ReadAll(body)
@@ -172,10 +172,10 @@ func (s *s3) abortUploads(ctx context.Context, p partial) error {
 	if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
 		return nil
 	}
-	return s.fault("give up the upload of", p.key, err)
+	return s.fault("abort the upload of", p.key, err)
 }
 
-// fault names what was being done. The library's errors tell no credentials.
+// fault adds the operation and the object to an error. The library's errors contain no credentials.
 func (s *s3) fault(doing, key string, err error) error {
 	if err == nil {
 		return nil

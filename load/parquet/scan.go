@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// scanOf scans the rows of one source; all of them where it has no name.
+// scanOf scans the rows of one source; of all sources if source is "".
 func (l *Lake) scanOf(ctx context.Context, source, name string, columns []string, each func(arrow.RecordBatch) error) error {
 	all, err := l.manifestsOf(ctx, source)
 	if err != nil {
@@ -56,10 +56,9 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, each 
 	return nil
 }
 
-// Path is where a table's files are: the folder of the generation that counts
-// now, with no link in it. For penstock's own tables, which lie with every
-// stream, it is a pattern that finds their files, through the links. In a catalog
-// it is where the table's metadata lies now.
+// Path returns where a table's files are: the folder of the current generation, with links resolved.
+// Internal tables exist in every stream, so for them Path returns a pattern, which goes through the
+// links. In a catalog it returns the location of the table's metadata.
 func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if t, ok := l.storage.(*catalogStore); ok {
 		return t.path(ctx, l, name)
@@ -86,12 +85,11 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	if places != nil {
 		return strings.Join(places, "\n"), nil
 	}
-	return "", fmt.Errorf("find %s: %w: nothing was loaded into a table of that name", name, fs.ErrNotExist)
+	return "", fmt.Errorf("find %s: %w: no table of that name has been loaded", name, fs.ErrNotExist)
 }
 
-// Files are the files of every table as they stand, by the table's name, from
-// one generation of each stream. They stay in place for as long as generations
-// are kept, whatever is committed meanwhile.
+// Files returns the files of every table by the table's name, from one generation of each stream. They
+// stay in place as long as their generations are kept.
 func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Where sources share a stream's tables, each has a folder of its own in the
-// stream's, whose name is that of a partition as other engines read it, and
-// generations of its own: they commit side by side. No file tells whose its rows
-// are.
+// If sources share a stream's tables, each source has its own folder in the stream's folder, with its
+// own generations, so that sources commit independently. The folder is named like a Hive partition of
+// the source column. The files themselves have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 var _ load.Sharer = (*Lake)(nil)
@@ -27,7 +26,7 @@ func (l *Lake) Share(source string) load.Destination {
 	return ofSource{Part: load.Part{Destination: l, Source: source, ScanOf: l.scanOf}, lake: l}
 }
 
-// ofSource is a lake as one of the sources sees it that share it.
+// ofSource is the part of a lake that belongs to one of the sources that share it.
 type ofSource struct {
 	load.Part
 	lake *Lake
@@ -38,10 +37,10 @@ func (p ofSource) Tables(ctx context.Context, name string) ([]schemas.Table, err
 	return p.lake.tablesOf(ctx, p.Source, name)
 }
 
-// folderIn is the folder of a source in that of a stream.
+// folderIn returns the folder of a source in that of a stream.
 func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }
 
-// shared reports whether the folder is that of one of the sources of a stream.
+// shared reports whether the folder belongs to one of several sources of a stream.
 func (f *folder) shared() bool { return strings.Contains(f.name, "/"+sourcePrefix) }
 
 // Scan implements [load.Destination].
@@ -60,9 +59,8 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// of is the manifest of the stream k, whose folder f is; nil where nothing was
-// committed yet, and an error where what was committed there cannot stand beside
-// it.
+// of returns the manifest of stream k in folder f; nil if nothing was committed yet. It returns an
+// error if the stream has been loaded in the other way: shared instead of unshared, or the reverse.
 func (l *Lake) of(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.of(ctx, k)
 	if err != nil || m != nil {
@@ -83,8 +81,7 @@ func (l *Lake) of(ctx context.Context, f *folder, k state.Key) (*manifest, error
 	return nil, err
 }
 
-// scan reads columns of a table of the manifest's, whose files do not tell the
-// source; it does so where asked to.
+// scan reads columns of a table. The files have no source column; scan adds it if tell is set.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, each func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, each func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {
@@ -92,7 +89,7 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 		}
 		return t.scan(ctx, m.files(t), columns, each)
 	}
-	if m.Source == "" || !tell || t.Name == load.Changes.Name { // which is everybody's
+	if m.Source == "" || !tell || t.Name == load.Changes.Name { // has rows of all sources
 		return read(columns, each)
 	}
 	if columns == nil {
@@ -115,8 +112,8 @@ func (m *manifest) scan(ctx context.Context, t *table, columns []string, each fu
 	})
 }
 
-// ownPath is a pattern for the files of one of penstock's own tables, which lie
-// with every stream, or with each source of it.
+// ownPath returns a pattern for the files of an internal table, which exist in every stream, or in
+// every source of each stream.
 func (l *Lake) ownPath(ctx context.Context, name string) (string, error) {
 	folders, err := l.folders(ctx)
 	if err != nil {
@@ -125,8 +122,8 @@ func (l *Lake) ownPath(ctx context.Context, name string) (string, error) {
 	return l.storage.pattern(name, slices.ContainsFunc(folders, (*folder).shared)), nil
 }
 
-// tablesOf are the tables of that name, and those that hang from them, as a
-// source has them, or all together where it has no name.
+// tablesOf returns the table of that name and its child tables, as one source has them; if source is
+// "", combined over all sources.
 func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Table, error) {
 	all, err := l.each(ctx, source, (*folder).lately)
 	if err != nil {
@@ -149,7 +146,7 @@ func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Tab
 				out = append(out, one)
 				continue
 			}
-			if p, err := load.Fit(out[i], one); err == nil { // else the first tells
+			if p, err := load.Fit(out[i], one); err == nil { // if they do not fit together, the first one counts
 				out[i] = p.Table
 			}
 		}

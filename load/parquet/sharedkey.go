@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// sharedKey signs requests with the key of an Azure account:
+// sharedKey returns a function that signs requests with the key of an Azure account:
 // https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 func sharedKey(account, secret string) (func(*http.Request) error, error) {
 	key, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil || account == "" {
-		return nil, errors.New("access_key is the storage account and secret_key its key in base64, or a signature for shared access")
+		return nil, errors.New("want access_key: the storage account, and secret_key: its key in base64, or a shared access signature")
 	}
 	return func(r *http.Request) error {
 		mac := hmac.New(sha256.New, key)
@@ -26,7 +26,7 @@ func sharedKey(account, secret string) (func(*http.Request) error, error) {
 	}, nil
 }
 
-// signed is what is signed of a request.
+// signed returns the text of a request that is signed.
 func signed(account string, r *http.Request) string {
 	length := ""
 	if r.ContentLength > 0 {

@@ -11,16 +11,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table of a catalog that sources share is one for all who read it: its columns
-// must have the same numbers whoever writes, and its files say whose rows they
-// hold.
+// If sources share a table of a catalog, readers see one table. So its columns must have the same field
+// IDs for all writers, and its files have a source column.
 
-// byName stands for the numbers of columns that their names and types give them:
-// two sources that have a new column at once need not meet to give it the same.
+// byName marks tables whose field IDs are derived from the names and types of columns, so that two
+// sources that add a column at the same time give it the same ID without coordination.
 const byName = -1
 
-// numbersByName is how many there are. It leaves room for those that other engines
-// give, which count on from the highest.
+// numbersByName is the number of such IDs. Other engines assign IDs above the highest one; the limit
+// leaves room for them.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {
@@ -34,8 +33,8 @@ func (t *table) numberByName() {
 	}
 }
 
-// numberFor is the number of a column of that name, or of its elements. Types that
-// a catalog takes for one another's wider form share it: see [promotes].
+// numberFor returns the ID of a column of that name, or of its elements. Types that a catalog can widen
+// into each other have the same ID: see [promotes].
 func numberFor(name string, t arrow.DataType) int {
 	return 1 + int(xxh3.HashString(name+"\x00"+kindOf(t))%numbersByName)
 }
@@ -53,12 +52,12 @@ func kindOf(t arrow.DataType) string {
 	return schemas.TypeName(t)
 }
 
-// sourceField is the column that tells whose a row is.
+// sourceField returns the column for the source of a row.
 func sourceField() arrow.Field {
 	return numbered(arrow.Field{Name: schemas.ColSource, Type: schemas.Text, Nullable: true}, numberFor(schemas.ColSource, schemas.Text))
 }
 
-// bare is the schema that files of the table are written with.
+// bare returns the schema that files of the table are written with.
 func (t *table) bare() *arrow.Schema {
 	s := t.numbers(bare(t.schema))
 	if t.owner == "" {
@@ -68,7 +67,7 @@ func (t *table) bare() *arrow.Schema {
 	return arrow.NewSchema(append(s.Fields(), sourceField()), &md)
 }
 
-// listed are the columns of the table as a catalog is told of them.
+// listed returns the table's schema for a catalog.
 func (t *table) listed() *arrow.Schema {
 	s := t.numbers(t.schema)
 	if t.owner == "" {
@@ -78,8 +77,8 @@ func (t *table) listed() *arrow.Schema {
 	return arrow.NewSchema(append([]arrow.Field{sourceField()}, s.Fields()...), &md)
 }
 
-// signed are the columns of some rows, with the one that tells whose they are
-// where the table's files have it. free gives that one up.
+// signed returns the columns with the source column added, if the table's files have it. free releases
+// the added column.
 func (w *writer) signed(columns []arrow.Array, rows int) (all []arrow.Array, free func()) {
 	if w.t.owner == "" {
 		return columns, func() {}

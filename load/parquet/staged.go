@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// staged are the rows handed in for one table, on their way into its files.
+// staged has the rows staged for one table, in the form in which they are written to files.
 type staged struct {
 	*load.Staged
-	columns  [][]arrow.Array // of each batch, as the table has them
+	columns  [][]arrow.Array // of each batch, in the table's columns
 	ordinals []*array.Int64  // of each batch
-	begins   [][]int64       // of each batch, in mode history: from when each row is valid
+	begins   [][]int64       // of each batch, in mode history: start of each row's validity
 }
 
-// shape gives all batches the columns of the table.
+// shape converts all batches to the table's columns.
 func (s *staged) shape(t *table) error {
 	for _, b := range s.Batches {
 		columns, err := t.shape(b.Columns(), b.Schema(), int(b.NumRows()))
@@ -39,7 +39,7 @@ func (s *staged) shape(t *table) error {
 	return nil
 }
 
-// ordinalsOf are the ordinals of a batch's rows.
+// ordinalsOf returns the ordinals of a batch's rows.
 func ordinalsOf(b arrow.RecordBatch) (*array.Int64, error) {
 	at := b.Schema().FieldIndices(schemas.ColOrdinal)
 	if a, ok := b.Column(at[0]).(*array.Int64); ok {
@@ -58,7 +58,7 @@ func beginsOf(synced arrow.Array) []int64 {
 	return out
 }
 
-// settle puts the times from when rows are valid into their columns.
+// settle writes the start times of the rows' validity into their column.
 func (s *staged) settle(t *table) {
 	for i, begins := range s.begins {
 		b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
@@ -72,7 +72,7 @@ func (s *staged) settle(t *table) {
 	}
 }
 
-// release gives up what shape has made.
+// release releases what shape has created.
 func (s *staged) release() {
 	for _, c := range s.columns {
 		release(c)

@@ -7,86 +7,84 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 )
 
-// storage is where the streams of a lake are kept. Its methods, and those of its
-// shelves, may be called from any number of goroutines.
+// storage is where the streams of a lake are kept. Its methods, and those of its stores, may be called
+// concurrently.
 type storage interface {
-	// streams are the names of the streams' folders. A stream that sources share
-	// has one in its own for each, such as crm.leads/_penstock_source=berlin: see
-	// [folderIn]. With a source it is those of that source alone, found without
-	// looking at the others' (there may be thousands), else all there are.
+	// streams returns the names of the streams' folders. In a stream that sources share, each source
+	// has a folder, such as crm.leads/_penstock_source=berlin: see [folderIn]. If source is set,
+	// streams returns only this source's folders, without reading those of the others, of which there
+	// may be thousands.
 	streams(ctx context.Context, source string) ([]string, error)
-	// shelf is the place of one stream, by the name of its folder. Nothing need be
-	// there yet.
+	// shelf returns the store of one stream, by the name of its folder, which need not exist.
 	shelf(name string) streamStore
-	// pattern finds the files of one of penstock's own tables, which lie with every
-	// stream, or with each source of it where these share the streams.
+	// pattern returns a file pattern for an internal table, which has files in every stream; if shared,
+	// in every source of each stream.
 	pattern(table string, shared bool) string
 }
 
-// streamStore keeps the generations of one stream. What was committed never changes.
+// streamStore keeps the generations of one stream. Committed generations never change.
 type streamStore interface {
-	// head is the manifest that counts, with the cursor that the stream has come to
-	// since; nil where nothing was committed yet.
+	// head returns the current manifest with the present cursor; nil if nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
-	// hold keeps others from committing, as far as the storage can, until release
-	// is called. What is committed all the same is found by [pendingGeneration].publish.
+	// hold keeps other processes from committing until release is called, if the storage supports
+	// locks. A conflicting commit is in any case detected by [pendingGeneration].publish.
 	hold(ctx context.Context) (release func() error, err error)
 
-	// tidy removes what those who died have left and what is outdated, as seen from
-	// the manifest that counts, nil where there is none.
+	// tidy removes leftovers of killed processes and outdated generations. m is the current manifest;
+	// nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 
-	// dear reports whether it costs so much to look at all there is, as tidy and
-	// live do, that once in a run must do.
+	// dear reports whether listing all files, as tidy and live do, is so expensive that it is done only
+	// once per run.
 	dear() bool
 
-	// live are the sizes of the files there are of a table, by their names; nil
-	// where its whole folder is gone.
+	// live returns the sizes of a table's existing files by their names; nil if the whole folder is
+	// missing.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
-	// open opens a file to be read. A file that is gone is fs.ErrNotExist, wrapped.
+	// open opens a file for reading. If it does not exist, the error wraps fs.ErrNotExist.
 	open(ctx context.Context, f *file) (input, error)
 
-	// draft begins the generation that follows.
+	// draft starts the next generation.
 	draft(ctx context.Context) (pendingGeneration, error)
 
-	// where tells people what the store is, and path where a table is to be found.
+	// where returns the location of the store for messages, and path the location of a table.
 	where() string
 	path(m *manifest, t *table) string
 }
 
-// pendingGeneration is a generation in the making. Its files may be created, written and
-// finished by any number of goroutines; all else is for one at a time.
+// pendingGeneration is a generation in preparation. Its files may be created, written and finished
+// concurrently; the other methods may not be called concurrently.
 type pendingGeneration interface {
-	// create begins the file name, folders and all, in a table's folder.
+	// create creates a file in a table's folder, with missing folders.
 	create(t *table, name string) (output, error)
-	// assemble makes all but the commit durable: after it the manifest and every
-	// file that it names are where publish wants them.
+	// assemble makes everything durable that publish needs: after it, the manifest and all files that
+	// it names are in place.
 	assemble(ctx context.Context, m *manifest) error
-	// publish makes m the manifest that counts, or returns state.ErrMoved, wrapped,
-	// where another has followed the one before it. // Invariant 13
+	// publish makes m the current manifest. If another commit came first, the error wraps
+	// state.ErrMoved.
+	// // Invariant 13
 	publish(ctx context.Context, m *manifest) error
-	// move commits a cursor alone: m is the manifest that the transaction began
-	// from, with nothing else changed, and no other call but discard comes. It may
-	// return state.ErrMoved as publish does.
+	// move commits only a cursor. m is the manifest that the transaction began from, with a new cursor.
+	// After move, only discard may be called. move may return state.ErrMoved like publish.
 	move(ctx context.Context, m *manifest) error
-	// discard gives up all that publish has not made everyone's.
+	// discard removes everything that was not published.
 	discard() error
 }
 
-// input is a file being read.
+// input is a file that is being read.
 type input interface {
 	parquet.ReaderAtSeeker
 	io.Closer
 }
 
-// output is a file being written.
+// output is a file that is being written.
 type output interface {
 	io.Writer
-	// finish makes the file durable once its footer is read back, and notes its
-	// size and where it lies. No other call comes after it.
+	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must
+	// be the last call.
 	finish(ctx context.Context, f *file) error
-	// abandon gives it up.
+	// abandon discards the file.
 	abandon()
 }

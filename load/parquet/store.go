@@ -9,39 +9,37 @@ import (
 	"time"
 )
 
-// Store says how a bucket is reached. Everything may be left out but the keys of
-// Azure.
+// Store configures access to a bucket. All fields are optional, except the keys of Azure.
 type Store struct {
-	// Endpoint is the server, with http:// before it for one without TLS; "": that of
-	// the cloud which the bucket's scheme is of. For Azure it ends with the account
-	// where that is not part of the host's name.
+	// Endpoint is the server, with the prefix http:// for one without TLS; "": the server of the
+	// scheme's cloud. For Azure it ends with the account, unless the account is part of the host name.
 	Endpoint string
-	Region   string // of S3; "": the bucket's is asked for
-	Path     bool   // of S3: the bucket stands in the path of requests rather than in the host's name
+	Region   string // of S3; "": found by a request
+	Path     bool   // of S3: the bucket is in the path of requests, not in the host name
 
 	// AccessKey and SecretKey are the credentials, which occur in no error and no
-	// log. // Invariant 5. For S3 they are a pair of keys; for Azure the account, and
-	// its key or a signature for shared access (SAS); for Google SecretKey is the JSON
-	// text of a service account's key. Where SecretKey is left out, the machine says
-	// who it is; for S3, what AWS tools would find comes first: the environment and
-	// the profile's file.
+	// // log. // Invariant 5. For S3 they are a pair of keys. For Azure they are the account, and
+	// its key or a shared access signature (SAS). For Google, SecretKey is the JSON text of a service
+	// account's key. If SecretKey is empty, the machine's own account is used; for S3, after the
+	// sources that AWS tools use: the environment and the profile file.
 	AccessKey, SecretKey string
 
-	Transport http.RoundTripper // nil: the library's
+	Transport http.RoundTripper // nil: a default transport
 }
 
 const (
-	storeRetries  = 8        // with up to a second in between: what lasts longer is for the next run
-	storeSlowest  = 64 << 10 // bytes a second below which a request is given up
+	storeRetries  = 8        // with pauses of up to a second; longer outages are left to the next run
+	storeSlowest  = 64 << 10 // bytes per second: slower requests time out
 	storePatience = time.Minute
 )
 
-// limited bounds a request that moves so many bytes. // Invariant 15
+// limited returns a context that limits a request which transfers size bytes.
+// // Invariant 15
 func limited(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, storePatience+time.Duration(size/storeSlowest)*time.Second)
 }
 
-// openStore opens the bucket of a URL, whose scheme says what kind of store it is.
+// openStore opens the bucket of a URL. The scheme selects the kind of store.
 func openStore(of string, o Store) (store objects, place *url.URL, err error) {
 	place, err = url.Parse(of)
 	if err != nil || place.Host == "" {
@@ -55,12 +53,12 @@ func openStore(of string, o Store) (store objects, place *url.URL, err error) {
 	case "azblob":
 		store, err = newAzure(place.Host, o)
 	default:
-		err = fmt.Errorf("no object store for %q; there are s3, gs and azblob", place.Scheme)
+		err = fmt.Errorf("unknown scheme %q: want s3, gs or azblob", place.Scheme)
 	}
 	return store, place, err
 }
 
-// server is an endpoint with a scheme and without a slash at its end.
+// server returns the endpoint with a scheme and without a trailing slash.
 func (o Store) server(standard string) string {
 	if o.Endpoint == "" {
 		return standard

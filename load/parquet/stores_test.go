@@ -28,20 +28,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store is an object store, through a server that counts what is asked of it and
-// can break it.
+// store is an object store behind a server that counts requests and can make them fail.
 type store struct {
 	*httptest.Server
 	bucket string // its URL
 	access Store
 
 	mu     sync.Mutex
-	counts map[string]int // by what was asked for
+	counts map[string]int // by kind of request
 	fault  func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) bool
 }
 
-// onStores runs a test against a server in this process, and against those that
-// nobody here wrote which `make stores` has fetched.
+// onStores runs a test against a server in this process, and against the independent servers that `make
+// stores` has installed.
 func onStores(t *testing.T, f func(t *testing.T, s *store)) {
 	t.Run("here", func(t *testing.T) { f(t, newStore(t)) })
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
@@ -63,11 +62,11 @@ func newStore(t testing.TB) *store {
 	return s
 }
 
-// serve puts what counts and breaks before a store.
+// serve starts the server that counts requests and injects faults in front of a store.
 func serve(t testing.TB, bucket string, to http.Handler) *store {
 	s := &store{bucket: bucket, counts: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/token" { // of Google's accounts
+		if r.URL.Path == "/token" { // for Google's accounts
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(`{"access_token": "do not tell", "token_type": "Bearer", "expires_in": 3600}`))
 			return
@@ -84,7 +83,7 @@ func serve(t testing.TB, bucket string, to http.Handler) *store {
 	return s
 }
 
-// asked is what kind of request it is, as stores charge for them.
+// asked returns the kind of a request, as stores charge for it.
 func asked(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
@@ -96,15 +95,15 @@ func asked(r *http.Request) string {
 	return r.Method
 }
 
-// options are how a lake in the store is opened.
+// options returns the options for a lake in the store.
 func (s *store) options(prefix string) Options {
 	o := Options{Bucket: s.bucket + "/" + prefix, Store: s.access}
 	o.Store.Endpoint = s.URL + s.access.Endpoint
 	return o
 }
 
-// process runs a server until the test ends, waits until it answers, and hands on
-// to it what comes, with the host that was asked.
+// process runs a server until the test ends, waits until it accepts connections, and returns a proxy to
+// it that keeps the Host header.
 func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -129,7 +128,7 @@ func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	}}
 }
 
-// free is an address that nobody listens at.
+// free returns a free address.
 func free(t *testing.T) (address, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +140,7 @@ func free(t *testing.T) (address, port string) {
 	return address, port
 }
 
-// startVersity is the S3 gateway of Versity over a folder.
+// startVersity starts the S3 gateway of Versity over a folder.
 func startVersity(t *testing.T, dir string) *store {
 	address, _ := free(t)
 	cmd := exec.Command(filepath.Join(dir, "bin", "versitygw"), "--port", address, "--quiet", "posix", t.TempDir())
@@ -154,7 +153,7 @@ func startVersity(t *testing.T, dir string) *store {
 	return s
 }
 
-// startGoogle is a server of the API of Google Cloud Storage in memory.
+// startGoogle starts an in-memory server of the Google Cloud Storage API.
 func startGoogle(t *testing.T, dir string) *store {
 	address, port := free(t)
 	to := process(t, exec.Command(filepath.Join(dir, "bin", "fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-log-level", "error"), address)
@@ -175,7 +174,7 @@ func startGoogle(t *testing.T, dir string) *store {
 	return s
 }
 
-// startAzurite is Microsoft's own emulator. Its key is in every manual of it.
+// startAzurite starts Microsoft's emulator. Its key is published in its manual.
 func startAzurite(t *testing.T, dir string) *store {
 	address, port := free(t)
 	node, err := exec.LookPath("node")
@@ -198,7 +197,7 @@ func startAzurite(t *testing.T, dir string) *store {
 	return s
 }
 
-// TestStoreKeys: what credentials are is said before anything is asked.
+// TestStoreKeys checks that malformed credentials are rejected before any request.
 func TestStoreKeys(t *testing.T) {
 	for of, o := range map[string]Store{
 		"gs://lake":     {SecretKey: "no JSON, do not tell"},

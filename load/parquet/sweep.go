@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass did not carry, and deletes them if it
-// shall. // Invariant 12
+// sweep counts the rows that the pass has not seen, and deletes them if requested.
+// // Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -47,8 +47,8 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// miss counts, and notes the rows that stand and that the pass did not carry
-// or, where the sweep names rows, those named.
+// miss counts and collects the current rows that the pass has not seen; if the sweep has keys, the rows
+// with these keys.
 func (m *merge) miss(ctx context.Context, f *family, s load.Sweep) error {
 	kind := bury
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {
@@ -99,7 +99,7 @@ func (m *merge) missIn(ctx context.Context, t *table, s *segment, note func(*seg
 	return ctx.Err()
 }
 
-// named notes the rows with the given keys.
+// named collects the rows with the given keys.
 func (m *merge) named(ctx context.Context, t *table, batches []arrow.RecordBatch, note func(*segment, uint32)) error {
 	if len(t.Key) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func keyFields(t *table) []arrow.Field {
 	return out
 }
 
-// list hands out the keys of up to n of the rows that were noted.
+// list returns the keys of up to n of the collected rows in the outcome.
 func (m *merge) list(ctx context.Context, f *family, n int) error {
 	if len(f.t.Key) == 0 || n == 0 {
 		return nil
@@ -186,7 +186,7 @@ func (m *merge) list(ctx context.Context, f *family, n int) error {
 	return nil
 }
 
-// markDeleted deletes the rows that were noted, in the way of the table's mode.
+// markDeleted deletes the collected rows, as the table's mode requires.
 func (m *merge) markDeleted(ctx context.Context, f *family) error {
 	edits := f.sorted()
 	results := make([]*segment, len(edits))

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// appendText appends the value i of a column, which is not null, as a column of
-// text holds it.
+// appendText appends value i of a column as text. The value must not be null.
 func appendText(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
 	case *array.String:
@@ -33,8 +32,7 @@ func appendText(dst []byte, a arrow.Array, i int) []byte {
 	return append(dst, a.ValueStr(i)...)
 }
 
-// appendInstant appends a time given in microseconds, with six digits of
-// fraction where there is one.
+// appendInstant appends a time given in microseconds, with six fractional digits unless they are zero.
 func appendInstant(dst []byte, micros int64) []byte {
 	layout := "2006-01-02T15:04:05Z"
 	if micros%1_000_000 != 0 {
@@ -43,7 +41,7 @@ func appendInstant(dst []byte, micros int64) []byte {
 	return time.UnixMicro(micros).UTC().AppendFormat(dst, layout)
 }
 
-// appendJSON appends the value i of a column of the lattice's type t as JSON.
+// appendJSON appends value i of a column of the lattice's type t as JSON.
 func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if a.IsNull(i) {
 		return append(dst, "null"...)
@@ -72,8 +70,7 @@ func appendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	return appendText(dst, a, i)
 }
 
-// appendValid is appendJSON for a document: a column of JSON may hold what is
-// none, and that becomes a text.
+// appendValid is appendJSON for documents: an invalid value of a JSON column is written as a string.
 func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if s, ok := a.(*array.String); ok && s.IsValid(i) && schemas.SameType(t, schemas.JSON) && !json.Valid([]byte(s.Value(i))) {
 		return appendQuoted(dst, s.Value(i))
@@ -83,8 +80,8 @@ func appendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends a text as JSON, escaping only what must be: the one
-// spelling that links to records with keys of several columns have.
+// appendQuoted appends a text as a JSON string with minimal escaping. Links to records with composite
+// keys use the same spelling.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {

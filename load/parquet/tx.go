@@ -13,27 +13,27 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx gathers batches, and from its first Apply on holds the stream's folder and
-// builds the next generation in one of its own.
+// tx collects batches. From its first Apply on it holds the stream's lock and builds the next
+// generation.
 type tx struct {
 	lake   *Lake
 	folder *folder
 	key    state.Key
 	from   state.Cursor
-	base   *manifest // when the transaction began; nil: nothing was committed yet
+	base   *manifest // as of the start of the transaction; nil: nothing was committed yet
 	of     load.Pass
 	pass   *pass
 
 	pending []*load.Staged    // in the order of their first batch
 	next    *manifest         // nil before the first Apply
-	draft   pendingGeneration // what becomes the next generation
-	free    func() error      // lets go of the store; nil before it was taken
-	bits    map[int64]bitset  // rows carried, where this transaction has looked
-	stamp   time.Time         // of the changes to tables that it records
-	when    time.Time         // of the commit
+	draft   pendingGeneration // the next generation
+	free    func() error      // releases the store's lock; nil: not locked
+	bits    map[int64]bitset  // rows that the pass has seen, of the segments that this transaction has read
+	stamp   time.Time         // time of the table changes that it records
+	when    time.Time         // time of the commit
 	log     *changeLog
-	own     map[string]*load.Staged // rows for penstock's own tables without a key
-	failed  error                   // of an Apply: nothing can be committed any more
+	own     map[string]*load.Staged // rows for internal tables without a key
+	failed  error                   // the error of an Apply, after which nothing can be committed
 	over    bool
 }
 
@@ -60,8 +60,8 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start takes the folder for this transaction, and finds out early if it is
-// too late.
+// start locks the stream's folder for this transaction, and checks early whether another commit came
+// first.
 func (x *tx) start(ctx context.Context) error {
 	if x.next != nil {
 		return nil
@@ -80,9 +80,8 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// look tidies up, opens the next generation and makes sure that nobody has
-// changed what is there; where that is dear, only for the first transaction of a
-// run.
+// look tidies up, opens the next generation, and checks that no other program has changed the files. If
+// listing files is expensive, only the first transaction of a run tidies and checks.
 func (x *tx) look(ctx context.Context) error {
 	f := x.folder
 	known := f.shelf.dear() && f.looked == x.of.Run
@@ -103,7 +102,7 @@ func (x *tx) look(ctx context.Context) error {
 	return nil
 }
 
-// take waits until nobody else, in this process or another, changes the folder.
+// take waits until no other transaction, of this process or another, changes the folder.
 func (x *tx) take(ctx context.Context) error {
 	select {
 	case x.folder.writer <- struct{}{}:
@@ -119,8 +118,8 @@ func (x *tx) take(ctx context.Context) error {
 	return nil
 }
 
-// unmoved checks the fence: the folder's generation is still the one that the
-// transaction began from. // Invariant 13
+// unmoved checks the fence: the folder's generation is still the one that the transaction began from.
+// // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {
@@ -133,7 +132,7 @@ func (x *tx) unmoved(ctx context.Context) error {
 	return nil
 }
 
-// tidy removes what others have left. What counts is x.base.
+// tidy removes leftovers of other processes. x.base is the current manifest.
 func (x *tx) tidy(ctx context.Context) error {
 	return x.folder.shelf.tidy(ctx, x.base)
 }
@@ -145,7 +144,7 @@ func sequenceOf(m *manifest) int64 {
 	return m.Sequence
 }
 
-// turnsOf is how many generations the stream has made itself.
+// turnsOf returns the number of generations that the stream has made itself.
 func turnsOf(m *manifest) int64 {
 	if m == nil {
 		return 0
@@ -153,7 +152,7 @@ func turnsOf(m *manifest) int64 {
 	return m.Sequence - m.Beside
 }
 
-// committed is when the stream's last commit was made.
+// committed returns the time of the stream's last commit.
 func committed(m *manifest) time.Time {
 	switch {
 	case m == nil:
@@ -178,7 +177,7 @@ func cursorOf(m *manifest) state.Cursor {
 	return state.Cursor(m.Cursor)
 }
 
-// open begins the next generation as a copy of the one there is.
+// open starts the next generation as a copy of the current one.
 func (x *tx) open(ctx context.Context) (err error) {
 	next := &manifest{shelf: x.folder.shelf, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
@@ -277,7 +276,7 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-// end lets go of the folder.
+// end releases the folder.
 func (x *tx) end() error {
 	err := x.free()
 	<-x.folder.writer

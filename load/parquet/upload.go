@@ -17,14 +17,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// bucketGeneration is a generation in the making: files that are stored, and that no
-// manifest names yet.
+// bucketGeneration is a generation in preparation: its files are stored, but no manifest names them
+// yet.
 type bucketGeneration struct {
 	*bucketStore
 
 	mu     sync.Mutex
-	made   []string // names of what was stored, or may have been
-	unsure bool     // nobody knows whether the commit was made
+	made   []string // names of objects that were or may have been stored
+	unsure bool     // whether the commit took effect is unknown
 }
 
 // draft implements [streamStore].
@@ -32,19 +32,19 @@ func (s *bucketStore) draft(context.Context) (pendingGeneration, error) {
 	return &bucketGeneration{bucketStore: s}, nil
 }
 
-// create implements [pendingGeneration]: the file gathers on the disk, so that it can be sent
-// a second time.
+// create implements [pendingGeneration]. The file is written to the local disk first, so that its
+// upload can be retried.
 func (d *bucketGeneration) create(t *table, name string) (output, error) {
-	d.finds(nil) // from now on they are others
+	d.finds(nil) // the remembered listing becomes outdated
 	f, err := os.CreateTemp(d.scratch, "penstock-parquet-*")
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(f.Name()) // where that cannot be yet, close does it
+	_ = os.Remove(f.Name()) // if this is not possible yet, abandon does it
 	return &upload{File: f, draft: d, dir: d.key + "/" + t.Folder}, nil
 }
 
-// assemble implements [pendingGeneration]. All files are stored.
+// assemble implements [pendingGeneration]. It does nothing: finish has stored the files.
 func (d *bucketGeneration) assemble(context.Context, *manifest) error { return nil }
 
 // publish implements [pendingGeneration].
@@ -63,19 +63,19 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// locate tells the manifest what it lies on.
+// locate sets the store of the manifest.
 func (d *bucketGeneration) locate(m *manifest) { m.shelf, m.dir = d.bucketStore, d.key }
 
-// move implements [pendingGeneration]: a manifest that differs in nothing but the cursor.
+// move implements [pendingGeneration]. It stores a manifest that differs only in the cursor.
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
 	return d.commit(ctx, m)
 }
 
-// lineage is how many commits a manifest remembers by their ids.
+// lineage is how many commit IDs a manifest keeps.
 const lineage = 16
 
-// commit stores the manifest, if no other follows its parent yet.
+// commit stores the manifest, provided that no other manifest follows its parent yet.
 // // Invariants 1, 2, 13
 func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	d.finds(nil)
@@ -110,27 +110,27 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve finds out what became of a commit whose answer was no, or was lost:
-// the manifest that stands there bears the id of whoever stored it.
+// resolve finds out whether a commit took effect after its answer was an error or was lost: the stored
+// manifest has the ID of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
 	there, err := d.read(ctx, m.Sequence)
 	switch {
 	case err == nil && there.Line[len(there.Line)-1] == id:
-		return nil // a request whose answer was lost had stored it
+		return nil // an earlier request stored it, and its answer was lost
 	case err == nil, errors.Is(err, fs.ErrNotExist) && errors.Is(cause, errTaken):
 		d.unsure = false
-		return fmt.Errorf("%w: another has committed generation %d", state.ErrMoved, m.Sequence)
+		return fmt.Errorf("%w: another process committed generation %d", state.ErrMoved, m.Sequence)
 	case errors.Is(err, fs.ErrNotExist):
 		return cause
 	}
 	return errors.Join(cause, err)
 }
 
-// standing makes sure that the manifest follows the one it was made from. Who was
-// stopped for so long that the names above his own were given free again could
-// store one there, and nobody would find it.
+// standing checks that the manifest is part of the current line. If a process is suspended for so long
+// that later manifests were committed and the one with its number was removed, the process can store a
+// manifest under this number, but no reader would use it.
 func (d *bucketGeneration) standing(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -146,8 +146,8 @@ func (d *bucketGeneration) standing(ctx context.Context, m *manifest, id string)
 	return err
 }
 
-// discard implements [pendingGeneration]. Where nobody knows whether the commit was made, its
-// files stay: some later tidy knows.
+// discard implements [pendingGeneration]. If the outcome of the commit is unknown, its files stay until
+// tidy can decide.
 func (d *bucketGeneration) discard() error {
 	d.finds(nil)
 	if d.unsure || len(d.made) == 0 {
@@ -156,16 +156,16 @@ func (d *bucketGeneration) discard() error {
 	ctx, cancel := context.WithTimeout(context.Background(), discardWithin)
 	defer cancel()
 	if err := d.removeAll(ctx, d.made); err != nil {
-		d.log.Debug("objects that nobody names are left for later", "bucket", d.where(), "error", err)
+		d.log.Debug("unused objects are left for a later cleanup", "bucket", d.where(), "error", err)
 	}
 	d.made = nil
 	return nil
 }
 
-// discardWithin bounds how long one who gives up cleans up behind himself.
+// discardWithin bounds the time that discard may take.
 const discardWithin = 5 * time.Second
 
-// upload is a file on its way into the bucket.
+// upload is a file to be stored in the bucket.
 type upload struct {
 	*os.File
 	draft *bucketGeneration
@@ -185,7 +185,7 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 		return fmt.Errorf("verify %s: %w", f.key(), err)
 	}
 	if r.NumRows() != f.Rows {
-		return fmt.Errorf("verify %s: it has %d rows, not %d", f.key(), r.NumRows(), f.Rows)
+		return fmt.Errorf("verify %s: the file has %d rows, not %d", f.key(), r.NumRows(), f.Rows)
 	}
 	if f.ranges, err = rangesOf(r); err != nil {
 		return fmt.Errorf("verify %s: %w", f.key(), err)
@@ -200,5 +200,5 @@ func (u *upload) finish(ctx context.Context, f *file) error {
 // abandon implements [output].
 func (u *upload) abandon() {
 	_ = u.Close()
-	_ = os.Remove(u.Name()) // it mostly is gone already
+	_ = os.Remove(u.Name()) // it is usually removed already
 }

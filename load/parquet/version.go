@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// follow lets rows handed in come after the versions that they meet. What this
-// pass itself has written gives way instead: a reading leaves one version.
+// follow makes staged rows new versions of the rows that they match. If the same pass wrote the
+// matching row, the staged row replaces it: a pass writes one version of a record.
 func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
-	slices.SortFunc(versions, func(a, b int32) int { // segment by segment
+	slices.SortFunc(versions, func(a, b int32) int { // by segment, then by row
 		x, y := &f.hand.rows[a], &f.hand.rows[b]
 		if x.seg.ID != y.seg.ID {
 			return int(x.seg.ID - y.seg.ID)
@@ -34,7 +34,7 @@ func (m *merge) follow(ctx context.Context, f *family, versions []int32) error {
 	return nil
 }
 
-// followIn does so in one segment; versions are in the order of its rows.
+// followIn is follow for one segment. versions is in the order of the segment's rows.
 func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []int32) error {
 	columns := []string{schemas.ColRun}
 	if f.t.Mode == schemas.History {
@@ -71,7 +71,7 @@ func (m *merge) followIn(ctx context.Context, f *family, s *segment, versions []
 	})
 }
 
-// instantAt is a time in microseconds; one before all where it is null.
+// instantAt returns a time in microseconds; the least value if it is null.
 func instantAt(a arrow.Array, i int) int64 {
 	if t, ok := a.(*array.Timestamp); ok && t.IsValid(i) {
 		return int64(t.Value(i))

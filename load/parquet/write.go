@@ -9,20 +9,19 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// splitRows is how many rows a file must at least have for a transaction's
-// rows to be spread over several, which are encoded at once.
+// splitRows is the least number of rows for which a transaction's rows are split into several files,
+// which are encoded in parallel.
 const splitRows = 32 << 10
 
-// segmentPlan is a segment in the making: rows of the root table that are inserted,
-// and what hangs from them.
+// segmentPlan is a new segment: the inserted rows of the root table and their child rows.
 type segmentPlan struct {
 	part string
-	rows []int32 // of those handed in
+	rows []int32 // indexes of the staged rows
 	refs map[string][]ref
 	seg  *segment
 }
 
-// write makes the files that a family's fates ask for, several at once.
+// write writes the files for the outcomes and edits of a family, several at the same time.
 func (m *merge) write(ctx context.Context, f *family) error {
 	plots := m.plots(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
@@ -59,7 +58,7 @@ func (m *merge) write(ctx context.Context, f *family) error {
 	return m.settle(ctx, f, plots, edits, results)
 }
 
-// sorted are the edits by segment, in the order in which those were made.
+// sorted returns the edits by segment, in the order in which the segments were created.
 func (f *family) sorted() []*editing {
 	var out []*editing
 	for _, g := range f.edits {
@@ -70,8 +69,8 @@ func (f *family) sorted() []*editing {
 	return out
 }
 
-// plots divides the rows that are inserted into segments: one a partition, or
-// as many as can be encoded at once.
+// plots distributes the inserted rows to new segments: one per partition, or as many as can be encoded
+// at the same time.
 func (m *merge) plots(f *family) []*segmentPlan {
 	var out []*segmentPlan
 	parts := map[string]*segmentPlan{}
@@ -121,9 +120,8 @@ func (p *segmentPlan) split(most int) []*segmentPlan {
 	return out
 }
 
-// assign sends the rows of child tables after their records: into plots, or to
-// the segments that the records have their place in, which it returns by
-// segment and table.
+// assign assigns the rows of child tables to the segment of their record: a new segment, or an existing
+// one. It returns the rows for existing segments, by segment and table.
 func (f *family) assign(plots []*segmentPlan) map[int64]map[string][]ref {
 	standing := make(map[int64]int32, len(f.hand.rows))
 	for i := range f.hand.rows {
@@ -170,7 +168,7 @@ func (f *family) assignBranch(b *branch, plots []*segmentPlan, standing map[int6
 	}
 }
 
-// build has the files of a plot written.
+// build starts writing the files of a new segment.
 func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *segmentPlan) {
 	files := make([]*file, 1+len(f.children))
 	write := func(i int, t *table, s *staged, refs []ref) {
@@ -182,7 +180,7 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 			part = p.part
 		}
 		fresh := &file{}
-		p.seg.Files[t.Name] = fresh // the map is filled before anyone else reads it
+		p.seg.Files[t.Name] = fresh // the map is complete before another goroutine reads it
 		work.Go(func() (err error) {
 			files[i], err = m.compose(ctx, t, part, s, refs)
 			if err == nil {
@@ -201,7 +199,7 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 	}
 }
 
-// settle puts what was written into the next generation.
+// settle adds what was written to the next generation.
 func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edits []*editing, results []*segment) error {
 	for i, g := range edits {
 		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
@@ -223,7 +221,7 @@ func (m *merge) settle(ctx context.Context, f *family, plots []*segmentPlan, edi
 	return nil
 }
 
-// exchange puts a segment in the place of the one that was edited.
+// exchange replaces an edited segment.
 func (m *merge) exchange(ctx context.Context, t *table, g *editing, s *segment) error {
 	at := slices.Index(m.next.Segments, g.seg)
 	if s == nil || s.root() == nil {

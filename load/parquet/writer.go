@@ -21,11 +21,10 @@ import (
 const (
 	rowGroupRows  = 128 << 10
 	rowGroupBytes = 64 << 20
-	pageBytes     = 256 << 10 // of each column one is held uncompressed while a row group is written
+	pageBytes     = 256 << 10 // one uncompressed page per column is in memory while a row group is written
 
-	// Of so many rows of a column, so many may differ for it to be encoded by a
-	// dictionary. One that turns out too large costs half as much again, and
-	// makes the file larger.
+	// A column is dictionary-encoded if at most sampleDistinct of its first sampleRows rows differ. A
+	// dictionary that becomes too large costs half as much time again, and makes the file larger.
 	sampleRows     = 2048
 	sampleDistinct = sampleRows / 4
 )
@@ -33,7 +32,7 @@ const (
 // writer writes one file of a table.
 type writer struct {
 	t    *table
-	bare *arrow.Schema // of the table, without the metadata that readers have no use for
+	bare *arrow.Schema // the table's schema without metadata that readers do not need
 	f    output
 	out  *bufio.Writer
 	sum  *xxh3.Hasher
@@ -42,11 +41,11 @@ type writer struct {
 	low  bounds
 
 	kept  *sync.Pool // of [tools]
-	whole bool       // an encoder has written the file
+	whole bool       // the file was written by an encoder
 }
 
-// newWriter writes the rows of a table to the file f, which out makes, with
-// tools that are kept.
+// newWriter returns a writer for the rows of a table. The file is described in f and written to out;
+// the tools come from the pool kept.
 func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 	w := &writer{t: t, bare: t.bare(), f: out, sum: xxh3.New(), file: f, kept: kept}
 	w.out = bufio.NewWriterSize(w, 64<<10)
@@ -54,7 +53,7 @@ func newWriter(t *table, f *file, out output, kept *sync.Pool) *writer {
 	return w
 }
 
-// bare is the schema without metadata but what the columns and the rows mean.
+// bare returns the schema without metadata, except descriptions.
 func bare(s *arrow.Schema) *arrow.Schema {
 	fields := make([]arrow.Field, s.NumFields())
 	for i, f := range s.Fields() {
@@ -67,18 +66,18 @@ func bare(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// told reports whether anything of the schema is described.
+// told reports whether the schema has any descriptions.
 func told(s *arrow.Schema) bool {
 	return load.About(s) != "" || slices.ContainsFunc(s.Fields(), func(f arrow.Field) bool { return schemas.Described(f) != "" })
 }
 
-// Write puts encoded bytes into the file.
+// Write writes encoded bytes to the file.
 func (w *writer) Write(b []byte) (int, error) {
 	_, _ = w.sum.Write(b) // never fails
 	return w.f.Write(b)
 }
 
-// begin chooses the encodings by the first rows there are.
+// begin chooses the encodings by the first rows.
 func (w *writer) begin(columns []arrow.Array) (err error) {
 	props := []parquet.WriterProperty{
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
@@ -98,10 +97,10 @@ func (w *writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// fileWriter keeps the encoder from closing the file, which is to be synced first.
+// fileWriter keeps the encoder from closing the file, which must be synced first.
 type fileWriter struct{ *bufio.Writer }
 
-// repeats reports whether few values make up the beginning of a column.
+// repeats reports whether the beginning of a column has few distinct values.
 func repeats(a arrow.Array) bool {
 	if l, ok := a.(*array.List); ok {
 		from, to := int64(0), int64(0)
@@ -144,7 +143,7 @@ func few[T comparable](a arrow.Array, n, limit int, value func(int) T) bool {
 	return true
 }
 
-// add writes rows; columns are the table's, in order.
+// add writes rows. columns are in the table's order.
 func (w *writer) add(columns []arrow.Array, rows int) error {
 	if rows == 0 {
 		return nil
@@ -169,8 +168,7 @@ func (w *writer) add(columns []arrow.Array, rows int) error {
 	return nil
 }
 
-// addAll writes rows that are all at hand as one row group, and the file with
-// it, column by column.
+// addAll writes the file as one row group, column by column. All rows are in memory.
 func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	if !encodable(w.bare) {
 		for i, b := range batches {
@@ -206,7 +204,7 @@ func (w *writer) addAll(batches [][]arrow.Array, rows []int) error {
 	return e.finish(total)
 }
 
-// finish makes the file durable and reads its footer back.
+// finish makes the file durable and verifies its footer.
 func (w *writer) finish(ctx context.Context) (*file, error) {
 	if w.pq == nil && !w.whole {
 		if err := w.begin(nil); err != nil {
@@ -233,5 +231,5 @@ func (w *writer) finish(ctx context.Context) (*file, error) {
 	return w.file, nil
 }
 
-// abandon gives the file up.
+// abandon discards the file.
 func (w *writer) abandon() { w.f.abandon() }
