@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A Lattice reads the type of a column in a database's words as one that holds
-// the values of f; false where penstock would never write it.
+// Lattice maps a column type in a database's notation to the type that holds the values of f. It returns false if
+// penstock never writes that type.
 type Lattice func(f arrow.Field, sql string) (arrow.DataType, bool)
 
-// Views are the names of the views that changes have made.
+// Views returns the names of the views that changes created.
 func Views(changes []Change) map[string]bool {
 	views := map[string]bool{}
 	for _, c := range changes {
@@ -25,8 +25,7 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// Present are the tables made, by the account of their changes, that are live in
-// the database under their names, in the order of these.
+// Present returns the tables of made (computed from the recorded changes) that exist in the database, sorted by name.
 func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(made)) {
@@ -37,8 +36,8 @@ func Present[O any](made map[string]schemas.Table, live map[string]O) []schemas.
 	return out
 }
 
-// Vacant refuses a plan that adds a column whose name somebody else has given to
-// one of theirs, which is called as theirs says; "" where there is none.
+// Vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make.
+// theirs returns the name of that column, or "" if there is none.
 // Invariant 16
 func Vacant(p Plan, theirs func(column string) string) error {
 	if p.Create {
@@ -47,7 +46,7 @@ func Vacant(p Plan, theirs func(column string) string) error {
 	var diff []string
 	for _, f := range p.Add {
 		if name := theirs(f.Name); name != "" {
-			diff = append(diff, fmt.Sprintf("column %q is another's, and stands where %s belongs", name, schemas.Source(f)))
+			diff = append(diff, fmt.Sprintf("column %q was not made by penstock, and takes the name needed for %s", name, schemas.Source(f)))
 		}
 	}
 	if diff == nil {
@@ -56,11 +55,10 @@ func Vacant(p Plan, theirs func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans to take a table for penstock's own although the account of it is
-// lost: it has the columns of bookkeeping, which nobody else would give one. Its
-// columns are live, name to type. One that holds versions is of mode History,
-// any other of the mode given. What the columns hold is known again from the
-// rows that arrive; false where the table is not to be adopted.
+// Adopt plans to take over a table whose recorded changes are lost. It does so only for a table with the bookkeeping
+// columns, which only penstock creates; otherwise it returns false. live maps the table's column names to their
+// types. A table that holds versions has mode History, any other the given mode. What the columns hold becomes known
+// from the rows that arrive.
 func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattice Lattice) (Plan, bool) {
 	if IsInternal(want.Name) {
 		return Plan{}, false
@@ -84,8 +82,8 @@ func Adopt(want schemas.Table, mode schemas.Mode, live map[string]string, lattic
 	return p, true
 }
 
-// Accept takes all columns of t that are live with other types than made, name
-// to type in the database's words, for what they are; see [Accepted].
+// Accept accepts all columns of t whose live type differs from the one made. made and live map names to types in the
+// database's notation. See [Accepted].
 func Accept(t schemas.Table, made, live map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {

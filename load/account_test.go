@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// named reads the types of a database that calls them as the lattice does.
+// named is the lattice of a database that uses the lattice's type names.
 func named(_ arrow.Field, sql string) (arrow.DataType, bool) {
 	t, err := schemas.ParseTypeName(sql)
 	return t, err == nil
@@ -21,29 +21,29 @@ func TestAdopt(t *testing.T) {
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("odd", schemas.Text, "/odd"), schemas.Field("new", schemas.Text, "/new"),
 	}, "/notes", "what was said")}
 	_, ok := Adopt(want, schemas.Merge, live, named)
-	require.False(t, ok, "it has no columns of bookkeeping")
+	require.False(t, ok, "it has no bookkeeping columns")
 	for _, c := range []string{schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia} {
 		live[c] = "text"
 	}
 	p, ok := Adopt(want, schemas.Merge, live, named)
 	require.True(t, ok)
 	require.Equal(t, schemas.Merge, p.Table.Mode)
-	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "neither what is not there nor what no value fits into")
-	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "as it stands")
+	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "without columns that do not exist or that no value fits into")
+	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "as it is in the database")
 	require.Equal(t, "/notes", Place(p.Table.Columns))
 	require.Equal(t, "what was said", About(p.Table.Columns))
 
 	live[schemas.ColValidFrom], live[schemas.ColValidTo] = "timestamp", "timestamp"
 	p, ok = Adopt(want, schemas.Merge, live, named)
 	require.True(t, ok)
-	require.Equal(t, schemas.History, p.Table.Mode, "it holds versions, whatever is wanted")
+	require.Equal(t, schemas.History, p.Table.Mode, "it holds versions, whatever mode was requested")
 	require.Equal(t, []string{"id", schemas.ColValidFrom, schemas.ColValidTo}, Names(p.Table.Columns))
 	_, err := Fit(p.Table, want)
-	require.ErrorContains(t, err, "cannot turn to mode merge")
+	require.ErrorContains(t, err, "cannot change to mode merge")
 
 	want.Name = Runs.Name
 	_, ok = Adopt(want, schemas.Merge, live, named)
-	require.False(t, ok, "penstock's own are as they are")
+	require.False(t, ok, "penstock's own tables are not adopted")
 }
 
 func TestAccept(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAccept(t *testing.T) {
 	_, err = Accept(table, made, map[string]string{"id": "int", "a": "point", "b": "text"}, named)
 	require.ErrorContains(t, err, `column "a" is point, which penstock does not write`)
 	_, err = Accept(table, made, map[string]string{"a": "int", "b": "text"}, named)
-	require.ErrorContains(t, err, `column "id" tells rows apart`)
+	require.ErrorContains(t, err, `column "id" is part of the key`)
 }
 
 func TestVacant(t *testing.T) {
@@ -69,7 +69,7 @@ func TestVacant(t *testing.T) {
 	require.NoError(t, Vacant(p, func(string) string { return "" }))
 	err := Vacant(p, func(column string) string { return map[string]string{"b": "B"}[column] })
 	require.ErrorIs(t, err, ErrForeignChange)
-	require.ErrorContains(t, err, `column "B" is another's, and stands where /b belongs`)
+	require.ErrorContains(t, err, `column "B" was not made by penstock, and takes the name needed for /b`)
 	p.Create = true
 	require.NoError(t, Vacant(p, func(column string) string { return column }))
 }

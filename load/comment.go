@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// About is what the rows of a table are, in the words of whoever has described
-// them; "" where nobody has.
+// About returns the description of a table, or "" if there is none.
 func About(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -19,7 +18,7 @@ func About(s *arrow.Schema) string {
 	return text
 }
 
-// tell takes over what the column w means into f, if that is something else.
+// tell copies the description of w to f, if it differs.
 func (p *Plan) tell(f *arrow.Field, w arrow.Field) {
 	if text := schemas.Described(w); text != "" && text != schemas.Described(*f) {
 		*f = schemas.Describe(*f, text)
@@ -27,8 +26,7 @@ func (p *Plan) tell(f *arrow.Field, w arrow.Field) {
 	}
 }
 
-// Comment is what a database is told of a column, or of a table: what it means,
-// and behind that where it comes from.
+// Comment returns the database comment on a column or table: the description, followed by the origin.
 func Comment(text, from string) string {
 	switch {
 	case text == "":
@@ -39,8 +37,8 @@ func Comment(text, from string) string {
 	return text + " (" + from + ")"
 }
 
-// OwnComment reports whether a comment is one of [Comment]'s, of whatever
-// meaning, or none at all. Any other is somebody's, and stays. // Invariant 16
+// OwnComment reports whether a comment is empty or was made by [Comment], with any description. Any other comment was
+// written by a user and stays. // Invariant 16
 func OwnComment(comment, from string) bool {
 	return comment == "" || comment == from || strings.HasSuffix(comment, " ("+from+")")
 }

@@ -12,46 +12,42 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Plan is what must be done to a table before rows of another shape fit in.
-// It only ever adds and widens. // Invariant 16
+// Plan lists what must be done to a table before rows of another shape fit in. It only adds and widens columns. //
+// Invariant 16
 type Plan struct {
-	Table  schemas.Table // as it is once the plan was carried out
-	Create bool          // there is no such table yet
-	From   schemas.Mode  // what Table.Mode was; see Turns
+	Table  schemas.Table // after the plan is carried out
+	Create bool          // the table does not exist yet
+	From   schemas.Mode  // the table's mode before the plan; see Turns
 	Add    []arrow.Field // columns to add; all columns where Create is set
 	Widen  []Widening
 
-	Tell  []arrow.Field // columns that are described in other words than they were; those of Add are not among them
-	About string        // what the table's rows are, where that is told in other words than it was
+	Tell  []arrow.Field // columns whose description changes, without those of Add
+	About string        // the table's new description, if it changes
 }
 
-// Widening is a column that changes its type to a wider one.
+// Widening is the change of a column to a wider type.
 type Widening struct {
-	Column arrow.Field // as it will be
+	Column arrow.Field // with its new type
 	From   arrow.DataType
 }
 
 // Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool { return !p.Shapes() && len(p.Tell) == 0 && p.About == "" }
 
-// Shapes reports whether there is more to do than to describe.
+// Shapes reports whether the plan does more than change descriptions.
 func (p Plan) Shapes() bool {
 	return p.Create || p.Turns() || len(p.Add) > 0 || len(p.Widen) > 0
 }
 
-// Turns reports whether the table changes its mode. The destination turns the
-// children of a root table with it (see [Turn]), whether rows arrive for them or
-// not. To History: the columns of validity are among Add, and the rows there
-// become valid from when they were synced to when they were deleted: of a row
-// with a tombstone these are one time, that of the commit which deleted it. To
-// Replace: rows with a tombstone are removed.
+// Turns reports whether the table changes its mode. The destination changes the child tables of a root table too (see
+// [Turn]), even if no rows arrive for them. A change to History adds the validity columns; existing rows become valid
+// from their [schemas.ColSyncedAt] to their deletion, which is the same time for a row with a tombstone: the commit
+// that deleted it. A change to Replace removes rows with a tombstone.
 func (p Plan) Turns() bool { return p.From != p.Table.Mode }
 
-// Fit compares the table have, its Columns nil where there is none, with the
-// columns want that rows arrive with. Columns of want that have only been seen
-// null are not made before a value comes, and [schemas.ColOrdinal] never is.
-// With mode History the table has the columns of validity beside them, which
-// the destination fills.
+// Fit compares the table have with the columns want of arriving rows, and plans the changes. have.Columns is nil if
+// the table does not exist. A column of want that has only had nulls so far is created with its first value,
+// [schemas.ColOrdinal] never. In mode History the plan adds the validity columns, which the destination fills.
 func Fit(have, want schemas.Table) (Plan, error) {
 	want.Mode = want.Mode.Or(schemas.Merge)
 	p := Plan{Table: have, From: have.Mode.Or(schemas.Merge)}
@@ -61,7 +57,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 		return Plan{}, fmt.Errorf("fit table %s: its rows are identified by %q, not by %q", want.Name, have.Key, want.Key)
 	}
 	if !turnable(p.From, want.Mode) {
-		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s, and cannot turn to mode %s", want.Name, p.From, want.Mode)
+		return Plan{}, fmt.Errorf("fit table %s: it holds versions of mode %s and cannot change to mode %s", want.Name, p.From, want.Mode)
 	}
 	p.Table.Mode = want.Mode
 	fields := fieldsOf(have.Columns)
@@ -95,7 +91,7 @@ func Fit(have, want schemas.Table) (Plan, error) {
 	return p, nil
 }
 
-// wanted are the columns of a table in its mode.
+// wanted returns the columns of t, including the validity columns in mode History.
 func wanted(t schemas.Table) []arrow.Field {
 	fields := t.Columns.Fields()
 	if t.Mode == schemas.History && !IsInternal(t.Name) && !t.Columns.HasField(schemas.ColValidFrom) {
@@ -104,22 +100,21 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// Turn plans for a table to change its mode though no rows arrive for it: the
-// children of a table that does. Of a mode it cannot turn to it says so.
+// Turn plans a change of mode for a table that gets no rows: a child of a table that changes its mode. It returns an
+// error if the mode cannot change so.
 func Turn(have schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(have, schemas.Table{Name: have.Name, Key: have.Key, Columns: have.Columns, Mode: to})
 }
 
-// turnable reports whether a table's mode may change so. A table with one row
-// a record can begin to keep versions; which of several is the row, nobody
-// can tell.
+// turnable reports whether a table's mode can change in this way. A table with one row per record can start to keep
+// versions. The reverse is impossible: nothing says which of several versions is the row.
 func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// Place is where in the records a child table's rows come from: the JSON pointer
-// in the metadata of its schema, arrays leaving no mark in it; "" for a table of
-// records. Tables of fields whose names meet are told apart by it. // Invariant 17
+// Place returns the JSON pointer, in the schema's metadata, to the field of a record that a child table's rows come
+// from, without array indices. It is "" for a table of records. It distinguishes the tables of fields whose names
+// collide. // Invariant 17
 func Place(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -166,10 +161,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether the values a column holds can be cast to its wider type
-// such that they equal what the source would give. Where they cannot (text of
-// a number that was stored without its spelling), the rows' hashes must be
-// cleared with the cast, so that the next pass writes them again.
+// Exact reports whether a cast of the column's stored values to the wider type gives what the source would give now.
+// If not (a number that becomes text has lost its original spelling), the rows' hashes must be cleared with the cast,
+// so that the next pass writes them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -181,7 +175,7 @@ func exact(from, to arrow.DataType) bool {
 	case arrow.NULL, arrow.DATE32:
 		return true
 	case arrow.INT64:
-		return !schemas.SameType(to, schemas.JSON) // it may have been written as a string
+		return !schemas.SameType(to, schemas.JSON) // the source may have sent it as a string
 	case arrow.DECIMAL128:
 		return to.ID() == arrow.DECIMAL128
 	}
@@ -194,26 +188,24 @@ const (
 	ActionAdd    = "add_column"
 	ActionWiden  = "widen"
 	ActionTurn   = "turn"        // the table's mode is now To
-	ActionForget = "drop_column" // somebody has dropped it, and it was accepted
-	ActionRetype = "retype"      // somebody has given it the type To, and it was accepted
-	ActionTell   = "describe"    // the column, or without one the table, means To
-	ActionView   = "create_view" // Table is a view of penstock's own
-	ActionOwner  = "owner"       // the table belongs to To, an [Owner] as JSON; before, to From
-	ActionDrift  = "drift"       // the source is not as it was, says Reason; the table is
+	ActionForget = "drop_column" // a user dropped the column, and the change was accepted
+	ActionRetype = "retype"      // a user changed the type to To, and the change was accepted
+	ActionTell   = "describe"    // To is the new description of the column or, without a column, of the table
+	ActionView   = "create_view" // Table is a view that penstock created
+	ActionOwner  = "owner"       // the table now belongs to To, before to From; both are an [Owner] as JSON
+	ActionDrift  = "drift"       // the source has changed, Reason says how; the table has not
 )
 
-// Change is one row of the table [Changes]: the creation of a table, whose key
-// is To (see [KeyName]) and whose [Place] is Source, or a column that was added
-// or widened.
+// Change is one row of the table [Changes]. For a new table, To holds its key (see [KeyName]) and Source its [Place].
 type Change struct {
-	At                    time.Time // set where changes are read back; a destination stamps those it records
+	At                    time.Time // set on changes that are read back; a destination sets it on those it records
 	Table, Column, Source string
 	Action                string
 	From, To              string // [schemas.TypeName]s
 	Reason                string
 }
 
-// Changes lists what the plan does as rows for the table of that name.
+// Changes returns the plan's changes as rows of the table [Changes].
 func (p Plan) Changes() []Change {
 	var out []Change
 	if p.Create {
@@ -245,9 +237,9 @@ func (p Plan) Changes() []Change {
 	return out
 }
 
-// Replay folds changes, in any order but with their times, into the tables which
-// they made. Types only ever widen, so the join of all that a column has had is
-// the one it has, unless somebody's change of it was accepted since.
+// Replay computes from changes the tables that they describe. The changes may be in any order, but must have their
+// times. Types only widen, so a column's type is the join of all its types, unless a change by a user was accepted
+// since.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
@@ -307,8 +299,8 @@ func replayColumn(fields []arrow.Field, c Change) ([]arrow.Field, error) {
 	return fields, nil
 }
 
-// KeyName writes a key for the column to_type of a table's creation: one
-// column a line; no line for a table without a key.
+// KeyName encodes a key for the column to_type of a table's creation: one column per line, "" for a table without a
+// key.
 func KeyName(key []string) string { return strings.Join(key, "\n") }
 
 // ParseKeyName is the inverse of [KeyName].
@@ -319,15 +311,14 @@ func ParseKeyName(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// ErrForeignChange says that a table is not as penstock left it: somebody has
-// changed it by hand, and nothing was touched. The error which wraps it is a
-// [*ForeignChange]. // Invariant 16
+// ErrForeignChange reports that the table was changed by hand since penstock's last change to it. Nothing was
+// written. The error that wraps it is a [*ForeignChange]. // Invariant 16
 var ErrForeignChange = errors.New("table was changed by hand")
 
-// ForeignChange is what somebody else changed about a table.
+// ForeignChange lists what was changed by hand in a table.
 type ForeignChange struct {
 	Table string
-	Diff  []string // one line a difference
+	Diff  []string // one line per difference
 }
 
 // Error lists the differences.
@@ -338,9 +329,9 @@ func (e *ForeignChange) Error() string {
 // Is makes errors.Is find [ErrForeignChange].
 func (e *ForeignChange) Is(target error) bool { return target == ErrForeignChange }
 
-// Compare holds the columns a table has, name to type in the database's words,
-// against those that penstock made, and returns a [*ForeignChange] where one
-// of them is gone or has another type. Columns beyond those are another's.
+// Compare compares a table's columns, live, with those that penstock made. Both map a name to a type in the
+// database's notation. It returns a [*ForeignChange] if a column of made is gone or has another type. Further columns
+// in live are allowed.
 func Compare(table string, made, live map[string]string) error {
 	var diff []string
 	for name, want := range made {
@@ -358,12 +349,11 @@ func Compare(table string, made, live map[string]string) error {
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted is the change that takes the column f of t for what somebody has made
-// of it: of the type to, or gone where that is nil. It is an error where t
-// cannot do without the column as it was. // Invariant 16
+// Accepted returns the change that accepts what was done by hand to column f of t: it now has type to, or is gone if
+// to is nil. It returns an error if t needs the column as it was. // Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
-		return Change{}, fmt.Errorf("column %q tells rows apart or is penstock's own: put it back, or drop the table to have it loaded anew", f.Name)
+		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)
 	}
 	c := Change{
 		Table: t.Name, Column: f.Name, Source: schemas.Source(f), Action: ActionForget,
@@ -375,8 +365,8 @@ func Accepted(t schemas.Table, f arrow.Field, to arrow.DataType) (Change, error)
 	return c, nil
 }
 
-// placeable reports whether a column of type t can be made: one that has only
-// been seen null or as an empty list waits for its first value.
+// placeable reports whether a column of type t can be created. A column that has only had nulls or empty lists waits
+// for its first value.
 func placeable(t arrow.DataType) bool {
 	l, ok := t.(*arrow.ListType)
 	return t.ID() != arrow.NULL && (!ok || placeable(l.Elem()))

@@ -44,7 +44,7 @@ func TestFitAddsAndWidens(t *testing.T) {
 	require.Equal(t, []arrow.Field{field("w", schemas.Bool)}, p.Add)
 	require.Equal(t, []Widening{{Column: field("v", schemas.Text), From: money(16, 2)}}, p.Widen)
 	require.Equal(t, []arrow.Field{field("id", schemas.Int64), field("v", schemas.Text), field("w", schemas.Bool)}, p.Table.Columns.Fields())
-	require.Equal(t, have.Columns.Field(1).Type, money(16, 2), "the table handed in is left alone")
+	require.Equal(t, have.Columns.Field(1).Type, money(16, 2), "the argument is not changed")
 
 	again, err := Fit(p.Table, have)
 	require.NoError(t, err)
@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay folds the changes of any sequence of fits, turns and accepted
-// changes, read back in any order, into the table that they led to.
+// TestReplay replays the changes of any sequence of fits, mode changes and accepted changes, in any order. The result
+// must be the table that the sequence led to.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}
@@ -125,7 +125,7 @@ func TestReplay(t *testing.T) {
 			want.Columns = arrow.NewSchema(fields, nil)
 			p, err := Fit(have, want)
 			if err != nil {
-				continue // a mode that it cannot turn to
+				continue // a change of mode that is not possible
 			}
 			took(p.Changes()...)
 			have = p.Table
@@ -156,7 +156,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// byHand is t with another type of column i, or without it.
+// byHand returns t with another type of column i, or without column i.
 func byHand(t schemas.Table, i int, to arrow.DataType) schemas.Table {
 	fields := slices.Clone(t.Columns.Fields())
 	if to == nil {
@@ -192,12 +192,12 @@ func TestFitTurns(t *testing.T) {
 			require.Equal(t, from != to && to == schemas.History, len(p.Add) == 2)
 			again, err := Turn(p.Table, to)
 			require.NoError(t, err)
-			require.True(t, again.Empty(), "it has turned")
+			require.True(t, again.Empty(), "the mode has changed")
 		}
 	}
 	p, err := Fit(table("t", nil, field("id", schemas.Int64)), schemas.Table{Name: "t", Columns: Runs.Columns, Mode: schemas.Append})
 	require.NoError(t, err)
-	require.Equal(t, Change{Table: "t", Action: ActionTurn, From: "merge", To: "append", Reason: "mode of the pipeline"}, p.Changes()[0], "a table of before there were modes merges")
+	require.Equal(t, Change{Table: "t", Action: ActionTurn, From: "merge", To: "append", Reason: "mode of the pipeline"}, p.Changes()[0], "a table without a mode is in mode merge")
 	own, err := Fit(schemas.Table{}, schemas.Table{Name: Runs.Name, Key: Runs.Key, Columns: Runs.Columns, Mode: schemas.History})
 	require.NoError(t, err)
 	require.False(t, own.Table.Columns.HasField(schemas.ColValidTo), "penstock's own tables have no versions")
@@ -237,5 +237,5 @@ func TestRows(t *testing.T) {
 	_, err = Rows(Rejects, []any{"r"})
 	require.ErrorContains(t, err, "row 0 has 1 values, want 16")
 	_, err = Rows(Runs, []any{"r", "p", "yesterday", nil, "s", "{}", nil})
-	require.ErrorContains(t, err, "column started_at: a string is no timestamp")
+	require.ErrorContains(t, err, "column started_at: cannot store string as timestamp")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The time to fit a table is linear in its columns. // Invariant 15
+// The time to fit a table is linear in its number of columns. // Invariant 15
 func TestFitOfManyColumns(t *testing.T) {
 	wide := func(from, to int) schemas.Table {
 		var fields []arrow.Field
@@ -27,5 +27,5 @@ func TestFitOfManyColumns(t *testing.T) {
 	require.Len(t, p.Add, n/2)
 	require.Equal(t, n+n/2, p.Table.Columns.NumFields())
 	require.Equal(t, "column_00059999", p.Add[n/2-1].Name)
-	require.Less(t, time.Since(began), 10*time.Second) // 25 s where each column is looked for among all
+	require.Less(t, time.Since(began), 10*time.Second) // 25 s if each column is searched for among all
 }

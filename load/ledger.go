@@ -8,23 +8,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Prefix begins the names of penstock's own tables and columns.
+// Prefix starts the names of penstock's own tables and columns.
 const Prefix = "_penstock_"
 
-// IsInternal reports whether table is one of penstock's own. Those have no columns of
-// bookkeeping: with a key their rows are replaced, without one they are
-// appended, and neither counts in an [Outcome].
+// IsInternal reports whether table is one of penstock's own. These have no bookkeeping columns. With a key, their
+// rows are replaced, without one they are appended. Neither counts in an [Outcome].
 func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
-// Penstock's own tables, as every destination has them. State and Changes are
-// written by the destination itself, the others through [Tx].Write.
+// Penstock's own tables, the same in every destination. The destination itself writes State and Changes; callers
+// write the others through [Tx].Write.
 var (
 	// State holds the cursor of each stream; Commit moves it.
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds every change made to a table, when and why. A destination
-	// knows from it which columns are its own and what they mean.
+	// Changes holds every change made to a table, with time and reason. It tells a destination which columns penstock
+	// made and what they mean.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),
 		text("action"), text("from_type"), text("to_type"), text("reason"))
@@ -40,20 +39,19 @@ var (
 		integer("fetched"), integer("distinct"), integer("written"), integer("unchanged"),
 		integer("deduplicated"), integer("rejected"), integer("deleted"), integer("pages"), integer("requests"))
 
-	// Rejects holds each record, or value of a record, that no column can hold
-	// or that a contract keeps out, once: a later pass that meets it again replaces
-	// its row. Record_id is the record's key as JSON, else a hash of what it holds.
-	// Run, pass (1, or 2 for a second reading in one run) and ordinal are those of
-	// the last pass that met it; stage refused it. Resolved_at is when it was found
-	// to be a reject no more, accepted_at when a person accepted the loss.
+	// Rejects holds each record, or value of a record, that no column can hold or that a contract keeps out. Each is
+	// one row: a later pass that finds it again replaces the row. record_id is the record's key as JSON, or a hash of
+	// its content. run, pass (1, or 2 for a second reading in one run) and ordinal are those of the last pass that
+	// found it; stage is the step that refused it. resolved_at is when it no longer was a reject, accepted_at when a
+	// person accepted the loss.
 	Rejects = own("rejects", []string{"pipeline", "stream", "record_id", "pointer"},
 		text("run"), text("pipeline"), text("stream"), integer("pass"), integer("ordinal"), text("pointer"), instant("at"),
 		text("key"), text("wanted"), text("raw"), text("reason"), flag("record"), instant("resolved_at"),
 		text("record_id"), text("stage"), instant("accepted_at"))
 
-	// RowChanges holds what each run did to the rows of root tables, for passes
-	// with Log: action is insert, update, delete or revive; key is a JSON array
-	// of the key's values, before and after the row's columns but penstock's own.
+	// RowChanges holds what each run did to the rows of root tables, for passes with Log. action is insert, update,
+	// delete or revive; key is a JSON array of the key's values; before and after hold the row's columns without
+	// penstock's own.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
@@ -63,23 +61,21 @@ var (
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
 
-	// Parents holds, for each stream that is asked for once for each record of
-	// another, what was asked: the values taken from those records, as JSON, a
-	// fingerprint of the records by then, and the pass. No print says that it is
-	// to be asked again in any case.
+	// Parents holds, for each child stream, the parents that were requested: the values taken from each parent
+	// record, as JSON, a fingerprint of that record at the time, and the pass. A parent without a fingerprint is
+	// always requested again.
 	Parents = own("parents", []string{"pipeline", "stream", "parent"},
 		text("pipeline"), text("stream"), text("parent"), integer("print"), text("run"), instant("at"))
 
-	// Events holds every verified webhook event of a source once, as it came.
-	// State says what became of it: mapped to the streams that are named, a JSON
-	// array, unmapped, or conflict where another with its id has another body.
-	// A body that is no text is kept in base64, as encoding says.
+	// Events holds every verified webhook event of a source once, as received. state is mapped (streams then lists
+	// the streams, as a JSON array), unmapped, or conflict if another event with the same id has a different body. A
+	// body that is not text is stored in base64, as encoding says.
 	Events = own("events", nil,
 		text("source"), integer("ordinal"), text("id"), text("type"), instant("received_at"), text("scheme"),
 		text("state"), document("streams"), text("body"), text("encoding"))
 )
 
-// OwnTables are penstock's own tables as their first row finds them.
+// OwnTables returns penstock's own tables with the columns they are created with.
 func OwnTables() []schemas.Table {
 	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents, Events}
 }

@@ -1,9 +1,8 @@
-// Package load is the contract between the pipeline and a place tables land in.
+// Package load defines the contract between the pipeline and a destination.
 //
-// A destination is one folder beside this one, one line in cmd/penstock's table
-// and one call of loadtest.Run. It keeps data and position together: the cursor
-// of a stream lives in the destination and moves only in [Tx.Commit], in the
-// same durable step as the rows it covers. // Invariant 2
+// A destination is one folder beside this one, one line in cmd/penstock's table and one call of loadtest.Run. It
+// keeps data and position together: a stream's cursor is stored in the destination and changes only in [Tx.Commit],
+// in the same durable step as the rows it covers. // Invariant 2
 package load
 
 import (
@@ -16,58 +15,54 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Destination is a place tables land in. Its methods may be called from any
-// number of goroutines; one transaction belongs to one goroutine at a time.
+// Destination stores tables. Its methods are safe for concurrent use; a transaction may be used by one goroutine at a
+// time.
 type Destination interface {
-	// Cursor is the committed cursor of k; "" where there is none yet.
+	// Cursor returns the committed cursor of k, or "" if there is none yet.
 	Cursor(ctx context.Context, k state.Key) (state.Cursor, error)
 
-	// Tables are the tables named name and name__*, as they stand, their
-	// fields' metadata saying which field of the source they hold; none where
-	// nothing was loaded yet. A mapper that starts from them writes values
-	// in the types the tables already have.
+	// Tables returns the tables named name and name__*, or none before the first load. The metadata of a field names
+	// the source field that it holds. A mapper that starts from these tables writes values in the types that the
+	// tables already have.
 	Tables(ctx context.Context, name string) ([]schemas.Table, error)
 
-	// Begin opens a transaction on the stream k, to be committed only if the
-	// stored cursor is then still from. It may hold nothing until Apply.
+	// Begin opens a transaction on the stream k. Commit succeeds only if the stored cursor is still from. The
+	// transaction may hold no resources before Apply.
 	Begin(ctx context.Context, k state.Key, from state.Cursor, p Pass) (Tx, error)
 
-	// Standing is what there is of the table of the stream k, and whose it is. Of a
-	// table that sources share it looks at the rows of k's.
+	// Standing returns the state of the table of the stream k, and its owner. In a shared table it considers only the
+	// rows of k's source.
 	Standing(ctx context.Context, k state.Key, table string) (StreamState, error)
 
-	// Scan hands every committed row of table to each, tombstones and earlier
-	// versions included: the named columns in their order, all where columns is
-	// nil, in the types of [schemas.Table]. No call where there is no such
-	// table or it has no rows, and [ErrForeignChange] (wrapped) where somebody
-	// has changed it by hand. A batch is the callee's until it returns.
+	// Scan calls each with all committed rows of table, including tombstones and earlier versions. The batches have
+	// the named columns in that order, or all columns if columns is nil, in the types of [schemas.Table]. Scan does
+	// not call each if the table does not exist or is empty. It returns [ErrForeignChange] (wrapped) if the table was
+	// changed by hand. A batch is valid until each returns.
 	Scan(ctx context.Context, table string, columns []string, each func(arrow.RecordBatch) error) error
 
-	// Accept takes a table that was changed by hand for what it now is, so that
-	// its stream goes on, and returns what it recorded: a column that is gone is
-	// forgotten (and made anew by its next value), one with another type that
-	// penstock knows keeps it. It is an error, and nothing is recorded, where
-	// the table cannot be written to as it is. // Invariant 16
+	// Accept accepts a table that was changed by hand as it is now, so that its stream can continue, and returns the
+	// changes that it recorded. It forgets a column that is gone; the next value creates it again. A column with
+	// another type that penstock knows keeps that type. If penstock cannot write to the table as it is, Accept
+	// returns an error and records nothing. // Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)
 
 	Close() error
 }
 
-// Pass says which reading of a stream a transaction belongs to.
+// Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the pass: of the run it began in, with #2 for a second one there; later passes have greater ids
-	Whole bool   // this process has made every transaction of the pass since its beginning
-	Once  bool   // the transaction is all of the pass: no later one of it sweeps
-	Claim Claim  // on the stream's table; a transaction fails with an [*OwnerError] where that is another's
-	Log   bool   // root rows that are inserted, changed, deleted or revived are written to [RowChanges] as well
+	Run   string // id of the pass: the id of the run it began in, with #2 for a second pass in that run; later passes have greater ids
+	Whole bool   // this process has made every transaction of the pass
+	Once  bool   // the transaction is the whole pass: no later one of it sweeps
+	Claim Claim  // on the stream's table; a transaction fails with an [*OwnerError] if the table belongs to another owner
+	Log   bool   // also write root rows that are inserted, changed, deleted or revived to [RowChanges]
 
-	// Now is the time of day that the destination's own notes bear, as what it is
-	// handed in does: when a position, a table or a reject became what it is. nil: this
-	// machine's.
+	// Now is the clock for the times that the destination records: the change of a position, a table or a reject.
+	// Times in the given rows come from the same clock. nil means this machine's clock.
 	Now func() time.Time
 }
 
-// Time is the time of day now, in UTC and whole microseconds.
+// Time returns the current time in UTC, truncated to microseconds.
 func (p Pass) Time() time.Time {
 	now := p.Now
 	if now == nil {
@@ -76,96 +71,86 @@ func (p Pass) Time() time.Time {
 	return now().UTC().Truncate(time.Microsecond)
 }
 
-// Tx is one commit in the making. Nothing written is seen by anyone before
-// Commit, nothing remains after Rollback, and after either the Tx is used up.
+// Tx is a transaction. Readers see nothing of it before Commit, Rollback leaves nothing behind, and after either one
+// the Tx must not be used again.
 //
-// What becomes of a record's row, its key says which, when another is written
-// is the mode of the table:
+// The table's mode decides what happens to a record's row when another row with its key is written:
 //
-//   - Merge: the new row takes the place of the old, and its children that of the
-//     old one's. A sweep puts a tombstone on what is missing.
-//   - Replace: the same, but a sweep removes what is missing.
-//   - Append: the new row is added, unless its hash is that of the record's last
-//     row: the one of the last run, and of these the one synced last. Nothing
-//     is ever missing.
-//   - History: the current row, which has no valid_to, ends when the new one was
-//     synced, which is valid from then on; so do the children. What is missing
-//     ends, with a tombstone. A record whose rows have all ended gets a new
-//     one, which counts as Revived.
+//   - Merge: the new row replaces the old one, and its child rows replace the
+//     old child rows. A sweep puts a tombstone on missing rows.
+//   - Replace: the same, but a sweep removes missing rows.
+//   - Append: the new row is added, unless its hash equals that of the record's
+//     last row: the row of the last run, and among several the one synced last.
+//     No row is ever missing.
+//   - History: the current row, which has no valid_to, ends at the new row's
+//     synced_at, and the new row is valid from then on. The same holds for child
+//     rows. A missing row ends, and gets a tombstone. A record whose rows have
+//     all ended gets a new row, which counts as Revived.
 //
-// A pass leaves one version of a record: where a later transaction of it carries
-// the key again with other content, the version before is replaced in place and
-// the new one is valid from when that was. No version ends before it begins, nor
-// begins before the one before it has ended: where clocks say so, the later time
-// counts.
+// A pass leaves one version of a record. If a later transaction of the pass carries the key again with other content,
+// the new version replaces the previous one in place and keeps its valid_from. No version ends before it begins, or
+// begins before the previous one has ended; if the clocks disagree, the later time is used.
 //
-// All that a transaction does to rows has one time, that of its commit, see
-// [After]. Every row that it inserts, changes, ends or marks as deleted has that
-// time as [schemas.ColSyncedAt], whatever Write brought; rows that it leaves as
-// they are, or moves to other files, keep theirs. Versions begin and end at that
-// time, and tombstones have it.
+// All changes of a transaction have one time, that of its commit; see [After]. Each row that the transaction inserts,
+// changes, ends or marks as deleted gets that time as [schemas.ColSyncedAt], whatever Write passed. Rows that it
+// leaves unchanged, or only moves to other files, keep theirs. Versions begin and end at that time, and tombstones
+// carry it.
 //
-// Rows without a key are alike if their hashes are, and only their number counts:
-// what the pass carries beyond the rows there (in History: the current ones) is
-// added. A sweep removes rows beyond what the pass carried; in History it ends
-// them, in Append it leaves them.
+// Rows without a key are equal if their hashes are, and only their number counts. Rows of the pass beyond those that
+// exist (in History: beyond the current ones) are added. A sweep removes rows beyond those that the pass carried; in
+// History it ends them, in Append it leaves them.
 type Tx interface {
-	// Write adds the rows of b to t, creating or widening the table to fit at
-	// Apply. Rows carry [schemas.ColOrdinal]: of two rows with one key the
-	// higher ordinal stands. Rows of a child table belong to the parent row
-	// with their ordinal and are written in the same Tx. Write retains b.
+	// Write adds the rows of b to t. Apply then creates or widens the table to fit. Rows have [schemas.ColOrdinal]:
+	// of two rows with one key, the one with the higher ordinal wins. Rows of a child table belong to the parent row
+	// with their ordinal, and must be written in the same Tx. Write retains b.
 	Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error
 
-	// Apply merges what was written since the last Apply: rows whose key is
-	// new or whose hash differs are written, the others left alone. It may be
-	// called again, for rows which depend on the outcome of the first.
+	// Apply merges what was written since the last Apply: it writes rows whose key is new or whose hash differs, and
+	// leaves the others unchanged. It may be called again, for rows that depend on the outcome of the first call.
 	Apply(ctx context.Context, s Sweep) (Outcome, error)
 
-	// Commit applies what is left and makes rows, schema changes and the
-	// cursor next durable in one step; or it returns state.ErrMoved (wrapped)
-	// and nothing is kept. // Invariants 1, 2, 13
+	// Commit applies the remaining rows and makes rows, schema changes and the cursor next durable in one step. If
+	// the stored cursor has changed it returns state.ErrMoved (wrapped) and keeps nothing. // Invariants 1, 2, 13
 	Commit(ctx context.Context, next state.Cursor) error
 
-	// Rollback gives everything up. After Commit it does nothing.
+	// Rollback discards the transaction. After Commit it does nothing.
 	Rollback() error
 }
 
-// Sweep asks Apply to look, once the last rows of a pass are written, for rows
-// of a table which the pass did not carry.
+// Sweep tells Apply to look for rows of a table that the pass did not carry, after the last rows of the pass are
+// written.
 type Sweep struct {
-	Table  string // root table; "" looks for nothing
-	Delete bool   // delete them, as the table's mode does; else only count them
+	Table  string // root table; "" means no sweep
+	Delete bool   // delete the missing rows as the table's mode says; otherwise only count them
 
-	// List asks for the keys of up to so many missing rows as [Outcome].Keys.
+	// List is the greatest number of keys of missing rows to return in [Outcome].Keys.
 	List int
-	// Keys, where it is not nil, are the only rows to delete: batches of the key
-	// columns, whose types may be narrower than the table's. They are deleted
-	// whether the pass carried them or not, and those of them that are alive
-	// are what is Missing. Somebody has asked the source for each of them.
-	// Invariant 12
+	// Keys, if not nil, are the only rows to delete: batches of the key columns, whose types may be narrower than the
+	// table's. They are deleted even if the pass carried them. Missing then counts those of them that are alive. The
+	// caller has requested each of them from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }
 
-// Outcome is what Apply did to the root table's rows.
-// Written + Unchanged + Deduplicated is the number of rows that were handed in.
+// Outcome reports what Apply did to the root table's rows. Written + Unchanged + Deduplicated is the number of rows
+// that were passed to Write.
 type Outcome struct {
-	Written      int64 // new or changed, of these Inserted are new
+	Written      int64 // new or changed; Inserted counts the new ones
 	Inserted     int64
-	Unchanged    int64 // key and hash were there already
-	Deduplicated int64 // the pass had carried the key before; the later row stands
-	Revived      int64 // of Written: rows that had been tombstoned
+	Unchanged    int64 // key and hash already existed
+	Deduplicated int64 // the pass had already carried the key; the later row wins
+	Revived      int64 // of Written: rows that had a tombstone
 
-	Alive   int64 // after a sweep: rows of the table that stand, before it deleted any: without a tombstone, in History the current ones
-	Missing int64 // after a sweep: of these, rows the pass did not carry
-	Known   bool  // the sweep could tell; false after a resume which lost what the pass had carried
-	Deleted int64 // tombstoned, ended or removed by this Apply
+	Alive   int64 // after a sweep: live rows of the table before the sweep deleted any: without a tombstone, in History the current ones
+	Missing int64 // after a sweep: live rows that the pass did not carry
+	Known   bool  // the sweep could decide; false after a resume that lost the record of what the pass had carried
+	Deleted int64 // rows that this Apply marked as deleted, ended or removed
 
-	Keys []arrow.RecordBatch // where the sweep asked for a List; the caller releases them
+	Keys []arrow.RecordBatch // keys of missing rows, up to the sweep's List; the caller releases them
 }
 
-// Querier is implemented by destinations that can be asked in SQL.
+// Querier is implemented by destinations that support SQL queries.
 type Querier interface {
-	// Query runs one read-only statement and hands its result to each, in
-	// batches, the first of which comes even if there are no rows.
+	// Query runs one read-only statement and calls each with its result in batches. The first batch comes even if
+	// there are no rows.
 	Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Origin is where the rows of a stream come from.
+// Origin identifies the source of a stream's rows.
 type Origin struct {
 	Source  string `json:"source,omitempty"`  // name of the workspace
 	Address string `json:"address,omitempty"` // its URL, without secrets
@@ -31,18 +31,17 @@ type Claim struct {
 	Adopt bool
 }
 
-// StreamState is what a destination has for a stream that has a cursor.
+// StreamState describes the table of a stream that has a cursor.
 type StreamState struct {
 	Owner *Owner   // of the root table; nil where none is recorded
-	Gone  []string // tables that penstock has made and that no longer exist
-	Empty bool     // the root table exists, and has no row of the source
+	Gone  []string // tables that penstock made and that no longer exist
+	Empty bool     // the root table exists and has no row of the source
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned decides about a claim by the stream k, whose cursor is from, on a table whose
-// owner is have; nil is a table without an owner. It returns the owner, and whether to
-// record it; a [*OwnerError] if the table has another owner. A stream without a cursor
-// may come from another origin, as a person has reset it. // Invariant 13
+// Owned checks whether the stream k, whose cursor is from, may claim a table whose owner is have (nil: no owner). It
+// returns the owner and whether to record it, or a [*OwnerError] if the table belongs to another owner. A stream
+// without a cursor may come from another origin, because a person has reset it. // Invariant 13
 func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -63,7 +62,7 @@ func (c Claim) Owned(k state.Key, from state.Cursor, have *Owner) (want Owner, r
 	return want, false, &OwnerError{Table: c.Table, Have: *have, Want: want}
 }
 
-// Change is the row of [Changes] that records the owner of a table.
+// Change returns the row of [Changes] that records o as the owner of a table.
 func (o Owner) Change(table string, was *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
 	if was != nil {
@@ -77,7 +76,7 @@ func (o Owner) text() string {
 	return string(text)
 }
 
-// ParseOwner is what [Owner.Change] has recorded; nil for no text.
+// ParseOwner parses what [Owner.Change] recorded. It returns nil for "".
 func ParseOwner(text string) (*Owner, error) {
 	if text == "" {
 		return nil, nil
@@ -89,15 +88,14 @@ func ParseOwner(text string) (*Owner, error) {
 	return o, nil
 }
 
-// OwnerError says that the table to be written belongs to another owner. Nothing was
-// written.
+// OwnerError reports that the table belongs to another owner. Nothing was written.
 type OwnerError struct {
 	Table      string
 	Have, Want Owner
 }
 
-// Moved reports whether the two differ only in the address of the source, or only in
-// its name: it may be the same workspace.
+// Moved reports whether the owners differ only in the address of the source, or only in its name. The source may then
+// be the same workspace.
 func (e *OwnerError) Moved() bool {
 	return e.Have.Pipeline == e.Want.Pipeline && e.Have.Stream == e.Want.Stream &&
 		(e.Have.Source == e.Want.Source || e.Have.Address == e.Want.Address)

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Rows makes a batch of t from Go values, one slice a row in the order of t's
-// columns: string, int, int64, bool, float64, time.Time, or nil for null. It is
-// meant for the few rows of penstock's own tables. The caller releases it.
+// Rows makes a batch of t from Go values: one slice per row, in the order of t's columns. Values are string, int,
+// int64, bool, float64, time.Time, or nil for null. It is meant for the few rows of penstock's own tables. The caller
+// releases the batch.
 func Rows(t schemas.Table, rows ...[]any) (arrow.RecordBatch, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Columns)
 	defer b.Release()
@@ -63,5 +63,5 @@ func appendValue(b array.Builder, v any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a %T is no %s", v, b.Type())
+	return fmt.Errorf("cannot store %T as %s", v, b.Type())
 }

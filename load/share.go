@@ -14,47 +14,42 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Sharer is implemented by destinations whose tables several sources can share.
-// Such tables, penstock's own among them, tell whose row each is by
-// [schemas.ColSource], which is the first column of every key; only that of the
-// tables' shapes, [Changes], is everybody's.
+// Sharer is implemented by destinations whose tables several sources can share. In shared tables, penstock's own
+// included, [schemas.ColSource] names the source of each row and is the first column of every key. Only [Changes] is
+// common to all sources.
 type Sharer interface {
-	// Share is the destination as the source called so sees it: its cursors,
-	// its rows and no others. Keys and columns are those of a table that is not
-	// shared. It costs nothing to make, and
-	// closing it closes nothing.
+	// Share returns the destination as the named source sees it: only that source's cursors and rows, with the keys
+	// and columns of an unshared table. Share is cheap, and closing its result closes nothing.
 	Share(source string) Destination
 
-	// Forget gives up what this process remembers of the passes that a pipeline
-	// has made over a source, once no transaction of theirs is open: of
-	// thousands of sources, nothing stays. // Invariant 6
+	// Forget drops what this process remembers of a pipeline's passes over a source, when no transaction of theirs is
+	// open. Memory then does not grow with the number of sources. // Invariant 6
 	Forget(pipeline, source string)
 }
 
-// Share is the destination as one of the sources sees it that share its tables;
-// d itself for no name.
+// Share returns the destination as the named source sees it, or d itself if source is "".
 func Share(d Destination, source string) (Destination, error) {
 	if source == "" {
 		return d, nil
 	}
 	s, ok := d.(Sharer)
 	if !ok {
-		return nil, errors.New("several sources cannot share this destination's tables; give each a place of its own with {source}")
+		return nil, errors.New("several sources cannot share this destination's tables; use {source} to give each its own place")
 	}
 	return s.Share(source), nil
 }
 
-// Part is a destination's rows of one source: what a [Sharer] hands out whose
-// methods find the source in their [state.Key].
+// Part is a destination restricted to the rows of one source. It suits a [Sharer] whose methods read the source from
+// their [state.Key].
 type Part struct {
 	Destination
 	Source string
 
-	// ScanOf is Scan for the rows of one source.
+	// ScanOf is Scan restricted to the rows of one source.
 	ScanOf func(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error
 }
 
-// Close leaves the destination open, which others share.
+// Close does nothing: the destination stays open for others.
 func (p Part) Close() error { return nil }
 
 // Tables implements [Destination].
@@ -89,11 +84,11 @@ func (p Part) Scan(ctx context.Context, table string, columns []string, each fun
 	return p.ScanOf(ctx, p.Source, table, columns, each)
 }
 
-// Shared reports whether a table with these columns is one that sources share.
+// Shared reports whether a table with these columns is shared by several sources.
 func Shared(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColSource) }
 
-// FullKey is what tells all rows of a table apart: its key, and whose row it is
-// where it is shared. It is none for a table without a key.
+// FullKey returns the columns that identify a row among all rows of the table: its key, preceded by the source if the
+// table is shared. It is empty for a table without a key.
 func FullKey(t schemas.Table) []string {
 	if len(t.Key) == 0 || !Shared(t.Columns) {
 		return t.Key
@@ -109,13 +104,12 @@ func unshared(s *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(slices.DeleteFunc(s.Fields(), func(f arrow.Field) bool { return f.Name == schemas.ColSource }), &md)
 }
 
-// Unshared are the columns of a table as one of the sources sees them that share
-// it.
+// Unshared returns the columns of a shared table as one of its sources sees them.
 func Unshared(s *arrow.Schema) []string {
 	return slices.DeleteFunc(Names(s), func(name string) bool { return name == schemas.ColSource })
 }
 
-// ShareTable is t as sources share it.
+// ShareTable returns t with the source column that a shared table has.
 func ShareTable(t schemas.Table) schemas.Table {
 	if Shared(t.Columns) || t.Name == Changes.Name {
 		return t
@@ -125,9 +119,8 @@ func ShareTable(t schemas.Table) schemas.Table {
 	return t
 }
 
-// Stamp is b, rows of t, with the column that says whose they are; as it is for
-// no source, and in the one table that is everybody's. The caller releases it; b
-// is not consumed.
+// Stamp returns b, rows of t, with a column that names their source. Without a source, and for [Changes], it returns
+// b itself. The caller releases the result; b is not consumed.
 func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatch {
 	if source == "" || t.Name == Changes.Name {
 		b.Retain()
@@ -147,18 +140,17 @@ func Stamp(t schemas.Table, b arrow.RecordBatch, source string) arrow.RecordBatc
 	return array.NewRecordBatch(arrow.NewSchema(fields, &md), slices.Insert(slices.Clone(b.Columns()), 0, names), b.NumRows())
 }
 
-// ErrUnshared says that a place holds the tables of one source, and cannot hold
-// those of several beside them, or the other way round.
-var ErrUnshared = errors.New("it cannot hold tables of one source and tables that several share")
+// ErrUnshared reports an attempt to mix tables of one source with shared tables in one place.
+var ErrUnshared = errors.New("one place cannot hold both tables of one source and shared tables")
 
-// Sharing refuses a source (none: "") to whose placement the tables at hand do
-// not keep: those of penstock's own state, as they stand.
+// Sharing returns an error unless the place fits the source ("": tables are not shared). have reports whether the
+// tables that exist, those of penstock's state, are shared.
 func Sharing(have bool, source string) error {
 	switch {
 	case have == (source != ""):
 		return nil
 	case have:
-		return fmt.Errorf("%w: its tables are shared, and this run is of one source alone; give the pipeline another schema, folder or file", ErrUnshared)
+		return fmt.Errorf("%w: the tables here are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
 	}
-	return fmt.Errorf("%w: its tables are those of one source; give several a place each with {source}, or another schema, folder or file", ErrUnshared)
+	return fmt.Errorf("%w: the tables here belong to one source; use {source} to give each source its own place, or use another schema, folder or file", ErrUnshared)
 }

@@ -11,17 +11,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Staged is what was written to one table since the last Apply, for destinations
-// that gather it until then. It belongs to one transaction.
+// Staged holds what was written to one table since the last Apply, for destinations that collect rows until then. It
+// belongs to one transaction.
 type Staged struct {
-	schemas.Table // Columns: wide enough for the rows of all batches
+	schemas.Table // Columns fit the rows of all batches
 	Batches       []arrow.RecordBatch
-	Rows          int64 // of all batches, those that were released included
+	Rows          int64 // of all batches, including released ones
 }
 
-// Stage adds b to what is pending for its table, as [Tx].Write says, or refuses
-// it. The tables are in the order of their first batch, and have the mode that
-// came with it.
+// Stage adds b to the pending rows of its table, as [Tx].Write does, or returns an error. The tables are in the order
+// of their first batch, and have its mode.
 func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
 	if err := WholeKey(t, b); err != nil {
 		return pending, err
@@ -34,8 +33,8 @@ func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, 
 	return pending, pending[i].Add(b)
 }
 
-// WholeKey refuses rows of t whose key is not whole, in penstock's own tables as
-// in those of the source: nothing would tell them apart.
+// WholeKey returns an error if a row of t lacks a value in a key column: such rows could not be distinguished. This
+// includes penstock's own tables.
 func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	for _, k := range t.Key {
 		i := b.Schema().FieldIndices(k)
@@ -49,7 +48,7 @@ func WholeKey(t schemas.Table, b arrow.RecordBatch) error {
 	return nil
 }
 
-// Add retains b. Rows without ordinals get them in the order in which they come.
+// Add retains b. Rows without ordinals are numbered in their order of arrival.
 func (s *Staged) Add(b arrow.RecordBatch) error {
 	if err := s.widen(b.Schema()); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (s *Staged) Add(b arrow.RecordBatch) error {
 	return nil
 }
 
-// widen makes room for rows of another batch.
+// widen extends the columns to fit rows of another batch.
 func (s *Staged) widen(columns *arrow.Schema) error {
 	if s.Columns == nil || s.Columns == columns {
 		s.Columns = columns
@@ -79,7 +78,7 @@ func (s *Staged) widen(columns *arrow.Schema) error {
 	return nil
 }
 
-// Release gives the batches up.
+// Release releases the batches.
 func (s *Staged) Release() {
 	for _, b := range s.Batches {
 		b.Release()
@@ -87,7 +86,7 @@ func (s *Staged) Release() {
 	s.Batches = nil
 }
 
-// withOrdinals is b with ordinals from so many on. The caller releases it.
+// withOrdinals returns b with ordinals that start at from. The caller releases it.
 func withOrdinals(b arrow.RecordBatch, from int64) arrow.RecordBatch {
 	ib := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ib.Release()

@@ -2,8 +2,8 @@ package load
 
 import "fmt"
 
-// Step names the point that a commit has reached to whoever asked for it: step,
-// where it is not nil, which stops the commit by an error.
+// Step calls step, if not nil, with the name of the point that a commit has reached. An error from step stops the
+// commit.
 func Step(step func(name string) error, name string) error {
 	if step == nil {
 		return nil

@@ -11,11 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// After is now, or one microsecond after last where now is not later than last.
-// A destination calls it for the time of a commit when it holds the lock of the
-// stream; last is the time of the stream's previous commit. The times of the
-// commits to a table then grow in the order in which readers see the commits,
-// also when the clock goes back. // Invariant 8
+// After returns now, or one microsecond after last if now is not later than last. A destination calls it for a
+// commit's time while it holds the stream's lock; last is the time of the stream's previous commit. Commit times of a
+// table then grow in the order in which readers see the commits, even if the clock goes back. // Invariant 8
 func After(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
@@ -23,9 +21,8 @@ func After(now, last time.Time) time.Time {
 	return last.Add(time.Microsecond)
 }
 
-// Synced gives all rows of the tables the time of the commit that writes them, as
-// [schemas.ColSyncedAt]. Penstock's own tables have no such column. It may be
-// called again with another time.
+// Synced sets [schemas.ColSyncedAt] of all rows to the time of the commit that writes them. Penstock's own tables
+// have no such column. Synced may be called again with another time.
 func Synced(pending []*Staged, at time.Time) {
 	longest := int64(0)
 	for _, s := range pending {
@@ -48,7 +45,7 @@ func Synced(pending []*Staged, at time.Time) {
 	}
 }
 
-// constant is a column of times that are all the same.
+// constant returns a column in which every value is at.
 func constant(at time.Time, rows int) arrow.Array {
 	values := make([]arrow.Timestamp, rows)
 	micros := arrow.Timestamp(at.UnixMicro())
@@ -61,7 +58,7 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced is b with the first of these times in each row. It releases b.
+// synced returns b with times, cut to its length, as [schemas.ColSyncedAt]. It releases b.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

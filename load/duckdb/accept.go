@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Accept implements [load.Destination]. The records of the table are written
-// again by the next pass, as what the columns held is not known any more.
+// Accept implements [load.Destination]. The next pass writes the records of the table again, because the content of
+// the changed columns is unknown.
 func (d *DB) Accept(ctx context.Context, table string) ([]load.Change, error) {
 	if !d.exists() {
 		return nil, nil
@@ -55,8 +55,7 @@ func (x *tx) accept(ctx context.Context, table string) ([]load.Change, error) {
 	return changes, nil
 }
 
-// showAnew makes the view of a table anew, of which a column that the view names
-// may be gone.
+// showAnew recreates the view of a table. A column that the old view names may be gone.
 func (m *merge) showAnew(table string) error {
 	c, err := readCatalog(m.ctx, m.s, []string{table}, false)
 	if err != nil {
@@ -67,8 +66,7 @@ func (m *merge) showAnew(table string) error {
 	return f.showOne(&target{Table: t})
 }
 
-// ancestors are the tables that rows of the table named may hang from, itself
-// included.
+// ancestors returns the named table and the tables that may be its parents or roots.
 func ancestors(name string) []string {
 	names := []string{name}
 	for i := range name {
@@ -79,7 +77,7 @@ func ancestors(name string) []string {
 	return names
 }
 
-// accept is what takes the table named for what it is.
+// accept returns the changes that accept the named table as it is.
 func (c *catalog) accept(name string) ([]load.Change, error) {
 	live := c.live[name]
 	if live == nil {

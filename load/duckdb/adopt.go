@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// adopt takes a table that penstock made although the account of it is lost. One
-// without versions can turn to mode History.
+// adopt plans to take over a table that penstock made and whose recorded changes are lost. A table without versions
+// can change to mode History.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || o.view {
@@ -26,8 +26,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	return load.Adopt(want, mode, o.types, latticeOf)
 }
 
-// latticeOf is the inverse of [sqlType] for the column f; false for types that
-// it never gives.
+// latticeOf is the inverse of [sqlType] for the column f. It returns false for types that sqlType never returns.
 func latticeOf(f arrow.Field, sql string) (arrow.DataType, bool) {
 	t, ok := typeOf(sql)
 	if ok && schemas.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {

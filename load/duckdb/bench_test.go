@@ -24,11 +24,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contacts are records of about 500 bytes, in batches of 10,000 as transform
-// makes them.
+// contacts generates records of about 500 bytes, in batches of 10,000 like those of package transform.
 type contacts struct {
 	table  schemas.Table
-	shared []arrow.Array // of all columns but those that tell rows apart
+	shared []arrow.Array // all columns except those that identify rows
 }
 
 const batchRows = 10_000
@@ -107,7 +106,7 @@ func (c *contacts) fill(b array.Builder, name string, i, j int) {
 	}
 }
 
-// batch has the rows of the given ids, whose content is of a version.
+// batch returns rows with the given ids and the content of a version.
 func (c *contacts) batch(run string, version, ordinal int, ids func(i int) int64) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
@@ -127,7 +126,7 @@ func (c *contacts) batch(run string, version, ordinal int, ids func(i int) int64
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pages are the batches of rows 0 to n.
+// pages returns the batches of rows 0 to n.
 func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	var out []arrow.RecordBatch
 	for o := 0; o < n; o += batchRows {
@@ -136,7 +135,7 @@ func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	return out
 }
 
-// loadRows makes one pass of pages in commits of each rows.
+// loadRows loads pages in one pass, with commits of each rows.
 func loadRows(tb testing.TB, d *DB, c *contacts, run string, from state.Cursor, pages []arrow.RecordBatch, each int) (state.Cursor, load.Outcome) {
 	n := len(pages) * batchRows
 	var total load.Outcome
@@ -170,7 +169,7 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// measure reports what f takes, and the speed at which it deals with n rows.
+// measure reports the time that f takes, and its speed for n rows.
 func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	start, spent := time.Now(), cpu()
 	f()
@@ -181,7 +180,7 @@ func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	return work
 }
 
-// plainDB is an engine of its own with no limits, for baselines.
+// plainDB opens a separate engine without limits, for baselines.
 func plainDB(tb testing.TB, path string) func(query string) {
 	exec, done := plainSession(tb, path)
 	tb.Cleanup(done)
@@ -204,8 +203,8 @@ func openBench(b *testing.B) *DB {
 	return d
 }
 
-// BenchmarkLoad loads a million records into a new file and loads them again
-// unchanged, beside DuckDB reading the same records from its own JSON.
+// BenchmarkLoad loads a million records into a new file, and again unchanged. Baseline: DuckDB reading the same
+// records from its own JSON.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
@@ -262,8 +261,8 @@ func baseline(b *testing.B, path string, n int) {
 	})
 }
 
-// BenchmarkMerge merges 100,000 rows, four fifths of them changes spread over
-// the table, into ten million, beside INSERT … ON CONFLICT with an index.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths are changes spread over the table. Baseline:
+// INSERT … ON CONFLICT with an index.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")
@@ -291,7 +290,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// narrow is a table of 8 columns, and rows of it with the given ids.
+// narrow returns a table of 8 columns and rows of it with the given ids.
 func narrow(run string, n int, id func(i int) int64) (schemas.Table, []arrow.RecordBatch) {
 	fields := []arrow.Field{schemas.Field("id", schemas.Int64, "/id"), schemas.Field("name", schemas.Text, "/name")}
 	for _, f := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
@@ -333,7 +332,7 @@ func commitPages(b *testing.B, d *DB, t schemas.Table, run string, at state.Curs
 	return state.Cursor(run)
 }
 
-// fill puts n rows into the table in the way that is quickest.
+// fill writes n rows to the table in the fastest way.
 func fill(b *testing.B, path string, n int) {
 	c, err := duckdb.NewConnector(path, nil)
 	require.NoError(b, err)

@@ -13,24 +13,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// carried is a temporary table with the keys of rows that a pass has carried and
-// left alone; of those that it wrote, their run tells. It lives with the engine,
-// spills like any table, and shares the transactions of the file.
+// carried is a temporary table with the keys of rows that a pass has carried and left unchanged. Rows that the pass
+// wrote are recognized by their run. The table lives as long as the engine, can spill to disk, and takes part in the
+// file's transactions.
 type carried struct {
 	table string
 	types []arrow.DataType // of its columns k0, k1…
 }
 
-// spend leaves a table of carried keys to the next transaction to drop. d.mu is
-// held.
+// spend leaves a table of carried keys for the next transaction to drop. The caller holds d.mu.
 func (d *DB) spend(c *carried) {
 	if c != nil {
 		d.spent = append(d.spent, c.table)
 	}
 }
 
-// clear drops the tables of carried keys that nobody needs any more: a process
-// that stays would gather the keys of all its passes. // Invariant 6
+// clear drops the tables of carried keys that are no longer needed. A long-running process would otherwise collect
+// the keys of all its passes. // Invariant 6
 func (x *tx) clear(ctx context.Context) error {
 	x.db.mu.Lock()
 	spent := x.db.spent
@@ -44,7 +43,7 @@ func (x *tx) clear(ctx context.Context) error {
 	return nil
 }
 
-// newCarried makes a table of carried keys from a query for k0, k1….
+// newCarried creates a table of carried keys from a query that returns k0, k1….
 func (m *merge) newCarried(t *target, from string) error {
 	m.db.mu.Lock()
 	m.db.tables++
@@ -61,7 +60,7 @@ func (m *merge) newCarried(t *target, from string) error {
 	return nil
 }
 
-// carry remembers the keys of the rows that were left alone.
+// carry records the keys of the unchanged rows.
 func (m *merge) carry(t *target, unchanged int64) error {
 	if unchanged == 0 || load.IsInternal(t.Name) {
 		return nil
@@ -74,7 +73,7 @@ func (m *merge) carry(t *target, unchanged int64) error {
 	return m.s.exec(m.ctx, "INSERT INTO "+m.carried.table+" "+from)
 }
 
-// recarry gives the carried keys the types that the key of t has by now.
+// recarry casts the carried keys to the current types of the key of t.
 func (m *merge) recarry(t *target) error {
 	if m.carried == nil || load.IsInternal(t.Name) {
 		return nil

@@ -16,23 +16,22 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalog is what is known of some tables: what penstock made, by its own
-// account, and what the file says.
+// catalog describes some tables: as penstock recorded making them, and as they are in the file.
 type catalog struct {
 	made  map[string]schemas.Table
 	views map[string]bool // names of the views that penstock made
 	live  map[string]*object
 }
 
-// object is a table (or a view) of the file.
+// object is a table or a view in the file.
 type object struct {
 	view     bool
 	types    map[string]string // by column
-	required []string          // columns that want a value and have no default
+	required []string          // columns that are NOT NULL and have no default
 }
 
-// readCatalog looks up the tables of the given names and their children. A
-// transaction that has changed tables must ask anew.
+// readCatalog reads the named tables and their children. A transaction that has changed tables must set anew to
+// bypass the cache.
 func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*catalog, error) {
 	live, err := s.engine.objects(ctx, s, anew)
 	if err != nil {
@@ -50,13 +49,13 @@ func readCatalog(ctx context.Context, s *session, names []string, anew bool) (*c
 		return nil, err
 	}
 	if c.live[load.Changes.Name] != nil && slices.Contains(names, load.Changes.Name) {
-		c.made[load.Changes.Name] = load.Changes // it does not tell of itself
+		c.made[load.Changes.Name] = load.Changes // changes to this table itself are not recorded
 	}
 	return c, nil
 }
 
-// objects are all tables and views of the file. Nobody else can change it while
-// it is attached, so what was committed is looked up once.
+// objects returns all tables and views of the file. No other process can change the file while it is attached, so the
+// committed state is read only once.
 func (e *engine) objects(ctx context.Context, s *session, anew bool) (map[string]*object, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,7 +69,7 @@ func (e *engine) objects(ctx context.Context, s *session, anew bool) (map[string
 	return all, err
 }
 
-// forgetObjects is called when the file was attached, or its tables changed.
+// forgetObjects clears the cache. It is called after the file was attached or its tables changed.
 func (e *engine) forgetObjects() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +118,7 @@ func readChanges(ctx context.Context, s *session, names []string) (changes []loa
 	return changes, err
 }
 
-// family is the condition that column names one of the tables or a child.
+// family returns the condition that column is one of the names or the name of a child table.
 func family(column string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
@@ -128,7 +127,7 @@ func family(column string, names []string) string {
 	return "(" + strings.Join(or, " OR ") + ")"
 }
 
-// foreign are the columns of a table that somebody else has added.
+// foreign returns the columns of a table that penstock did not add.
 func (c *catalog) foreign(t schemas.Table) []string {
 	var out []string
 	if o := c.live[t.Name]; o != nil {
@@ -142,8 +141,8 @@ func (c *catalog) foreign(t schemas.Table) []string {
 	return out
 }
 
-// vacant refuses a plan that adds a column whose name somebody else has given to
-// one of theirs; the engine does not tell upper and lower case apart.
+// vacant returns an error if the plan adds a column whose name is taken by a column that penstock did not make. Names
+// are compared without case, as DuckDB does.
 // Invariant 16
 func (c *catalog) vacant(p load.Plan) error {
 	return load.Vacant(p, func(column string) string {
@@ -156,12 +155,12 @@ func (c *catalog) vacant(p load.Plan) error {
 	})
 }
 
-// table is the table of that name as it stands, with no columns where there is
-// none; an error where somebody has changed it. // Invariant 16
+// table returns the named table as penstock recorded it, with no columns if it was never made. It returns an error if
+// the table was changed by hand. // Invariant 16
 func (c *catalog) table(name string) (schemas.Table, error) {
 	t, o := c.made[name], c.live[name]
 	if o == nil {
-		return t, nil // never made, or dropped: made anew as it was
+		return t, nil // never made, or dropped: Apply recreates it
 	}
 	if err := c.usable(name); err != nil {
 		return t, err
@@ -169,7 +168,7 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, load.Compare(name, typesOf(t), o.types)
 }
 
-// typesOf are the columns of a table as penstock has made them.
+// typesOf returns the column types of a table as penstock made them.
 func typesOf(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
@@ -178,32 +177,32 @@ func typesOf(t schemas.Table) map[string]string {
 	return types
 }
 
-// usable refuses what rows cannot be written to at all.
+// usable returns an error if rows cannot be written to the named table at all.
 func (c *catalog) usable(name string) error {
 	t, known := c.made[name]
 	o := c.live[name]
 	switch {
 	case o.view:
-		return &load.ForeignChange{Table: name, Diff: []string{"a view stands in its place"}}
+		return &load.ForeignChange{Table: name, Diff: []string{"its name is taken by a view"}}
 	case !known:
 		return &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}
 	for _, column := range o.required {
 		if !t.Columns.HasField(column) {
-			return &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q wants a value in every row", column)}}
+			return &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("column %q requires a value in every row", column)}}
 		}
 	}
 	return nil
 }
 
-// carryOut makes a table as planned.
+// carryOut creates or alters a table as planned.
 func carryOut(ctx context.Context, s *session, p load.Plan) error {
 	table := place(p.Table.Name)
 	if p.Create {
 		return s.exec(ctx, createSQL(p.Table))
 	}
 	for _, f := range p.Add {
-		// Never with a default: a function there would break the log's replay.
+		// Never with a default: a function in it would break the replay of the log.
 		if err := s.exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+definition(f)); err != nil {
 			return err
 		}
@@ -224,7 +223,7 @@ func createSQL(t schemas.Table) string {
 	for _, f := range t.Columns.Fields() {
 		def := definition(f)
 		if f.Name == schemas.ColHash && !load.Child(t.Columns) {
-			def += " USING COMPRESSION uncompressed" // each is another: what it would save costs more than to write it
+			def += " USING COMPRESSION uncompressed" // hashes are all different: compression costs more than it saves
 		}
 		defs = append(defs, def)
 	}
@@ -233,16 +232,15 @@ func createSQL(t schemas.Table) string {
 
 func definition(f arrow.Field) string { return ident(f.Name) + " " + sqlType(schemas.TypeOf(f)) }
 
-// account is where one transaction takes down what it does to tables. All of its
-// changes have one time, which is later than that of any before: by their times
-// they are replayed.
+// account records what one transaction does to tables. All its changes have one time, later than that of every
+// earlier change, because changes are replayed in the order of their times.
 type account struct {
 	s  *session
 	of load.Pass
 	at time.Time
 }
 
-// record notes changes where [readChanges] finds them, and gives them their time.
+// record stores changes where [readChanges] finds them, and sets their time.
 func (a *account) record(ctx context.Context, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// comment tells the engine what a table and its columns mean, once that is
-// described. A table that was copied has lost all its comments, a column that
-// was widened its own. What others have written is left.
+// comment writes the descriptions of a table and its columns as comments in the database. A copied table has lost all
+// its comments, a widened column its own. Comments that users have written stay.
 func (f *fitting) comment(p load.Plan, copied bool) error {
 	about, columns := p.About, slices.Concat(p.Add, p.Tell)
 	for _, w := range p.Widen {
@@ -50,7 +49,7 @@ func (f *fitting) comment(p load.Plan, copied bool) error {
 	return nil
 }
 
-// comments are those that a table has, by column; its own has no column.
+// comments returns a table's comments by column. The key "" holds the comment on the table itself.
 func (f *fitting) comments(p load.Plan) (map[string]string, error) {
 	all := map[string]string{}
 	if p.Create {

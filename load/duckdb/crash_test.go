@@ -23,8 +23,8 @@ import (
 
 const crashPasses = 5
 
-// crashTables are the shapes of pass p: the second adds a column, the third a
-// child table, the fourth widens both.
+// crashTables returns the tables in the shape of pass p: the second pass adds a column, the third a child table, the
+// fourth widens both.
 func crashTables(mode schemas.Mode, p int) (root, items schemas.Table) {
 	v := schemas.Int64
 	if p >= 4 {
@@ -46,8 +46,7 @@ func crashTables(mode schemas.Mode, p int) (root, items schemas.Table) {
 	return root, items
 }
 
-// crashRows are the records of pass p: a third of them change in each, and one
-// is gone.
+// crashRows returns the records of pass p. Each pass changes a third of them, and one is missing.
 func crashRows(p int) (root, items []loadtest.Row) {
 	for id := range 30 {
 		if id == p {
@@ -74,7 +73,7 @@ func crashRows(p int) (root, items []loadtest.Row) {
 	return root, items
 }
 
-// crashRun makes the passes that the destination has not got yet.
+// crashRun makes the passes that the destination does not have yet.
 func crashRun(t testing.TB, d *DB, mode schemas.Mode) {
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)
@@ -103,7 +102,7 @@ func passOf(c state.Cursor) int {
 	return n
 }
 
-// crashCheck holds the tables against the pass that the cursor names.
+// crashCheck compares the tables with the pass that the cursor names.
 func crashCheck(t *testing.T, d *DB) state.Cursor {
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)
@@ -130,9 +129,8 @@ func crashCheck(t *testing.T, d *DB) state.Cursor {
 	return c
 }
 
-// TestCrash kills a process at every step of five passes in turn, of a table
-// that holds one row a record, and of one that holds all versions. Whatever it
-// leaves must open, hold what its cursor says, and be completed by the next.
+// TestCrash kills a process at each step of five passes in turn, with a table of one row per record and with one that
+// keeps all versions. The file must open, hold what its cursor says, and be completed by the next process.
 func TestCrash(t *testing.T) {
 	if path := os.Getenv("PENSTOCK_TEST_CRASH"); path != "" {
 		crashChild(t, path)
@@ -175,7 +173,7 @@ func crashEverywhere(t *testing.T, mode schemas.Mode, stride int) {
 	}
 }
 
-// crashChild is the process that is killed.
+// crashChild runs in the process that is killed.
 func crashChild(t *testing.T, path string) {
 	at, err := strconv.ParseInt(os.Getenv("PENSTOCK_TEST_STEP"), 10, 64)
 	require.NoError(t, err)

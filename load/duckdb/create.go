@@ -13,13 +13,12 @@ import (
 	"strings"
 )
 
-// freshName is the file, in the engine's private folder, in which a database is
-// made before it appears under its own name.
+// freshName is a file in the engine's private folder. A database is created there before it appears under its own
+// name.
 const freshName = "fresh.duckdb"
 
-// create makes the file of a database without tables. The engine writes such a
-// file in parts, and would never open one of which some are missing, as a crash
-// or a full disk leaves it. So it is made elsewhere, and appears at once.
+// create creates a database file without tables. The engine writes such a file in several steps, and cannot open one
+// that a crash or a full disk left incomplete. So create builds it elsewhere and moves it in place in one step.
 func (d *DB) create(ctx context.Context) error {
 	e := d.window.engine
 	fresh := filepath.Join(e.temp, freshName)
@@ -32,8 +31,7 @@ func (d *DB) create(ctx context.Context) error {
 	return appear(ctx, fresh, d.o.Path, d.o.Mode)
 }
 
-// appear copies a file to a place where there is none. Should another process
-// be quicker, its file stays.
+// appear copies a file to a path that does not exist yet. If another process creates the path first, that file stays.
 func appear(ctx context.Context, from, path string, mode fs.FileMode) (err error) {
 	to, err := makeBeside(path, newMode(mode))
 	if err != nil {
@@ -52,7 +50,7 @@ func appear(ctx context.Context, from, path string, mode fs.FileMode) (err error
 	switch err = os.Link(to.Name(), path); {
 	case errors.Is(err, fs.ErrExist):
 		return nil
-	case errors.Is(err, fs.ErrNotExist): // another process is about to, and took this for something left
+	case errors.Is(err, fs.ErrNotExist): // another process is creating the file, and removed ours as a leftover
 		return errInUse
 	case err != nil: // not every file system has links
 		err = os.Rename(to.Name(), path)
@@ -63,11 +61,11 @@ func appear(ctx context.Context, from, path string, mode fs.FileMode) (err error
 	return syncDir(filepath.Dir(path))
 }
 
-// makeBeside makes a file in the folder of path, under a name by which the file of a
-// killed process can be recognized: such files are removed.
+// makeBeside creates a file in the folder of path. It first removes such files of killed processes, which it
+// recognizes by their name.
 func makeBeside(path string, m fileMode) (*os.File, error) {
 	dir, prefix := filepath.Dir(path), fmt.Sprintf(".%s.penstock-", filepath.Base(path))
-	entries, _ := os.ReadDir(dir) // where that fails, making a file does as well
+	entries, _ := os.ReadDir(dir) // if this fails, OpenFile fails too
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// showCurrent makes the views of the rows that stand, <table>_current, and makes
-// them anew where columns have changed. They name their columns, so that those
-// which others add do not break them.
+// showCurrent creates the <table>_current views of the current rows, and recreates them if columns have changed. The
+// views name their columns, so that columns added by users do not break them.
 func (f *fitting) showCurrent() error {
 	for _, name := range slices.Sorted(maps.Keys(f.merge.tables)) {
 		if err := f.showOne(f.merge.tables[name]); err != nil {
@@ -30,7 +29,7 @@ func (f *fitting) showOne(t *target) error {
 	plan, altered := f.altered[t.Name]
 	switch {
 	case there != nil && !(ours && there.view), f.altered[name].Create, len(name) > schemas.MaxName, load.IsInternal(t.Name):
-		return nil // another's, or none of them
+		return nil // the name is taken, or the table gets no view
 	case !f.viewed(t):
 		if there == nil || !plan.Turns() {
 			return nil
@@ -38,7 +37,7 @@ func (f *fitting) showOne(t *target) error {
 		f.ddl = true
 		return f.s.exec(f.ctx, "DROP VIEW "+place(name))
 	case there != nil && !altered, there == nil && ours && !t.empty:
-		return nil // it is as it should be, or somebody wants none
+		return nil // the view is up to date, or a user has dropped it
 	}
 	f.ddl = true
 	q := fmt.Sprintf("CREATE OR REPLACE VIEW %s AS SELECT %s FROM main.%s WHERE %s", place(name), idents(load.Names(t.Columns)), ident(t.Name), t.stands(""))
@@ -48,16 +47,16 @@ func (f *fitting) showOne(t *target) error {
 	if ours {
 		return nil
 	}
-	return f.account.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that stand"}})
+	return f.account.record(f.ctx, []load.Change{{Table: name, Action: load.ActionView, Reason: "rows of " + t.Name + " that are current"}})
 }
 
-// viewed reports whether a table has rows that do not stand any more.
+// viewed reports whether a table can hold rows that are no longer current.
 func (f *fitting) viewed(t *target) bool {
 	root := f.rootOf(t.Name)
 	return t.Mode == schemas.History || t.Mode == schemas.Merge && root != nil && len(root.Key) > 0
 }
 
-// named is the table or view of that name, in upper or lower case.
+// named returns the table or view of that name, ignoring case.
 func (c *catalog) named(name string) *object {
 	for n, o := range c.live {
 		if strings.EqualFold(n, name) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// currentRig is a database with leads in it, which is let go of.
+// currentRig returns a database with leads, and its path. The file is detached.
 func currentRig(t *testing.T) (*DB, string) {
 	path := filepath.Join(t.TempDir(), "views.duckdb")
 	d := openTest(t, path, Options{})
@@ -36,14 +36,14 @@ func TestCurrentView(t *testing.T) {
 	require.Len(t, rowsOf(t, d, "crm_leads_current"), 2)
 	byHand(t, d, path, "ALTER TABLE crm_leads ADD COLUMN note TEXT", "UPDATE crm_leads SET note = 'x'", "FROM crm_leads_current")
 	require.NoError(t, put(t.Context(), t, d, "run000000003", "b", "c", leadRows("run000000003", "v2", 3)))
-	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "a column of others does not break it")
+	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "a user's column does not break the view")
 	require.NoError(t, d.Close())
 	elsewhere := filepath.Join(t.TempDir(), "another name.duckdb")
 	require.NoError(t, os.WriteFile(elsewhere, contents(t, path), 0o600))
 	plainDB(t, elsewhere)("FROM crm_leads_current")
 }
 
-func TestCurrentViewOfOthers(t *testing.T) {
+func TestCurrentViewNameTaken(t *testing.T) {
 	for _, theirs := range []string{
 		"CREATE TABLE crm_leads_current (theirs INT)", "CREATE VIEW crm_leads_current AS SELECT 1 AS theirs", `CREATE TABLE "CRM_Leads_Current" (theirs INT)`,
 	} {
@@ -61,12 +61,12 @@ func TestCurrentViewOfOthers(t *testing.T) {
 	byHand(t, d, path, "SELECT theirs FROM crm_leads_current")
 }
 
-func TestCurrentViewIsNotWanted(t *testing.T) {
+func TestCurrentViewDropped(t *testing.T) {
 	d, path := currentRig(t)
 	byHand(t, d, path, "DROP VIEW crm_leads_current")
 	require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
-	require.Empty(t, rowsOf(t, d, "crm_leads_current"), "who has dropped it wants none")
+	require.Empty(t, rowsOf(t, d, "crm_leads_current"), "a view that a user dropped is not recreated")
 	byHand(t, d, path, "DROP TABLE crm_leads")
 	require.NoError(t, put(t.Context(), t, d, "run000000003", "b", "c", leadRows("run000000003", "v3", 3)))
-	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "it comes with the table")
+	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "it is created with the table")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallDisk is a folder with so much room; only root can make one.
+// smallDisk mounts a folder of the given size. Only root can do that.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,8 +22,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// TestFullDisk leaves more and more room for a commit, until it has enough.
-// Before, it fails whole and says why. // Invariants 1, 2
+// TestFullDisk leaves more and more room for a commit until it succeeds. Before that, each commit fails completely
+// and reports why. // Invariants 1, 2
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(smallDisk(t, "8m"), "full.duckdb")
 	d := openTest(t, path, Options{})
@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	for size := int64(0); ; size += 16 << 10 {
 		full.leave(size)
 		err := put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 5000))
-		d.detachIdle() // which may have a checkpoint to make, and no room for it either
+		d.detachIdle() // it may have to checkpoint, also without room
 		if err == nil {
 			break
 		}
@@ -42,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorContains(t, err, "disk is full")
 		c, err := d.Cursor(t.Context(), stream)
 		require.NoError(t, err)
-		require.EqualValues(t, "a", c, "nothing of it was kept")
+		require.EqualValues(t, "a", c, "nothing was kept")
 		require.Equal(t, "v1", rowsOf(t, d, "crm_leads")[0]["name"])
 	}
 	require.Greater(t, failed, 2)
@@ -53,7 +53,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, "v2", rows[0])
 }
 
-// TestFullDiskOfFirstCommit is the same for a file that is not there yet.
+// TestFullDiskOfFirstCommit does the same for a file that does not exist yet.
 func TestFullDiskOfFirstCommit(t *testing.T) {
 	dir := smallDisk(t, "4m")
 	full := fillDisk(t, dir)
@@ -75,7 +75,7 @@ func TestFullDiskOfFirstCommit(t *testing.T) {
 	require.Len(t, namesOf(t, path), 1000)
 }
 
-// TestFullDiskOfPublish is the same for a copy.
+// TestFullDiskOfPublish does the same for a published copy.
 func TestFullDiskOfPublish(t *testing.T) {
 	r := newPublishRig(t)
 	r.load("v1")
@@ -94,7 +94,7 @@ func TestFullDiskOfPublish(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// filler is a file that takes the room of a disk.
+// filler is a file that fills a disk.
 type filler struct {
 	testing.TB
 	dir, name string
@@ -104,7 +104,7 @@ func fillDisk(t testing.TB, dir string) filler {
 	return filler{TB: t, dir: dir, name: filepath.Join(dir, "filler")}
 }
 
-// leave takes all room but so much.
+// leave fills the disk except for size bytes.
 func (f filler) leave(size int64) {
 	f.Helper()
 	_ = os.Remove(f.name)

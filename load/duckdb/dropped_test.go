@@ -24,7 +24,7 @@ var notes = schemas.Table{Name: "crm_leads__notes", Columns: arrow.NewSchema([]a
 	{Name: schemas.ColOrdinal, Type: schemas.Int64},
 }, nil)}
 
-// putFamily makes one commit of the leads 0 and 1, each with a note.
+// putFamily commits the leads 0 and 1, each with a note.
 func putFamily(t *testing.T, d *DB, run string, from, next state.Cursor) {
 	t.Helper()
 	x, err := d.Begin(t.Context(), stream, from, load.Pass{Run: run, Whole: true})
@@ -47,9 +47,9 @@ func putFamily(t *testing.T, d *DB, run string, from, next state.Cursor) {
 	require.NoError(t, x.Commit(t.Context(), next))
 }
 
-// Whichever table of a family is dropped, the next pass makes it whole again,
-// and leaves nothing twice.
-func TestOneOfAFamilyIsDropped(t *testing.T) {
+// TestDroppedFamilyTable checks that the next pass completes a family again after any of its tables was dropped,
+// and writes no row twice.
+func TestDroppedFamilyTable(t *testing.T) {
 	for _, name := range []string{"crm_leads", "crm_leads__notes"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "dropped.duckdb")
@@ -66,8 +66,8 @@ func TestOneOfAFamilyIsDropped(t *testing.T) {
 	}
 }
 
-// Somebody has added a column, and now the source gets a field of that name.
-func TestColumnStandsWhereOursBelongs(t *testing.T) {
+// The source gets a field whose name a user has already given to a column.
+func TestColumnNameTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "theirs.duckdb")
 	d := openTest(t, path, Options{})
 	slim := schemas.Table{Name: leads.Name, Key: leads.Key}
@@ -88,10 +88,10 @@ func TestColumnStandsWhereOursBelongs(t *testing.T) {
 	plainDB(t, path)("ALTER TABLE crm_leads ADD COLUMN Name VARCHAR")
 	err = put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v1", 1))
 	require.ErrorIs(t, err, load.ErrForeignChange)
-	require.ErrorContains(t, err, `column "Name" is another's, and stands where /name belongs`)
+	require.ErrorContains(t, err, `column "Name" was not made by penstock, and takes the name needed for /name`)
 }
 
-// A process that stays keeps the keys of no more than each stream's last pass.
+// A long-running process keeps only the keys of each stream's last pass.
 func TestCarriedKeysAreForgotten(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "carried.duckdb"), Options{})
 	at := state.Cursor("")

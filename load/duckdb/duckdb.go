@@ -18,22 +18,21 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// DB is a destination in a DuckDB file. Its methods may be called from any
-// number of goroutines; one transaction at a time is between its first Apply
-// and its end, and the others wait for it there.
+// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. One transaction at a time is between
+// its first Apply and its end; the first Apply of others waits.
 type DB struct {
 	o Options
 
-	window window        // the engine, and whether the file is attached to it
+	window window        // the engine, and the file's attachment to it
 	writer chan struct{} // holds one token while a transaction is applied
 	reader sync.Mutex    // guards the engine's reading session
 
 	mu        sync.Mutex
-	positions map[state.Key]position // as last seen or committed
+	positions map[state.Key]position // as last read or committed
 	claimed   map[state.Key]claimed  // as last committed
 	passes    map[state.Key]*pass
 	tables    int      // number of the next table of carried keys
-	spent     []string // such tables that nobody needs any more
+	spent     []string // such tables that are no longer needed
 }
 
 var (
@@ -44,12 +43,12 @@ var (
 // position is the row of one stream in _penstock_state.
 type position struct {
 	cursor   state.Cursor
-	sequence int64 // 0: there is no row
+	sequence int64 // 0: no row exists
 	moved    int64 // time of the stream's last commit, in microseconds since 1970
 }
 
-// Open prepares a destination in the file o.Path, which is made by the first
-// commit. It does not open the file; close the destination after use.
+// Open prepares a destination in the file o.Path. It does not open the file; the first commit creates it. Close the
+// destination after use.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
 		return nil, errors.New("open duckdb: no path")
@@ -66,8 +65,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		o.StorageVersion = defaultStorageVersion
 	}
 	if o.Threads == 0 {
-		// The engine's threads spin while only one of them has work, which is
-		// most of the time that a commit takes.
+		// The engine's threads spin while only one of them has work, which is most of the time during a commit.
 		o.Threads = max(1, runtime.NumCPU()-1)
 	}
 	if o.WaitLock == 0 {
@@ -141,14 +139,13 @@ func whereKey(k state.Key) string {
 	return where
 }
 
-// exists reports whether the file is there; one that cannot be seen is left to
-// the engine to complain about.
+// exists reports whether the file exists. Other errors are left for the engine to report.
 func (d *DB) exists() bool {
 	_, err := os.Stat(d.o.Path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// look runs f with the file attached, or not at all where there is no file.
+// look runs f with the file attached. It does nothing if there is no file.
 func (d *DB) look(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil
@@ -179,8 +176,7 @@ func (d *DB) Tables(ctx context.Context, name string) (tables []schemas.Table, e
 	return tables, nil
 }
 
-// Close lets go of the file. What is committed stays; a log that has grown long
-// is worked into the file first.
+// Close releases the file. Committed data stays. If the log has grown long, Close first merges it into the file.
 func (d *DB) Close() error {
 	if err := errors.Join(d.step("close"), d.stop()); err != nil {
 		return fmt.Errorf("close %s: %w", d.o.Path, err)
@@ -188,5 +184,5 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// step names the point a commit has reached to those who asked for it.
+// step calls Options.Step for a named point of a commit.
 func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

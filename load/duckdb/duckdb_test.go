@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// commentOf is the comment on a column, or on a table.
+// commentOf returns the comment on a column, or on the table if column is "".
 func commentOf(t testing.TB, d *DB, table, column string) (text string) {
 	t.Helper()
 	q := "SELECT coalesce(comment, '') AS text FROM duckdb_columns() WHERE column_name = " + literal(column)
@@ -73,7 +73,7 @@ func commentOf(t testing.TB, d *DB, table, column string) (text string) {
 	return text
 }
 
-// rowsOf reads a table; none where it is not there.
+// rowsOf reads a table, without rows if it does not exist.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	err := d.Query(t.Context(), "SELECT * FROM "+ident(table), func(b arrow.RecordBatch) error {

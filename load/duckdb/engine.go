@@ -18,19 +18,18 @@ import (
 	duckdb "github.com/duckdb/duckdb-go/v2"
 )
 
-// engine is an in-memory instance of DuckDB, to which the file is attached
-// under the name db while it is needed.
+// engine is an in-memory instance of DuckDB. The file is attached to it under the name db while it is needed.
 type engine struct {
 	connector *duckdb.Connector
 	write     *session // transactions; owns the temporary tables
-	read      *session // look-ups meanwhile
+	read      *session // reads during a transaction
 	stage     *session // views of staged rows
-	stages    int      // number of the next of them
+	stages    int      // number of the next view
 	temp      string
-	broken    bool // a fatal error has invalidated it
+	broken    bool // a fatal error has invalidated the engine
 
 	mu    sync.Mutex
-	known map[string]*object // of the attached file, as committed; nil: not looked up
+	known map[string]*object // of the attached file, as committed; nil: not read yet
 }
 
 func newEngine(ctx context.Context, o Options) (e *engine, err error) {
@@ -59,11 +58,11 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 	return e, nil
 }
 
-// engineDescriptors is how many descriptors an engine and its files use at most while they start.
+// engineDescriptors is the most descriptors that an engine and its files use while they start.
 const engineDescriptors = 8
 
-// newConnector starts an engine in memory. It returns an error where the process cannot open enough files: the
-// library ends the process (std::terminate) when it cannot open one in the middle of its own start.
+// newConnector starts an in-memory engine. It returns an error if the process cannot open enough files: the library
+// ends the process (std::terminate) if it cannot open one while it starts.
 func newConnector() (*duckdb.Connector, error) {
 	if err := reserve(engineDescriptors); err != nil {
 		return nil, err
@@ -83,8 +82,8 @@ func reserve(n int) error {
 	return nil
 }
 
-// settings confine the engine: no file but the destination's, nothing loaded
-// from elsewhere, a bounded share of the machine, and none of it negotiable.
+// settings restricts the engine: it may open only the destination's files, load no extensions and use a bounded share
+// of the machine, and these settings are locked.
 func settings(o Options, temp string) []string {
 	paths := []string{literal(filepath.Join(temp, freshName)), literal(filepath.Join(temp, freshName+".wal"))}
 	for _, suffix := range []string{"", ".wal", ".wal.checkpoint", ".wal.recovery"} {
@@ -98,13 +97,12 @@ func settings(o Options, temp string) []string {
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
 		"SET TimeZone = 'UTC'",
-		// Small commits stay in the log when the file is let go; whether to
-		// checkpoint is decided in checkpoint.
+		// Small commits stay in the log when the file is detached; checkpoint decides whether to checkpoint.
 		"PRAGMA disable_checkpoint_on_shutdown",
 	}
 	if _, err := os.Stat(o.Path); err != nil {
-		// Of a first load in many commits, every checkpoint would join what the
-		// last commits left apart, and write most of it again.
+		// During a first load in many commits, each checkpoint would merge the row groups that the last commits left
+		// separate, and rewrite most of the data.
 		q = append(q, "SET max_vacuum_tasks = 0")
 	}
 	q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))
@@ -160,7 +158,7 @@ func (s *session) affect(ctx context.Context, query string) (int64, error) {
 	return r.RowsAffected()
 }
 
-// query hands each row of an answer to row, which must not keep it.
+// query calls row with each row of the result. row must not keep its argument.
 func (s *session) query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
 	rows, err := s.conn.QueryContext(ctx, query, nil)
 	if err != nil {
@@ -180,16 +178,16 @@ func (s *session) query(ctx context.Context, query string, row func([]driver.Val
 	}
 }
 
-// numbers reads an answer of one row of integers.
+// numbers reads a result of one row of integers.
 func (s *session) numbers(ctx context.Context, query string, into ...*int64) error {
 	return s.query(ctx, query, func(v []driver.Value) error {
 		for i := range into {
 			switch n := v[i].(type) {
 			case int64:
 				*into[i] = n
-			case nil: // the sum of nothing
+			case nil: // sum over no rows
 				*into[i] = 0
-			case *big.Int: // what sums are
+			case *big.Int: // the engine's type of sums
 				*into[i] = n.Int64()
 			default:
 				return fmt.Errorf("column %d is a %T, want an integer", i, v[i])
@@ -199,8 +197,7 @@ func (s *session) numbers(ctx context.Context, query string, into ...*int64) err
 	})
 }
 
-// note remembers errors after which the engine must be started anew, and says
-// of a full disk that it is full.
+// note marks the engine as broken after fatal errors, and makes errors of a full disk recognizable.
 func (s *session) note(err error) error {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	if !ok {

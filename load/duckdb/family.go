@@ -12,11 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// linkOf are two expressions that are equal where a row of the children c, called
-// t, hangs from a record: one over the k0, k1… of the record, and one over the
-// row. The link is the key where that is one column, else the JSON array of its
-// values. Where a type of the key has grown since, links that were written
-// before stand as they were then.
+// linkOf returns two expressions that are equal if row t of the child table c belongs to a record: one over the
+// record's k0, k1…, and one over the row. The link is the key if that is one column, otherwise the JSON array of its
+// values. If a type of the key was widened, older links keep the format of the old type.
 func linkOf(t, c *target) (key, link string) {
 	link = "t." + load.Link(c.Columns)
 	if len(t.Key) == 1 {
@@ -41,8 +39,8 @@ func linkOf(t, c *target) (key, link string) {
 	return "unnest([" + strings.Join(links, " || ']', ") + " || ']'])", link
 }
 
-// spellings are the ways in which the value of a key may stand in links: a text
-// that looks like a number or a truth may have been one.
+// spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
+// have been one before its column was widened.
 func spellings(expr string, t arrow.DataType) []string {
 	if !schemas.SameType(t, schemas.Text) {
 		return []string{keyText(expr, t)}
@@ -51,7 +49,7 @@ func spellings(expr string, t arrow.DataType) []string {
 	return []string{keyText(expr, t), bare}
 }
 
-// children are the tables whose rows hang from those of t.
+// children returns the tables whose rows belong to rows of t.
 func (m *merge) children(t *target) []*target {
 	var out []*target
 	for _, c := range m.tables {
@@ -62,9 +60,8 @@ func (m *merge) children(t *target) []*target {
 	return out
 }
 
-// reunite does what is to be done where somebody has dropped one table of a
-// family: what hung from its rows goes with them, and rows that have lost what
-// hung from them are written again.
+// reunite repairs a family of tables after one of them was dropped by hand. If the root was dropped, it deletes the
+// rows of the children. If a child was dropped, it clears the hashes of the records, so that they are written again.
 func (m *merge) reunite(c *catalog, t *target) error {
 	if _, dropped := c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil

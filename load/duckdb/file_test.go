@@ -39,7 +39,7 @@ var leads = schemas.Table{Name: "crm_leads", Key: []string{"id"}, Columns: arrow
 	{Name: schemas.ColOrdinal, Type: schemas.Int64},
 }, nil)}
 
-// leadRows are n rows of leads; version goes into their names and hashes.
+// leadRows returns n rows of leads; version is part of their names and hashes.
 func leadRows(run, version string, n int) []loadtest.Row {
 	rows := make([]loadtest.Row, n)
 	for i := range rows {
@@ -60,7 +60,7 @@ func openTest(t testing.TB, path string, o Options) *DB {
 	return d
 }
 
-// put makes one commit of rows to leads.
+// put commits rows to leads.
 func put(ctx context.Context, t testing.TB, d *DB, run string, from, next state.Cursor, rows []loadtest.Row) error {
 	t.Helper()
 	x, err := d.Begin(ctx, stream, from, load.Pass{Run: run, Whole: true})
@@ -79,8 +79,7 @@ func put(ctx context.Context, t testing.TB, d *DB, run string, from, next state.
 	return x.Commit(ctx, next)
 }
 
-// holdElsewhere has another process open the file, until the test or the
-// function returned ends it.
+// holdElsewhere lets another process keep the file open until the test ends or release is called.
 func holdElsewhere(t testing.TB, path, how string) (release func()) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHolder$")
@@ -105,7 +104,7 @@ func holdElsewhere(t testing.TB, path, how string) (release func()) {
 func TestHolder(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_HOLD")
 	if path == "" {
-		t.Skip("the other half of the tests of a locked file")
+		t.Skip("only runs as the child process of the tests of a locked file")
 	}
 	x := plainDB(t, "")
 	x("ATTACH " + literal(path) + " AS f " + os.Getenv("PENSTOCK_TEST_HOW"))
@@ -129,7 +128,7 @@ func TestLockedFile(t *testing.T) {
 			if how == "" {
 				require.ErrorIs(t, err, state.ErrLocked)
 			} else {
-				require.NoError(t, err, "readers do not shut readers out")
+				require.NoError(t, err, "readers do not block readers")
 			}
 			release()
 			require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
@@ -137,7 +136,7 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
-func TestLockedFileIsWaitedFor(t *testing.T) {
+func TestWaitForLockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.duckdb")
 	d := openTest(t, path, Options{WaitLock: time.Minute})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))
@@ -210,14 +209,14 @@ func TestUnchangedPassWritesLittle(t *testing.T) {
 	require.NoError(t, d.Close())
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, before, after, "the file itself is left alone")
+	require.Equal(t, before, after, "the file does not change")
 	log, err := os.Stat(path + ".wal")
 	require.NoError(t, err)
 	require.Less(t, log.Size(), int64(64<<10), "50 passes")
 }
 
-// TestBrokenEngine gives up an engine in the middle of a pass: the next one goes
-// on, and knows that it does not know what was carried. // Invariant 12
+// TestBrokenEngine breaks an engine in the middle of a pass. The next engine continues, and reports that the carried
+// keys are lost. // Invariant 12
 func TestBrokenEngine(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "broken.duckdb"), Options{})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))
@@ -235,7 +234,7 @@ func TestBrokenEngine(t *testing.T) {
 	rows := leadRows("run000000002", "v1", 3)
 	step("a", "b", rows[:2], load.Sweep{})
 	before := d.window.engine
-	before.broken = true // as after an error that the engine calls fatal
+	before.broken = true // as after an error that DuckDB calls fatal
 	d.detachIdle()
 	out := step("b", "c", rows[2:], load.Sweep{Table: leads.Name, Delete: true})
 	require.NotSame(t, before, d.window.engine)
@@ -249,8 +248,8 @@ func TestForeignChanges(t *testing.T) {
 		{"dropped column", "ALTER TABLE crm_leads DROP COLUMN name", `column "name" is gone`},
 		{"renamed column", "ALTER TABLE crm_leads RENAME name TO label", `column "name" is gone`},
 		{"narrowed column", "ALTER TABLE crm_leads ALTER price TYPE INTEGER", `column "price" is INTEGER, was DECIMAL(16,2)`},
-		{"required column", "ALTER TABLE crm_leads ADD COLUMN theirs INT; UPDATE crm_leads SET theirs = 1; ALTER TABLE crm_leads ALTER theirs SET NOT NULL", `column "theirs" wants a value in every row`},
-		{"view", "ALTER TABLE crm_leads RENAME TO mine; CREATE VIEW crm_leads AS FROM mine", "a view stands in its place"},
+		{"required column", "ALTER TABLE crm_leads ADD COLUMN theirs INT; UPDATE crm_leads SET theirs = 1; ALTER TABLE crm_leads ALTER theirs SET NOT NULL", `column "theirs" requires a value in every row`},
+		{"view", "ALTER TABLE crm_leads RENAME TO mine; CREATE VIEW crm_leads AS FROM mine", "its name is taken by a view"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "foreign.duckdb")
@@ -266,7 +265,7 @@ func TestForeignChanges(t *testing.T) {
 			require.EqualValues(t, "a", at)
 		})
 	}
-	t.Run("somebody else's table", func(t *testing.T) {
+	t.Run("table of another program", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "foreign.duckdb")
 		plainDB(t, path)("CREATE TABLE crm_leads (id BIGINT)")
 		d := openTest(t, path, Options{})
@@ -285,7 +284,7 @@ func TestForeignChanges(t *testing.T) {
 		for _, r := range rowsOf(t, d, "crm_leads") {
 			notes[r["id"]] = r["note"]
 		}
-		require.Equal(t, map[string]string{"0": "call 0", "1": "call 1", "2": "call 2", "3": ""}, notes, "what others wrote stays with its row")
+		require.Equal(t, map[string]string{"0": "call 0", "1": "call 1", "2": "call 2", "3": ""}, notes, "values in users' columns stay with their rows")
 	})
 }
 
@@ -342,14 +341,13 @@ func TestQuery(t *testing.T) {
 		require.EqualValues(t, 2, b.NumCols())
 		return nil
 	}))
-	require.Equal(t, 1, batches, "an empty answer has columns, too")
+	require.Equal(t, 1, batches, "an empty result has columns, too")
 	enough := fmt.Errorf("enough")
 	require.ErrorIs(t, d.Query(t.Context(), "FROM crm_leads", func(arrow.RecordBatch) error { return enough }), enough)
 	require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
 }
 
-// TestBatchesAreReleased counts what is allocated for batches over a commit, a
-// rollback and a commit that fails.
+// TestBatchesAreReleased counts the memory allocated for batches over a commit, a rollback and a failed commit.
 func TestBatchesAreReleased(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	defer mem.AssertSize(t, 0)

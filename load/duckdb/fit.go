@@ -13,18 +13,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fitting is the first part of an Apply: the tables are made such that
-// everything staged finds room.
+// fitting is the first part of an Apply: it creates and alters tables so that all staged rows fit.
 type fitting struct {
 	*merge
 	*catalog
 	pending []*load.Staged
-	altered map[string]load.Plan // what was done, by table
-	after   []func() error       // what is to be done to rows
+	altered map[string]load.Plan // plans carried out, by table
+	after   []func() error       // later changes to rows
 }
 
-// fit makes all tables before a row of any is touched: the engine cannot commit
-// a table that was altered after rows of it were changed.
+// fit alters all tables before rows of any table are changed. The engine cannot commit a table that was altered after
+// its rows were changed.
 func (m *merge) fit(pending []*load.Staged, s load.Sweep) error {
 	if err := m.db.step("ddl"); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (f *fitting) run() error {
 	return nil
 }
 
-// one makes room for what was staged for one table.
+// one makes one table fit what was staged for it.
 func (f *fitting) one(p *load.Staged) error {
 	if found, ok := f.adopt(p.Table); ok {
 		if err := f.account.record(f.ctx, found.Changes()); err != nil {
@@ -89,11 +88,11 @@ func (f *fitting) one(p *load.Staged) error {
 		}
 		f.made[p.Name] = found.Table
 	}
-	if o := f.live[p.Name]; o != nil && o.view && f.views[p.Name] { // one of ours gives way
+	if o := f.live[p.Name]; o != nil && o.view && f.views[p.Name] { // our own view gives way to the table
 		if err := f.s.exec(f.ctx, "DROP VIEW "+place(p.Name)); err != nil {
 			return err
 		}
-		f.live = maps.Clone(f.live) // the engine's are those of what is committed
+		f.live = maps.Clone(f.live) // the engine's map holds the committed state
 		delete(f.live, p.Name)
 	}
 	have, err := f.table(p.Name)
@@ -118,8 +117,8 @@ func (f *fitting) one(p *load.Staged) error {
 	return nil
 }
 
-// turnChildren lets those children of t follow its mode that no rows came for;
-// the others bring it themselves.
+// turnChildren changes the mode of those children of t that get no rows. The other children change their mode when
+// their own rows are fitted.
 func (f *fitting) turnChildren(t schemas.Table) error {
 	for _, c := range f.children(&target{Table: t}) {
 		if slices.ContainsFunc(f.pending, func(p *load.Staged) bool { return p.Name == c.Name }) {
@@ -141,13 +140,13 @@ func (f *fitting) turnChildren(t schemas.Table) error {
 	return nil
 }
 
-// carryOut does to a table what is planned, and takes it down.
+// carryOut changes a table as planned, and records the changes.
 func (f *fitting) carryOut(p load.Plan) error {
 	if p.Empty() {
 		return nil
 	}
 	if !p.Shapes() && f.changed[p.Table.Name] {
-		return nil // the engine would refuse; the next pass tells it
+		return nil // the engine would refuse; the next pass writes the description
 	}
 	loosened, err := f.loosen(p)
 	if err != nil {
@@ -172,9 +171,8 @@ func (f *fitting) carryOut(p load.Plan) error {
 	return f.account.record(f.ctx, p.Changes())
 }
 
-// loosen copies a table which is about to be altered although the transaction
-// has changed rows of it, in an earlier Apply: of such a table, the engine
-// would refuse to commit the alteration. The copy takes its place and name.
+// loosen copies a table that is about to be altered, if an earlier Apply of the transaction has changed its rows: the
+// engine would refuse to commit the alteration. The copy takes the table's name.
 func (f *fitting) loosen(p load.Plan) (bool, error) {
 	if p.Create || len(p.Add)+len(p.Widen) == 0 || !f.changed[p.Table.Name] {
 		return false, nil
@@ -193,7 +191,7 @@ func (f *fitting) loosen(p load.Plan) (bool, error) {
 	return true, nil
 }
 
-// change runs a statement that deletes or updates rows of the table named.
+// change runs a statement that deletes or updates rows of the named table.
 func (x *tx) change(ctx context.Context, table, q string) error {
 	if x.changed == nil {
 		x.changed = map[string]bool{}
@@ -202,7 +200,7 @@ func (x *tx) change(ctx context.Context, table, q string) error {
 	return x.s.exec(ctx, q)
 }
 
-// turn gives the rows of a table what its new mode wants: see [load.Plan.Turns].
+// turn changes the rows of a table for its new mode. See [load.Plan.Turns].
 func (m *merge) turn(t schemas.Table) error {
 	q := ""
 	switch t.Mode {
@@ -219,7 +217,7 @@ func (m *merge) turn(t schemas.Table) error {
 	return nil
 }
 
-// rootOf is the table of the records that rows of the table named belong to.
+// rootOf returns the root table of the named table.
 func (m *merge) rootOf(name string) *target {
 	if t := m.tables[name]; t != nil && !load.Child(t.Columns) {
 		return t
@@ -232,9 +230,8 @@ func (m *merge) rootOf(name string) *target {
 	return nil
 }
 
-// forget clears the hashes of the records with a row for which the condition
-// holds, in their own table or in that of children, so that they are written
-// again.
+// forget clears the hashes of the records that have a row, in the root table or in a child, for which the condition
+// holds. They are then written again.
 func (m *merge) forget(table, where string) error {
 	t := m.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {
@@ -253,7 +250,7 @@ func (m *merge) forget(table, where string) error {
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range m.children(t) { // they are found by the hash alone
+	for _, c := range m.children(t) { // their rows are linked by hash only
 		err := m.change(m.ctx, c.Name, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)",
 			place(c.Name), schemas.ColHash, place(t.Name)))
 		if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A table without a key is a multiset. Two rows with one hash are alike but for
-// when they were written, so of a hash only the number of its rows matters.
+// A table without a key is a multiset. Two rows with the same hash differ only in when they were written, so only the
+// number of rows per hash matters.
 
-// keptRows is the temporary table of how often the transaction, which is the
-// whole pass, has carried each hash h.
+// keptRows is a temporary table with the number of times that the transaction, which is the whole pass, has carried
+// each hash h.
 const keptRows = "temp.main._penstock_kept"
 
-// keep makes sure that the table of kept rows is there and this transaction's.
+// keep creates the table of kept rows for this transaction if it has not done so yet.
 func (m *merge) keep() error {
 	if m.kept {
 		return nil
@@ -25,7 +25,7 @@ func (m *merge) keep() error {
 	return m.s.exec(m.ctx, "CREATE OR REPLACE TEMP TABLE _penstock_kept (h VARCHAR, n BIGINT)")
 }
 
-// keyless appends the rows of which the table has fewer than the pass carried.
+// keyless appends the rows that the pass carried more often than the table has them.
 func (m *merge) keyless(t *target) error {
 	if err := m.db.step("stage"); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (m *merge) keyless(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// stored counts the rows of t by hash, in History those that stand.
+// stored counts the rows of t by hash, in History only the current ones.
 func (m *merge) stored(t *target) string {
 	where := ""
 	if t.Mode == schemas.History {
@@ -69,7 +69,7 @@ func (m *merge) stored(t *target) string {
 	return fmt.Sprintf("SELECT %s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, m.held(t), where)
 }
 
-// sweepKeyless looks for rows beyond those the pass carried.
+// sweepKeyless finds rows beyond those that the pass carried.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.keep(); err != nil {
 		return err
@@ -98,11 +98,10 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// trim takes out all rows of the hashes that have too many, and puts as many of
-// them back as there should be: of a child table, the rows of as many parents.
-// In History it takes the rows that stand, and puts all back: those beyond as
-// ended. Links of parents that are alike may meet, as ordinals count from the
-// beginning of a pass; their rows are then told apart by counting.
+// trim deletes all rows of the hashes that have too many rows, and inserts as many again as there should be; in a
+// child table, the rows of as many parents. In History it deletes only the current rows and inserts all of them
+// again, the surplus ones as ended. Links of identical parents may be equal, as ordinals start again with each pass;
+// their rows are then distinguished by numbering.
 func (m *merge) trim(t *target) error {
 	rank, twin := "row_number() OVER (PARTITION BY _penstock_h ORDER BY "+schemas.ColSyncedAt+")", "1"
 	if load.Child(t.Columns) {
@@ -122,7 +121,7 @@ func (m *merge) trim(t *target) error {
 	if err := m.logSpare(t); err != nil {
 		return err
 	}
-	// With the columns that others have added. // Invariant 16
+	// The rows keep columns that users have added. // Invariant 16
 	back := "SELECT * EXCLUDE (_penstock_h, _penstock_n, _penstock_twin, _penstock_rank) FROM " + spareRows + " WHERE _penstock_rank <= _penstock_n"
 	if t.Mode == schemas.History {
 		end := fmt.Sprintf("CASE WHEN _penstock_rank > _penstock_n THEN greatest(%s, %s) END", timestamp(m.when), schemas.ColValidFrom)
@@ -142,6 +141,6 @@ func (m *merge) trim(t *target) error {
 	return nil
 }
 
-// spareRows is the temporary table of the rows of the hashes that have too many;
-// those whose _penstock_rank is above _penstock_n are the ones beyond.
+// spareRows is a temporary table with all rows of the hashes that have too many. Rows whose _penstock_rank is above
+// _penstock_n are the surplus ones.
 const spareRows = "temp.main._penstock_spare"

@@ -15,9 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Of rows without a key that are alike, those which stay keep what others have
-// put beside them. // Invariant 16
-func TestKeylessRowsKeepColumnsOfOthers(t *testing.T) {
+// Of equal rows without a key, those that stay keep the values of columns that users added. // Invariant 16
+func TestKeylessRowsKeepUserColumns(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lines.duckdb")

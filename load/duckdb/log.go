@@ -10,23 +10,20 @@ import (
 	"time"
 )
 
-// What was committed since the last checkpoint stands in a log beside the file,
-// which is replayed whenever the file is attached.
+// Commits since the last checkpoint are in a log beside the file, which is replayed each time the file is attached.
 const (
-	// A log longer than longLog is worked into the file when that is let go,
-	// and one longer than finalLog when the destination is closed.
+	// A log longer than longLog is merged into the file when the file is detached, and one longer than finalLog when
+	// the destination is closed.
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
-	// So is a shorter one once replays of it have come to longReplay bytes: what
-	// they take goes by the commits in it more than by its length, and a log of
-	// small commits may be replayed for longer than it took to write.
+	// A shorter log is merged too, once replays have read longReplay bytes. Replay time depends on the number of
+	// commits more than on the length: replaying a log of small commits may take longer than writing it.
 	longReplay = longLog
 )
 
-// unreadableLog reports whether the file's log is damaged, as opposed to a
-// machine that lacks the room to replay it. A log that merely breaks off is no
-// error to the engine: it replays what is whole.
+// unreadableLog reports whether the file's log is damaged. It is false if the machine lacks memory or disk space to
+// replay it. A log that is cut off at the end is no error for the engine: it replays the complete part.
 func unreadableLog(err error) bool {
 	text := err.Error()
 	for _, lack := range []string{"Out of Memory", "No space left", "INTERRUPT"} {
@@ -37,10 +34,9 @@ func unreadableLog(err error) bool {
 	return strings.Contains(text, "Failure while replaying WAL file")
 }
 
-// withoutLog opens a file whose log cannot be replayed: the log is moved aside
-// and the file stands as of its last checkpoint. Nothing is lost by it, as rows
-// and cursors go back together and the next run reads the rest again. Where
-// that does not help either, all is as before and the cause is returned.
+// withoutLog opens a file whose log cannot be replayed. It moves the log aside, which returns the file to its last
+// checkpoint. No data is lost: rows and cursors go back together, and the next run reads the rest again. If the file
+// still cannot be opened, withoutLog restores the log and returns the cause.
 func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	log := d.o.Path + ".wal"
 	if info, err := os.Stat(log); err != nil || info.Size() == 0 {
@@ -59,13 +55,13 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	if err := d.window.engine.write.exec(ctx, attachSQL(d.o.Path, "db", d.o, m)); err != nil {
 		return errors.Join(cause, os.Rename(aside, log))
 	}
-	d.o.Log.Error("log of the database cannot be replayed and was moved aside; what it held is read again by the next run",
+	d.o.Log.Error("cannot replay the log of the database, moved it aside; the next run reads its rows again",
 		"path", d.o.Path, "moved", aside, "error", cause)
 	return nil
 }
 
-// checkpoint works the log into the file where it should not wait: it is long,
-// or holds changes to tables. The commits in it are durable either way.
+// checkpoint merges the log into the file if the log is long or holds changes to tables. The commits in the log are
+// durable either way.
 func (d *DB) checkpoint() error {
 	long := int64(longLog)
 	if d.window.closed {

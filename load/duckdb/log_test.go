@@ -15,8 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// withLog is a database at its checkpoint, cursor a, and its log with one more
-// commit, cursor b.
+// withLog returns a database file at its checkpoint, with cursor a, and its log with one more commit, with cursor b.
 func withLog(t *testing.T) (file, log []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log.duckdb")
@@ -35,8 +34,8 @@ func contents(t *testing.T, path string) []byte {
 	return b
 }
 
-// recovered opens a database with a damaged log, makes the commit that may be
-// lost, and checks that all is well; it reports whether the log was moved aside.
+// recovered opens a database with a damaged log, makes the commit that may be lost, and checks the result. It reports
+// whether the log was moved aside.
 func recovered(t *testing.T, file, log []byte) (aside bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "damaged.duckdb")
@@ -46,7 +45,7 @@ func recovered(t *testing.T, file, log []byte) (aside bool) {
 	d := openTest(t, path, Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)
-	require.Contains(t, []state.Cursor{"a", "b"}, c, "rows and cursor are those of some commit")
+	require.Contains(t, []state.Cursor{"a", "b"}, c, "rows and cursor belong to one commit")
 	want := map[state.Cursor]string{"a": "v1", "b": "v2"}[c]
 	for _, r := range rowsOf(t, d, "crm_leads") {
 		require.Equal(t, want, r["name"])
@@ -63,7 +62,7 @@ func recovered(t *testing.T, file, log []byte) (aside bool) {
 		return false
 	}
 	require.Len(t, moved, 1)
-	require.Equal(t, log, contents(t, moved[0]), "a log that is passed over is kept")
+	require.Equal(t, log, contents(t, moved[0]), "the log that was moved aside is kept")
 	require.Contains(t, said.String(), moved[0])
 	return true
 }
@@ -78,19 +77,19 @@ func namesOf(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// TestLogBreaksOff cuts the log as a crash in the middle of a write does.
+// TestLogBreaksOff cuts the log, as a crash during a write does.
 func TestLogBreaksOff(t *testing.T) {
 	file, log := withLog(t)
 	for i := range 40 {
 		at := len(log) * i / 40
 		if i >= 30 {
-			at = len(log) - (i - 29) // and byte by byte near its end
+			at = len(log) - (i - 29) // and byte by byte near the end
 		}
 		recovered(t, file, log[:at])
 	}
 }
 
-// TestUnreadableLog flips a bit in every part of the log.
+// TestUnreadableLog flips a bit in each part of the log.
 func TestUnreadableLog(t *testing.T) {
 	file, log := withLog(t)
 	aside := 0
@@ -105,9 +104,8 @@ func TestUnreadableLog(t *testing.T) {
 	recovered(t, file, bytes.Repeat([]byte("no log "), 1000))
 }
 
-// TestLogOfForeignDefault opens what is left where somebody has added a column
-// whose default calls a function, and was killed: older engines could not
-// replay that log.
+// TestLogOfForeignDefault opens a file after a process added a column whose default calls a function, and was killed.
+// Older engines could not replay that log.
 func TestLogOfForeignDefault(t *testing.T) {
 	for _, change := range []string{
 		"ALTER TABLE crm_leads ADD COLUMN seen TIMESTAMPTZ DEFAULT current_timestamp",
@@ -126,9 +124,8 @@ func TestLogOfForeignDefault(t *testing.T) {
 	}
 }
 
-// TestReplayedLog opens a file with a log again and again, as a process does
-// that commits now and then: what the log takes to be replayed is paid a bounded
-// number of times, however short the log is.
+// TestReplayedLog opens a file with a log repeatedly, like a process that commits from time to time. The log is
+// replayed a bounded number of times, however short it is.
 func TestReplayedLog(t *testing.T) {
 	file, log := withLog(t)
 	path := filepath.Join(t.TempDir(), "replayed.duckdb")
@@ -146,7 +143,7 @@ func TestReplayedLog(t *testing.T) {
 	require.Equal(t, log, contents(t, path+".wal"), "a short log stays where it is")
 	d.window.replayed += longReplay
 	look()
-	require.Zero(t, d.logSize(), "it was worked into the file")
+	require.Zero(t, d.logSize(), "the log was merged into the file")
 	require.Zero(t, d.window.replayed)
 	look()
 	require.Zero(t, d.window.replayed, "there is nothing to replay")

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// merge is one Apply.
+// merge is one call of Apply.
 type merge struct {
 	*tx
 	ctx    context.Context
@@ -20,16 +20,16 @@ type merge struct {
 	tables map[string]*target // those written to, swept, and their children
 }
 
-// target is a table of the destination, made to fit what was staged for it.
+// target is a table of the destination that fits the staged rows.
 type target struct {
 	schemas.Table
-	staged  *load.Staged // nil where nothing was
+	staged  *load.Staged // nil if nothing was staged
 	empty   bool
-	foreign []string // columns that are another's
+	foreign []string // columns that penstock did not make
 }
 
-// stands is the condition that a row stands as the source has it now, for all
-// that is known; its columns are of the table called so, as in "t.".
+// stands returns the condition that a row is current: as far as is known, it is what the source has now. of qualifies
+// the columns, as in "t.".
 func (t *target) stands(of string) string {
 	if t.Mode == schemas.History {
 		return of + schemas.ColValidTo + " IS NULL"
@@ -37,7 +37,7 @@ func (t *target) stands(of string) string {
 	return of + schemas.ColDeletedAt + " IS NULL"
 }
 
-// has reports whether the table keeps a column of bookkeeping.
+// has reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
 // rows merges what was staged, each root table together with its children.
@@ -95,8 +95,8 @@ func (m *merge) keyed(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// supersede makes way for the rows that changed: those before them, and what
-// hangs from these, are deleted or end.
+// supersede makes way for the rows that changed: it deletes or ends their previous versions and the child rows of
+// these.
 func (m *merge) supersede(t *target, n counts) error {
 	if err := m.db.step("delete"); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (m *merge) supersede(t *target, n counts) error {
 	return nil
 }
 
-// replaced is the further condition, on rows of t (or of a child of it) called
-// so, that they belong to the version of a record which is replaced in place.
+// replaced returns a further condition on rows of t or of its children: the row belongs to the version of a record
+// that is replaced in place. of qualifies the columns.
 func (m *merge) replaced(t *target, of string) string {
 	ours := m.ours(t, of)
 	switch t.Mode {
@@ -128,7 +128,7 @@ func (m *merge) replaced(t *target, of string) string {
 	return ours
 }
 
-// remove deletes the rows that are replaced, and what hangs from them.
+// remove deletes the rows that are replaced and their child rows.
 func (m *merge) remove(t *target) error {
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("DELETE FROM %s AS t USING %s AS s WHERE s.st = %s AND %s%s",
 		place(t.Name), status, isChanged, on("s", t.Key), m.replaced(t, "t.")))
@@ -149,9 +149,8 @@ func (m *merge) remove(t *target) error {
 	return nil
 }
 
-// outlast makes the commit's time later than those of all rows that the tables have.
-// The stream's last commit has the latest of them, unless its row of _penstock_state
-// is lost.
+// outlast makes the commit's time later than the times of all rows in the tables. The stream's last commit has the
+// latest time, unless its row in _penstock_state is lost.
 func (m *merge) outlast(pending []*load.Staged) error {
 	if m.at.sequence > 0 || m.timed {
 		return nil
@@ -171,10 +170,10 @@ func (m *merge) outlast(pending []*load.Staged) error {
 	return nil
 }
 
-// synced is the assignment by which a row that changes gets the commit's time.
+// synced returns the assignment that gives a changed row the commit's time.
 func (m *merge) synced() string { return schemas.ColSyncedAt + " = " + timestamp(m.when) }
 
-// end closes the versions that others follow, and what hangs from them.
+// end closes the versions that have a successor, and their child rows.
 func (m *merge) end(t *target) error {
 	set := "SET " + m.synced() + ", " + schemas.ColValidTo + " = s.f"
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("UPDATE %s AS t %s FROM %s AS s WHERE s.st = %s AND %s AND %s%s",
@@ -196,11 +195,11 @@ func (m *merge) end(t *target) error {
 	return nil
 }
 
-// foreignCells is the temporary table of what others have put beside the rows
-// that are about to be replaced; o is the ordinal of the new row.
+// foreignCells is a temporary table with the values of users' own columns in the rows that are about to be replaced;
+// o is the ordinal of the new row.
 const foreignCells = "temp.main._penstock_foreign"
 
-// save keeps what others have added to the rows that are replaced. // Invariant 16
+// save stores the values of users' own columns in the rows that are replaced. // Invariant 16
 func (m *merge) save(t *target) error {
 	if len(t.foreign) == 0 {
 		return nil
@@ -213,7 +212,7 @@ func (m *merge) save(t *target) error {
 		strings.Join(columns, ", "), m.held(t), status, on("s", t.Key), isChanged, m.replaced(t, "t.")))
 }
 
-// restore puts it beside the new rows.
+// restore copies these values to the new rows.
 func (m *merge) restore(t *target) error {
 	if len(t.foreign) == 0 {
 		return nil
@@ -226,13 +225,13 @@ func (m *merge) restore(t *target) error {
 		place(t.Name), strings.Join(set, ", "), status, foreignCells, on("s", t.Key), m.replaced(t, "t.")))
 }
 
-// chosen says which staged rows an insert is for, and from when they are valid.
+// chosen selects the staged rows for an insert and sets the start of their validity.
 type chosen struct {
-	where     string // after FROM … AS r; "": all
+	where     string // condition after FROM … AS r; "": all rows
 	validFrom string
 }
 
-// insertFamily appends the records that are written, and what hangs from them.
+// insertFamily appends the written records and their child rows.
 func (m *merge) insertFamily(t *target, n counts) error {
 	if n.written() == 0 {
 		return nil

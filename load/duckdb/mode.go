@@ -10,15 +10,14 @@ import (
 	"path/filepath"
 )
 
-// fileMode is what a new file is made with: exactly this mode, or what the umask leaves
-// of it.
+// fileMode is the mode of a new file. If exact is false, the umask applies to it.
 type fileMode struct {
 	mode  fs.FileMode
 	exact bool
 }
 
-// newMode is the mode of a new file: mode where one is configured. Else others may read
-// the file if the umask lets them, and may never write to it.
+// newMode returns the configured mode for a new file. Without one, others may read the file if the umask allows it,
+// and may never write to it.
 func newMode(mode fs.FileMode) fileMode {
 	if mode != 0 {
 		return fileMode{mode, true}
@@ -26,8 +25,8 @@ func newMode(mode fs.FileMode) fileMode {
 	return fileMode{0o644, false}
 }
 
-// copyMode is the mode of a published copy. A copy that is there may have been given a
-// mode by hand: it is kept, without the right of others to write.
+// copyMode returns the mode of a published copy. If an earlier copy exists and no mode is configured, it keeps that
+// copy's mode, which may have been set by hand, without write access for others.
 func (d *DB) copyMode(path string) fileMode {
 	if info, err := os.Stat(path); err == nil && d.o.Mode == 0 {
 		return fileMode{info.Mode().Perm() &^ 0o022, true}
@@ -35,9 +34,9 @@ func (d *DB) copyMode(path string) fileMode {
 	return newMode(d.o.Mode)
 }
 
-// permit gives the configured mode to the file and its log, which the engine makes as the
-// umask says. Without one, others may not write to the log unless they may write to the
-// file. Only the owner of a file can change its mode.
+// permit sets the configured mode on the file and its log, which the engine creates with the umask. If no mode is
+// configured, others may write to the log only if they may write to the file. Only the owner of a file can change its
+// mode.
 func (d *DB) permit() {
 	file, err := os.Stat(d.o.Path)
 	if err != nil {
@@ -64,12 +63,11 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 	}
 }
 
-// maxLinks is how many symbolic links may lead from one to the next.
+// maxLinks limits the length of a chain of symbolic links.
 const maxLinks = 40
 
-// followed returns the absolute path of a file, without symbolic links in it. Where path is
-// one, that is the file which it leads to, there or not: the engine is confined to the files of
-// one name and writes its log beside the file itself. Whoever changes a link of a folder later
+// followed returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
+// The engine may open only the files of one name and writes its log beside the real file. A change of a folder's link
 // does not move a database that is open.
 func followed(path string) (string, error) {
 	path, err := filepath.Abs(path)
@@ -79,11 +77,11 @@ func followed(path string) (string, error) {
 		}
 		var target string
 		if target, err = os.Readlink(path); err != nil {
-			return inFolder(path), nil // no link, or nothing there
+			return inFolder(path), nil // no link, or no such file
 		}
 		if !filepath.IsAbs(target) {
 			var dir string
-			dir, err = filepath.EvalSymlinks(filepath.Dir(path)) // .. is relative to the folder itself
+			dir, err = filepath.EvalSymlinks(filepath.Dir(path)) // .. is relative to the real folder
 			target = filepath.Join(dir, target)
 		}
 		path = target
@@ -91,12 +89,11 @@ func followed(path string) (string, error) {
 	return "", errors.Join(err, fmt.Errorf("%s: more than %d symbolic links", path, maxLinks))
 }
 
-// inFolder returns the path of a file without the symbolic links of its folder, as far as
-// there is one.
+// inFolder resolves the symbolic links in a file's folder, if the folder exists.
 func inFolder(path string) string {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
-		return path // the first run makes the folder
+		return path // the first run creates the folder
 	}
 	return filepath.Join(dir, filepath.Base(path))
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestFileModes holds which rights the database, its log and its copy give: readable as
-// the umask says, never writable by others without a mode that says so.
+// TestFileModes checks the modes of the database, its log and its copy: readable as the umask says, and writable by
+// others only if the configured mode says so.
 func TestFileModes(t *testing.T) {
 	for _, c := range []struct {
 		umask      int
 		mode, want fs.FileMode
-		copied     fs.FileMode // of the copy that is there before; 0: none is
+		copied     fs.FileMode // mode of an existing copy; 0: no copy
 		wantCopy   fs.FileMode
 	}{
 		{umask: 0o000, want: 0o644, wantCopy: 0o644},
@@ -52,7 +52,7 @@ func TestFileModes(t *testing.T) {
 			d.detachIdle()
 			requireMode(t, path, c.want)
 			require.NoError(t, put(t.Context(), t, d, "run000000003", from, "run000000003", leadRows("run000000003", "run000000003", 3)))
-			d.detachIdle() // without a change of tables, which leaves the log
+			d.detachIdle() // without a change of tables, which keeps the log
 			requireMode(t, path+".wal", c.want)
 			require.NoError(t, d.Publish(t.Context(), reader))
 			requireMode(t, reader, c.wantCopy)
@@ -68,8 +68,8 @@ func requireMode(t *testing.T, path string, want fs.FileMode) {
 	require.Equal(t, want, info.Mode().Perm(), path)
 }
 
-// TestSymbolicLink holds that a link to the database is one every time: before there is a
-// file, after it, through a second link, and with a relative target.
+// TestSymbolicLink checks that a link to the database is followed each time: before the file exists, afterwards,
+// through a second link, and with a relative target.
 func TestSymbolicLink(t *testing.T) {
 	dir := t.TempDir()
 	for _, sub := range []string{"real", "deep/down"} {
@@ -93,16 +93,16 @@ func TestSymbolicLink(t *testing.T) {
 	for _, link := range []string{"first.duckdb", "second.duckdb"} {
 		info, err := os.Lstat(filepath.Join(dir, link))
 		require.NoError(t, err)
-		require.NotZero(t, info.Mode()&fs.ModeSymlink, "a link stays one")
+		require.NotZero(t, info.Mode()&fs.ModeSymlink, "a link stays a link")
 	}
 
 	require.NoError(t, os.Symlink("real", filepath.Join(dir, "linked")))
 	for _, name := range []string{"linked/w.duckdb", "linked/new.duckdb"} {
 		through := openTest(t, filepath.Join(dir, name), Options{})
-		require.Equal(t, filepath.Join(dir, "real", filepath.Base(name)), through.o.Path, "a link of the folder is resolved once")
+		require.Equal(t, filepath.Join(dir, "real", filepath.Base(name)), through.o.Path, "the folder's link is resolved once")
 	}
 	none := openTest(t, filepath.Join(dir, "none", "w.duckdb"), Options{})
-	require.Equal(t, filepath.Join(dir, "none", "w.duckdb"), none.o.Path, "control: a folder that is not there yet")
+	require.Equal(t, filepath.Join(dir, "none", "w.duckdb"), none.o.Path, "control: a folder that does not exist yet")
 
 	loop := filepath.Join(dir, "loop.duckdb")
 	require.NoError(t, os.Symlink("loop.duckdb", loop))

@@ -16,15 +16,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Views is an engine in memory over Parquet files that others have written. It
-// may be asked from any number of goroutines.
+// Views is an in-memory engine over Parquet files written by others. It is safe for concurrent use.
 type Views struct{ engine *engine }
 
 var _ load.Querier = (*Views)(nil)
 
-// Over opens an engine in which each name of files is a view over the rows of
-// its files, and each name of views one of a SELECT over those. It reads no
-// other files. Close it after use.
+// Over opens an engine with a view for each name in files, over the rows of its files, and a view for each name in
+// views, a SELECT over the former. It reads no other files. Close it after use.
 func Over(ctx context.Context, files map[string][]string, views map[string]string) (v *Views, err error) {
 	v = &Views{engine: &engine{}}
 	defer func() {
@@ -49,13 +47,13 @@ func Over(ctx context.Context, files map[string][]string, views map[string]strin
 	return v, nil
 }
 
-// overMemoryLimit is more than a commit gets: what is asked here is whole tables.
+// overMemoryLimit is higher than the limit for commits: queries here read whole tables.
 const overMemoryLimit = "1GB"
 
-// fileColumn tells a row's file, while a view is made of it.
+// fileColumn holds the file of a row while a view is built from it.
 const fileColumn = load.Prefix + "file"
 
-// overSQL makes the views, and shuts out every other file.
+// overSQL returns the statements that create the views and block access to all other files.
 func overSQL(files map[string][]string, views map[string]string, temp string) []string {
 	q := []string{
 		"SET temp_directory = " + literal(temp),
@@ -75,7 +73,7 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 		from, columns := strings.Join(list, ", "), "*"
 		more := ""
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
-			// Sources that share a table have a folder each, which tells whose the rows are.
+			// Sources that share a table have one folder each. Its name identifies the source of the rows.
 			columns = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, * EXCLUDE (%[1]s)", fileColumn, schemas.ColSource)
 			more = ", filename = '" + fileColumn + "'"
 		}
@@ -106,5 +104,5 @@ func (v *Views) Query(ctx context.Context, sql string, each func(arrow.RecordBat
 	return nil
 }
 
-// Close ends the engine.
+// Close closes the engine.
 func (v *Views) Close() error { return v.engine.close() }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Views is not there in this build.
+// Views is not available in this build.
 type Views struct{ load.Querier }
 
 // Over returns [ErrNotBuilt].

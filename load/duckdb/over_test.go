@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Files that were written at different times, with different columns, are one
-// view; no other file can be read.
+// Files with different columns, written at different times, form one view. No other file can be read.
 func TestOver(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c := filepath.Join(dir, "a'1.parquet"), filepath.Join(dir, "b.parquet"), filepath.Join(dir, "c.parquet")

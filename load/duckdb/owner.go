@@ -46,7 +46,7 @@ func (d *DB) Standing(ctx context.Context, k state.Key, table string) (s load.St
 	return s, nil
 }
 
-// ownerOf is whose a table is, by the account of its changes.
+// ownerOf returns the recorded owner of a table.
 func ownerOf(ctx context.Context, s *session, table string) (*load.Owner, error) {
 	text, err := lastChange(ctx, s, "to_type", table, load.ActionOwner)
 	if err != nil {
@@ -55,12 +55,12 @@ func ownerOf(ctx context.Context, s *session, table string) (*load.Owner, error)
 	return load.ParseOwner(text)
 }
 
-// madeBy is the run that has made a table.
+// madeBy returns the run that created a table.
 func madeBy(ctx context.Context, s *session, table string) (string, error) {
 	return lastChange(ctx, s, "run", table, load.ActionCreate)
 }
 
-// lastChange is a column of the last change of a kind that was made to a table.
+// lastChange returns a column of the last recorded change of a kind to a table.
 func lastChange(ctx context.Context, s *session, column, table, action string) (text string, err error) {
 	query := fmt.Sprintf(`SELECT %s FROM %s WHERE "table" = %s AND action = %s ORDER BY "at" DESC LIMIT 1`,
 		column, place(load.Changes.Name), literal(table), literal(action))
@@ -74,8 +74,8 @@ func lastChange(ctx context.Context, s *session, column, table, action string) (
 	return text, err
 }
 
-// claim makes sure that the table is the stream's to write, unless this process has
-// seen so at the position where the stream still is. // Invariant 13
+// claim checks that the stream may write its table. It skips the check if this process has made it at the stream's
+// current position. // Invariant 13
 func (x *tx) claim(ctx context.Context) error {
 	c := x.of.Claim
 	x.db.mu.Lock()
@@ -96,14 +96,14 @@ func (x *tx) claim(ctx context.Context) error {
 	return nil
 }
 
-// claimed is a claim that held at a position of its stream.
+// claimed is a claim that was valid at a position of its stream.
 type claimed struct {
 	load.Claim
 	at position
 }
 
-// own records the owner of the table, and resets the cursors of the stream that it
-// belonged to, so that no transaction of that one can be committed any more.
+// own records the owner of the table. It resets the cursor of the stream that owned the table before, so that no
+// transaction of that stream can commit.
 // Invariant 13
 func (x *tx) own(ctx context.Context) error {
 	if x.owner == nil {

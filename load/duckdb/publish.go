@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// Publish puts a copy of the file at path, for readers who may keep it open for
-// as long as they like. It takes the place of the copy before by one rename: who
-// has that open goes on reading it, who opens the path next finds the new one
-// whole. // Invariant 7
+// Publish writes a copy of the file to path, for readers that may keep it open for any time. A rename replaces the
+// previous copy: readers that have it open continue with it, and readers that open the path later get the whole new
+// copy. // Invariant 7
 //
-// A copy that is still the same is left alone. A log beside path is another's
-// and would be replayed into the copy, so it is refused.
+// Publish leaves a copy that is up to date. It returns an error if a log exists beside path, because the log of
+// another writer would be replayed into the copy.
 func (d *DB) Publish(ctx context.Context, path string) error {
 	if err := d.publish(ctx, path); err != nil {
 		return fmt.Errorf("publish %s: %w", path, err)
@@ -38,13 +37,13 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	if same, err := d.published(path); same || err != nil {
 		return err
 	}
-	select { // no commit may come in between
+	select { // no commit may run in between
 	case d.writer <- struct{}{}:
 		defer func() { <-d.writer }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	e, release, err := d.hold(ctx, writing) // nor may another process write the file
+	e, release, err := d.hold(ctx, writing) // and no other process may write the file
 	if err != nil {
 		return err
 	}
@@ -58,11 +57,10 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	return d.replace(ctx, path)
 }
 
-// published reports whether the copy at path is the file as it is. A copy has
-// the time of its original.
+// published reports whether the copy at path is up to date. A copy has the modification time of its original.
 func (d *DB) published(path string) (same bool, err error) {
 	if _, err := os.Stat(path + ".wal"); err == nil {
-		return false, fmt.Errorf("%s.wal stands beside it: somebody has written to the copy; remove both to have it made anew", path)
+		return false, fmt.Errorf("%s.wal exists: another program has written to the copy; remove both files to publish a new copy", path)
 	}
 	original, err := os.Stat(d.o.Path)
 	if err != nil {
@@ -76,13 +74,12 @@ func (d *DB) published(path string) (same bool, err error) {
 		return false, err
 	}
 	if os.SameFile(original, there) {
-		return false, errors.New("it is the database itself")
+		return false, errors.New("the path is the database itself")
 	}
 	return d.logSize() == 0 && original.Size() == there.Size() && original.ModTime().Equal(there.ModTime()), nil
 }
 
-// replace copies the file, which nobody writes meanwhile, and puts the copy in
-// its place once it is durable.
+// replace copies the file, which no one writes meanwhile, and renames the copy to path once it is durable.
 func (d *DB) replace(ctx context.Context, path string) (err error) {
 	to, err := makeBeside(path, d.copyMode(path))
 	if err != nil {
@@ -99,7 +96,7 @@ func (d *DB) replace(ctx context.Context, path string) (err error) {
 		func() error { return copyFile(ctx, to, d.o.Path) },
 		to.Sync,
 		func() error { return d.step("published") },
-		func() error { _, err := d.published(path); return err }, // a log may have come meanwhile
+		func() error { _, err := d.published(path); return err }, // a log may have appeared meanwhile
 		func() error { return os.Rename(to.Name(), path) },
 		func() error { return syncDir(filepath.Dir(path)) },
 	} {
@@ -110,11 +107,10 @@ func (d *DB) replace(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// copyPart is how much is copied between two looks at whether to go on.
+// copyPart is the number of bytes copied between two checks of ctx.
 const copyPart = 256 << 20
 
-// copyFile copies a file with its time. The kernel does it, and
-// shares the blocks where the file system can.
+// copyFile copies a file and its modification time. The kernel copies, and shares blocks if the file system can.
 func copyFile(ctx context.Context, to *os.File, path string) error {
 	from, err := os.Open(path)
 	if err != nil {

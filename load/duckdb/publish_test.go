@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// publishRig is a database, and where its copy goes.
+// publishRig is a database, and the path of its copy.
 type publishRig struct {
 	*testing.T
 	*DB
@@ -39,7 +39,7 @@ func newPublishRig(t *testing.T) *publishRig {
 	return r
 }
 
-// load makes one commit of three rows that all have the version's name.
+// load commits three rows that all have the version as their name.
 func (r *publishRig) load(version string) {
 	r.Helper()
 	r.runs++
@@ -48,7 +48,7 @@ func (r *publishRig) load(version string) {
 	r.at = state.Cursor(run)
 }
 
-// versions are the names in the copy.
+// versions returns the names in the copy.
 func (r *publishRig) versions() (names []string) {
 	r.Helper()
 	d := openTest(r, r.copy, Options{})
@@ -70,7 +70,7 @@ func (r *publishRig) tidy() {
 
 func TestPublish(t *testing.T) {
 	r := newPublishRig(t)
-	require.NoError(t, r.Publish(t.Context(), r.copy), "nothing was loaded yet")
+	require.NoError(t, r.Publish(t.Context(), r.copy), "nothing is loaded yet")
 	require.NoFileExists(t, r.copy)
 	r.load("v1")
 	require.NoError(t, r.Publish(t.Context(), r.copy))
@@ -80,19 +80,19 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, r.Publish(t.Context(), r.copy))
 	again, err := os.Stat(r.copy)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(first, again), "what is the same is not copied")
+	require.True(t, os.SameFile(first, again), "an unchanged file is not copied")
 
-	reader := holdElsewhere(t, r.copy, "(READ_ONLY)") // keeps what it has open
+	reader := holdElsewhere(t, r.copy, "(READ_ONLY)") // keeps its copy open
 	r.load("v2")
 	require.NoError(t, r.Publish(t.Context(), r.copy))
 	require.Equal(t, []string{"v2", "v2", "v2"}, r.versions())
 	reader()
 	r.load("v3")
 	r.detachIdle()
-	require.NoError(t, r.Publish(t.Context(), r.copy), "though it was let go of")
+	require.NoError(t, r.Publish(t.Context(), r.copy), "the file was detached")
 	require.Equal(t, []string{"v3", "v3", "v3"}, r.versions())
 	r.tidy()
-	require.Error(t, r.Publish(t.Context(), r.o.Path), "not over itself")
+	require.Error(t, r.Publish(t.Context(), r.o.Path), "a file cannot replace itself")
 	r.load("v4")
 }
 
@@ -106,7 +106,7 @@ func TestPublishRefuses(t *testing.T) {
 	require.ErrorContains(t, r.Publish(t.Context(), r.copy), log)
 	require.NoError(t, os.Remove(log))
 	require.Equal(t, []string{"v1", "v1", "v1"}, r.versions())
-	r.step = func(name string) error { // it comes while the copy is made
+	r.step = func(name string) error { // the log appears while the copy is made
 		if name == "published" {
 			return os.WriteFile(log, []byte("late"), 0o600)
 		}
@@ -118,8 +118,7 @@ func TestPublishRefuses(t *testing.T) {
 	require.ErrorIs(t, r.Publish(t.Context(), filepath.Join(t.TempDir(), "no", "folder.duckdb")), os.ErrNotExist)
 }
 
-// TestPublishFails breaks it at each of its steps: the copy stays what it was,
-// and the next time it is made.
+// TestPublishFails breaks Publish at each of its steps. The copy stays unchanged, and the next Publish succeeds.
 func TestPublishFails(t *testing.T) {
 	r := newPublishRig(t)
 	r.load("v1")
@@ -145,8 +144,8 @@ func TestPublishFails(t *testing.T) {
 	r.tidy()
 }
 
-// TestPublishUnderReaders lets a reader open the copy again and again while it
-// is replaced: each time it finds one whole commit. // Invariant 7
+// TestPublishUnderReaders opens the copy repeatedly while it is replaced. Each time it finds one complete commit.
+// // Invariant 7
 func TestPublishUnderReaders(t *testing.T) {
 	r := newPublishRig(t)
 	r.load("v0")

@@ -13,8 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Query implements [load.Querier]. The statement runs in a transaction that can
-// only read, and sees no file but this one.
+// Query implements [load.Querier]. The statement runs in a read-only transaction and can open no other file.
 func (d *DB) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	if _, err := os.Stat(d.o.Path); err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -47,7 +46,7 @@ func (e *engine) ask(ctx context.Context, sql string, each func(arrow.RecordBatc
 	return s.stream(ctx, sql, each)
 }
 
-// stream hands the answer on as it comes.
+// stream calls each with the result's batches as they arrive.
 func (s *session) stream(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
 	r, err := s.arrow.QueryContext(ctx, sql)
 	if err != nil {
@@ -70,7 +69,7 @@ func (s *session) stream(ctx context.Context, sql string, each func(arrow.Record
 	return none(r.Schema(), each)
 }
 
-// none hands on a batch without rows.
+// none calls each with a batch without rows.
 func none(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()

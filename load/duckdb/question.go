@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// explains is how a statement begins that asks for a plan: EXPLAIN, ANALYZE or not, with
-// or without options. Comments may stand between the words.
+// explains matches the start of an EXPLAIN statement, with or without ANALYZE and options. Comments may stand between
+// the words.
 var explains = regexp.MustCompile(`(?is)^` + blank + `EXPLAIN\b(?:` + blank + `(ANALYZE)\b)?(?:` + blank + `(\(` + option + `(?:,` + option + `)*\)))?(.*)$`)
 
 const option = `\s*(?:ANALYZE|FORMAT\s+\w+)\s*`
 
 const blank = `(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*`
 
-// tableFunctions are those that a question may call. All others read files or memory,
-// change settings or write: some end the process.
+// tableFunctions are the table functions that a query may call. All others read files or memory, change settings or
+// write; some end the process.
 var tableFunctions = strings.Fields(`
 	duckdb_approx_database_count duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_extensions duckdb_functions duckdb_indexes
 	duckdb_keywords duckdb_memory duckdb_optimizers duckdb_schemas duckdb_sequences duckdb_settings duckdb_table_sample duckdb_tables duckdb_types duckdb_variables
@@ -29,12 +29,11 @@ var tableFunctions = strings.Fields(`
 	pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info pragma_user_agent pragma_version query_table range repeat repeat_row
 	summary unnest`)
 
-// forbidden are the scalar functions that a question may not call: they read files or
-// write to the engine's log.
+// forbidden are the scalar functions that a query may not call. They read files or write to the engine's log.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
 
-// question is a statement as it is run. The engine parses it: one SELECT, or EXPLAIN of
-// one, that calls nothing with an effect. All others are [ErrNotReadOnly].
+// question checks a statement and returns it in the form to run. The engine parses it. It must be one SELECT, or
+// EXPLAIN of one, and call no function with side effects. Otherwise question returns [ErrNotReadOnly].
 func (s *session) question(ctx context.Context, sql string) (string, error) {
 	prefix := ""
 	if m := explains.FindStringSubmatch(sql); m != nil {
@@ -66,7 +65,7 @@ func (s *session) question(ctx context.Context, sql string) (string, error) {
 	return prefix + sql, nil
 }
 
-// wrong is the engine's error about a statement that it cannot parse.
+// wrong returns the engine's error for a statement that it cannot parse.
 func (s *session) wrong(sql string) error {
 	stmt, err := s.conn.Prepare(sql)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *session) wrong(sql string) error {
 	return errors.Join(ErrNotReadOnly, stmt.Close())
 }
 
-// macros are the names of the table macros that people have made in the file.
+// macros returns the names of the table macros that users have created in the file.
 func (s *session) macros(ctx context.Context) (names []string, err error) {
 	err = s.query(ctx, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type = 'table_macro' AND NOT internal", func(v []driver.Value) error {
 		name, _ := v[0].(string)
@@ -85,8 +84,8 @@ func (s *session) macros(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// effect is the first function in a statement's tree that is none of these table
-// functions, or is forbidden; "" for none.
+// effect returns the first function in a statement's tree that is forbidden, or that is a table function not in
+// tableFunctions; "" if there is none.
 func effect(node any, tableFunctions []string) string {
 	switch n := node.(type) {
 	case []any:

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asked is a file with one table, in a folder of its own, and a destination on it.
+// asked returns a file with one table, in its own folder, and a destination on it.
 func asked(t testing.TB) (d *DB, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "w.duckdb")
@@ -33,7 +33,7 @@ func asked(t testing.TB) (d *DB, path string) {
 	return d, path
 }
 
-// files are the contents of a folder's files, by their names.
+// files returns the contents of a folder's files, by name.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -64,9 +64,8 @@ var (
 	}
 )
 
-// A question reads, and nothing else: the file stays byte for byte what it is, and no
-// other file appears.
-func TestQuestions(t *testing.T) {
+// A query only reads: the file stays identical byte for byte, and no other file appears.
+func TestReadOnlyQueries(t *testing.T) {
 	d, path := asked(t)
 	before := files(t, filepath.Dir(path))
 	none := func(arrow.RecordBatch) error { return nil }
@@ -79,9 +78,8 @@ func TestQuestions(t *testing.T) {
 	require.Equal(t, before, files(t, filepath.Dir(path)))
 }
 
-// A question about a file that a killed process has left with a log finds what the log
-// holds, and changes neither.
-func TestQuestionOfAKilledProcess(t *testing.T) {
+// A query on a file that a killed process left with a log sees what the log holds, and changes neither.
+func TestQueryAfterKill(t *testing.T) {
 	d, path := asked(t)
 	e, release, err := d.hold(t.Context(), writing)
 	require.NoError(t, err)
@@ -103,7 +101,7 @@ func TestQuestionOfAKilledProcess(t *testing.T) {
 	require.Equal(t, left, files(t, dir))
 }
 
-// FuzzQuestion holds the guard of questions against what a statement does to the file.
+// FuzzQuestion compares the check of statements with what each statement does to the file.
 func FuzzQuestion(f *testing.F) {
 	for _, sql := range append(questions, effects...) {
 		f.Add(sql)

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// change is a row of [load.RowChanges] as expressions, and what they are taken
-// from.
+// change holds the expressions for a row of [load.RowChanges], and the FROM clause that they refer to.
 type change struct {
 	at, action, key, before, after string
 	from                           string
@@ -36,7 +35,7 @@ func (m *merge) note(t *target, c change) error {
 	return nil
 }
 
-// logWritten notes the records that are about to be written, and what they were.
+// logWritten records the records that are about to be written, with their previous rows.
 func (m *merge) logWritten(t *target, n counts) error {
 	if !m.of.Log || load.IsInternal(t.Name) || n.written() == 0 {
 		return nil
@@ -66,8 +65,7 @@ func (m *merge) logWritten(t *target, n counts) error {
 	})
 }
 
-// lastRows are the rows that records in the status table have, of each its last
-// version.
+// lastRows returns a query for the last version of each record in the status table.
 func (m *merge) lastRows(t *target) string {
 	q := fmt.Sprintf("SELECT t.* FROM %s AS t SEMI JOIN %s AS s ON %s", m.held(t), status, on("s", t.Key))
 	if t.Mode != schemas.Append && t.Mode != schemas.History {
@@ -85,7 +83,7 @@ func (m *merge) lastRows(t *target) string {
 		q, strings.Join(key, ", "), order, schemas.ColRun, schemas.ColSyncedAt)
 }
 
-// logLost notes the rows that a sweep is about to delete.
+// logLost records the rows that a sweep is about to delete.
 func (m *merge) logLost(t *target) error {
 	if !m.of.Log {
 		return nil
@@ -107,7 +105,7 @@ func (m *merge) logSpare(t *target) error {
 	})
 }
 
-// document is the JSON object of a row's columns but penstock's own.
+// document returns an expression for a row as a JSON object, without penstock's own columns.
 func document(of string, t *target) string {
 	parts := []string{"'{'"}
 	for _, f := range t.Columns.Fields() {
@@ -120,7 +118,7 @@ func document(of string, t *target) string {
 			text = "," + text
 		}
 		value := cast(of+ident(f.Name), schemas.TypeOf(f), schemas.JSON)
-		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) { // which may be no JSON at all
+		if schemas.SameType(schemas.TypeOf(f), schemas.JSON) { // the stored text may be invalid JSON
 			value = "CASE WHEN json_valid(" + value + ") THEN " + value + " ELSE " + jsonOf(value, schemas.Text) + " END"
 		}
 		parts = append(parts, literal(text), "coalesce("+value+", 'null')")
@@ -128,7 +126,7 @@ func document(of string, t *target) string {
 	return "concat(" + strings.Join(append(parts, "'}'"), ", ") + ")"
 }
 
-// keyDocument is the JSON array of the values of a row's key.
+// keyDocument returns an expression for the values of a row's key as a JSON array.
 func keyDocument(of string, t *target) string {
 	values := make([]string, len(t.Key))
 	for i, k := range t.Key {

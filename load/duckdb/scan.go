@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// scanOf scans the rows of one source; all of them where it has no name.
+// scanOf scans the rows of one source, or all rows if source is "".
 func (d *DB) scanOf(ctx context.Context, source, table string, columns []string, each func(arrow.RecordBatch) error) error {
 	err := d.alone(ctx, func(s *session) error {
 		t, ok, err := readTable(ctx, s, table)
@@ -44,7 +44,7 @@ func (d *DB) scanOf(ctx context.Context, source, table string, columns []string,
 	return nil
 }
 
-// alone is look with a session of its own, as what is done may take long.
+// alone is like look, but with its own session, because f may take long.
 func (d *DB) alone(ctx context.Context, f func(*session) error) error {
 	if !d.exists() {
 		return nil
@@ -61,7 +61,7 @@ func (d *DB) alone(ctx context.Context, f func(*session) error) error {
 	return errors.Join(f(s), s.conn.Close())
 }
 
-// readTable is the table of that name, if it is there.
+// readTable returns the named table, and false if it does not exist.
 func readTable(ctx context.Context, s *session, name string) (schemas.Table, bool, error) {
 	c, err := readCatalog(ctx, s, []string{name}, false)
 	if err != nil {
@@ -71,7 +71,7 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 		return schemas.Table{}, false, nil
 	}
 	if _, ok := c.made[name]; ok {
-		t, err := c.table(name) // what it should hold may not be read as what it holds
+		t, err := c.table(name) // an error if the table was changed by hand
 		return t, true, err
 	}
 	for _, own := range load.OwnTables() {
@@ -85,8 +85,7 @@ func readTable(ctx context.Context, s *session, name string) (schemas.Table, boo
 	return schemas.Table{}, false, errors.New("it was not made by penstock")
 }
 
-// retyped is b with the columns of s, whose types the engine names in its own
-// way. The caller releases it.
+// retyped returns b with the types of s. The engine uses different Arrow types. The caller releases the result.
 func retyped(b arrow.RecordBatch, s *arrow.Schema) arrow.RecordBatch {
 	columns := make([]arrow.Array, b.NumCols())
 	for i, c := range b.Columns() {

@@ -44,8 +44,7 @@ func (d *DB) Scan(ctx context.Context, table string, columns []string, each func
 	return d.scanOf(ctx, "", table, columns, each)
 }
 
-// held is t as a relation to read: of a table that sources share, the rows of
-// the transaction's own.
+// held returns t as a relation to read from. In a shared table it contains only the rows of the transaction's source.
 func (x *tx) held(t *target) string { return heldFor(t.Table, x.key.Source) }
 
 func heldFor(t schemas.Table, source string) string {
@@ -55,8 +54,8 @@ func heldFor(t schemas.Table, source string) string {
 	return fmt.Sprintf("(FROM %s WHERE %s = %s)", place(t.Name), schemas.ColSource, literal(source))
 }
 
-// ours is the further condition that a row of t, called so as in "t.", is the
-// transaction's to change.
+// ours returns a further condition that a row of t belongs to the transaction's source. of qualifies the columns, as
+// in "t.".
 func (x *tx) ours(t *target, of string) string {
 	if x.key.Source == "" || !load.Shared(t.Columns) {
 		return ""
@@ -64,7 +63,7 @@ func (x *tx) ours(t *target, of string) string {
 	return " AND " + of + schemas.ColSource + " = " + literal(x.key.Source)
 }
 
-// sharing refuses a source whose rows the tables of the file cannot hold.
+// sharing returns an error if the file's tables cannot hold the rows of k's source.
 func sharing(live map[string]*object, k state.Key) error {
 	o := live[load.State.Name]
 	if o == nil {
@@ -74,7 +73,7 @@ func sharing(live map[string]*object, k state.Key) error {
 	return load.Sharing(shared, k.Source)
 }
 
-// ownTable is one of penstock's own tables, as this transaction's source has it.
+// ownTable returns one of penstock's own tables as the transaction's source needs it.
 func (x *tx) ownTable(t schemas.Table) schemas.Table {
 	if x.key.Source == "" {
 		return t

@@ -14,7 +14,7 @@ import (
 // ident quotes an identifier.
 func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// idents quotes several.
+// idents quotes several identifiers.
 func idents(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -23,18 +23,17 @@ func idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// literal quotes a text. A zero byte cannot stand in a statement.
+// literal quotes a text. A statement cannot contain a zero byte.
 func literal(s string) string {
 	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	return strings.ReplaceAll(q, "\x00", "' || chr(0) || '")
 }
 
-// place is the full name of a table of the destination.
+// place returns the qualified name of a table of the destination.
 func place(table string) string { return "db.main." + ident(table) }
 
-// sqlType is the column type for a type of the lattice, as the engine writes
-// it. JSON is kept as VARCHAR: the engine's own JSON type would parse each
-// value again, and refuse a commit for what it finds there.
+// sqlType returns the engine's name for the column type of a lattice type. JSON is stored as VARCHAR: the engine's
+// own JSON type would parse each value again, and an invalid one would fail the commit.
 func sqlType(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *arrow.BooleanType:
@@ -55,7 +54,7 @@ func sqlType(t arrow.DataType) string {
 	return "VARCHAR"
 }
 
-// cast is the expression expr, of the lattice's type from, as the wider type to.
+// cast returns an expression that casts expr, of type from, to the wider type to.
 func cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr
@@ -81,8 +80,7 @@ func cast(expr string, from, to arrow.DataType) string {
 	return "CAST(" + expr + " AS " + sqlType(to) + ")"
 }
 
-// castEmpty is for a list that was only ever seen empty: where there is no list
-// to be empty, it is null.
+// castEmpty casts a list that has always been empty. The result is null if the new type has no empty list.
 func castEmpty(expr string, to arrow.DataType) string {
 	switch to.(type) {
 	case *arrow.ListType:
@@ -93,7 +91,7 @@ func castEmpty(expr string, to arrow.DataType) string {
 	return "CAST(NULL AS " + sqlType(to) + ")"
 }
 
-// jsonOf is the JSON text of a value that is no list.
+// jsonOf returns an expression for the JSON text of a value that is not a list.
 func jsonOf(expr string, from arrow.DataType) string {
 	switch from.(type) {
 	case *schemas.JSONType:
@@ -108,17 +106,15 @@ func jsonOf(expr string, from arrow.DataType) string {
 	return "CAST(" + expr + " AS VARCHAR)"
 }
 
-// timestampText writes a time as 2026-11-20T00:00:00Z, with six digits of
-// fraction where there is one.
+// timestampText formats a time as 2026-11-20T00:00:00Z, with six fractional digits if it has a fraction.
 func timestampText(expr string) string {
 	utc := "timezone('UTC', " + expr + ")"
 	return "CASE WHEN microsecond(" + utc + ") % 1000000 = 0 THEN strftime(" + utc + ", '%Y-%m-%dT%H:%M:%SZ') " +
 		"ELSE strftime(" + utc + ", '%Y-%m-%dT%H:%M:%S.%fZ') END"
 }
 
-// keyText is a value of a key of several columns, as transform writes it into
-// the children's link. Of JSON's many spellings of a text it must be that one,
-// so it is made by hand.
+// keyText returns an expression for one value of a multi-column key, as transform writes it into the link of child
+// rows. JSON can spell a text in many ways; the spelling must equal transform's, so keyText escapes it itself.
 func keyText(expr string, from arrow.DataType) string {
 	if from.ID() != arrow.STRING || schemas.SameType(from, schemas.JSON) {
 		return jsonOf(expr, from)

@@ -11,21 +11,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// status is the temporary table that says of each record of a merge what
-// becomes of it: k0, k1… its key (or h, its hash), o the ordinal of the row
-// that stands, st one of the following, and in History f when it begins to be
-// valid.
+// status is a temporary table with the outcome for each record of a merge: k0, k1… its key (or h, its hash), o the
+// ordinal of the winning row, st one of the constants below and, in History, f the start of its validity.
 const status = "temp.main._penstock_status"
 
-// What becomes of a record.
+// Values of st.
 const (
 	isNew       = "0"
-	isChanged   = "1" // and takes the place of the row before
-	isNext      = "2" // and follows upon the version before
+	isChanged   = "1" // replaces the previous row
+	isNext      = "2" // follows the previous version
 	isUnchanged = "3"
 )
 
-// keyColumns are the k0, k1… of the status table, qualified.
+// keyColumns returns the status table's key columns k0, k1…, qualified by of.
 func keyColumns(of string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -34,8 +32,7 @@ func keyColumns(of string, key []string) []string {
 	return out
 }
 
-// on is the condition that the key of the status table (or one like it) called
-// a is that of the target called t.
+// on returns the condition that the key of a, the status table or one like it, equals that of the target t.
 func on(a string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {
@@ -44,8 +41,7 @@ func on(a string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal is the condition that the keys of a and b, both like the status table's,
-// are the same.
+// equal returns the condition that the keys of a and b, both like the status table's, are equal.
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -54,7 +50,7 @@ func equal(a, b string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// handedColumns are the staged columns that handedSQL reads.
+// handedColumns returns the staged columns that handedSQL reads.
 func handedColumns(t *target) []string {
 	columns := append([]string{}, t.Key...)
 	columns = append(columns, schemas.ColOrdinal)
@@ -67,13 +63,13 @@ func handedColumns(t *target) []string {
 	return columns
 }
 
-// handedSQL finds the row that stands of each key among the staged rows.
+// handedSQL finds the winning row of each key among the staged rows.
 func handedSQL(t *target, from string) string {
 	keys := make([]string, len(t.Key))
 	group := make([]string, len(t.Key))
 	for i, k := range t.Key {
 		keys[i] = fmt.Sprintf("%s AS k%d", ident(k), i)
-		group[i] = strconv.Itoa(i + 1) // a column of the source may have the name of an alias
+		group[i] = strconv.Itoa(i + 1) // by position: a source column may have the name of an alias
 	}
 	hash := "NULL"
 	if t.has(schemas.ColHash) {
@@ -87,10 +83,9 @@ func handedSQL(t *target, from string) string {
 		strings.Join(keys, ", "), schemas.ColOrdinal, hash, synced, from, strings.Join(group, ", "))
 }
 
-// statusSQL reads the staged rows once, and joins them with the keys and hashes
-// that the table has, and with those the pass has carried before. Looking up
-// what is stored by an inner join first is a third cheaper than an outer join,
-// in which the engine puts by the hashes of the whole table.
+// statusSQL reads the staged rows once, and joins them with the keys and hashes in the table and with the keys that
+// the pass has already carried. It finds stored rows by an inner join first, which is a third cheaper than an outer
+// join alone: that would materialize the hashes of the whole table.
 func (m *merge) statusSQL(t *target, from string) string {
 	with := "WITH s AS MATERIALIZED (" + handedSQL(t, from) + ")"
 	if t.Mode == schemas.Append || t.Mode == schemas.History {
@@ -117,8 +112,7 @@ func (m *merge) statusSQL(t *target, from string) string {
 		"FROM s LEFT JOIN m ON %s%s", with, isNew, again, equal("m", "s", t.Key), carried)
 }
 
-// versionsSQL is the rest of statusSQL for a table with many rows a record. Of
-// these it finds the last, v.
+// versionsSQL is the rest of statusSQL for a table with several rows per record. v is a record's last row.
 func (m *merge) versionsSQL(t *target) string {
 	last := fmt.Sprintf("'r': t.%s, 'y': t.%s, 'h': t.%s, 'c': %s", schemas.ColRun, schemas.ColSyncedAt, schemas.ColHash, t.stands("t."))
 	run, from := literal(m.of.Run), ""
@@ -140,12 +134,12 @@ func (m *merge) versionsSQL(t *target) string {
 		" FROM s LEFT JOIN m ON " + equal("m", "s", t.Key) + carried
 }
 
-// counts of a status table's records.
+// counts counts the records of a status table.
 type counts struct {
 	handed, fresh, changed, next, unchanged int64
 }
 
-// written are the records of which a row is appended.
+// written returns the number of records that get a new row.
 func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 
 func (m *merge) count(t *target) (counts, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// DB is not there in this build.
+// DB is not available in this build.
 type DB struct{ load.Destination }
 
 // Open returns [ErrNotBuilt].

@@ -13,8 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass did not carry, and deletes them if it
-// shall. // Invariant 12
+// sweep counts the rows that the pass did not carry, and deletes them if s.Delete is set. // Invariant 12
 func (m *merge) sweep(s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -27,13 +26,13 @@ func (m *merge) sweep(s load.Sweep) error {
 	switch {
 	case t == nil:
 		m.out.Known = true
-	case t.Mode == schemas.Append: // what was seen, was seen
+	case t.Mode == schemas.Append: // rows are never missing
 		m.out.Known = true
 		err = m.s.numbers(m.ctx, fmt.Sprintf("SELECT count_if(%s) FROM %s", t.stands(""), m.held(t)), &m.out.Alive)
 	case len(t.Key) > 0:
 		err = m.sweepKeyed(t, s)
 	case s.Keys != nil:
-		err = errors.New("its rows have no key by which to name them")
+		err = errors.New("the table has no key to select rows by")
 	default:
 		err = m.sweepKeyless(t, s)
 	}
@@ -43,8 +42,8 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// lostKeys is the temporary table of the keys, k0, k1…, of rows that stand and
-// that the pass did not carry, or that the sweep names.
+// lostKeys is a temporary table with the keys, k0, k1…, of the current rows that the pass did not carry, or that the
+// sweep names.
 const lostKeys = "temp.main._penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
@@ -74,7 +73,7 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// findLost finds the rows that the pass did not carry.
+// findLost finds the current rows that the pass did not carry.
 func (m *merge) findLost(t *target) error {
 	carried := ""
 	if m.carried != nil {
@@ -88,7 +87,7 @@ func (m *merge) findLost(t *target) error {
 		asKeys("t.", t.Key), m.held(t), t.stands("t."), schemas.ColRun, literal(m.of.Run), carried))
 }
 
-// findNamed finds the rows with these keys.
+// findNamed finds the current rows with the given keys.
 func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
 	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
 	defer named.Release()
@@ -108,7 +107,7 @@ func (m *merge) findNamed(t *target, keys []arrow.RecordBatch) error {
 	return m.scan(named, t.Columns, t.Key, make)
 }
 
-// asKeys are the columns of a key as k0, k1….
+// asKeys returns the columns of a key as k0, k1….
 func asKeys(of string, key []string) string {
 	out := make([]string, len(key))
 	for i, k := range key {
@@ -117,7 +116,7 @@ func asKeys(of string, key []string) string {
 	return strings.Join(out, ", ")
 }
 
-// list hands out up to n of the keys that were found.
+// list adds up to n of the found keys to the outcome.
 func (m *merge) list(t *target, n int) error {
 	if n <= 0 || m.out.Missing == 0 {
 		return nil
@@ -133,7 +132,7 @@ func (m *merge) list(t *target, n int) error {
 	})
 }
 
-// markDeleted deletes what was found in the way of the table's mode.
+// markDeleted deletes the found rows in the way of the table's mode.
 func (m *merge) markDeleted(t *target) error {
 	err := m.change(m.ctx, t.Name, fmt.Sprintf("%s %s AS s WHERE %s AND %s%s", m.burial(t), lostKeys, on("s", t.Key), t.stands("t."), m.ours(t, "t.")))
 	if err != nil {
@@ -153,8 +152,7 @@ func (m *merge) markDeleted(t *target) error {
 	return nil
 }
 
-// burial is the beginning of the statement that deletes rows of t, up to what
-// says which.
+// burial returns the start of the statement that deletes rows of t, up to the selection of the rows.
 func (m *merge) burial(t *target) string {
 	at := timestamp(m.when)
 	switch t.Mode {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestKeyText compares how the engine writes a text into a key of several
-// columns with how transform does, whose children carry such keys.
+// TestKeyText compares the engine's form of a text in a multi-column key with that of transform, which writes such
+// keys to child rows.
 func TestKeyText(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "keys.duckdb"), Options{})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", nil))

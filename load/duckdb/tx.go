@@ -15,35 +15,35 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// pass is what this process remembers of one reading of a stream.
+// pass is what this process remembers of one pass over a stream.
 type pass struct {
 	run     string
-	carried *carried // nil for none yet
-	lost    bool     // it was lost with its engine
+	carried *carried // nil: none yet
+	lost    bool     // the carried keys are gone, with their engine or because another pass began
 }
 
-// tx gathers batches, and holds the file from its first Apply on.
+// tx collects batches. It holds the file from its first Apply on.
 type tx struct {
 	db   *DB
 	key  state.Key
 	from state.Cursor
-	at   position // of the stream when the transaction began
+	at   position // position of the stream when the transaction began
 	of   load.Pass
-	when time.Time // of the commit, once the file is taken
+	when time.Time // time of the commit, set once the file is attached
 	pass *pass
 
 	pending []*load.Staged // in the order of their first batch
 	s       *session       // nil before the first Apply
 	release func()
-	carried *carried // as pass.carried, this transaction's included
+	carried *carried // pass.carried plus this transaction's keys
 	kept    bool     // the temporary table of kept rows was made
-	account account  // of what it does to tables
+	account account  // records its changes to tables
 	ddl     bool
-	changed map[string]bool // tables of which it has deleted or updated rows
-	timed   bool            // when is later than all rows there are: see outlast
-	owner   *load.Owner     // of the stream's table, where it is to be recorded
-	was     *load.Owner     // before
-	failed  error           // of an Apply: nothing can be committed any more
+	changed map[string]bool // tables in which it has deleted or updated rows
+	timed   bool            // when is later than all existing rows; see outlast
+	owner   *load.Owner     // owner of the stream's table, if it must be recorded
+	was     *load.Owner     // the previous owner
+	failed  error           // error of an Apply: the transaction cannot commit any more
 	over    bool
 }
 
@@ -66,7 +66,7 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 		if ps != nil {
 			d.spend(ps.carried)
 			ps.lost, ps.carried = true, nil
-			next.lost = p.Run < ps.run // a later pass came between, and it was forgotten
+			next.lost = p.Run < ps.run // a later pass ran in between, so this pass's keys are gone
 		}
 		ps = next
 		d.passes[k] = ps
@@ -88,7 +88,7 @@ func (x *tx) Write(_ context.Context, t schemas.Table, b arrow.RecordBatch) erro
 	return nil
 }
 
-// start takes the file and begins, and finds out early if it is too late.
+// start attaches the file, begins, and fails early if the stream has moved.
 func (x *tx) start(ctx context.Context) error {
 	if x.s != nil {
 		return nil
@@ -102,7 +102,7 @@ func (x *tx) start(ctx context.Context) error {
 	return x.unmoved(ctx)
 }
 
-// take waits for the transactions of others, takes the file and begins.
+// take waits for other transactions, attaches the file and begins.
 func (x *tx) take(ctx context.Context) error {
 	select {
 	case x.db.writer <- struct{}{}:
@@ -125,8 +125,7 @@ func (x *tx) take(ctx context.Context) error {
 	return x.s.exec(ctx, "BEGIN TRANSACTION")
 }
 
-// unmoved checks the fence: the stream's position is still the one the
-// transaction began from. // Invariant 13
+// unmoved checks that the stream's position is still the one that the transaction began from. // Invariant 13
 func (x *tx) unmoved(ctx context.Context) error {
 	live, err := x.s.engine.objects(ctx, x.s, false)
 	if err != nil {
@@ -229,7 +228,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	return x.db.step("committed")
 }
 
-// finish lets go of the file once the transaction is committed.
+// finish releases the file after the commit.
 func (x *tx) finish() {
 	x.over = true
 	if x.ddl {
@@ -265,8 +264,7 @@ func (x *tx) move(ctx context.Context, to position) error {
 		literal(x.key.Pipeline), literal(x.key.Stream), literal(string(to.cursor)), to.sequence, timestamp(x.when)))
 }
 
-// ownTables makes the tables which the destination writes itself, where they
-// are not there.
+// ownTables creates the tables that the destination writes itself, if they do not exist.
 func (x *tx) ownTables(ctx context.Context) error {
 	live, err := x.s.engine.objects(ctx, x.s, x.ddl)
 	if err != nil {
@@ -299,7 +297,7 @@ func (x *tx) Rollback() error {
 	}
 	defer x.end()
 	x.db.mu.Lock()
-	delete(x.db.positions, x.key) // to be read again, should that be what went wrong
+	delete(x.db.positions, x.key) // to be read again, in case it caused the failure
 	x.db.mu.Unlock()
 	if err := x.s.exec(context.Background(), "ROLLBACK"); err != nil && !missingTransaction(err) {
 		x.s.engine.broken = true
@@ -308,7 +306,7 @@ func (x *tx) Rollback() error {
 	return nil
 }
 
-// end lets go of the file.
+// end releases the file.
 func (x *tx) end() {
 	if x.s != nil {
 		x.s = nil
@@ -316,7 +314,7 @@ func (x *tx) end() {
 	}
 }
 
-// timestamp is t as a literal.
+// timestamp returns t as an SQL literal.
 func timestamp(t time.Time) string {
 	return "TIMESTAMPTZ " + literal(t.UTC().Format("2006-01-02 15:04:05.000000+00"))
 }

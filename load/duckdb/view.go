@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// group is consecutive batches of one schema.
+// group holds consecutive batches of one schema.
 type group struct {
 	schema  *arrow.Schema
 	batches []arrow.RecordBatch
 }
 
-// groupsOf are all batches of s, in their order.
+// groupsOf returns all batches of s in their order.
 func groupsOf(s *load.Staged) []*group {
 	var out []*group
 	for _, b := range s.Batches {
@@ -35,13 +35,11 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// scan calls use with a FROM item of staged rows: of the columns named, in the types that they
-// have in want. It can be read once, and all of it must be: the engine reads
-// columns that are left out in the place of others.
+// scan calls use with a FROM item for the named columns of the staged rows, in the types of want. The item can be
+// read once, and all its columns must be read: otherwise the engine returns the wrong columns.
 //
-// Registering a view of Arrow batches writes to the current database, and a
-// transaction may write to one alone. So the views are made by another session,
-// in a database in memory that lives for as long as the scan.
+// Registering a view of Arrow batches writes to the current database, and a transaction may write to only one. So
+// another session creates the views, in an in-memory database that exists during the scan.
 func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use func(from string) error) (err error) {
 	ctx, e := m.ctx, m.s.engine
 	e.stages++
@@ -71,8 +69,7 @@ func (m *merge) scan(s *load.Staged, want *arrow.Schema, names []string, use fun
 	return use("(" + strings.Join(selects, " UNION ALL ") + ")")
 }
 
-// bind registers the group's columns as a view, and returns a SELECT that casts
-// them and wants but the view's full name.
+// bind registers the group's columns as a view. It returns a SELECT that casts them, up to the view's full name.
 func (g *group) bind(on *session, view string, want *arrow.Schema, names []string) (string, func(), error) {
 	var index []int
 	exprs := make([]string, len(names))
@@ -90,7 +87,7 @@ func (g *group) bind(on *session, view string, want *arrow.Schema, names []strin
 		exprs[i] = cast(ident(name), from, to) + " AS " + ident(name)
 	}
 	if len(index) == 0 {
-		index = append(index, g.schema.FieldIndices(schemas.ColOrdinal)...) // a view needs a column
+		index = append(index, g.schema.FieldIndices(schemas.ColOrdinal)...) // a view needs at least one column
 	}
 	r := newReader(g, index)
 	defer r.Release()
@@ -109,8 +106,7 @@ func (g *group) bind(on *session, view string, want *arrow.Schema, names []strin
 	return "SELECT " + strings.Join(exprs, ", ") + " FROM ", done, nil
 }
 
-// pin keeps the buffers of an array where they are, as the engine is about to
-// store their addresses.
+// pin keeps the buffers of an array in place, because the engine stores their addresses.
 func pin(p *runtime.Pinner, a arrow.ArrayData) {
 	for _, b := range a.Buffers() {
 		if b != nil && b.Len() > 0 {
@@ -122,7 +118,7 @@ func pin(p *runtime.Pinner, a arrow.ArrayData) {
 	}
 }
 
-// newReader streams some columns of a group's batches.
+// newReader returns a reader of some columns of the group's batches.
 func newReader(g *group, index []int) array.RecordReader {
 	fields := make([]arrow.Field, len(index))
 	for i, c := range index {
@@ -141,7 +137,7 @@ func newReader(g *group, index []int) array.RecordReader {
 	}
 	r, err := array.NewRecordReader(schema, batches)
 	if err != nil {
-		panic(err) // the batches were made with this very schema
+		panic(err) // cannot happen: the batches have this schema
 	}
 	return r
 }

@@ -53,8 +53,7 @@ func (x *tx) view(ctx context.Context, name, query string) error {
 	return nil
 }
 
-// showView makes the view. Its query is read as if the file were the only
-// database there is, which it is to whoever opens it.
+// showView creates the view. The query is resolved in the file's database, as it is for later readers of the file.
 func (x *tx) showView(ctx context.Context, name, query string) (err error) {
 	if err := x.s.exec(ctx, "USE db"); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A view is there for whoever opens the file, by whatever name; it is made anew
-// when asked for again, recorded once, and nothing of others is touched.
+// A view exists for every program that opens the file, under any database name. A second request replaces it. It is
+// recorded once, and nothing of other users is touched.
 func TestView(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.duckdb")
 	d := openTest(t, path, Options{})
@@ -24,7 +24,7 @@ func TestView(t *testing.T) {
 	require.ErrorIs(t, d.View(t.Context(), "CRM_leads", "SELECT 1 AS one"), load.ErrTaken)
 	require.Error(t, d.View(t.Context(), "broken", "SELECT nothing FROM nowhere"))
 	at, err := d.Cursor(t.Context(), stream)
-	require.NoError(t, err, "the session is as it was")
+	require.NoError(t, err, "the session is unchanged")
 	require.Equal(t, state.Cursor("1"), at)
 	require.NoError(t, d.Close())
 

@@ -17,25 +17,23 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// window is the time in which the file is attached to the engine: while
-// somebody holds it, and for a moment longer, as commits come in bursts and
-// attaching a file of many tables takes as long as a small commit.
+// window keeps the file attached to the engine while it is used, and for a moment longer: commits come in bursts, and
+// attaching a file with many tables takes as long as a small commit.
 type window struct {
 	gate    chan struct{} // holds one token while the fields below are used
 	engine  *engine       // nil after a fatal error, until the next use
 	holds   int
 	open    mode
-	since   time.Time // when it was attached
+	since   time.Time // when the file was attached
 	idle    *time.Timer
-	changed bool // tables were made or altered since the last checkpoint
+	changed bool // tables were created or altered since the last checkpoint
 	closed  bool
 
-	replayed int64 // bytes of log that attaching the file has replayed since then
+	replayed int64 // bytes of log replayed by attaching the file since then
 }
 
-// mode says what the file is open for. Many processes can look into one file,
-// as long as none writes it. A file that is asked is opened to read only; one that is
-// looked into as for writing where that is possible, as commits often follow.
+// mode says what the file is open for. Many processes can read one file, as long as none writes it. Queries open the
+// file read-only. Look-ups open it for writing if possible, because commits often follow.
 type mode int
 
 const (
@@ -46,9 +44,8 @@ const (
 )
 
 const (
-	// The file is let go when nobody has used it for idleTime, and after
-	// openTime as soon as nobody uses it: others are shut out no longer than
-	// that, or than one commit takes. // Invariant 7
+	// The file is detached when it has been unused for idleTime and, after openTime, as soon as it is unused. Other
+	// processes are locked out no longer than that, or than one commit takes. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 
@@ -77,8 +74,7 @@ func (d *DB) stop() error {
 	return e.close()
 }
 
-// hold attaches the file, waiting a bounded time for others to let go of it,
-// until release is called.
+// hold attaches the file until release is called. If other processes have it open, it waits up to Options.WaitLock.
 func (d *DB) hold(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	deadline := time.Now().Add(d.o.WaitLock)
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
@@ -90,7 +86,7 @@ func (d *DB) hold(ctx context.Context, m mode) (e *engine, release func(), err e
 			return nil, nil, fmt.Errorf("open %s: %w%s", d.o.Path, state.ErrLocked, holder(err))
 		}
 		select {
-		case <-time.After(wait/2 + rand.N(wait/2)): // jitter, lest two wait in step
+		case <-time.After(wait/2 + rand.N(wait/2)): // jitter: two waiting processes must not keep colliding
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()
 		}
@@ -140,7 +136,7 @@ func (d *DB) release() {
 	w.idle = time.AfterFunc(idleTime, d.detachIdle)
 }
 
-// detachIdle lets go of a file that nobody has taken up again.
+// detachIdle detaches a file that is still unused.
 func (d *DB) detachIdle() {
 	w := &d.window
 	w.gate <- struct{}{}
@@ -150,7 +146,7 @@ func (d *DB) detachIdle() {
 	}
 }
 
-// attach opens the file. It is called with the gate taken and nobody holding.
+// attach opens the file. The caller has the gate, and nothing holds the file.
 func (d *DB) attach(ctx context.Context, m mode) error {
 	if err := d.step("open"); err != nil {
 		return err
@@ -173,7 +169,7 @@ func (d *DB) attach(ctx context.Context, m mode) error {
 		d.window.replayed += log
 	}
 	if err != nil && m == looking && d.attachAs(ctx, looking) == nil {
-		err, d.window.open = nil, looking // others are looking as well, or the file cannot be written
+		err, d.window.open = nil, looking // other processes read the file, or it is not writable
 	}
 	if err != nil {
 		inUse.give(d.o.Path)
@@ -217,8 +213,7 @@ func attachSQL(path, name string, o Options, m mode) string {
 	return q
 }
 
-// detach lets go of the file. It is called with the gate taken and nobody
-// holding.
+// detach closes the file. The caller has the gate, and nothing holds the file.
 func (d *DB) detach() {
 	w := &d.window
 	if w.idle != nil {
@@ -235,7 +230,7 @@ func (d *DB) detach() {
 		}
 	}
 	if w.open == writing {
-		d.permit() // of a log that this window has made
+		d.permit() // for a log created while the file was open
 	}
 	if w.engine.broken {
 		d.discard()
@@ -244,8 +239,8 @@ func (d *DB) detach() {
 	inUse.give(d.o.Path)
 }
 
-// discard gives up an engine that no longer works. What it remembered of passes
-// under way is lost with it; the file is not.
+// discard closes an engine that no longer works. The keys carried by unfinished passes are lost; the file is not
+// affected.
 func (d *DB) discard() {
 	if err := d.window.engine.close(); err != nil {
 		d.o.Log.Warn("close duckdb", "path", d.o.Path, "error", err)
@@ -258,15 +253,14 @@ func (d *DB) discard() {
 	}
 }
 
-// paths are files that this process has open.
+// paths is a set of files that this process has open.
 type paths struct {
 	mu   sync.Mutex
 	open map[string]bool
 }
 
-// inUse is the one thing that two destinations of a process share. The lock by
-// which the engine keeps out other processes does not keep out a second engine
-// of the same process, and the two would ruin the file.
+// inUse is shared by all destinations of the process. The engine's file lock keeps out other processes, but not a
+// second engine in the same process, and two engines would corrupt the file.
 var inUse = paths{open: map[string]bool{}}
 
 func (p *paths) take(path string) bool {
@@ -285,10 +279,10 @@ func (p *paths) give(path string) {
 	delete(p.open, path)
 }
 
-// errInUse says that this process has the file open elsewhere.
+// errInUse reports that this process has the file open elsewhere.
 var errInUse = errors.New("in use by this process")
 
-// locked reports whether somebody else has the file open.
+// locked reports whether the file is open elsewhere.
 func locked(err error) bool {
 	if errors.Is(err, errInUse) {
 		return true
@@ -299,10 +293,10 @@ func locked(err error) bool {
 
 var holderName = regexp.MustCompile(`held in (.+? \(PID \d+\))`)
 
-// holder says who has the file open, where the engine could tell.
+// holder names the process that has the file open, if the engine reported it.
 func holder(err error) string {
 	if errors.Is(err, errInUse) {
-		return ": this process itself"
+		return ": this process"
 	}
 	if m := holderName.FindStringSubmatch(err.Error()); m != nil {
 		return ": " + m[1]
@@ -310,7 +304,7 @@ func holder(err error) string {
 	return ""
 }
 
-// missing reports whether a statement failed because a table is not there.
+// missing reports whether a statement failed because a table does not exist.
 func missing(err error) bool {
 	e, ok := errors.AsType[*duckdb.Error](err)
 	return ok && e.Type == duckdb.ErrorTypeCatalog

@@ -25,7 +25,7 @@ func testAccountLost(t *testing.T, d Driver) {
 				x := b.begin()
 				b.write(x, newFamily(schemas.Merge, true).puts(b.pass.Run, "1:amy")...)
 				_, err := x.Apply(t.Context(), load.Sweep{})
-				require.ErrorContains(t, err, "cannot turn to mode merge")
+				require.ErrorContains(t, err, "cannot change to mode merge")
 				require.NoError(t, x.Rollback())
 			}
 			out := b.commit(load.Sweep{}, f.puts(b.pass.Run, "1:ann 2:bea")...)

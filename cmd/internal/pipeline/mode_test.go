@@ -306,6 +306,6 @@ func TestModeThatATableCannotTurnToStopsItsStreamOnly(t *testing.T) {
 	r.config.Streams[0].Table.Mode = schemas.Merge
 	r.restart(nil)
 	rep := r.must(StatusFailed)
-	require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("cannot turn to mode %s", schemas.Merge))
+	require.ErrorContains(t, rep.Streams[0].Err, fmt.Sprintf("cannot change to mode %s", schemas.Merge))
 	require.Equal(t, StatusComplete, rep.Streams[1].Status)
 }
