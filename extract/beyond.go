@@ -25,7 +25,7 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 		}
 	}
 	if page := l.misplaced; page >= 0 {
-		return malformed(l.s, st.at, l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, page)))
+		return malformed(l.s, st.at, l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, page)))
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func TestFirstPageInTheMiddle(t *testing.T) {
 			require.NoError(t, err)
 			_, err = read(f.Client, c.Apply(s), "")
 			require.Error(t, err)
-			require.Regexp(t, "the page repeats an earlier one|asked for page 3, got page 1", err.Error())
+			require.Regexp(t, "the page repeats an earlier one|requested page 3, got page 1", err.Error())
 		})
 	}
 }

@@ -13,8 +13,8 @@ import (
 // them: the page is refused. The same list twice hides nothing.
 func TestEnvelopeWithAMemberTwice(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `the member "data" stands twice`,
-		`{"result":{"items":[{"id":1}],"items":[{"id":2}]}}`:                `the member "items" stands twice`,
+		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `duplicate member "data"`,
+		`{"result":{"items":[{"id":1}],"items":[{"id":2}]}}`:                `duplicate member "items"`,
 		`{"data":[{"id":1},{"id":2}],"total":2,"data":[{"id":1},{"id":2}]}`: "",
 		`{"v":1,"data":[{"id":1,"a":1,"a":2},{"id":2}],"total":2,"v":2}`:    "",
 	} {

@@ -246,11 +246,11 @@ func TestFamiliesOfPosts(t *testing.T) {
 // names the sign; the same list without it is whole.
 func TestUnexplainedSignals(t *testing.T) {
 	for sign, name := range map[string]string{
-		`"metadata":{"remaining":63}`:            "says so",
+		`"metadata":{"remaining":63}`:            "a flag for more",
 		`"fortsetzung":{"next_ref":"abc"}`:       "/fortsetzung/next_ref",
 		`"gesamtanzahl":100`:                     "/gesamtanzahl: 100",
 		`"hits":{"total":{"value":100}}`:         "a total of 100",
-		`"is_truncated":true`:                    "says so",
+		`"is_truncated":true`:                    "a flag for more",
 		`"continuation_ref":"abcdef"`:            "/continuation_ref",
 		`"links":[{"rel":"next","href":"/x/2"}]`: "a next link",
 	} {

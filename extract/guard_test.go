@@ -163,7 +163,7 @@ func TestPageIgnored(t *testing.T) {
 	}, s)
 	_, err := read(c.Client, s, "")
 	classIs(t, err, wire.Malformed)
-	require.ErrorContains(t, err, "asked for page 2, got page 1")
+	require.ErrorContains(t, err, "requested page 2, got page 1")
 }
 
 // H30

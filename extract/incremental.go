@@ -12,33 +12,33 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// recall is what a pass of an incremental stream knows of the passes before it,
-// and leaves to the next one. The cursor holds it.
+// recall is what a pass of an incremental stream knows from earlier passes and leaves to the next
+// one. The cursor stores it.
 //
-// A list changes while it is read: a changed record moves to another page, and another
-// record may fall between two pages. So a pass of several pages does not settle its edge:
-// the next pass begins where that pass had begun, and only the one after it begins at the
-// edge. Two passes would have to miss a change, and then the next whole pass finds it.
+// A list changes while it is read: a changed record moves to another page, and another record may
+// slip from one page to the next. So a pass of several pages does not settle its edge: the next
+// pass begins where this one began, and only the pass after that begins at the edge. A change is
+// lost only if two passes miss it, and then the next whole pass finds it.
 type recall struct {
-	By        string    `json:"by,omitempty"`        // what the bounds are about: field and parameter
-	Since     time.Time `json:"since,omitzero"`      // the request leaves out what was changed before
-	Tail      bool      `json:"tail,omitempty"`      // the latest change comes first: the pass ends at a page of records changed before Before
+	By        string    `json:"by,omitempty"`        // identifies the bounds: field and parameter
+	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before
+	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page of records changed before Before
 	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: no record changed before it can be new
-	Top       time.Time `json:"top,omitzero"`        // latest change that counts, in this pass or before
-	Began     time.Time `json:"began,omitzero"`      // a change made during this pass has no earlier time
-	Behind    bool      `json:"behind,omitempty"`    // the source's clock has gone back: the next pass is whole
-	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplaced
-	Edge      time.Time `json:"edge,omitzero"`       // up to where the last pass that has ended came
-	Settled   time.Time `json:"settled,omitzero"`    // where the next pass may begin
-	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by our clock
+	Top       time.Time `json:"top,omitzero"`        // latest time of change that counts, in this pass or an earlier one
+	Began     time.Time `json:"began,omitzero"`      // changes made during this pass have no earlier time
+	Behind    bool      `json:"behind,omitempty"`    // the source's clock was set back: the next pass is whole
+	Misplaced string    `json:"misplaced,omitempty"` // how a page contradicts the order: see misplace
+	Edge      time.Time `json:"edge,omitzero"`       // all changes before it were read by the last finished pass
+	Settled   time.Time `json:"settled,omitzero"`    // the edge at which the next pass may begin
+	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by the local clock
 }
 
-// by says what the bounds of a stream are about; "" where it has none.
+// by identifies the bounds of a stream; "" for none.
 func (c *Client) by(s schemas.Stream) string {
 	switch i := s.Incremental; {
 	case s.Range.Set():
 		return fmt.Sprintf("%s %s %s %s..%s", s.Months.Month, i.Param, i.Until, s.Range.From, s.Range.Until)
-	case s.Range.Whole, c.fedBy(s.Name) != nil: // children need all of their parents
+	case s.Range.Whole, c.fedBy(s.Name) != nil: // children need all their parents
 		return ""
 	case s.Months.Set():
 		return "months " + s.Months.Month + " " + s.Months.Year
@@ -48,9 +48,8 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin makes m the beginning of a pass that follows the one with the end mark
-// prev: over what has changed since, or over the whole list, where that is due
-// or nothing is known. now is our clock.
+// begin makes m the beginning of the pass after prev, a finished one. The pass reads only changes,
+// or the whole list if that is due or nothing is known. now is the local clock.
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Frame = newFrame(s, now)
 	if by == "" {
@@ -72,7 +71,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 		return
 	case prev.By != by:
 		if i.Auto && !prev.Settled.IsZero() && strings.HasPrefix(prev.By, i.Field+" ") {
-			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another way: this whole pass checks the one before
+			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another way: this whole pass checks the earlier ones
 		}
 		return
 	}
@@ -98,8 +97,8 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 	}
 }
 
-// left is the recall of the next pass after this one has ended. A pass of several pages
-// settles the edge of the previous pass, since its own may have a gap.
+// left returns the recall for the next pass. A pass of several pages settles the edge of the pass
+// before, because its own edge may have a gap.
 func (m *passCursor) left() recall {
 	if m.Behind {
 		return recall{By: m.By}
@@ -115,10 +114,10 @@ func (m *passCursor) left() recall {
 	return recall{By: m.By, Top: m.Top, Edge: edge, Settled: settled, Whole: m.Whole}
 }
 
-// partial reports whether the pass leaves records out.
+// partial reports whether the pass leaves out records.
 func (m *passCursor) partial() bool { return m.Tail || !m.Since.IsZero() || m.Frame.Part }
 
-// bounds are the parameters that leave out what was changed before.
+// bounds returns the parameters that leave out records changed before Since.
 func (m *passCursor) bounds(s schemas.Stream) []bound {
 	if m.Since.IsZero() {
 		return nil
@@ -127,18 +126,18 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 	return []bound{{p, momentJSON(m.Since, s.Incremental.Format)}}
 }
 
-// skew is how far apart the clocks of two places are where no zone is named.
+// skew is the largest difference between two clocks if times have no zone.
 const skew = 26 * time.Hour
 
-// unknownClock is how far ahead of the source's clock ours may be, for a source
-// that does not say what its clock shows.
+// unknownClock is how far the local clock may be ahead of the source's clock, if the source does
+// not report its time.
 const unknownClock = time.Hour
 
-// westOfUTC is how far behind UTC a clock may be whose zone is not known.
+// westOfUTC is how far a clock of unknown zone may be behind UTC.
 const westOfUTC = 12 * time.Hour
 
-// earliest is the earliest time, as the format writes it, that a record can have
-// which is changed at a moment or later.
+// earliest returns the earliest time, in the precision of the format, that a record changed at or
+// after at can have.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {
@@ -147,8 +146,8 @@ func earliest(at time.Time, format string) time.Time {
 	return at.Truncate(stepOf(format))
 }
 
-// clock takes the beginning of the pass from the source's own clock, as its
-// first answer shows it. The answer holds no change made after it was requested.
+// clock sets the beginning of the pass by the source's clock, from the first answer. The answer
+// contains no change made after its request.
 func (p *pass) clock(a *answer) {
 	m, i := &p.mark, p.s.Incremental
 	if a == nil || m.Pages > 1 {
@@ -162,17 +161,16 @@ func (p *pass) clock(a *answer) {
 	m.Behind = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
-// observed is what a page's records say about when they were changed.
+// observed counts records by their time of change.
 type observed struct {
 	records int64
 	stale   int64 // changed before Since
 }
 
-// observe looks at the moments in the records of a page, a JSON array. a is the
-// answer that it came in, nil for a page pieced together from several. It
-// returns, for each record, whether it was changed before m.Before; nil where
-// there is no edge. In a whole pass a record without a time counts as older: that
-// earlier passes would have found it, nothing shows.
+// observe checks the times in a page's records, a JSON array. a is the answer with the page; nil
+// for a page that was assembled from several answers. It returns for each record whether it was
+// changed before m.Before; nil if there is no edge. In a whole pass, a record without a time does
+// not count as older: nothing shows that earlier passes would have found it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -184,7 +182,7 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	if err := d.scan(records); err != nil {
 		return nil, err
 	}
-	least := time.Time{} // of the page's records so far
+	least := time.Time{} // of the records so far
 	for r := range d.elements(d.root()) {
 		at, ok := d.moment(d.get(r, i.Field), i.Format)
 		if ok && at.After(m.Top) && !at.After(m.Began) {
@@ -207,9 +205,9 @@ func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	return older, d.err
 }
 
-// misplace notes a record that was changed later than one above it on the same page, by
-// more than the lookback. The list then does not have the latest change first, and a pass
-// that relies on that order reads to the list's end.
+// misplace notes a record that was changed later than one above it on the same page, by more than
+// the lookback. Then the list does not have the latest change first, and a pass that relies on that
+// order reads to the end of the list.
 func (p *pass) misplace(least, at time.Time) {
 	m, i := &p.mark, p.s.Incremental
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
@@ -221,10 +219,9 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded finishes a page once its records were observed: its cursor, and what
-// an incremental pass says at its end. A pass over a list that comes with the
-// latest change first ends at a page all of whose records are older than the
-// edge: what follows is older still.
+// bounded completes a page after its records were observed: its cursor, and at the end the facts of
+// an incremental pass. If the list has the latest change first, the pass ends at a page of records
+// that are all older than the edge, because all further records are older still.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()
@@ -244,31 +241,31 @@ func (p *pass) bounded(page Page, older []bool) Page {
 	return page
 }
 
-// wentBack says that the source's clock did.
+// wentBack returns a note if the source's clock was set back.
 func (m *passCursor) wentBack() string {
 	if !m.Behind {
 		return ""
 	}
-	return fmt.Sprintf("the source's clock has gone back to %s, behind changes that were seen before: the next pass reads the whole list", m.Began.Format(time.RFC3339))
+	return fmt.Sprintf("the source's clock was set back to %s, before changes that were already seen: the next pass reads the whole list", m.Began.Format(time.RFC3339))
 }
 
-// stray says that a filter has let pass what it should have left out.
+// stray returns a note if a filter returned records that it should have left out.
 func (p *pass) stray() string {
 	if p.mark.Since.IsZero() || p.seen.stale == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d records are older than %s asked for", p.seen.stale, p.seen.records, p.s.Incremental.Param)
+	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
-// endless says that a range was read beyond its end.
+// endless returns a note if a range was read beyond its end.
 func (p *pass) endless() string {
 	if p.mark.Since.IsZero() || p.s.Range.Until.IsZero() {
 		return ""
 	}
-	return "the source takes no end of a range: it was read to the present"
+	return "the source accepts no end of a range: it was read up to the present"
 }
 
-// moment reads a value as a time.
+// moment parses a value as a time.
 func (d *doc) moment(v value, format string) (time.Time, bool) {
 	if !v.ok() {
 		return time.Time{}, false
@@ -276,7 +273,7 @@ func (d *doc) moment(v value, format string) (time.Time, bool) {
 	return parseMoment(bound{value: d.raw(v)}.text(), format)
 }
 
-// layouts are how the formats that are no numbers are written.
+// layouts are the layouts of the formats that are not numbers.
 var layouts = map[string]string{
 	schemas.MomentRFC3339:  time.RFC3339Nano,
 	schemas.MomentDateTime: "2006-01-02 15:04:05",
@@ -299,7 +296,7 @@ func parseMoment(text, format string) (time.Time, bool) {
 	return at.UTC(), err == nil
 }
 
-// momentJSON is at as a parameter, cut to the format's step: never later.
+// momentJSON returns at as a parameter, truncated to the format's precision and never rounded up.
 func momentJSON(at time.Time, format string) []byte {
 	switch format {
 	case schemas.MomentUnix:

@@ -14,19 +14,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Gap is a place of a list whose records the server fails to give, however they
-// are asked for: one of them breaks the code that writes the answer.
+// Gap is a run of records in a list that the server cannot return in any way, because one of them
+// breaks the code that writes the answer.
 type Gap struct {
-	At     string `json:"at"`   // the page that failed; of a fan-out, the parent that was asked about
-	From   int64  `json:"from"` // place of the first record in the list, from 0
-	Rows   int64  `json:"rows"` // how many
+	At     string `json:"at"`   // the page that failed; of a fan-out, the parent
+	From   int64  `json:"from"` // index of the first record in the list, from 0
+	Rows   int64  `json:"rows"` // number of records
 	After  string `json:"after,omitempty"`
-	Before string `json:"before,omitempty"` // keys of the records around it, as JSON
+	Before string `json:"before,omitempty"` // keys of the records before and after it, as JSON
 	Status int    `json:"status"`
-	Words  string `json:"words,omitempty"` // the server's
+	Words  string `json:"words,omitempty"` // the server's message
 }
 
-// String reads: record 17 of the list (page 2), after 4711 and before 4713: 500: Server Error.
+// String returns a text like: record 17 of the list (page 2), after 4711 and before 4713: 500:
+// Server Error.
 func (g Gap) String() string {
 	var b strings.Builder
 	if g.ofParent() {
@@ -52,31 +53,29 @@ func (g Gap) String() string {
 	return b.String()
 }
 
-// What isolating broken records may take of one list, or of all the lists of a
-// fan-out. // Invariant 15
+// Limits for isolating broken records of one list, or of all lists of a fan-out together. // Invariant 15
 const (
 	maxIsolating = 400 // requests
 	maxGaps      = 100
 )
 
-// gaps are those of one list.
+// gaps are the gaps of one list.
 type gaps struct {
 	all  []Gap
-	tail string // key of the last record that has come
-	open bool   // the last gap waits for the record behind it
+	tail string // key of the last record that was read
+	open bool   // the record after the last gap is not known yet
 
-	pages int // in a row that are gaps as a whole
+	pages int // consecutive pages that are gaps as a whole
 }
 
-// close tells the last gap which record stands behind it.
+// close sets the key of the record after the last gap.
 func (g *gaps) close(key string) {
 	if g.open {
 		g.all[len(g.all)-1].Before, g.open = key, false
 	}
 }
 
-// follow takes note of a page: its first record stands behind a gap at the end
-// of the page before.
+// follow notes a page. Its first record is the one after a gap at the end of the previous page.
 func (l *listReader) follow(st *step) {
 	g := &l.gaps
 	if st.a == nil || st.batch.n == 0 {
@@ -87,12 +86,11 @@ func (l *listReader) follow(st *step) {
 	g.tail = l.asm.keyText(st.a.d, st.batch.last)
 }
 
-// errorWords are how this family of servers says that its own code has
-// stumbled.
+// errorWords match the messages of servers whose code fails on a record.
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
-// poisonous reports whether an answer looks like that of code which stumbles
-// over what it has to show, rather than of a server in trouble.
+// poisonous reports whether an error looks like a failure on the requested data, not like a server
+// in trouble.
 func poisonous(e *wire.Error) bool {
 	switch {
 	case e.Status == http.StatusInternalServerError:
@@ -103,10 +101,9 @@ func poisonous(e *wire.Error) bool {
 	return false
 }
 
-// isolate reads a page that cannot be had as a whole in smaller ones, down to
-// single records. Those that still fail are gaps. cause is what it returns where
-// the list has no smaller pages, or where nothing of this one can be had: then
-// it is not a record that is broken.
+// isolate reads a page that cannot be read as a whole in smaller pages, down to single records.
+// Records that still fail become gaps. It returns cause if the list has no smaller pages, or if no
+// record of the page can be read: then the fault is not a broken record.
 func (l *listReader) isolate(ctx context.Context, at position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !poisonous(fault) || l.habits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -132,36 +129,36 @@ func (l *listReader) isolate(ctx context.Context, at position, cause error) (*st
 	return i.finish()
 }
 
-// stumbled reports whether a second page that was only asked for to see whether
-// there is one may be one that a broken record is on.
+// stumbled reports whether a second page, requested only to see whether there is one, may contain a
+// broken record.
 func stumbled(at position, err error) bool {
 	fault, ok := errors.AsType[*wire.Error](err)
 	return ok && poisonous(fault) && (at.kind == pagerPage || at.kind == pagerOffset)
 }
 
-// isolation is one page being read in parts.
+// isolation reads one page in parts.
 type isolation struct {
 	l     *listReader
 	fault *wire.Error
-	s     schemas.Stream // asks for other sizes
+	s     schemas.Stream // to request other sizes
 	page  part
 	st    *step
-	tail  string // key of the last record that has come
-	open  bool   // the last gap waits for the record behind it
-	apart bool   // as the assembler was
+	tail  string // key of the last record that was read
+	open  bool   // the record after the last gap is not known yet
+	apart bool   // the assembler's setting before
 
-	failed int // requests for parts that failed
+	failed int // failed requests for parts
 
 	total int64
-	last  *signals // what the part at the page's end says; nil where that is a gap
+	last  *signals // signals of the part at the end of the page; nil if that is a gap
 	end   part     // that part
 }
 
-// part is a run of records, by their places in the list.
+// part is a run of records, by their indexes in the list.
 type part struct{ from, rows int64 }
 
-// isolation finds out how the page at a position is asked for in parts; ok is
-// false where nothing tells.
+// isolation finds out how to request the page at a position in parts. ok is false if that is
+// unknown.
 func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok bool) {
 	kind, size := at.kind, l.s.Pagination.Size
 	if kind == pagerNone {
@@ -169,7 +166,7 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	}
 	rows := int64(l.s.Pagination.Limit)
 	if n := int64(l.drift.fullest); n > 0 && (n < rows || rows == 0) {
-		rows = n // the server's own idea of a page
+		rows = n // the server's own page size
 	}
 	if rows < 2 || l.pager.zero {
 		return nil, false
@@ -192,9 +189,8 @@ func (l *listReader) isolation(at position, fault *wire.Error) (i *isolation, ok
 	return i, true
 }
 
-// sized reports whether the list takes the parameter of the size: its first page comes
-// in the size that is asked for. Else the number of a smaller page leads to another page
-// of the list.
+// sized reports whether the list accepts the size parameter: its first page comes in the requested
+// size. Otherwise the number of a smaller page would select other records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
 	a, err := i.ask(ctx, p)
@@ -210,8 +206,8 @@ func (i *isolation) sized(ctx context.Context) bool {
 	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.n) == p.rows
 }
 
-// split reads a part that has failed as a whole in smaller ones. A page number
-// leads to any of them because each begins at a multiple of its length.
+// split reads a failed part in smaller parts. Page numbers can select all of them, because each
+// begins at a multiple of its length.
 func (i *isolation) split(ctx context.Context, p part) error {
 	rows := p.rows / factor(p.rows)
 	for from := p.from; from < p.from+p.rows; from += rows {
@@ -225,7 +221,7 @@ func (i *isolation) split(ctx context.Context, p part) error {
 	return nil
 }
 
-// factor is the least number above one that n can be divided by.
+// factor returns the smallest divisor of n above one.
 func factor(n int64) int64 {
 	for f := int64(2); f*f <= n; f++ {
 		if n%f == 0 {
@@ -235,7 +231,7 @@ func factor(n int64) int64 {
 	return n
 }
 
-// read asks for a part, and for parts of it where it fails.
+// read requests a part. If it fails, read requests parts of it.
 func (i *isolation) read(ctx context.Context, p part) error {
 	i.last = nil
 	if i.l.habits.isolating >= maxIsolating || len(i.st.gaps)+len(i.l.gaps.all) >= maxGaps {
@@ -261,12 +257,12 @@ func (i *isolation) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// hopeless is how many parts of a page may fail before one has come.
+// hopeless is how many parts of a page may fail before one has been read.
 const hopeless = 8
 
-var errNothing = errors.New("not one record of the page can be had")
+var errNothing = errors.New("no record of the page could be read")
 
-// ask makes the request for a part, once: the page it is of was tried often.
+// ask requests a part once: the whole page has been retried often enough.
 func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
 	s, at := i.s, i.st.at
 	s.Pagination.Limit = int(p.rows)
@@ -285,7 +281,7 @@ func (i *isolation) ask(ctx context.Context, p part) (*answer, error) {
 	return a, err
 }
 
-// take keeps the records of an answer to a part.
+// take keeps the records of the answer for a part.
 func (i *isolation) take(a *answer, p part) error {
 	l, b := i.l, &i.st.batch
 	f, err := l.locate(a.d)
@@ -298,7 +294,7 @@ func (i *isolation) take(a *answer, p part) error {
 		return err
 	}
 	if n = b.n - n; int64(n) > p.rows {
-		return fmt.Errorf("the list does not take %q: asked for %d records, got %d", i.s.Pagination.Size, p.rows, n)
+		return fmt.Errorf("the list ignores %q: requested %d records, got %d", i.s.Pagination.Size, p.rows, n)
 	}
 	s := signalsOf(a, f, n)
 	i.total, i.last, i.end = max(i.total, s.total), &s, p
@@ -314,7 +310,7 @@ func (i *isolation) take(a *answer, p part) error {
 	return nil
 }
 
-// gap gives a part up. Neighbours that fail alike are one gap.
+// gap gives up a part. Adjacent parts with the same error become one gap.
 func (i *isolation) gap(p part, fault *wire.Error) {
 	i.open = true
 	if n := len(i.st.gaps); n > 0 {
@@ -329,7 +325,7 @@ func (i *isolation) gap(p part, fault *wire.Error) {
 	})
 }
 
-// finish makes the parts one page of the list: what is a gap counts as read.
+// finish turns the parts into one page of the list. Gaps count as read.
 func (i *isolation) finish() (*step, error) {
 	l, st := i.l, i.st
 	l.gaps.all = append(l.gaps.all, st.gaps...)
@@ -349,7 +345,7 @@ func (i *isolation) finish() (*step, error) {
 	return st, nil
 }
 
-// signals are what the parts say about the pages of the list, in its own pages.
+// signals converts what the parts say about further pages to pages of the list's own size.
 func (i *isolation) signals() signals {
 	s := noSignals
 	s.total = i.total
@@ -357,7 +353,7 @@ func (i *isolation) signals() signals {
 	switch {
 	case i.total >= 0 && i.st.at.kind == pagerPage:
 		s.lastPage = pages(i.total)
-	case i.total >= 0 || i.last == nil: // counted out, or asked for
+	case i.total >= 0 || i.last == nil: // the total decides, or the next page is simply requested
 	case i.last.lastPage >= 0 && i.st.at.kind == pagerPage:
 		s.lastPage = pages(i.last.lastPage * i.end.rows)
 	case i.last.more == yes || i.last.next != nil || i.last.token != "":
@@ -368,13 +364,13 @@ func (i *isolation) signals() signals {
 	return s
 }
 
-// explain is the page's fault with what came of isolating it.
+// explain adds the result of isolating to the page's error.
 func (i *isolation) explain(err error) *wire.Error {
 	e := *i.fault
 	if inner, ok := errors.AsType[*wire.Error](err); ok {
 		switch inner.Class {
 		case wire.Throttled, wire.Auth, wire.NotEntitled, wire.Transient:
-			return inner // not about the page
+			return inner // it does not concern the page
 		}
 	}
 	e.Message += fmt.Sprintf(" (%s in smaller pages: %v)", i.st.at, err)

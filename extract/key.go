@@ -9,18 +9,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// How many records must differ in a field, or in a pair of references, before it is
-// taken for the key. An id is one by its name. Few records hardly refute a code,
-// and fewer still a name: two shops of one name come late in a list. Whatever is
-// taken, each pass goes on comparing records of one key.
+// A field, or a pair of references, must differ in this many records before it is taken for the
+// key. A field that is named like an id needs no minimum. Few records hardly refute a code, and
+// even less a name: two shops of one name may come late in a list. Whatever is taken, each pass
+// continues to check that records of one key are equal.
 const (
 	aMany    = 10
-	manyMore = 50 // for what people call things by
+	manyMore = 50 // for names and labels
 )
 
-// keyOf finds the fields that tell the rows apart: present in all of them, never
-// null, no value twice. Fields come first that are made for it; two together only
-// where both refer to something. refuted says what spoke against the others.
+// keyOf finds the fields that identify a row: present in all rows, never null, no value twice.
+// Fields meant as keys come first; two fields together only if both are references. refuted says
+// why other fields were rejected.
 func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 		if why := distinct(rows, name); why != "" {
 			refuted = append(refuted, name+": "+why)
 		} else if different(rows, name) < need {
-			refuted = append(refuted, fmt.Sprintf("%s: different in all of %d records, which are too few to refute it", name, len(rows)))
+			refuted = append(refuted, fmt.Sprintf("%s: different in all %d records, but these are too few to rely on it", name, len(rows)))
 		} else {
 			return []string{name}, refuted
 		}
@@ -47,12 +47,12 @@ func keyOf(s schemas.Stream, rows []row) (key, refuted []string) {
 	return nil, refuted
 }
 
-// keyCandidates are the fields worth a look, the likeliest first.
+// keyCandidates returns the fields that may be the key, the likeliest first.
 func keyCandidates(s schemas.Stream, rows []row) []string {
 	have := fields(rows)
 	slices.Sort(have)
 	columns := map[string]int{}
-	open := make(map[string]bool, len(have)) // present, and not yet in out
+	open := make(map[string]bool, len(have)) // present, and not in out yet
 	for _, name := range have {
 		columns[schemas.Column(name)]++
 		open[name] = true
@@ -60,7 +60,7 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
-			// Of ID beside id, one has another column than its name says.
+			// If there are both ID and id, the column of one has another name.
 			if open[n] && columns[schemas.Column(n)] == 1 {
 				out, open[n] = append(out, n), false
 			}
@@ -80,8 +80,8 @@ func keyCandidates(s schemas.Stream, rows []row) []string {
 	return out
 }
 
-// distinct says why a field does not tell the rows apart; "" where it does. A record
-// that came twice, as it was, says nothing: it may stand on two pages.
+// distinct returns why a field does not identify the rows; "" if it does. An unchanged record that
+// came twice is ignored: it may be on two pages.
 func distinct(rows []row, names ...string) string {
 	seen := make(map[string]row, len(rows))
 	for i, r := range rows {
@@ -89,19 +89,19 @@ func distinct(rows []row, names ...string) string {
 		for _, name := range names {
 			v, ok := r[name]
 			if !ok || v == "null" || v == `""` {
-				return fmt.Sprintf("record %d has none", i+1)
+				return fmt.Sprintf("record %d has no value", i+1)
 			}
 			b.WriteString(v + "\x00")
 		}
 		if other, ok := seen[b.String()]; ok && !maps.Equal(other, r) {
-			return fmt.Sprintf("%s stands in two records", strings.TrimSuffix(strings.ReplaceAll(b.String(), "\x00", " "), " "))
+			return fmt.Sprintf("%s is in two records", strings.TrimSuffix(strings.ReplaceAll(b.String(), "\x00", " "), " "))
 		}
 		seen[b.String()] = r
 	}
 	return ""
 }
 
-// different is how many values the rows have in some fields.
+// different counts the distinct values of the rows in some fields.
 func different(rows []row, names ...string) int {
 	values := make(map[string]bool, len(rows))
 	for _, r := range rows {
@@ -114,11 +114,11 @@ func different(rows []row, names ...string) int {
 	return len(values)
 }
 
-// mostReferences is how many references are looked at in pairs. // Invariant 15
+// mostReferences is how many references are compared in pairs. // Invariant 15
 const mostReferences = 64
 
-// pairOf is the one pair of references that tells aMany rows apart; nil where
-// there is none or more than one, or more references than can be paired.
+// pairOf returns the only pair of references that identifies at least aMany rows; nil if there is
+// none, more than one, or too many references.
 func pairOf(rows []row) []string {
 	if len(rows) < aMany {
 		return nil

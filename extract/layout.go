@@ -9,55 +9,54 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// form says how the records stand at their place.
+// form is how the records are stored at their place.
 type form byte
 
 const (
-	formNone   form = iota // not known yet: nothing but empty answers so far
+	formNone   form = iota // not known yet: all answers so far were empty
 	formList               // a list of records
 	formValues             // an object whose values are the records: {"10":{…},"11":{…}}
-	formOne                // the one record itself
+	formOne                // a single record
 )
 
-// place is where some of a body's records stand.
+// place is one value in a body that holds records.
 type place struct {
 	value value
 	form  form
 	in    container
 }
 
-// container is the column, group or map entry that a place belongs to.
+// container is the column, group or map entry that a place is in.
 type container struct {
-	object value  // whose scalar members describe it
-	key    []byte // or its name in a map, as JSON
+	object value  // its scalar members describe the container
+	key    []byte // or the container's name in a map, as JSON
 }
 
 func (c container) ok() bool { return c.key != nil || c.object.ok() }
 
-// found is the outcome of looking for records.
+// found is the result of looking for records.
 type found struct {
-	pointer string // where they are, * for each element or value
+	pointer string // where they are; * stands for each element or value
 	form    form
 	places  []place
-	byPath  bool    // the stream's own path has told them from other lists
-	above   []value // objects on the way there, the root first: paging may be told in them
+	byPath  bool    // the stream's path decided between several lists
+	above   []value // objects on the way to the records, the root first: they may hold paging signals
 }
 
-// finder looks for one stream's records in one body.
+// finder looks for the records of one stream in one body.
 type finder struct {
 	d      *doc
 	single bool     // the endpoint may answer with one object
-	owned  bool     // the stream is the user's own: nobody knows its class
-	names  []string // what the records may be called
+	owned  bool     // the user defined the stream: its class is unknown
+	names  []string // likely names for the member with the records
 
-	pathNames []string // what they may be called by the stream's own path
+	pathNames []string // likely names, by the stream's path
 	out       found
 }
 
-// find looks for the records of s in d: at the places of the catalogue first,
-// then by the rules of detection. Of the candidates the first wins that is
-// there; one that is merely not contradicted, because there is nothing in the
-// body it could have been in, wins only if no other is there.
+// find looks for the records of s in d: first at the places of the catalogue, then by the rules of
+// detection. The first place that exists wins. A place that is only possible, because the way to it
+// is empty in this body, wins only if no other place exists.
 func find(d *doc, s schemas.Stream) (found, error) {
 	f := finder{d: d, single: singleClass(s.Class), owned: s.Stated["path"] != "", names: resourceNames(s.Name)}
 	if f.owned {
@@ -79,12 +78,12 @@ func find(d *doc, s schemas.Stream) (found, error) {
 		return *vacuous, d.err
 	}
 	if by := s.Stated["records"]; by != "" {
-		return found{}, fmt.Errorf("no records at %q, as is %s: saw %s", s.Records, by, d.outline())
+		return found{}, fmt.Errorf("no records at %q (%s): saw %s", s.Records, by, d.outline())
 	}
 	f.out = found{}
 	if f.detect(d.root(), "", 0) {
 		if place := f.ambiguous(); place != "" {
-			return found{}, fmt.Errorf("the answer is one object with an id, or the list in it at %s; say which: records: \"\" or records: %s", place, place)
+			return found{}, fmt.Errorf("the records are either the whole answer, an object with an id, or its list at %s; choose one: records: \"\" or records: %s", place, place)
 		}
 		return f.out, d.err
 	}
@@ -97,8 +96,8 @@ func find(d *doc, s schemas.Stream) (found, error) {
 	return found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.outline())
 }
 
-// again looks for the records where they were on an earlier page. Only the ways
-// in which one place varies are accepted: empty, or with numeric keys.
+// again looks for the records where they were on an earlier page. The place may vary only by being
+// empty or having numeric keys.
 func again(d *doc, s schemas.Stream, before found) (found, error) {
 	f := finder{d: d, single: before.form == formOne, names: resourceNames(s.Name)}
 	if f.at(before.pointer) != absent {
@@ -110,20 +109,20 @@ func again(d *doc, s schemas.Stream, before found) (found, error) {
 	if d.err != nil {
 		return found{}, d.err
 	}
-	return found{}, fmt.Errorf("shape changed: the records were at %q, now there is %s", before.pointer, d.outline())
+	return found{}, fmt.Errorf("shape changed: the records were at %q, now the answer is %s", before.pointer, d.outline())
 }
 
-// leftOut reports whether the root lacks the member with the records, and holds nothing
-// but what is said about pages: {"count": 87}. Some servers leave out a list that is empty.
+// leftOut reports whether the root lacks the member with the records and has only members about
+// paging: {"count": 87}. Some servers leave out an empty list.
 func (f *finder) leftOut(pointer string) bool {
-	root, words, told := f.d.root(), schemas.Paging(), false
+	root, words, stated := f.d.root(), schemas.Paging(), false
 	if !f.d.isObject(root) || strings.Count(pointer, "/") != 1 || strings.HasSuffix(pointer, "*") {
 		return false
 	}
 	for raw, m := range f.d.members(root) {
 		switch words.Role(unquote(raw)) {
 		case schemas.RoleTotal, schemas.RoleCount, schemas.RolePage, schemas.RolePages, schemas.RoleSize, schemas.RoleOffset:
-			told = true
+			stated = true
 		default:
 			return false
 		}
@@ -131,7 +130,7 @@ func (f *finder) leftOut(pointer string) bool {
 			return false
 		}
 	}
-	return told
+	return stated
 }
 
 func singleClass(c schemas.Class) bool {
@@ -147,11 +146,11 @@ type pointerMatch int
 
 const (
 	absent  pointerMatch = iota // contradicted by the body
-	hollow                      // the way ends in nothing: null, "", [] or {}
-	present                     // the place is there
+	hollow                      // the way ends early in null, "", [] or {}
+	present                     // the place exists
 )
 
-// at follows a pointer and keeps what it leads to in f.out.
+// at follows a pointer and stores the result in f.out.
 func (f *finder) at(pointer string) pointerMatch {
 	f.out = found{pointer: pointer}
 	var tokens []string
@@ -165,7 +164,7 @@ func (f *finder) at(pointer string) pointerMatch {
 	return p
 }
 
-// follow takes the tokens from v on.
+// follow follows the tokens from v.
 func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	switch {
 	case !v.ok():
@@ -187,8 +186,8 @@ func (f *finder) follow(v value, tokens []string, in container) pointerMatch {
 	return f.follow(f.d.get(v, unescape(tokens[0])), tokens[1:], in)
 }
 
-// element follows the tokens through one element of v: [{"page": 1}, [records]]. The
-// first object beside it may speak of pages.
+// element follows the tokens through one element of v: [{"page": 1}, [records]]. The first object
+// beside it may hold paging signals.
 func (f *finder) element(v value, tokens []string) pointerMatch {
 	i, at := 0, missing
 	for e := range f.d.elements(v) {
@@ -202,8 +201,8 @@ func (f *finder) element(v value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the tokens from every element or value of v on. Containers
-// without the member in question are no contradiction as long as one has it.
+// each follows the tokens from every element or value of v. Containers may lack the member as long
+// as one has it.
 func (f *finder) each(v value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {
@@ -233,7 +232,7 @@ func (f *finder) each(v value, tokens []string) pointerMatch {
 	return best
 }
 
-// take accepts v as a place of records, or does not.
+// take accepts or rejects v as a place of records.
 func (f *finder) take(v value, in container) pointerMatch {
 	d := f.d
 	p := place{value: v, in: in}
@@ -261,8 +260,8 @@ func (f *finder) take(v value, in container) pointerMatch {
 	return present
 }
 
-// recordMap reports whether all values of the object v are lists of records, or
-// all are records: {"Sales":[…],"Marketing":[…]}.
+// recordMap reports whether the values of the object v are all lists of records or all records:
+// {"Sales":[…],"Marketing":[…]}.
 func (f *finder) recordMap(v value) bool {
 	lists, objects, n := 0, 0, 0
 	for _, m := range f.d.members(v) {
@@ -277,16 +276,15 @@ func (f *finder) recordMap(v value) bool {
 	return n > 0 && (lists == n || objects == n)
 }
 
-// recordList reports whether a list may be one of records: it is empty, or its
-// first element is an object, or null, which some modules write for a row they
-// cannot show.
+// recordList reports whether a list may hold records: it is empty, or its first element is an
+// object or null. Some modules write null for a row that they cannot show.
 func (d *doc) recordList(v value) bool {
 	i := skipSpace(d.b, v.start+1)
 	return d.b[i] == '{' || d.b[i] == ']' || d.b[i] == 'n'
 }
 
-// numericKeys reports whether v is an object of objects under whole numbers, as
-// a list becomes that lost its first elements and was not counted anew.
+// numericKeys reports whether v is an object of objects under integer names. A list becomes one
+// when it loses its first elements and keeps the indexes.
 func (d *doc) numericKeys(v value) bool {
 	n := 0
 	for name, m := range d.members(v) {
@@ -298,7 +296,7 @@ func (d *doc) numericKeys(v value) bool {
 	return n > 0
 }
 
-// scalars is the object of the scalar members of v, as JSON.
+// scalars returns the scalar members of v as a JSON object.
 func (d *doc) scalars(v value) []byte {
 	out := []byte{'{'}
 	for name, m := range d.members(v) {
@@ -314,7 +312,7 @@ func (d *doc) scalars(v value) []byte {
 	return append(out, '}')
 }
 
-// outline says in a few words what a body is made of.
+// outline describes the top levels of a body in a few words.
 func (d *doc) outline() string {
 	switch {
 	case d.isList(d.root()):

@@ -10,31 +10,31 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Likeness says what the records of a list have, so that a record which was asked
-// for by itself can be made one of the list's: what the list does not show is
-// left out, and nothing that the list shows may be lacking. Only where the two
-// are the same byte by byte does a row not depend on who has brought it.
+// Likeness describes the records of a list, so that a record that was read by itself can be
+// converted into the form of the list: members that the list does not show are removed, and all
+// members that the list shows must be there. Only if both are equal byte by byte, a row does not
+// depend on the way it was read.
 type Likeness struct {
 	key      string
 	volatile []string
-	shown    map[string]bool        // members of some records
-	always   []string               // members of all of them
-	sample   map[string][]attribute // records, by the JSON of their key
+	shown    map[string]bool        // members of at least one record
+	always   []string               // members of all records
+	sample   map[string][]attribute // records by key, as JSON
 	order    []string               // of the keys
 }
 
-// attribute is one member of an object: from its name to the end of its value.
+// attribute is one member of an object, from its name to the end of its value.
 type attribute struct {
 	name  string
-	bytes []byte // both
+	bytes []byte // name and value
 	value []byte
 }
 
-// errUnlike is why a record cannot be made one of a list's.
-var errUnlike = errors.New("a record by itself is not what the list shows")
+// errUnlike is the error for a record that does not have the form of the list.
+var errUnlike = errors.New("the single record differs from the list")
 
-// NewLikeness looks at some records of a list, a JSON array, that are told apart
-// by the member key. Members that are volatile need not be alike.
+// NewLikeness analyses some records of a list, a JSON array. key is the member that identifies
+// them. Volatile members may differ.
 func NewLikeness(records []byte, key string, volatile []string) (*Likeness, error) {
 	all, err := elements(records)
 	if err != nil {
@@ -65,16 +65,16 @@ func NewLikeness(records []byte, key string, volatile []string) (*Likeness, erro
 	return l, nil
 }
 
-// Keys are those of the records that were looked at, JSON scalars, those with the
-// most members first.
+// Keys returns the keys of the analysed records as JSON scalars, records with the most members
+// first.
 func (l *Likeness) Keys() []string {
 	keys := slices.Clone(l.order)
 	slices.SortStableFunc(keys, func(a, b string) int { return len(l.sample[b]) - len(l.sample[a]) })
 	return keys
 }
 
-// Same reports whether a record that was asked for by itself, made one of the
-// list's, is the one that was looked at.
+// Same reports whether a record that was read by itself, after Fit, equals the analysed one with
+// the same key.
 func (l *Likeness) Same(record []byte) bool {
 	fit, err := l.Fit(record)
 	if err != nil {
@@ -99,8 +99,8 @@ func (l *Likeness) Same(record []byte) bool {
 	return true
 }
 
-// Fit makes a record that was asked for by itself one of the list's. Its members
-// are left byte by byte as they came.
+// Fit converts a record that was read by itself into the form of the list. The remaining members
+// are unchanged byte by byte.
 func (l *Likeness) Fit(record []byte) ([]byte, error) {
 	ms, err := attributes(record)
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *Likeness) Fit(record []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// KeyOf is the JSON scalar in a record that the column key is made of; "" where
+// KeyOf returns the member of a record that the column key is made of, as a JSON scalar; "" if
 // there is none.
 func KeyOf(record []byte, key string) string {
 	ms, err := attributes(record)
@@ -135,8 +135,7 @@ func KeyOf(record []byte, key string) string {
 	return keyAmong(ms, key)
 }
 
-// keyAmong is the scalar under the member key, or under the one whose column has
-// that name.
+// keyAmong returns the scalar of the member key, or of the member whose column is key.
 func keyAmong(ms []attribute, key string) string {
 	for _, m := range ms {
 		if m.name == key {
@@ -151,8 +150,7 @@ func keyAmong(ms []attribute, key string) string {
 	return ""
 }
 
-// scalar is a JSON text or number as encoding/json would write it; "" for
-// anything else.
+// scalar returns a JSON string or number as encoding/json would write it; "" for other values.
 func scalar(value []byte) string {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -170,7 +168,7 @@ func scalar(value []byte) string {
 	return ""
 }
 
-// attributes are those of an object, in order, as they stand in it.
+// attributes returns the members of an object, in order and unchanged.
 func attributes(object []byte) ([]attribute, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -196,7 +194,7 @@ func attributes(object []byte) ([]attribute, error) {
 	return all, nil
 }
 
-// elements are those of an array.
+// elements returns the elements of an array.
 func elements(array []byte) ([]json.RawMessage, error) {
 	var all []json.RawMessage
 	if err := json.Unmarshal(array, &all); err != nil {
@@ -205,7 +203,7 @@ func elements(array []byte) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// Disagree are the members which two objects have both, with scalars that differ.
+// Disagree returns the names of members that are in both objects with different scalars.
 func Disagree(a, b []byte) []string {
 	as, err1 := attributes(a)
 	bs, err2 := attributes(b)
@@ -225,7 +223,7 @@ func Disagree(a, b []byte) []string {
 
 func plain(value []byte) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// canonical is a scalar in one way of writing it.
+// canonical returns a scalar in its canonical form.
 func canonical(value []byte) []byte {
 	if s := scalar(value); s != "" {
 		return []byte(s)

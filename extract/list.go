@@ -335,7 +335,7 @@ func (l *listReader) echo(st *step, s *signals) error {
 	}
 	if st.batch.n == 0 {
 		if l.pages == 1 && s.page == l.echoed && !l.pager.stated && (l.said.goesOn() || l.said.lastPage > 1) {
-			return l.changed(fmt.Errorf("asked for page %s, got page %d without records, and nothing shows that the list knows %s", st.at.at, s.page, st.at.param))
+			return l.changed(fmt.Errorf("requested page %s, got page %d without records, and nothing shows that the list uses %s", st.at.at, s.page, st.at.param))
 		}
 		return nil
 	}
@@ -346,12 +346,12 @@ func (l *listReader) echo(st *step, s *signals) error {
 	if s.page == l.echoed {
 		if sum(st.batch.keys) == l.firstPrint {
 			if l.pages < 2 {
-				return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
+				return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
 			}
 			l.misplaced = s.page // it may be behind the end
 		}
 		s.page = -1
 		return nil
 	}
-	return l.changed(fmt.Errorf("asked for page %s, got page %d", st.at.at, s.page))
+	return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.at, s.page))
 }

@@ -510,5 +510,5 @@ func TestConstantTokenThatLeadsOn(t *testing.T) {
 	c, err := f.Negotiate(t.Context(), s, Convention{})
 	require.NoError(t, err)
 	_, err = read(f.Client, c.Apply(s), "")
-	require.ErrorContains(t, err, "the token is always the same")
+	require.ErrorContains(t, err, "the token never changes")
 }

@@ -34,7 +34,7 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, "page 4 is its last, but the one after it has other records")
+			require.ErrorContains(t, err, "page 4 is its last, but the page after it has other records")
 		})
 	}
 }

@@ -13,23 +13,21 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxProbes bounds the requests of one negotiation. Few come near: a list that
-// comes whole takes 2, one with the usual pages 5 or 6. // Invariant 15
+// maxProbes limits the requests of one negotiation. Few come close: a list of one page takes 2, one
+// with the usual pages 5 or 6. // Invariant 15
 const maxProbes = 52
 
-// Negotiate finds out how s answers by probes that could refute each
-// hypothesis, and returns what stands. known is what was held before; the zero
-// value for nothing. It is an error, with the evidence in its text, when no
-// hypothesis survives; the Convention returned with it still has the number of
-// requests. The number is bounded. A stream with a parent takes no request: its lists are
-// learned with the first parent that is read.
+// Negotiate finds out how s answers, by probes that could refute each hypothesis, and returns the
+// hypotheses that remain. If none remains for some fact, it returns an error with the evidence; the
+// returned Convention then holds only the number of requests, which is limited. known is not used.
+// A stream with a parent takes no request: its lists are learned with the first parent that is
+// read.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream, known Convention) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }
 
-// Explore is [Client.Negotiate] that also looks for a way to sort the list and
-// for a filter which leaves out what has not changed. That takes some 5 to 15
-// more requests where the server knows any.
+// Explore is [Client.Negotiate] that also looks for a way to sort the list and for a filter that
+// leaves out unchanged records. That takes about 5 to 15 more requests if the server supports any.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }
@@ -49,27 +47,27 @@ func (c *Client) negotiate(ctx context.Context, s schemas.Stream, thorough bool)
 	if err != nil {
 		doing := "negotiate"
 		if n.at.pointer == "" && n.out.Shape == "" {
-			doing = "page 1" // it has not come to any probe
+			doing = "page 1" // no probe was sent yet
 		}
 		return Convention{Requests: n.out.Requests}, fmt.Errorf("%s: %w", doing, err)
 	}
 	return n.out, nil
 }
 
-// negotiation is one endpoint being probed.
+// negotiation probes one endpoint.
 type negotiation struct {
 	c    *Client
 	s    schemas.Stream
 	l    *listReader
 	at   found // of the first page
-	rows []row // of the pages that were seen
+	rows []row // of all pages so far
 	now  time.Time
 	out  Convention
 
 	thorough bool
 }
 
-// keyRepeatsError says that a key begins anew on each page.
+// keyRepeatsError reports that a key starts again on each page.
 type keyRepeatsError struct{ key []string }
 
 // Error names the key.
@@ -77,8 +75,8 @@ func (e *keyRepeatsError) Error() string {
 	return fmt.Sprintf("the records of another page have the keys of the first (%s)", strings.Join(e.key, ", "))
 }
 
-// keyRepeats is a keyRepeatsError where a probe has brought records with the keys of
-// the first page and other content, and the first page has not changed meanwhile.
+// keyRepeats returns a keyRepeatsError if a probe returned records with the keys of the first page
+// but other content, and the first page itself has not changed since.
 func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	if !h.renamed || n.s.Stated["key"] != "" {
 		return nil
@@ -89,19 +87,19 @@ func (n *negotiation) keyRepeats(ctx context.Context, h *pagerProbe) error {
 	}
 	defer n.c.release(fresh.a)
 	if sum(fresh.batch.content) != sum(h.first.batch.content) {
-		return nil // the records change by being read
+		return nil // reading the records changes them
 	}
 	return &keyRepeatsError{n.l.s.Key}
 }
 
-// explains reports whether err is about how the list goes on: a key that repeats
-// may be why that was not found.
+// explains reports whether err is about paging: a repeating key may be the reason that the paging
+// was not found.
 func (n *negotiation) explains(err error) bool {
 	_, ok := errors.AsType[*UnsettledError](err)
 	return ok
 }
 
-// withoutKey negotiates anew where the key of n has turned out to be none.
+// withoutKey negotiates again after the key of n was refuted.
 func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*negotiation, error) {
 	s := n.s
 	s.Key = nil
@@ -112,8 +110,7 @@ func (n *negotiation) withoutKey(ctx context.Context, e *keyRepeatsError) (*nego
 	return again, again.run(ctx)
 }
 
-// run asks for the first page, and then for what could show that it was
-// understood wrongly.
+// run requests the first page, and then what could show that it was misunderstood.
 func (n *negotiation) run(ctx context.Context) error {
 	params, err := constants(n.s)
 	if err != nil {
@@ -167,7 +164,7 @@ func (n *negotiation) first(ctx context.Context) (*step, error) {
 	return st, err
 }
 
-// learn goes on from the first page.
+// learn probes everything beyond the first page.
 func (n *negotiation) learn(ctx context.Context, st *step) error {
 	if st.rule == RuleSingle {
 		n.record(FactPager, oneObject, "the answer is one object, not a list")
@@ -190,7 +187,7 @@ func (n *negotiation) learn(ctx context.Context, st *step) error {
 	return nil
 }
 
-// unfound is why there are no records, with what could be said about it.
+// unfound returns the error for missing records, with a proposal for the configuration.
 func (n *negotiation) unfound(d *doc, err error) error {
 	places := candidatePlaces(d)
 	yaml := fmt.Sprintf("streams:\n  %s:\n    records: POINTER # such as /data/items\n", n.s.Name)
@@ -203,7 +200,7 @@ func (n *negotiation) unfound(d *doc, err error) error {
 	return &UnsettledError{Stream: n.s.Name, About: FactRecords, Seen: err.Error(), YAML: yaml}
 }
 
-// envelope records where the records are and how the body states success.
+// envelope notes the place of the records and how the body reports success.
 func (n *negotiation) envelope(d *doc) {
 	n.out.Shape = d.outline()
 	how, value := d.success()
@@ -211,8 +208,8 @@ func (n *negotiation) envelope(d *doc) {
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
 	if len(n.rows) == 0 && n.at.form != formOne {
-		// An empty list may stand where another one does, too.
-		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records to know their place by", n.out.Shape)}
+		// An empty list may be at a place where another list can be as well.
+		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records that would show their place", n.out.Shape)}
 		n.out.Open = n.owned()
 		return
 	}
@@ -228,11 +225,11 @@ func (n *negotiation) envelope(d *doc) {
 	}
 }
 
-// owned reports whether the stream is not the catalogue's, which knows the keys
-// of its own.
+// owned reports whether the user defined the stream. The catalogue knows the keys of its own
+// streams.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
-// stated is where a statement about the stream comes from.
+// stated returns the provenance of a fact about the stream.
 func (n *negotiation) stated(about string) Provenance {
 	if p := n.s.Stated[about]; p != "" {
 		return Provenance(p)
@@ -240,7 +237,7 @@ func (n *negotiation) stated(about string) Provenance {
 	return Learned
 }
 
-// key learns the key of the first page's records, unless it is stated.
+// key learns the key from the first page's records, unless it is stated.
 func (n *negotiation) key() {
 	if len(n.s.Key) > 0 || !n.owned() || len(n.rows) == 0 || len(n.out.RefutedKeys) > 0 {
 		return
@@ -256,7 +253,7 @@ func (n *negotiation) key() {
 	}
 }
 
-// checkKey looks at the key again once more pages were seen.
+// checkKey checks the key again with the records of further pages.
 func (n *negotiation) checkKey() {
 	key := n.s.Key
 	if len(key) == 0 {
@@ -283,11 +280,10 @@ func (n *negotiation) checkKey() {
 		}
 		return
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("present in all of %d records, and in no two the same", len(n.rows)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("present and different in all %d records", len(n.rows)))
 }
 
-// keyFields are the members that the columns of the key are made of, spelled as
-// the records spell them.
+// keyFields returns the members that hold the key's columns, as spelled in the records.
 func (n *negotiation) keyFields() []string {
 	key := slices.Clone(n.s.Key)
 	if len(key) == 0 {
@@ -306,13 +302,13 @@ func (n *negotiation) keyFields() []string {
 	return key
 }
 
-// record adds a fact that the first page shows.
+// record adds a fact with its evidence.
 func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
-// open is the fact about something, a new one where there is none. It is valid
-// until the next is opened.
+// open returns the fact about something, after adding it if there is none. The pointer is valid
+// until the next call.
 func (n *negotiation) open(about string) *Fact {
 	for i := range n.out.Facts {
 		if n.out.Facts[i].About == about {
@@ -331,7 +327,7 @@ func (n *negotiation) see(st *step) {
 	}
 }
 
-// success says how the body states success.
+// success describes how the body reports success.
 func (d *doc) success() (evidence, value string) {
 	if d.isObject(d.root()) {
 		for name, v := range d.members(d.root()) {
@@ -344,13 +340,13 @@ func (d *doc) success() (evidence, value string) {
 			}
 		}
 	}
-	return "the first page says nothing of success: its status does", "status 200"
+	return "only the status code of the first page reports success", "status 200"
 }
 
-// errProbes ends a negotiation that has made too many probes.
-var errProbes = errors.New("nothing is settled after so many probes")
+// errProbes ends a negotiation that has sent too many probes.
+var errProbes = errors.New("no result within the limit of probes")
 
-// spend refuses a probe beyond the listing's budget.
+// spend refuses a probe beyond the reader's budget.
 func (l *listReader) spend() error {
 	if l.budget > 0 && l.requests >= l.budget {
 		return &wire.Error{Class: wire.Malformed, Method: l.s.Method, Path: l.s.Path, Message: errProbes.Error(), Err: errProbes}

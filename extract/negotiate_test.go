@@ -168,7 +168,7 @@ func TestNegotiateOffersATypeForDecimals(t *testing.T) {
 			{"id":4,"netAmount":"0.01","v":"1.5","n":1.50,"c":"1.50"}]}`)
 	}, s), s)
 	f, _ := c.Fact(FactUnits)
-	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; `columns: {net_amount: decimal}` makes its column a decimal"}, f.Evidence)
+	require.Equal(t, []string{"netAmount is a decimal in quotes in every record; use `columns: {net_amount: decimal}` for a decimal column"}, f.Evidence)
 }
 
 // The records of a dictionary by id get their ids from their names, where they do
@@ -251,7 +251,7 @@ func TestNegotiateWrongPlace(t *testing.T) {
 	s.Records, s.Stated["records"] = []string{"/data/items"}, "configured"
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":%s}`, rows(0, 3, 3)) }, s)
 	_, err := f.Negotiate(t.Context(), s, Convention{})
-	require.ErrorContains(t, err, `no records at ["/data/items"], as is configured`)
+	require.ErrorContains(t, err, `no records at ["/data/items"] (configured)`)
 	var unsettled *UnsettledError
 	require.ErrorAs(t, err, &unsettled)
 	require.Contains(t, unsettled.YAML, "records: /data")

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds the order in which the list comes by itself: the latest change first, by
-// its key, or by another time. As long as no record was edited, the latest change first
-// looks like the newest record first: an edited record must show the difference.
+// order finds the default order of the list: the latest change first, by key, or by another time.
+// Until a record is edited, the latest change first looks like the newest record first, so an
+// edited record must show the difference.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)
@@ -33,7 +33,7 @@ func (n *negotiation) order() {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
 		} else {
 			n.out.Waiting = true
-			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: of %d records, none was changed after one that was created later, so that it may as well be the newest first", len(n.rows)))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: of %d records, no edited one shows that it is not the newest first", len(n.rows)))
 		}
 		return
 	}
@@ -43,7 +43,7 @@ func (n *negotiation) order() {
 			return
 		}
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in no order that their fields would show", len(n.rows)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records are not sorted by any of their fields", len(n.rows)))
 }
 
 func (n *negotiation) ordered(f *Fact, name string, desc bool) {
@@ -52,7 +52,7 @@ func (n *negotiation) ordered(f *Fact, name string, desc bool) {
 	if desc {
 		f.Value += ", the largest first"
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records came in this order", len(n.rows)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%d records are in this order", len(n.rows)))
 }
 
 // fieldTrend is how the values of a field change from record to record.
@@ -64,7 +64,7 @@ const (
 	falling
 )
 
-// trend is the slope of a field over at least three records with more than one value.
+// trend returns the trend of a field in at least three records with more than one value.
 func trend(rows []row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
@@ -87,7 +87,7 @@ func trend(rows []row, name string) fieldTrend {
 	return falling
 }
 
-// compareJSON orders numbers by their value and texts by their bytes.
+// compareJSON compares numbers by value and other texts by bytes.
 func compareJSON(a, b string) int {
 	x, ok := decimal(a)
 	y, also := decimal(b)
@@ -97,7 +97,7 @@ func compareJSON(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// decimal is a plain decimal number, which may stand in quotes.
+// decimal parses a plain decimal number, with or without quotes.
 func decimal(v string) (*big.Rat, bool) {
 	v = strings.Trim(v, `"`)
 	if v == "" || strings.Trim(v, "-.0123456789") != "" {
@@ -106,14 +106,13 @@ func decimal(v string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(v)
 }
 
-// sorting looks for a query that requests a stable order, if the list has several pages
-// and does not come by its key anyway. It accepts a query only if the records come in
-// that order.
+// sorting looks for a query that requests a stable order, if the list has several pages and is not
+// sorted by key already. It accepts a query only if the records are in that order.
 func (n *negotiation) sorting(ctx context.Context, st *step) error {
 	key := n.keyFields()
 	p := &n.out.Pagination
 	if n.s.Incremental.Auto && n.out.Filter == nil && n.out.Order != nil && n.out.Order.ByChange {
-		return nil // incremental passes rely on the order in which the list comes by itself
+		return nil // incremental passes rely on the default order
 	}
 	if len(key) != 1 || strings.HasPrefix(key[0], contextKey) || p.Type == "" || p.Type == "none" || p.Order != "" || st.batch.n < 3 {
 		return nil
@@ -135,11 +134,11 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 		rows := n.rowsIn(probe)
 		n.c.release(probe.a)
 		if trend(rows, key[0]) != rising {
-			f.Refuted = append(f.Refuted, order+": the records did not obey")
+			f.Refuted = append(f.Refuted, order+": the records are not in this order")
 			continue
 		}
 		p.Order = order
-		f.Value, f.Evidence = "by "+key[0]+", asked for", append(f.Evidence, fmt.Sprintf("%s: %d records came in order, the first of them %s", order, len(rows), rows[0][key[0]]))
+		f.Value, f.Evidence = "by "+key[0]+", requested", append(f.Evidence, fmt.Sprintf("%s: %d records in order, the first %s", order, len(rows), rows[0][key[0]]))
 		return nil
 	}
 	return nil
@@ -148,7 +147,7 @@ func (n *negotiation) sorting(ctx context.Context, st *step) error {
 // maxSorts is how many ways to sort are tried.
 const maxSorts = 5
 
-// rowsIn are the records of a probe.
+// rowsIn returns the records of a probe.
 func (n *negotiation) rowsIn(st *step) []row {
 	f, err := n.l.locate(st.a.d)
 	if err != nil {

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// otherLists are the lists of an answer beside the one that was taken for its records.
-// One that answers to the parameters of pages, where the taken one does not, is the list
-// of the records.
+// otherLists watches the lists of an answer beside the one that was taken for the records. If
+// paging parameters change another list and not the taken one, that list holds the records.
 type otherLists struct {
-	first   map[string]uint64 // hashes of the lists in the first answer, by their place
-	changed string            // the place of the first that a probe has changed; "" for none
+	first   map[string]uint64 // hashes of the lists in the first answer, by pointer
+	changed string            // pointer of the first list that a probe has changed; "" for none
 }
 
-// observe compares the lists of an answer with those of the first one. Lists that change
-// without being asked for say nothing.
+// observe compares the lists of an answer with those of the first one. Lists that change without a
+// probe are ignored.
 func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	if o == nil || o.changed != "" {
 		return
@@ -34,7 +33,7 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 			o.first = map[string]uint64{place: h}
 		case at == position{}:
 			if known && before != h {
-				h = 0 // it is another one each time
+				h = 0 // it differs every time
 			}
 			o.first[place] = h
 		case known && before != 0 && before != h:
@@ -44,7 +43,7 @@ func (o *otherLists) observe(l *listReader, at position, d *doc, f found) {
 	}
 }
 
-// at is the value that a pointer of object members leads to.
+// at returns the value at a pointer of object members.
 func (d *doc) at(pointer string) value {
 	v := d.root()
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -56,20 +55,20 @@ func (d *doc) at(pointer string) value {
 	return v
 }
 
-// otherListError says that the records stand elsewhere than they were thought to.
+// otherListError reports that the records are elsewhere than assumed.
 type otherListError struct {
 	taken, place string
-	cause        error // what is said where they do not stand there either
+	cause        error // the error if they are not there either
 }
 
-// Error says what was seen.
+// Error returns the text of the cause.
 func (e *otherListError) Error() string { return e.cause.Error() }
 
 // Unwrap returns the cause.
 func (e *otherListError) Unwrap() error { return e.cause }
 
-// otherList is an otherListError where a probe has changed another list than the one
-// that was taken for the records, and that list comes again as it was without the probe.
+// otherList returns an otherListError if a probe changed another list than the one taken for the
+// records, and that list is as before without the probe.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {
@@ -86,12 +85,12 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	}
 	if doubt == nil {
 		doubt = malformed(n.s, position{}, n.whichList(n.at.pointer, o.changed,
-			fmt.Sprintf("the list at %s stays as it is when more is asked for, and the one at %s changes", n.at.pointer, o.changed)))
+			fmt.Sprintf("paging parameters do not change the list at %s, but the one at %s", n.at.pointer, o.changed)))
 	}
 	return &otherListError{taken: n.at.pointer, place: o.changed, cause: doubt}
 }
 
-// whichList is the error of an answer with two lists that may be the records.
+// whichList returns the error for an answer with two lists that may be the records.
 func (n *negotiation) whichList(a, b, seen string) error {
 	return &UnsettledError{
 		Stream: n.s.Name, About: FactRecords, Seen: seen,
@@ -99,8 +98,8 @@ func (n *negotiation) whichList(a, b, seen string) error {
 	}
 }
 
-// longestList is an otherListError with the longest of several lists, of which nothing
-// tells which one the records are; err where there are no such lists.
+// longestList returns an otherListError for the longest of several lists if nothing shows which one
+// holds the records; otherwise err.
 func (n *negotiation) longestList(d *doc, err error) error {
 	places := candidatePlaces(d)
 	if len(places) < 2 || !n.chooses() {
@@ -119,13 +118,13 @@ func (n *negotiation) longestList(d *doc, err error) error {
 	return &otherListError{place: longest, cause: err}
 }
 
-// chooses reports whether nobody has said where the records stand.
+// chooses reports whether nothing states where the records are.
 func (n *negotiation) chooses() bool {
 	return n.owned() && n.s.Stated["records"] == "" && len(n.s.Records) == 0 && !singleClass(n.s.Class)
 }
 
-// inOtherList negotiates anew with the records at the place that e names. They stand
-// there where that list has pages; else what was said before holds.
+// inOtherList negotiates again with the records at e.place. If that list has no pages, it returns
+// the first result and e.cause.
 func (n *negotiation) inOtherList(ctx context.Context, e *otherListError) (*negotiation, error) {
 	s := n.s
 	s.Records = []string{e.place}

@@ -6,108 +6,105 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Page is one step of a pass: some records and the position after them.
+// Page is one step of a pass: records and the position after them.
 type Page struct {
-	// Records is one JSON array of records, a slice of the response's body
-	// where it can be, assembled where records are spread over boards, maps or
-	// groups. It is valid until the next page is asked for.
+	// Records is a JSON array of records. It is a slice of the response body if possible; records
+	// from boards, maps or groups are assembled. It is valid until the loop continues.
 	Records []byte
 
-	Next     state.Cursor // position after this page; durable only with its rows
-	Requests int          // HTTP requests it took, retries included
+	Next     state.Cursor // position after this page; store it only together with its rows
+	Requests int          // HTTP requests for this page, with retries
 	Bytes    int64        // of bodies, decompressed
-	Total    int64        // records the list says it has in all; -1 where it does not say
-	Gaps     []Gap        // places of the list, on this page, whose records the server could not give
+	Total    int64        // number of records by the list's own account; -1 if it states none
+	Gaps     []Gap        // records of this page that the server could not return
 
-	Files   []File   // that records on this page are about; they are the reader's
-	Windows *Windows // how far a pass is that goes window by window; else nil
-	Parents []Parent // fan-out: those whose last records are on this page, in their order
+	Files   []File   // files that the records on this page describe; the caller may keep them
+	Windows *Windows // progress of a pass over time windows; else nil
+	Parents []Parent // fan-out: parents whose last records are on this page, in order
 
 	End *End // on the last page of a pass, else nil
 
-	// Older says of each record whether it was changed before Edge, where the
-	// passes that have ended came to, less the lookback: then nothing about it
-	// can be new. It is nil where there is no such edge, as in a first pass.
+	// Older reports for each record whether it was changed before Edge, the settled edge of earlier
+	// passes minus the lookback: such a record cannot be new. It is nil if there is no edge, as in
+	// a first pass.
 	Older []bool
 	Edge  time.Time
 
-	Partial bool // incremental: the pass leaves out what has not changed
+	Partial bool // incremental: the pass leaves out unchanged records
 
 	cuts []int // offsets in Records, see Parts
 }
 
-// Windows says how far a pass is that asks for one window of time after the
-// other.
+// Windows is the progress of a pass over time windows.
 type Windows struct {
-	Done, Of int // Of is 0 where nobody knows yet how many there are
+	Done, Of int // Of is 0 if the number is not known yet
 }
 
-// End is what a pass can say about its own completeness: the source's half of
-// the certificate. The destination knows the other half (distinct keys, rows
-// seen twice).
+// End is what a pass knows about its own completeness. It is one half of the certificate; the
+// destination adds the other half (distinct keys, rows seen twice).
 type End struct {
 	Rule       string // how the end was reached: see the Rule constants
-	Resumed    bool   // the pass began in an earlier process
+	Resumed    bool   // an earlier process began the pass
 	Pages      int
-	FirstTotal int64     // total on the first page, -1 for none
-	LastTotal  int64     // total on the last page, -1 for none
-	Reread     bool      // the records were read a second time and were the same
-	Round      bool      // a round number of records, all pages full, as a hidden cap would leave it
-	Refused    bool      // the page behind a full one is refused: the end, or as deep as the source goes
-	Counted    bool      // pages were asked for by number or offset: a record that goes moves all behind it
-	Drift      Drift     // signs that the list moved while it was read
-	Gaps       []Gap     // what of the list the server could not give
-	Parents    int       // fan-out: parents asked
-	Skipped    int       // fan-out: parents that were not, as the reader wanted it
-	Gone       int       // fan-out: parents that were gone by then
-	Short      int       // fan-out and windows: those whose list was not as long as it said, or may have been cut
-	Windows    int       // windows of time that were asked for
-	Partial    bool      // incremental: what has not changed was left out
-	Since      time.Time // incremental: what was changed earlier was left out; zero where nothing was
-	Misplaced  string    // how the list contradicts the order, the latest change first, that incremental passes rely on; "" where it does not
-	Note       string    // anything a person should know
+	FirstTotal int64     // total on the first page; -1 for none
+	LastTotal  int64     // total on the last page; -1 for none
+	Reread     bool      // the records were read twice and were the same
+	Round      bool      // all pages are full and the number of records is round, as if cut by a hidden limit
+	Refused    bool      // the page after a full one is refused: either the end or the source's depth limit
+	Counted    bool      // pages were requested by number or offset: a deleted record shifts all records after it
+	Drift      Drift     // signs that the list changed while it was read
+	Gaps       []Gap     // records of the list that the server could not return
+	Parents    int       // fan-out: parents that were requested
+	Skipped    int       // fan-out: parents that the caller chose to skip
+	Gone       int       // fan-out: parents that no longer exist
+	Short      int       // fan-out and windows: those whose list differs from its total or may have been cut
+	Windows    int       // time windows that were requested
+	Partial    bool      // incremental: unchanged records were left out
+	Since      time.Time // incremental: records changed earlier were left out; zero for none
+	Misplaced  string    // how the list contradicts the order (the latest change first) that incremental passes rely on; "" if it does not
+	Note       string    // further information for people
 
-	// ParentList is how the list of parents was read, of a fan-out for which it
-	// was read alone. It is nil where a pass over the parent gave the parents.
+	// ParentList is how the list of parents was read if it was read only for this fan-out. It is
+	// nil if a pass over the parent provided the parents.
 	ParentList *ParentList
 
-	// Unexplained are the signals that may speak of more records and that no rule
-	// explains, each as "header X-Next: abc" or "/meta/remaining: 63". One is
-	// enough to forbid that the pass is proven or consistent.
+	// Unexplained are signals that may announce more records and that no rule explains, for example
+	// "header X-Next: abc" or "/meta/remaining: 63". With one of them, the verdict cannot be proven
+	// or consistent.
 	Unexplained []string
 
-	// Incomplete are the statements of the source that its answer lacks records:
-	// "/partial: true", "/errors: [...]", "status 206".
+	// Incomplete are statements of the source that its answer lacks records: "/partial: true",
+	// "/errors: [...]", "status 206".
 	Incomplete []string
 
-	// Guessed reports that the user gives the list by its path alone: nothing but
-	// probes says how it goes on.
+	// Guessed reports that the user configured only the list's path, so how it is paged is known
+	// only from probes.
 	Guessed bool
 
-	// Unshown reports that no page but the first ever held a record: that the
-	// pages of this list are asked for as they should be has not been shown.
+	// Unshown reports that only the first page held records, so nothing shows that further pages
+	// are requested correctly.
 	Unshown bool
 }
 
-// ParentList is a reading of a stream that was made for its children alone.
+// ParentList is a reading of a stream that was made only for its children.
 type ParentList struct {
 	End     End
-	Records int64 // that came
-	Repeats int64 // of these, those that had come before
+	Records int64 // number of records read
+	Repeats int64 // of these, records that came twice
 	Again   bool  // a second reading found the same records
 }
 
-// The rules by which a pass may end. Anything else (an error, a guard, a
-// budget) is an error of the pass, never an end. // Invariant 14
+// The rules by which a pass may end. An error, a guard or an exhausted budget is an error of the
+// pass, never an end. // Invariant 14
 const (
-	RuleOnePage   = "one_page"   // the list ignores page numbers and came whole
-	RuleLastPage  = "last_page"  // the page's own last_page or total_pages was reached
+	RuleOnePage   = "one_page"   // the list ignores page numbers and has one page
+	RuleLastPage  = "last_page"  // the last_page or total_pages of the page itself was reached
 	RuleTotal     = "total"      // as many records as the list's total were read
-	RuleNoNext    = "no_next"    // next link or cursor empty, has_more false
-	RuleEmptyPage = "empty_page" // the page beyond the end was empty
-	RuleRepeat    = "repeat"     // pages beyond the end, a short one, are that one again
-	RuleParents   = "parents"    // every parent was asked, and each answer reached its own end
-	RuleSingle    = "single"     // there is one object by definition
-	RuleWindows   = "windows"    // every window of time was asked for, and each answer reached its own end
+	RuleNoNext    = "no_next"    // the next link or cursor is empty, or has_more is false
+	RuleEmptyPage = "empty_page" // the page after the end is empty
+	RuleRepeat    = "repeat"     // pages after a short last page repeat it
+	RuleParents   = "parents"    // all parents were requested, and each list reached its own end
+	RuleSingle    = "single"     // the stream is one object by definition
+	RuleWindows   = "windows"    // all time windows were requested, and each list reached its own end
 	RuleOlder     = "older"      // incremental: all records of a page were changed before the edge
 )

@@ -8,14 +8,12 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// maxPageGaps is how many pages in a row may fail before the list fails.
-// Invariant 15
+// maxPageGaps is how many consecutive pages may fail before the list fails. // Invariant 15
 const maxPageGaps = 3
 
-// recover continues after a page that cannot be read because of cause. If the list
-// supports smaller pages, it reads the records around the broken one; otherwise it
-// skips the page. The records left out are a gap. It returns an error where the server
-// fails altogether and not only this page.
+// recover continues after a page that cannot be read because of cause. If the list supports smaller
+// pages, it reads the records around the broken one; otherwise it skips the page. The records left
+// out become a gap. It returns an error if the whole server fails, not only this page.
 func (l *listReader) recover(ctx context.Context, at position, cause error) (*step, error) {
 	st, err := l.isolate(ctx, at, cause)
 	if err == nil || ctx.Err() != nil {
@@ -27,9 +25,9 @@ func (l *listReader) recover(ctx context.Context, at position, cause error) (*st
 	return nil, err
 }
 
-// skip makes a page that always fails a gap. It returns nil where the extent of the gap
-// is unknown: pages must be counted by number or offset, and the server must still
-// return a page that it returned before.
+// skip turns a page that always fails into a gap. It returns nil if the extent of the gap is
+// unknown: pages must be counted by number or offset, and the server must still return a page that
+// it returned before.
 func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	rows := l.pager.step
@@ -66,8 +64,8 @@ func (l *listReader) skip(ctx context.Context, at position, cause error) *step {
 	return st
 }
 
-// answers reports whether the server still returns the last page that held records, or
-// the first page if there is none.
+// answers reports whether the server still returns the last page that held records, or the first
+// page if there is none.
 func (l *listReader) answers(ctx context.Context) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, l.ends.at)
 	if err != nil {
@@ -80,7 +78,7 @@ func (l *listReader) answers(ctx context.Context) bool {
 	return true
 }
 
-// place is the offset in the list of the first record of a counted page, from 0.
+// place returns the index in the list of the first record of a counted page, from 0.
 func (p *pager) place(at position) int64 {
 	switch {
 	case at.kind == pagerOffset:

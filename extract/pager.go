@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerKind is what a list counts its pages with.
+// pagerKind is how a list numbers its pages.
 type pagerKind string
 
 const (
@@ -17,66 +17,65 @@ const (
 	pagerPage   pagerKind = "page"
 	pagerOffset pagerKind = "offset"
 	pagerCursor pagerKind = "cursor"
-	pagerLink   pagerKind = "link"  // all parameters of a next link, as a query
+	pagerLink   pagerKind = "link"  // all parameters of a next link, as a query string
 	pagerRange  pagerKind = "range" // value of a Range header
 )
 
-// turn is where a list goes on after an answer, or how it ended.
+// turn is the position after an answer, or the rule by which the list ended.
 type turn struct {
 	next position
-	rule string // one of the Rule constants at the end, else ""
+	rule string // one of the Rule constants at the end, otherwise ""
 
-	// open says that the answers do not show how, or whether, the list goes on:
-	// next is the likeliest guess, and rule what holds if it is wrong.
+	// open reports that the answers do not show how, or whether, the list continues: next is the
+	// likeliest guess, and rule applies if it is wrong.
 	open bool
 }
 
-// pager decides from what an answer says how its list goes on. It remembers
-// only what the next decision needs.
+// pager decides from the signals of an answer how the list continues. It keeps only the state that
+// the next decision needs.
 type pager struct {
 	hint    schemas.Pagination
-	settled bool  // the hint has been tried out
-	stated  bool  // by the user: nothing else is tried
-	loud    bool  // by lists that told their pages: one that does not is another matter
-	wary    bool  // guesses are tried out even where a wrong one would show by itself
+	settled bool  // the hint has been tried
+	stated  bool  // the user configured the paging: nothing else is tried
+	loud    bool  // other lists of this endpoint have stated their pages, so one that does not is uncertain
+	wary    bool  // guesses are probed even if a wrong one would show by itself
 	rows    int64 // records so far
 
-	zero    bool  // pages are counted from 0
-	last    int64 // page known to be the last; 0 if none is
-	total   int64 // records in all; -1 unknown
-	step    int64 // records a page, where pages can be counted out
-	barren  int   // empty pages in a row
-	offset0 int64 // what the first page says of its place; -1 for nothing
-	before  int   // records of the last page that held some
+	zero    bool  // pages are numbered from 0
+	last    int64 // number of the last page; 0 if unknown
+	total   int64 // records in all; -1 if unknown
+	step    int64 // records per page, if pages can be calculated
+	barren  int   // consecutive empty pages
+	offset0 int64 // offset that the first page reported; -1 for none
+	before  int   // records on the last page that was not empty
 	uneven  bool  // records came after a page that was not full
 }
 
-// maxBarren is how many empty pages in a row are taken from a list that says
-// there is more. // Invariant 15
+// maxBarren is how many consecutive empty pages are accepted from a list that announces more. // Invariant 15
 const maxBarren = 20
 
 var (
-	errNoWay  = errors.New("the list says there is more, but nothing to ask for it with")
-	errBarren = fmt.Errorf("the list says there is more, but %d pages in a row were empty", maxBarren)
+	errNoWay  = errors.New("the list announces more records, but not how to request them")
+	errBarren = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxBarren)
 )
 
-// turn takes the evidence in the order of its strength: what the user states, a
-// flag or token for more, a next link, the number of the last page, the number of
-// records. Where there is none, only a question can tell.
+// turn uses the strongest evidence there is, in this order: what the user configured, a flag or
+// token for more, a next link, the number of the last page, the number of records. Without
+// evidence, only a probe can decide.
 func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error) {
-	if p.stated { // what is stated wins over the signals of another way
+	if p.stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.hint.Type)
 	}
 	if err := p.account(at, n, s); err != nil {
 		return turn{}, err
 	}
-	// A list that was whole when it was learned, and has more now, is to be learned anew.
+	// A list that had one page when it was learned but announces more now is learned again.
 	grown := p.settled && p.hint.Type == "none"
 	guess := at.kind == pagerNone && (!p.settled || grown) && !p.statesPages()
 	page := p.page(at)
 	last := s.lastPage
 	if p.zero && s.total >= 0 && !p.indexed(s, n) {
-		last-- // the number of pages; without a total it may as well be that of the last
+		last-- // lastPage is the number of pages; without a total it may also be the index of the last page
 	}
 	switch {
 	case s.more == no:
@@ -84,11 +83,11 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	case s.token != "" && n == 0 && s.token == at.at && s.more == unsaid:
 		return turn{rule: RuleEmptyPage}, nil
 	case s.token != "" && s.token == at.at && s.more == unsaid:
-		return turn{rule: RuleNoNext}, nil // a token that leads to its own page is the end
+		return turn{rule: RuleNoNext}, nil // a token that leads to its own page means the end
 	case n == 0 && s.more != yes && (at.kind == pagerLink || p.hint.Type == "link" && at.kind != pagerNone && s.total < 0 && p.settled) && (s.next == nil || p.barren > 1):
-		return turn{rule: RuleEmptyPage}, nil // the link that is stated leads to nothing
+		return turn{rule: RuleEmptyPage}, nil // the stated link leads to no records
 	case s.token != "" && digitsOnly(s.token) && n == 0 && s.more == unsaid && p.barren > 1:
-		return turn{rule: RuleEmptyPage}, nil // the number of the next page is always there
+		return turn{rule: RuleEmptyPage}, nil // the list always states the number of the next page
 	case s.token != "" && s.ranged:
 		return turn{next: position{kind: pagerRange, at: s.token}, open: guess && p.wary}, nil
 	case s.token != "":
@@ -98,13 +97,13 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 		if next, ok := p.linked(s.next); ok && next != at {
 			return turn{next: next, open: guess && p.wary && next.param != p.hint.Page && !leads(next.param)}, nil
 		} else if ok {
-			return turn{rule: RuleNoNext}, nil // a link to its own page is the end
+			return turn{rule: RuleNoNext}, nil // a link to its own page means the end
 		}
 		return turn{open: guess}, p.noWay(guess)
 	case s.opaque:
 		return turn{open: guess}, p.noWay(guess)
 	case p.settled && s.more != yes && (p.hint.Type == "cursor" || p.hint.Type == "link" || p.hint.Type == "range" && p.hint.Page == ""):
-		return turn{rule: RuleNoNext}, nil // a list that goes on by tokens or links ends where there is none
+		return turn{rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
 	case s.more == yes, s.lastPage >= 0 && page < last && at.kind != pagerOffset && !(at.kind == pagerNone && n == 0 && s.lastPage <= 1):
 		next, ok := p.onward(at, n, lastID, s)
 		if !ok && !guess {
@@ -115,7 +114,7 @@ func (p *pager) turn(at position, n int, lastID string, s signals) (turn, error)
 	case s.lastPage >= 0 && at.kind != pagerOffset:
 		return turn{rule: RuleLastPage}, nil
 	case s.linked && s.total <= p.rows, s.tokened && s.total <= p.rows, (at.kind == pagerCursor || at.kind == pagerLink || at.kind == pagerRange && at.param == "") && p.hint.Type != "since_id":
-		return turn{rule: RuleNoNext}, nil // a next that is not there is none, too
+		return turn{rule: RuleNoNext}, nil // a missing next link or token means the end, too
 	}
 	return p.count(at, n, lastID, s), nil
 }
@@ -127,7 +126,7 @@ func (p *pager) noWay(guess bool) error {
 	return errNoWay
 }
 
-// account takes note of an answer.
+// account updates the pager's state with an answer.
 func (p *pager) account(at position, n int, s signals) error {
 	p.rows += int64(n)
 	p.last = max(s.lastPage, 0)
@@ -154,14 +153,14 @@ func (p *pager) account(at position, n int, s signals) error {
 	return nil
 }
 
-// indexed reports whether the number of the last page is its index from 0, and not
-// the number of pages: so many pages would not hold all records.
+// indexed reports whether the number of the last page is its index from 0, not the number of pages:
+// that many pages could not hold all records.
 func (p *pager) indexed(s signals, n int) bool {
 	step := max(p.step, int64(n))
 	return p.zero && step > 0 && s.lastPage*step < s.total
 }
 
-// page is the number of the page at a position.
+// page returns the number of the page at a position.
 func (p *pager) page(at position) int64 {
 	switch {
 	case at.kind == pagerPage:
@@ -172,8 +171,8 @@ func (p *pager) page(at position) int64 {
 	return 1
 }
 
-// onward is the next page of a list that leaves the how to the client; ok is
-// false where nothing hints at one.
+// onward returns the next page of a list that does not state it. ok is false if nothing suggests
+// one.
 func (p *pager) onward(at position, n int, lastID string, s signals) (next position, ok bool) {
 	hint := p.hint.Type
 	if hint == "none" || hint == "cursor" || hint == "link" {
@@ -192,8 +191,8 @@ func (p *pager) onward(at position, n int, lastID string, s signals) (next posit
 	return p.pageAt(at, p.page(at)+1), s.more != yes
 }
 
-// count is the turn of a list that at most says how many records there are. A
-// total as large as the first page may be the number of records on it.
+// count decides for a list that at most states its total. A total as large as the first page may be
+// only the number of records on it.
 func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	next, ok := p.onward(at, n, lastID, s)
 	full := s.total >= 0 && p.rows == s.total
@@ -207,7 +206,7 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 		}
 		return turn{next: next, rule: RuleEmptyPage, open: true}
 	case full && (at.kind == pagerPage || at.kind == pagerOffset) && n > 0 && int64(n) == p.step && ok:
-		return turn{next: next} // a total may be too low: the page behind a full one tells
+		return turn{next: next} // the total may be too low: the page after a full one shows it
 	case full && (at.kind != pagerNone || n == 0):
 		return turn{rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, p.total) || p.barren >= maxBarren), !ok:
@@ -216,13 +215,12 @@ func (p *pager) count(at position, n int, lastID string, s signals) turn {
 	return turn{next: next}
 }
 
-// maxUneven is how many empty pages in a row end a list whose pages were not full
-// on the way: some servers leave out what one may not see after they have cut a
-// list into pages.
+// maxUneven is how many consecutive empty pages end a list with pages that were not full. Some
+// servers remove records that the caller may not see after they have cut the list into pages.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of a list: always of one that goes on by
-// cursors, else after other empty pages.
+// ended reports whether an empty page is the end of a list: always if the list is paged by cursors,
+// otherwise after other empty pages.
 func (p *pager) ended(at position) bool {
 	switch {
 	case at.kind == pagerCursor || at.kind == pagerNone:
@@ -233,22 +231,22 @@ func (p *pager) ended(at position) bool {
 	return p.barren > 1
 }
 
-// statesPages reports whether the stream itself says all about its pages.
+// statesPages reports whether the stream itself states everything about its pages.
 func (p *pager) statesPages() bool {
 	return !p.wary && (p.hint.Type == "page" || p.hint.Type == "offset") && p.hint.Page != ""
 }
 
-// unsure reports whether the list may go on by parameters that nobody has tried
-// yet, or that it did not know when they were.
+// unsure reports whether the list may have paging parameters that were not tried yet, or that it
+// ignored when they were.
 func (p *pager) unsure() bool {
 	switch p.hint.Type {
 	case "page", "offset", "since_id":
 		return !p.settled || p.loud
 	}
-	return true // a cursor that is not there may be one under another name
+	return true // the list may have a cursor of another name
 }
 
-// or is the parameter that has led to a page of this kind, else the usual one.
+// or returns the parameter that requested a page of this kind, or else the usual one.
 func (at position) or(kind pagerKind, usual string) string {
 	if at.kind == kind {
 		return at.param
@@ -256,8 +254,7 @@ func (at position) or(kind pagerKind, usual string) string {
 	return usual
 }
 
-// within reports whether a page can still hold some of the total by what the
-// first page held.
+// within reports whether a page can still hold records of the total, by the size of the first page.
 func (p *pager) within(at position, total int64) bool {
 	if p.step == 0 || total <= 0 {
 		return false
@@ -268,8 +265,7 @@ func (p *pager) within(at position, total int64) bool {
 	return (at.number()-p.page(position{}))*p.step < total
 }
 
-// following is the position after at, where it can be known without having seen
-// at's answer.
+// following returns the position after at if it is known without at's answer.
 func (p *pager) following(at position) (position, bool) {
 	switch at.kind {
 	case pagerPage:
@@ -282,7 +278,7 @@ func (p *pager) following(at position) (position, bool) {
 	return position{}, false
 }
 
-// limit is the number of pages after which the list cannot be right any more.
+// limit returns the number of pages after which the list must have ended.
 func (p *pager) limit(most int) int64 {
 	if p.last > 0 && p.hint.Type != "offset" {
 		return min(int64(most), p.last+2)
@@ -300,7 +296,7 @@ func (p *pager) offset(at position, n int, s signals) position {
 		from = 1
 	}
 	if s.offset >= 0 && s.offset < from-1 && s.offset != p.offset0 {
-		from = s.offset // the server took an earlier place than it was asked for
+		from = s.offset // the server used an earlier offset than requested
 	}
 	by := int64(n)
 	if n == 0 {
@@ -309,8 +305,8 @@ func (p *pager) offset(at position, n int, s signals) position {
 	return position{kind: pagerOffset, param: at.or(pagerOffset, p.named("offset", "offset")), at: strconv.FormatInt(from+by, 10)}
 }
 
-// named is the parameter's name of the hint, if the hint is about one of these
-// types, else the usual one.
+// named returns the parameter of the hint if the hint has one of these types, otherwise the usual
+// parameter.
 func (p *pager) named(usual string, types ...string) string {
 	for _, t := range types {
 		if p.hint.Type == t && p.hint.Page != "" {
@@ -320,8 +316,7 @@ func (p *pager) named(usual string, types ...string) string {
 	return usual
 }
 
-// check refuses a position that the list cannot go to: one that does not move
-// on.
+// check refuses a next position that does not lead forward.
 func (at position) check(next position) error {
 	counted := next.kind == pagerPage || next.kind == pagerOffset
 	if next == at || next.kind == at.kind && counted && next.number() <= at.number() {
@@ -330,7 +325,7 @@ func (at position) check(next position) error {
 	return nil
 }
 
-// ranged is the range behind the one at a position.
+// ranged returns the range after the one at a position.
 func (p *pager) ranged(at position, n int) position {
 	from := int64(0)
 	if _, rest, ok := strings.Cut(at.at, "="); ok {
@@ -345,9 +340,8 @@ func (p *pager) ranged(at position, n int) position {
 	return rangeAt(unit, from+max(int64(n), 1), size)
 }
 
-// token is the position a token leads to. Its parameter is the one that carries
-// it in the next link, which is sure, or that has proven itself, else the first of
-// those that may take it.
+// token returns the position of a token. sure is true if its parameter is known: the next link has
+// it, or it was used before. Otherwise the parameter is the likeliest one.
 func (p *pager) token(at position, s signals) (next position, sure bool) {
 	if at.param != "" && at.kind != pagerNone {
 		return linkPosition(at.param, s.token), true
@@ -365,8 +359,8 @@ func (p *pager) token(at position, s signals) (next position, sure bool) {
 	return linkPosition(p.tokenParams(s)[0], s.token), false
 }
 
-// of leaves out what speaks of another way of paging than the one that is stated:
-// the token of a list that is read by page numbers, say.
+// of removes signals of other kinds of paging than the configured one, for example a token if the
+// list is read by page numbers.
 func (s signals) of(typ string) signals {
 	switch typ {
 	case "page", "offset", "since_id":

@@ -7,55 +7,55 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pagerProbe finds out how a list continues after its first page: it tries one parameter
-// after the other, and accepts the one that brings other records. If none does, the first
-// page is the whole list.
+// pagerProbe finds out how a list continues after its first page: it tries one parameter after the
+// other and accepts the one that returns other records. If none does, the first page is the whole
+// list.
 type pagerProbe struct {
-	renamed bool // an answer had the keys of the first page, and other records
+	renamed bool // an answer had the keys of the first page but other content
 	l       *listReader
 	first   *step
-	second  *step // the page that was found; nil for none
+	second  *step // the second page; nil if none was found
 	paging  schemas.Pagination
-	whole   bool // the list ignores all parameters, and the first page is all of it
-	counts  bool // a smaller page states a total of its own
-	shrank  bool // smaller pages have shown how the list goes on, up to the end of the first page
+	whole   bool // the list ignores all parameters: the first page is the whole list
+	counts  bool // the total of a smaller page is the size of that page
+	shrank  bool // smaller pages have shown how the list continues, up to the end of the first page
 
-	broken position // the second page by a parameter for which the server fails; the zero value for none
+	broken position // the second page by a parameter for which the server fails; zero for none
 
-	controlled bool // the server was asked with a parameter that it cannot know
-	answers    bool // and did not refuse it
-	lenient    bool // and ignored it
-	refused    int  // parameters that it refused by themselves
+	controlled bool // a parameter that no server knows was sent
+	answers    bool // the server did not refuse it
+	lenient    bool // the server ignored it
+	refused    int  // number of parameters that the server refused when sent alone
 
-	words, strange []string // the last refusal, and that of the parameter that it cannot know
-	takes          []string // parameters whose values it refused, and that it knows
+	words, strange []string // words of the last refusal, and of the refusal of the unknown parameter
+	takes          []string // parameters that the server knows: it refused only their values
 
 	reacted  bool // one of the parameters changes the list
-	fromZero bool // page 1 is not the first one, by one of the names of page numbers
-	within   bool // and what the list then shows is a part of the first answer
+	fromZero bool // page 1 is not the first page under one of the names of page numbers
+	within   bool // the changed list is a part of the first answer
 	refuses  bool // the server refuses several parameters in one request
 
-	inBody        bool   // of a POST: its parameters are in its body
-	refusedInBody string // the last parameter that it has refused there
+	inBody        bool   // of a POST: the server reads the parameters in the body
+	refusedInBody string // the last parameter that the server refused there
 
-	lastContent uint64 // of the first page, when it was last read again
+	lastContent uint64 // of the first page at its last rereading
 
-	asked  map[position]bool // parameters that were tried one by one
-	known  bool              // the last of them brought the first page again
+	asked  map[position]bool // parameters that were tried alone
+	known  bool              // the last of them returned the first page again
 	tried  []string
 	reread bool
 }
 
-// maxSearch bounds the probes for the parameter of a list that says that it has
-// more; maxSingleSearch where each parameter costs a request; maxSilentSearch those of
-// a list that does not say so, and is likely to be whole.
+// maxSearch limits the probes for the paging parameter of a list that announces more;
+// maxSingleSearch applies if each parameter takes a request; maxSilentSearch applies to a list that
+// announces nothing and is probably whole.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44
 	maxSilentSearch = 22
 )
 
-// most is how many probes the search for the parameter may take.
+// most returns the limit of probes for the search.
 func (p *pagerProbe) most(silent bool) int {
 	switch {
 	case silent:
@@ -66,11 +66,11 @@ func (p *pagerProbe) most(silent bool) int {
 	return maxSearch
 }
 
-// maxReread bounds how often a list is read again until two readings are the same.
+// maxReread is how often a list is read again until two readings are equal.
 const maxReread = 3
 
-// findPaging finds out how the list continues after its first page, or that it does not. The
-// result holds for the list's other pages, and for the lists of other parents.
+// findPaging finds out how the list continues after its first page, or that it does not. The result
+// also applies to the list's other pages and to the lists of other parents.
 func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *step) error {
 	if n := st.batch.n; n > 0 && n <= l.habits.whole {
 		st.turn = turn{rule: st.ending()}
@@ -91,14 +91,14 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 	case p.broken != position{}:
 		st.turn = turn{next: p.broken}
 	case p.whole && st.rule == RuleTotal && st.total != int64(st.batch.n):
-		return p.unexplained(fmt.Sprintf("the list changed while it was read: it states %d records now and shows %d", st.total, st.batch.n))
+		return p.unexplained(fmt.Sprintf("the list changed while it was read: it now states %d records and shows %d", st.total, st.batch.n))
 	case p.whole:
 		if p.reread {
 			l.habits.whole = max(l.habits.whole, st.batch.n)
 		}
 		if round(st.batch.n) && l.s.Stated["path"] != "" && (l.unproved || st.rule == RuleTotal) {
-			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // nothing about the list reacts
-			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // it may be the number of records at hand
+			l.counts = st.rule == RuleTotal && p.reread && !l.unproved // nothing changes the list
+			st.total, st.signals.total, st.rule = -1, -1, RuleOnePage  // the total may be only the number of records on the page
 		}
 		st.turn, st.reread = turn{rule: st.ending()}, p.reread
 	case p.second == nil:
@@ -114,14 +114,14 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[position], st *ste
 		q.put(p.second.at, p.second.a)
 		l.requests -= p.second.a.requests
 		l.bytes -= p.second.a.bytes
-		p.second = nil // it is the queue's now
+		p.second = nil // the queue owns it now
 	}
 	return nil
 }
 
-// afterProbes is the turn after a page behind which the probes have found nothing. Smaller
-// pages show how a list goes on that counts them, and not that nothing is behind the
-// single page: it is requested.
+// afterProbes returns the turn after a page if probes found no page after it. Smaller pages may
+// have shown how the list continues, but not that nothing follows the single page, so the next page
+// is requested.
 func (l *listReader) afterProbes(st *step, shrank bool) turn {
 	switch l.pager.hint.Type {
 	case "page", "offset", "since_id", "range":
@@ -132,14 +132,14 @@ func (l *listReader) afterProbes(st *step, shrank bool) turn {
 	return turn{rule: st.rule}
 }
 
-// usePaging makes p the paging of the list and of the lists that are read after it.
+// usePaging sets the paging of the list and of the lists that are read after it.
 func (l *listReader) usePaging(p schemas.Pagination) {
 	l.habits.paging = &p
 	l.s.Pagination, l.pager.hint, l.pager.settled = p, p, true
 	l.pager.zero = l.pager.zero || p.Zero
 }
 
-// ending is the rule by which a list without pages ends.
+// ending returns the rule by which a list without pages ends.
 func (st *step) ending() string {
 	if st.rule == RuleTotal {
 		return RuleTotal
@@ -153,7 +153,7 @@ func (p *pagerProbe) release() {
 	}
 }
 
-// run tries first what the answer suggests, then everything else.
+// run first tries what the answer suggests, then everything else.
 func (p *pagerProbe) run(ctx context.Context) error {
 	silent := p.first.rule != "" && len(p.first.signals.doubts(int64(p.first.batch.n))) == 0
 	if silent {
@@ -169,17 +169,17 @@ func (p *pagerProbe) run(ctx context.Context) error {
 		}
 		if hint := p.l.pager.hint; hint.Type == "none" && p.l.pager.settled && p.refuses && !round(p.first.batch.n) {
 			p.reacted = false
-			return p.rest(ctx) // all that can be tried was tried when the list was learned
+			return p.rest(ctx) // everything was tried when the list was learned
 		}
 	}
 	if done, err := p.through(ctx, silent); done || err != nil {
 		return err
 	}
 	if (p.broken != position{}) {
-		return nil // the reading of that page may isolate the broken record
+		return nil // reading that page may isolate the broken record
 	}
 	if !silent {
-		return p.unexplained("the list says there is more than its first page (" + p.first.signals.describe() + ")")
+		return p.unexplained("the list announces more than its first page (" + p.first.signals.describe() + ")")
 	}
 	if err := p.rest(ctx); err != nil || !p.whole || !p.l.unproved {
 		return err
@@ -187,7 +187,7 @@ func (p *pagerProbe) run(ctx context.Context) error {
 	return p.shrunk(ctx)
 }
 
-// shrunk makes a list that came whole one with pages, where smaller pages show them.
+// shrunk marks a list that came whole as paged if smaller pages show how it continues.
 func (p *pagerProbe) shrunk(ctx context.Context) error {
 	found, err := p.shrink(ctx)
 	if found {
@@ -196,14 +196,14 @@ func (p *pagerProbe) shrunk(ctx context.Context) error {
 	return err
 }
 
-// through tries the groups of candidates in their order. The order changes once the
-// server refuses several parameters in one request.
+// through tries the groups of candidates in order. The order changes when the server turns out to
+// refuse several parameters in one request.
 func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.refuses
 		for _, g := range p.groups() {
 			if p.l.requests > p.most(silent) {
-				p.say("the other parameters", "not tried after so many probes")
+				p.say("the other parameters", "not tried, limit of probes reached")
 				return false, nil
 			}
 			if done, err := p.group(ctx, g, silent); done || err != nil {
@@ -219,15 +219,14 @@ func (p *pagerProbe) through(ctx context.Context, silent bool) (done bool, err e
 	}
 }
 
-// compare reports how st compares with the first page. The same keys with other content
-// put the key in doubt.
+// compare compares st with the first page. Equal keys with other content put the key in doubt.
 func (p *pagerProbe) compare(st *step) likeness {
 	p.renamed = p.renamed || renamed(p.first.batch, st.batch)
 	return compare(p.first.batch, st.batch)
 }
 
-// again reads the first page once more, and reports whether it has changed. The later
-// reading then replaces the first page.
+// again reads the first page again and reports whether it has changed. The new reading then
+// replaces the first page.
 func (p *pagerProbe) again(ctx context.Context) (moved bool, err error) {
 	fresh, err := p.l.look(ctx, position{})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// readsPageNumber reports whether a list whose second page is empty reads the page number at all:
-// requested by the number of its first page, that page must come again. A server that
-// treats unknown parameters as filters returns no records then, too.
+// readsPageNumber reports whether a list whose second page is empty uses the page number at all:
+// the number of its first page must return that page again. A server that treats unknown parameters
+// as filters returns no records then, too.
 func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {
 		if number == c.at.at {
@@ -39,8 +39,8 @@ func (p *pagerProbe) readsPageNumber(ctx context.Context, c pagerCandidate) (boo
 	return false, nil
 }
 
-// base finds out whether pages are counted from 0: then page 1 is the second. It is the
-// first one otherwise, and any other answer leaves open which page was read first.
+// base finds out whether pages are numbered from 0: then page 1 is the second page, otherwise the
+// first. Any other answer leaves open which page was read first.
 func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
@@ -57,7 +57,7 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 		p.l.c.release(st.a)
 	}
 	if p.second != nil && (st == nil || like != sameRecords && like != mostlySame) {
-		return p.unexplained("page 1 by " + c.at.param + " is neither the first page nor another one, so that nothing tells whether pages count from 0 or from 1")
+		return p.unexplained("page 1 by " + c.at.param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
 	}
 	if st != nil && like == noRecords && !p.controlled {
 		return p.control(ctx)
@@ -65,10 +65,10 @@ func (p *pagerProbe) base(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// origin finds out whether offsets are counted from 1: then the offset 1 is the first
-// page, and the second page begins one later. A record inserted in the meantime looks the
-// same, so the first page must still be unchanged. If the offset 1 brings no record of the
-// first page, the parameter counts pages from 0.
+// origin finds out whether offsets are counted from 1: then offset 1 returns the first page, and
+// the second page begins one later. A record inserted meanwhile looks the same, so the first page
+// must be unchanged. If offset 1 returns no record of the first page, the parameter counts pages
+// from 0.
 func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 	for range maxReread {
 		st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "1"})
@@ -83,7 +83,7 @@ func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 			p.l.c.release(st.a)
 		}
 		if st == nil && p.first.signals.offset != 1 || st != nil && !slices.Equal(st.batch.keys, p.first.batch.keys) {
-			return nil // in the same order, too: a later record may have the key of the first
+			return nil // the order must match too: a later record may have the key of the first
 		}
 		moved, err := p.again(ctx)
 		if err != nil {
@@ -93,17 +93,17 @@ func (p *pagerProbe) origin(ctx context.Context, c pagerCandidate) error {
 			return p.countFromOne(ctx, c)
 		}
 	}
-	return p.unexplained("the list changes too fast to tell whether " + c.at.param + " counts from 0 or from 1")
+	return p.unexplained("the list changes too fast to see whether " + c.at.param + " counts from 0 or from 1")
 }
 
-// steps reports whether an answer, one number behind the first page, has no record of it:
-// the numbers are those of pages.
+// steps reports whether an answer for the next number has no record of the first page: then the
+// numbers count pages.
 func (p *pagerProbe) steps(st *step) bool {
 	return p.first.batch.n > 1 && !slices.ContainsFunc(st.batch.keys, func(k uint64) bool { return slices.Contains(p.first.batch.keys, k) })
 }
 
-// takePage makes an answer the second page of a list whose pages are counted by the
-// parameter that is accepted.
+// takePage takes an answer as the second page of a list that counts pages by the accepted
+// parameter.
 func (p *pagerProbe) takePage(st *step, zero bool) {
 	if p.second != nil {
 		p.l.c.release(p.second.a)
@@ -111,9 +111,8 @@ func (p *pagerProbe) takePage(st *step, zero bool) {
 	p.second, p.paging.Type, p.paging.Zero = st, "page", zero
 }
 
-// countFromOne records that offsets are counted from 1, and reads the second page
-// again. If the offset 2 brings no record of the first page, the parameter counts pages
-// from 1.
+// countFromOne notes that offsets are counted from 1, and reads the second page again. If offset 2
+// returns no record of the first page, the parameter counts pages from 1.
 func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	st, like, err := p.ask(ctx, position{kind: pagerPage, param: c.at.param, at: "2"})
 	if err != nil {
@@ -141,9 +140,8 @@ func (p *pagerProbe) countFromOne(ctx context.Context, c pagerCandidate) error {
 	return nil
 }
 
-// testsOffset tests an offset parameter that returns nothing for the second page with the
-// offset 1: only the first record must be missing then. If other records come, the
-// parameter counts pages.
+// testsOffset tests an offset parameter that returns no second page with offset 1: only the first
+// record may be missing then. If other records are returned, the parameter counts pages.
 func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	one := position{kind: pagerPage, param: c.at.param, at: "1"}
 	st, like, err := p.ask(ctx, one)
@@ -158,8 +156,8 @@ func (p *pagerProbe) testsOffset(ctx context.Context, c pagerCandidate) (accepte
 	return p.moves(ctx, st)
 }
 
-// countsPages tries a parameter that is called like an offset, and by which the list has
-// nothing where it says that there is more, with the number 2: it may count pages.
+// countsPages tries number 2 for a parameter that is named like an offset and returned nothing,
+// although the list announces more: it may count pages.
 func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	c.typ, c.at = "page", position{kind: pagerPage, param: c.at.param, at: "2"}
 	st, like, err := p.ask(ctx, c.at)
@@ -179,8 +177,8 @@ func (p *pagerProbe) countsPages(ctx context.Context, c pagerCandidate) (accepte
 	return err == nil, err
 }
 
-// follows tests a parameter that returns nothing after the last record with the id of
-// the first record: all others must come.
+// follows tests a parameter that returns nothing after the last record with the id of the first
+// record: all other records must be returned.
 func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bool, err error) {
 	if p.first.batch.n == 1 {
 		filters, err := p.filters(ctx)
@@ -198,8 +196,8 @@ func (p *pagerProbe) follows(ctx context.Context, c pagerCandidate) (accepted bo
 	return p.moves(ctx, st)
 }
 
-// moves reports whether an answer is the first page without its first record. If that
-// leaves no record, the server must not treat unknown parameters as filters.
+// moves reports whether an answer is the first page without its first record. If that leaves no
+// record, the server must not treat unknown parameters as filters.
 func (p *pagerProbe) moves(ctx context.Context, st *step) (bool, error) {
 	keys, got := p.first.batch.keys, st.batch.keys
 	if len(keys) > 1 {
@@ -212,8 +210,8 @@ func (p *pagerProbe) moves(ctx context.Context, st *step) (bool, error) {
 	return !filters && err == nil, err
 }
 
-// filters reports whether the server returns no records for a parameter that it cannot
-// know: it treats unknown parameters as filters.
+// filters reports whether the server treats unknown parameters as filters: it returns no records
+// for a parameter that it cannot know.
 func (p *pagerProbe) filters(ctx context.Context) (bool, error) {
 	if !p.controlled {
 		if err := p.control(ctx); err != nil {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// group tries the candidates of one kind. For a POST, it puts them into the body first,
-// then into the query.
+// group tries the candidates of one kind. For a POST, it tries them in the body, then in the query.
 func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool) (done bool, err error) {
 	before := p.l.s.Pagination.Query
 	places := []bool{before}
@@ -24,7 +23,7 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
-			if p.refuses != refuses { // they are tried one by one, in another order
+			if p.refuses != refuses { // they are now tried one by one, in another order
 				p.l.s.Pagination.Query = before
 				return false, nil
 			}
@@ -34,8 +33,8 @@ func (p *pagerProbe) group(ctx context.Context, g []pagerCandidate, silent bool)
 	return false, nil
 }
 
-// apart separates flat names, page, from nested ones, page[number]: no request has
-// both.
+// apart separates flat names, such as page, from nested ones, such as page[number]: no request
+// sends both.
 func apart(g []pagerCandidate) [][]pagerCandidate {
 	var flat, nested []pagerCandidate
 	for _, c := range g {
@@ -48,9 +47,9 @@ func apart(g []pagerCandidate) [][]pagerCandidate {
 	return [][]pagerCandidate{flat, nested}
 }
 
-// search tries all candidates at once, if they are many, then each half of those
-// that made a difference. reacts says that one of them is known to make one. It
-// stops where the server turns out to be one that cannot be asked by several at once.
+// search tries all candidates in one request if there are many, then each half that changed the
+// list. reacts reports that one of them is known to change it. It stops when the server turns out
+// to refuse several parameters in one request.
 func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.refuses {
 		if !reacts {
@@ -92,9 +91,8 @@ func (p *pagerProbe) search(ctx context.Context, g []pagerCandidate, silent, rea
 	return false, nil
 }
 
-// single tries one parameter by itself. Where each parameter costs a request, page 1
-// is asked for first: it tells a parameter that the server knows from one that it does
-// not, and whether pages are counted from 0.
+// single tries one parameter. If each parameter takes a request, it requests page 1 first: this
+// shows whether the server knows the parameter, and whether pages are numbered from 0.
 func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) (done bool, err error) {
 	second := c.at.kind == pagerPage && c.at.at == "2" && p.first.signals.page < 0
 	if !p.refuses || !second || p.asked[p.place(c.at)] {
@@ -109,7 +107,7 @@ func (p *pagerProbe) single(ctx context.Context, c pagerCandidate, silent bool) 
 	return p.try(ctx, c, silent)
 }
 
-// bulk sends all candidates in one request; refused says that the server refused it.
+// bulk sends all candidates in one request. refused reports that the server refused it.
 func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likeness, refused bool, err error) {
 	extra := make(query)
 	for _, c := range g {
@@ -123,12 +121,12 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 			}
 		}
 		if p.lenient {
-			return otherRecords, false, nil // it refuses the value of one that it knows
+			return otherRecords, false, nil // the server refuses the value of a parameter that it knows
 		}
-		return 0, true, nil // each by itself, then
+		return 0, true, nil // try each parameter alone
 	}
 	if probeRefused(err) {
-		return otherRecords, false, nil // something in it makes the server stumble
+		return otherRecords, false, nil // a parameter makes the server fail
 	}
 	if err != nil {
 		return 0, false, err
@@ -146,12 +144,11 @@ func (p *pagerProbe) bulk(ctx context.Context, g []pagerCandidate) (like likenes
 	return like, false, nil
 }
 
-// noParameter is a parameter that no server knows.
+// noParameter is the name of a parameter that no server knows.
 const noParameter = "no_such_parameter"
 
-// control asks with a parameter that no server knows. One that refuses it, or has no
-// records then since it takes what it does not know for a filter, cannot be asked by
-// several at once.
+// control sends a parameter that no server knows. If the server refuses it, or returns no records
+// because it treats unknown parameters as filters, several candidates cannot share a request.
 func (p *pagerProbe) control(ctx context.Context) error {
 	p.controlled = true
 	st, like, err := p.ask(ctx, position{extra: noParameter + "=1", placed: true})

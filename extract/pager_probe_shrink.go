@@ -8,14 +8,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// leastToShrink is how many records a single page must hold for smaller pages to show
-// something.
+// leastToShrink is how many records a single page must hold for smaller pages to show something.
 const leastToShrink = 4
 
-// shrink asks for a list that came on one page in smaller pages: then it has several,
-// and shows how it goes on. A list whose single page says of no more is whole where its
-// smaller pages say so of theirs. found reports that the way was found and that it
-// leads to no other records than those of the single page.
+// shrink requests a one-page list in smaller pages: then it has several pages and shows how it
+// continues. If the single page announces no more and the smaller pages do not either, the list is
+// whole. found reports that paging was found and leads to no other records than those of the single
+// page.
 func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.first.batch.n
 	if n < leastToShrink || p.first.note != "" || len(p.l.s.Key) == 0 || p.l.pager.stated {
@@ -33,20 +32,19 @@ func (p *pagerProbe) shrink(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { p.l.c.release(st.a) }() // a later reading may replace it
+	defer func() { p.l.c.release(st.a) }() // a later reading may replace st
 	if st.batch.n != small || compare(p.first.batch, st.batch) != fewerRecords {
 		return false, nil
 	}
-	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // what is called the total is that of the page
+	p.counts = p.first.total == int64(n) && st.signals.total == int64(small) // the total is the number of records on the page
 	if !round(n) && !st.signals.goesOn() {
-		return false, nil // a search would cost more than a list of that size is in doubt
+		return false, nil // for this size, the doubt is not worth the requests
 	}
 	p.l.lastID = p.l.idOf(st.a.d, st.batch.last)
 	return p.pagesOf(ctx, st, before)
 }
 
-// pagesOf looks for the page after a small first one. Its records must be of the single
-// page.
+// pagesOf looks for the page after a small first page. Its records must be on the single page.
 func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagination) (found bool, err error) {
 	sub := &pagerProbe{l: p.l, first: st, paging: before, refuses: p.refuses, controlled: p.controlled, answers: p.answers, lenient: p.lenient, strange: p.strange}
 	defer sub.release()
@@ -59,14 +57,13 @@ func (p *pagerProbe) pagesOf(ctx context.Context, st *step, before schemas.Pagin
 	if like != fewerRecords && like != mostlySame {
 		return false, nil
 	}
-	p.say(fmt.Sprintf("pages of %d records", st.batch.n), describe(sub.paging)+" leads on, to no other records")
+	p.say(fmt.Sprintf("pages of %d records", st.batch.n), describe(sub.paging)+" returns the rest, and no other records")
 	sub.paging.Size, sub.paging.Limit = before.Size, before.Limit
 	p.paging = sub.paging
 	return true, nil
 }
 
-// sizeName is the parameter that sets the size of a page; "" where none of the usual
-// ones does.
+// sizeName returns the parameter that sets the page size; "" if none of the usual ones does.
 func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	names := p.sizeNames()
 	if !p.refuses {
@@ -92,7 +89,7 @@ func (p *pagerProbe) sizeName(ctx context.Context, small int) (string, error) {
 	return "", nil
 }
 
-// maxSingleSizes is how many parameters for the size of a page are tried by themselves.
+// maxSingleSizes is how many size parameters are tried alone.
 const maxSingleSizes = 6
 
 func first(names []string) string {

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep sends all parameters that could make a difference: for the second page under all
-// names, and for larger pages. A list that comes again unchanged ignores all of them, and
-// its first page is everything; done is true then.
+// sweep sends all parameters that could change the list: for the second page under all names, and
+// for larger pages. A list that returns the same records ignores all of them, so its first page is
+// the whole list; then done is true.
 func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.everything() {
 		same, err := p.sweepWith(ctx, extra)
@@ -31,9 +31,9 @@ func (p *pagerProbe) sweep(ctx context.Context) (done bool, err error) {
 	return true, p.cut()
 }
 
-// sweepWith makes one request with all parameters in extra, and reports whether
-// the list came again as it was: the same keys with the same content, as records may
-// share a key.
+// sweepWith sends all parameters in extra in one request and reports whether the list is unchanged:
+// the same keys with the same content. Keys alone would not do, because several records may share
+// one.
 func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, err error) {
 	all := position{extra: extra}
 	for range maxReread {
@@ -68,7 +68,7 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 		}
 		if like == sameRecords && !moved && p.lastContent != before {
 			p.reacted = false
-			return true, nil // its records differ in each reading
+			return true, nil // its records differ on every reading
 		}
 		if !moved {
 			return false, nil
@@ -79,9 +79,9 @@ func (p *pagerProbe) sweepWith(ctx context.Context, extra string) (same bool, er
 	return false, nil
 }
 
-// everything is the parameters that a list would have to read if it had pages: flat names
-// in one request, names with brackets in another. The size is one more than the records
-// of the first page, so that the second page begins later if the server reads it.
+// everything returns the parameters that a paged list would have to use: flat names for one
+// request, names with brackets for another. The size is one more than the records of the first
+// page, so that the second page begins later if the server uses it.
 func (p *pagerProbe) everything() []string {
 	flat, nested := make(query), make(query)
 	add := func(name, value string) {
@@ -111,8 +111,8 @@ func (p *pagerProbe) everything() []string {
 	return []string{flat.encode(), nested.encode()}
 }
 
-// pageOne is page 1 under all names. Where a page behind the end is the first one again,
-// page 2 of a list of two pages, counted from 0, looks like a parameter that is ignored.
+// pageOne returns page 1 under all names. It is for a list of two pages, numbered from 0, that
+// repeats its first page beyond the end: there, page 2 looks like an ignored parameter.
 func (p *pagerProbe) pageOne() string {
 	one := make(query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {
@@ -123,7 +123,7 @@ func (p *pagerProbe) pageOne() string {
 	return one.encode()
 }
 
-// query is parameters that a probe adds.
+// query holds the parameters that a probe adds.
 type query map[string]string
 
 func (q query) add(name, value string) {

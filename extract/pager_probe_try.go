@@ -37,15 +37,15 @@ func (p *pagerProbe) try(ctx context.Context, c pagerCandidate, silent bool) (do
 	return accepted, err
 }
 
-// place is a position as the request for it is made: in the body of a POST, or in its
-// query.
+// place returns a position marked with where its parameter is sent: in the body of a POST, or in
+// the query.
 func (p *pagerProbe) place(at position) position {
 	at.placed = p.l.s.Pagination.Query
 	return at
 }
 
-// refusal judges a parameter whose value the server refuses. If the server knows the
-// parameter, the list may have no second page, or have two and count them from 0.
+// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the
+// list may have no second page, or have two pages that are numbered from 0.
 func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refused bool) (accepted bool, err error) {
 	numbered := c.at.kind == pagerPage && refused && (silent || p.first.signals.page < 0)
 	if !p.controlled && (numbered || p.refused > 1) {
@@ -74,20 +74,20 @@ func (p *pagerProbe) refusal(ctx context.Context, c pagerCandidate, silent, refu
 	return accepted, err
 }
 
-// knows reports whether the server has refused the value of a parameter that it knows:
-// one that it does not know it would not refuse, or would refuse in other words.
+// knows reports whether the server refused only the value of the parameter: it ignores unknown
+// parameters, or refuses them with other words.
 func (p *pagerProbe) knows() bool {
 	return p.controlled && (p.answers || !slices.Equal(p.words, p.strange))
 }
 
-// wordsWithout are the words of a text but for some of them.
+// wordsWithout returns the words of a text except some of them.
 func wordsWithout(text string, left ...string) []string {
 	words := strings.FieldsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(`"':;,.()`, c) })
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(left, w) })
 }
 
-// minded notes where the server reads the parameters of a POST: if it refuses one in the
-// body and ignores the same one in the query, it reads them in the body.
+// minded detects where the server reads the parameters of a POST: if it refuses one in the body and
+// ignores the same one in the query, it reads them in the body.
 func (p *pagerProbe) minded(param string, refused bool, like likeness) {
 	switch {
 	case !p.l.s.Pagination.Query:
@@ -100,7 +100,7 @@ func (p *pagerProbe) minded(param string, refused bool, like likeness) {
 	}
 }
 
-// ask makes one probe and records its outcome; st is nil if the server refuses it.
+// ask sends one probe and notes its outcome; st is nil if the server refuses it.
 func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like likeness, err error) {
 	name := at.param + "=" + short(at.at)
 	if at.extra != "" {
@@ -132,7 +132,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 			return nil, 0, err
 		}
 		if unstable {
-			p.first.note = "each reading shows other records, so that pages cannot be compared"
+			p.first.note = "each reading returns other records, so pages cannot be compared"
 			like = mostlySame
 		}
 	}
@@ -140,7 +140,7 @@ func (p *pagerProbe) ask(ctx context.Context, at position) (st *step, like liken
 	return st, like, nil
 }
 
-// short is a value, cut to fit into a sentence.
+// short shortens a value to fit into a sentence.
 func short(v string) string {
 	if len(v) > 16 {
 		return v[:12] + "…"
@@ -148,8 +148,7 @@ func short(v string) string {
 	return v
 }
 
-// unstable reports whether the records, which have no key, differ when they are read
-// again.
+// unstable reports whether records without a key differ when they are read again.
 func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	st, err := l.look(ctx, position{})
 	if err != nil {
@@ -159,19 +158,19 @@ func (l *listReader) unstable(ctx context.Context, first *step) (bool, error) {
 	return compare(first.batch, st.batch) == otherRecords, nil
 }
 
-// judge accepts a parameter that brings other records. It also accepts one that brings
-// no records if no signal says that there are more.
+// judge accepts a parameter that returns other records. It also accepts one that returns no records
+// if no signal announces more.
 func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like likeness, silent bool) (accepted bool, err error) {
 	echoed := c.at.kind == pagerPage && st.signals.page == c.at.number() && p.first.signals.page != st.signals.page
 	if like == otherRecords && c.typ == "cursor" && st.signals.token == c.at.at {
-		// The page has its own token. Either it is the last page, or the server ignores
-		// the parameter and shows other records in each reading.
+		// The page states its own token. Either it is the last page, or the server ignores the
+		// parameter and returns other records on every reading.
 		before := p.first.batch
 		if _, err := p.again(ctx); err != nil {
 			return false, err
 		}
 		if compare(before, p.first.batch) == otherRecords {
-			return false, p.unexplained("the list shows other records in each reading, and its " + c.at.param + " leads nowhere")
+			return false, p.unexplained("the list returns other records on every reading, and its " + c.at.param + " selects no page")
 		}
 	}
 	if c.moment && (like != otherRecords || !p.safeMoment(st)) {
@@ -184,9 +183,9 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 		if incomplete, err := p.needsWholeLink(ctx, c); incomplete || err != nil {
 			return false, err
 		}
-		p.second = st // the link that the list states leads to an empty page: that is its end
+		p.second = st // the stated link leads to an empty page: that is the end
 	case like == noRecords && !silent && c.at.kind == pagerPage && c.at.at != "1" && p.first.signals.page < 0:
-		// The list may have two pages, and count them from 0.
+		// The list may have two pages that are numbered from 0.
 		before := p.paging
 		p.accept(c)
 		if err := p.base(ctx, c); err != nil || p.second == nil {
@@ -226,8 +225,8 @@ func (p *pagerProbe) judge(ctx context.Context, c pagerCandidate, st *step, like
 	return accepted, err
 }
 
-// needsWholeLink reports whether all parameters of the next link bring records where c,
-// one of them, brings none.
+// needsWholeLink reports whether all parameters of the next link together return records if c, one
+// of them, returns none.
 func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool, error) {
 	all := p.inLink()
 	if len(all) == 0 || c.at.kind == pagerLink || all[len(all)-1].at.kind != pagerLink {
@@ -241,9 +240,8 @@ func (p *pagerProbe) needsWholeLink(ctx context.Context, c pagerCandidate) (bool
 	return like != noRecords, nil
 }
 
-// safeMoment reports whether no record can be lost between two pages that a time
-// separates: the second page has the last record of the first, or the list states a total
-// that would show the loss.
+// safeMoment reports whether no record can be lost if a time separates two pages: the second page
+// repeats the last record of the first, or the list states a total that would show the loss.
 func (p *pagerProbe) safeMoment(st *step) bool {
 	if p.first.signals.total >= 0 {
 		return true
@@ -252,7 +250,7 @@ func (p *pagerProbe) safeMoment(st *step) bool {
 	return len(keys) > 0 && slices.Contains(st.batch.keys, keys[len(keys)-1])
 }
 
-// accept makes a candidate's parameter the paging of the list.
+// accept sets a candidate's parameter as the paging of the list.
 func (p *pagerProbe) accept(c pagerCandidate) {
 	p.paging.Type, p.paging.Page, p.paging.Field, p.paging.Query = c.typ, c.at.param, c.field, p.l.s.Pagination.Query
 	p.paging.One, p.paging.Zero = false, false

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// rest decides about a list that states nothing about pages, and that no parameter
-// continues. If the list is only cut, a larger page size brings all of it.
+// rest decides about a list that no parameter continues and that states nothing about pages. If the
+// list is only cut, a larger page size returns all of it.
 func (p *pagerProbe) rest(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.uncut(ctx); done || err != nil {
@@ -24,17 +24,17 @@ func (p *pagerProbe) rest(ctx context.Context) error {
 	return p.cut()
 }
 
-// cut refuses a list without pages that has exactly as many records as the largest page
-// size that is requested.
+// cut refuses a list without pages that has exactly as many records as the largest page size that
+// is requested.
 func (p *pagerProbe) cut() error {
 	if hint := p.l.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= largestPage && p.first.batch.n == hint.Limit {
-		return p.unexplained(fmt.Sprintf("the list has as many records as it was asked for, %d, and may have more", hint.Limit))
+		return p.unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
 	}
 	return nil
 }
 
-// trim lowers the requested page size to the number of records that come, before pages
-// are counted by it.
+// trim lowers the requested page size to the number of records returned, because pages are counted
+// by it.
 func (p *pagerProbe) trim(ctx context.Context) error {
 	hint := &p.l.s.Pagination
 	if n := p.first.batch.n; hint.Size != "" && n > 0 && n < hint.Limit {
@@ -64,12 +64,12 @@ func (p *pagerProbe) uncut(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// maxTogether is how many sizes are tried one after the other where the server refuses
-// all of them at once.
+// maxTogether is the largest set of size parameters that is split further if the server refuses the
+// whole set in one request.
 const maxTogether = 24
 
-// uncutBy looks among some parameters for the one that makes the list longer: first all
-// in one request, then each half.
+// uncutBy looks among some parameters for the one that makes the list longer: first all in one
+// request, then each half.
 func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, err error) {
 	if len(q) == 0 {
 		return false, nil
@@ -103,7 +103,7 @@ func (p *pagerProbe) uncutBy(ctx context.Context, q query, n int) (done bool, er
 	return false, nil
 }
 
-// halves divides parameters that set the size of a page, the usual ones first.
+// halves divides size parameters, the usual ones first.
 func (p *pagerProbe) halves(q query) [2]query {
 	halves, i := [2]query{{}, {}}, 0
 	for _, name := range p.sizeNames() {
@@ -128,7 +128,7 @@ func (p *pagerProbe) enlarge(ctx context.Context, name string) error {
 	}
 	p.whole, p.reread = true, false
 	if n := p.first.batch.n; round(n) && n < largestPage {
-		return p.unexplained(fmt.Sprintf("asked by %s for %d records the list has %d, a round number, and may be cut there", name, largestPage, n))
+		return p.unexplained(fmt.Sprintf("requested with %s=%d, the list has %d records, a round number, and may be cut there", name, largestPage, n))
 	}
 	return p.cut()
 }

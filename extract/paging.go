@@ -8,17 +8,17 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pager finds out how the list goes on, and in which sizes.
+// pager finds out how the list is paged, and in which sizes.
 func (n *negotiation) pager(ctx context.Context, st *step) error {
 	if st.batch.n == 0 && !st.open {
-		n.record(FactPager, "", "the list is empty: nothing shows how it goes on")
+		n.record(FactPager, "", "the list is empty: nothing shows how it is paged")
 		return nil
 	}
 	if n.l.pager.stated {
 		n.out.Pagination = n.s.Pagination
 		f := n.open(FactPager)
 		f.From, f.Value = n.stated("pagination"), describe(n.s.Pagination)
-		return nil // what a person states is not probed
+		return nil // configured paging is not probed
 	}
 	if st.rule != "" && !st.open && len(st.signals.doubts(int64(st.batch.n))) == 0 {
 		return n.claim(ctx, st)
@@ -41,26 +41,26 @@ func (n *negotiation) pager(ctx context.Context, st *step) error {
 	f.From, f.Evidence = n.stated("pagination"), h.tried
 	switch {
 	case h.whole && st.batch.n == 0:
-		f.Evidence = append(f.Evidence, "the list is empty: nothing shows how it goes on")
+		f.Evidence = append(f.Evidence, "the list is empty: nothing shows how it is paged")
 		return nil
 	case h.whole:
 		n.out.Pagination = h.paging
 		n.out.Pagination.Type = "none"
 		f.Value = "one page"
-		f.Evidence = append(f.Evidence, "asked for a second page in every usual name, the list came again as it was")
+		f.Evidence = append(f.Evidence, "requests for a second page under every usual name returned the same list")
 		return nil
 	}
 	n.out.Pagination = h.paging
 	f.Value = describe(h.paging)
 	if p := n.s.Pagination; f.From != Learned && p.Type != "" && (p.Type != h.paging.Type || p.Page != "" && p.Page != h.paging.Page) {
-		f.Refuted = append(f.Refuted, fmt.Sprintf("%s is %s; what was seen is %s", describe(p), f.From, f.Value))
+		f.Refuted = append(f.Refuted, fmt.Sprintf("%s is %s; the probes saw %s", describe(p), f.From, f.Value))
 		f.Value = describe(p)
 	}
 	if h.second == nil {
 		return nil
 	}
 	n.see(h.second)
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%s brought %d other records", h.second.at.param, short(h.second.at.at), h.second.batch.n))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%s returned %d other records", h.second.at.param, short(h.second.at.at), h.second.batch.n))
 	if err := n.beyond(ctx, st, h.second); err != nil {
 		return err
 	}
@@ -94,22 +94,21 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 			return err
 		}
 		if !moved {
-			return h.unexplained("the list says that it ends with its first page (" + st.rule + "), but when it is asked for more, there is more")
+			return h.unexplained("the list says that it ends with its first page (" + st.rule + "), but a request for more returns more")
 		}
 	}
-	f.Evidence = append(f.Evidence, "asked for a second page in every usual name, it had no other records")
+	f.Evidence = append(f.Evidence, "requests for a second page under every usual name returned no other records")
 	return nil
 }
 
-// beyond asks for the page after the last one the list tells of. It must have
-// nothing new.
+// beyond requests the page after the stated last one. It must have nothing new.
 func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	last := first.signals.lastPage
 	if second.at.kind != pagerPage || last < 2 {
 		return nil
 	}
 	if n.out.Pagination.Zero && !(first.signals.total > last*int64(first.batch.n)) {
-		last-- // else it is the index of the last page already
+		last-- // otherwise it is already the index of the last page
 	}
 	look := func(page int64) (*step, error) {
 		return n.l.look(ctx, position{kind: pagerPage, param: second.at.param, at: strconv.FormatInt(page, 10)})
@@ -117,7 +116,7 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	f := n.open(FactPager)
 	probe, err := look(last + 1)
 	if probeRefused(err) {
-		f.Evidence = append(f.Evidence, "a page beyond the last is refused")
+		f.Evidence = append(f.Evidence, "a page after the last is refused")
 		return nil
 	}
 	if err != nil {
@@ -125,7 +124,7 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	}
 	defer func() { n.c.release(probe.a) }()
 	if probe.batch.n == 0 || compare(first.batch, probe.batch) != otherRecords || compare(second.batch, probe.batch) != otherRecords {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, beyond the last, has nothing new", last+1))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, has nothing new", last+1))
 		return nil
 	}
 	end, err := look(last)
@@ -135,18 +134,18 @@ func (n *negotiation) beyond(ctx context.Context, first, second *step) error {
 	like, grown := compare(end.batch, probe.batch), end.signals.lastPage > first.signals.lastPage || end.signals.total > first.signals.total
 	n.c.release(end.a)
 	if like == sameRecords || like == mostlySame {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, beyond the last, is the last one again", last+1))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, repeats the last one", last+1))
 		return nil
 	}
 	if grown || probe.signals.lastPage > first.signals.lastPage || probe.signals.total > first.signals.total {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("the list has grown since its first page was read: page %d has records now", last+1))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the list has grown since its first page was read: page %d now has records", last+1))
 		return nil
 	}
 	h := &pagerProbe{l: n.l, tried: f.Evidence}
-	return h.unexplained(fmt.Sprintf("the list says that page %d is its last, but the one after it has other records", last))
+	return h.unexplained(fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last))
 }
 
-// describe is a way of paging in a few words.
+// describe describes a paging in a few words.
 func describe(p schemas.Pagination) string {
 	switch {
 	case p.Type == "":

@@ -16,25 +16,23 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// spoolMemory is how much of a spool stays in memory; the rest goes to a file.
+// spoolMemory is how many bytes of a spool stay in memory; the rest goes to a file.
 const spoolMemory = 1 << 20
 
-// maxTupleValue is how many bytes a value of a parent may have that a request takes, as JSON.
-// Invariant 6
+// maxTupleValue is how many bytes a parent's value may have in a request, as JSON. // Invariant 6
 const maxTupleValue = 64 << 10
 
-// paramSpool keeps tuples: the values that one request to a child needs, one JSON
-// array a line, each once, in the order of the parent's records, and a
-// fingerprint of the records that gave each. It is filled first, sealed, and then
-// read, by any number of readers.
+// paramSpool stores tuples: the values that one request to a child needs, as one JSON array per
+// line. Each tuple is stored once, in the order of the parent's records, with a fingerprint of the
+// records that contain it. A spool is filled, then sealed, then read by any number of readers.
 type paramSpool struct {
 	dir      string
-	params   []schemas.Param // those that come from the parent
-	volatile []string        // of the parent's members
+	params   []schemas.Param // parameters that come from the parent
+	volatile []string        // members of the parent
 	keyed    []bool          // by parameter: it is the parent's key
 	seed     maphash.Seed
-	seen     map[uint64]int32 // places of lines
-	prints   []uint64         // by place: the sum of the records' fingerprints
+	seen     map[uint64]int32 // indexes of lines
+	prints   []uint64         // by index: sum of the records' fingerprints
 
 	memory []byte
 	file   *os.File
@@ -52,10 +50,9 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 	return s
 }
 
-// add keeps the tuples of one parent's record: as many as its lists have
-// elements where a pointer goes through one. A record without a value that the
-// path needs has none, but the empty text is a value where it is the record's key:
-// no path can carry it, and that is reported.
+// add stores the tuples of one parent record: one per element if a pointer leads through a list. A
+// record has no tuple if a value for the path is missing. An empty key counts as a value: it fits
+// no path, and that is reported.
 func (s *paramSpool) add(d *doc, r value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {
@@ -91,8 +88,8 @@ func (s *paramSpool) add(d *doc, r value) error {
 	return nil
 }
 
-// tupleValue is a value as a tuple has it. Of one that is too long for a request, an array
-// of one text is left, which begins as the value does and tells it apart from others.
+// tupleValue returns a value in the form for a tuple. A value that is too long for a request is
+// replaced by an array with a text that begins like the value and is unique to it.
 func tupleValue(v []byte) []byte {
 	if len(v) <= maxTupleValue {
 		return v
@@ -113,8 +110,8 @@ func (d *doc) blank(r value, pointer string) bool {
 	return d.kind(v) == '"' && d.void(v)
 }
 
-// scalarsAt are the values below v that a pointer leads to, * standing for each
-// element or value. What is nothing, or no scalar, is left out.
+// scalarsAt returns the values below v at a pointer, where * stands for each element or value. It
+// leaves out empty values and values that are not scalars.
 func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	switch {
 	case !v.ok():
@@ -140,8 +137,8 @@ func (d *doc) scalarsAt(v value, tokens []string) [][]byte {
 	return out
 }
 
-// write appends a line that was not there yet. What several records give is one
-// tuple, and changes with any of them.
+// write appends a line unless it is already there. If several records contain the same tuple, its
+// fingerprint changes with each of them.
 func (s *paramSpool) write(line []byte, print uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
@@ -165,7 +162,7 @@ func (s *paramSpool) write(line []byte, print uint64) error {
 	return err
 }
 
-// count is how many tuples there are.
+// count returns the number of tuples.
 func (s *paramSpool) count() int { return len(s.prints) }
 
 // seal ends the filling.
@@ -181,8 +178,8 @@ func (s *paramSpool) seal() error {
 	return nil
 }
 
-// tuples are the lines of a sealed spool, without their ends, and the
-// fingerprints of what they came from. A line is valid until the next.
+// tuples yields the lines of a sealed spool, without line ends, and the fingerprints of their
+// records. A line is valid until the loop continues.
 func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}
@@ -190,7 +187,7 @@ func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 			readers = append(readers, io.NewSectionReader(s.file, 0, 1<<62))
 		}
 		in := bufio.NewScanner(io.MultiReader(readers...))
-		in.Buffer(nil, 16<<20) // of a line, which has a few values of at most maxTupleValue
+		in.Buffer(nil, 16<<20) // of a line, which has a few values of up to maxTupleValue
 		for at := 0; in.Scan(); at++ {
 			if !yield(tuple{in.Bytes(), s.prints[at]}, nil) {
 				return

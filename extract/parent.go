@@ -2,25 +2,24 @@ package extract
 
 import "slices"
 
-// Parent is what a fan-out was asked about: the values that one request takes
-// from the parent stream's records. Records which give the same values are one
-// Parent.
+// Parent is one request of a fan-out: the values that it takes from the records of the parent
+// stream. Records with the same values are one Parent.
 type Parent struct {
-	// Tuple is those values as a JSON array, in the order of the stream's
-	// parameters, null where a record has none. It is valid as long as its page,
-	// or until a function it was given to returns.
+	// Tuple is these values as a JSON array in the order of the stream's parameters, null where a
+	// record has none. It is valid as long as its page, or until the function that receives it
+	// returns.
 	Tuple []byte
 
-	// Print is a fingerprint of the records, without the members which change by
-	// being read: the same in every process, whatever the members' order.
+	// Print is a fingerprint of the records without their volatile members. It is the same in every
+	// process and does not depend on the order of members.
 	Print uint64
 
-	Records int64 // that the answers about it held, on this page and before
-	Sure    bool  // the answers were there, and nothing says that they lack something
+	Records int64 // records of its answers so far, with this page
+	Sure    bool  // all answers were read, and nothing indicates missing records
 }
 
-// print is a record's part of a [Parent]'s Print. It is a sum over the record's
-// members, so that their order does not matter.
+// print returns a record's part of [Parent].Print: a sum over the members, so that their order does
+// not matter.
 func (d *doc) print(r value, volatile []string) uint64 {
 	if !d.isObject(r) {
 		return scatter(fnv1a(fnvBasis, d.raw(r)))
@@ -39,7 +38,7 @@ const (
 	fnvPrime uint64 = 1099511628211
 )
 
-// fnv1a is FNV-1a from h on.
+// fnv1a continues the FNV-1a hash h with b.
 func fnv1a(h uint64, b []byte) uint64 {
 	for _, c := range b {
 		h = (h ^ uint64(c)) * fnvPrime
@@ -47,8 +46,8 @@ func fnv1a(h uint64, b []byte) uint64 {
 	return h
 }
 
-// scatter spreads a hash over all its bits. Without it two members that swap
-// their values would often leave a sum as it was.
+// scatter spreads a hash over all its bits. Without it, two members that swap their values would
+// often leave a sum unchanged.
 func scatter(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

@@ -14,43 +14,42 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ParentError says that a stream could not be read because its parent could
-// not.
+// ParentError reports that a stream could not be read because its parent could not.
 type ParentError struct {
 	Parent string
 	Err    error
 }
 
-// Error names the parent and what was wrong with it.
+// Error returns the parent's name and the error.
 func (e *ParentError) Error() string { return fmt.Sprintf("parent %s: %v", e.Parent, e.Err) }
 
 // Unwrap returns Err.
 func (e *ParentError) Unwrap() error { return e.Err }
 
-// parentWait is how long a child waits for its selected parent's pass to begin
-// before it reads the parent's list itself.
+// parentWait is how long a child waits for the pass of its selected parent before it reads the
+// parent's list itself.
 const parentWait = 30 * time.Second
 
-// parentFeed takes the parameters that a parent's records hold for its children, from
-// whole readings of the parent: its own passes of this run, of which the last
-// counts, or, where there is none, one made for the children.
+// parentFeed collects the parameters that a parent's records hold for its children. It takes them
+// from whole readings of the parent: the last of its own passes in this run, or else a reading made
+// for the children.
 type parentFeed struct {
 	c      *Client
-	parent schemas.Stream // as the configuration has it
+	parent schemas.Stream // as configured
 
 	mu      sync.Mutex
-	changed chan struct{}              // closed when what follows changes
+	changed chan struct{}              // closed when a field below changes
 	wants   map[string][]schemas.Param // by tupleKey
-	awaited bool                       // the parent is selected and has not begun yet
-	running bool                       // someone reads the parent and fills:
+	awaited bool                       // the parent is selected and its pass has not begun yet
+	running bool                       // a goroutine reads the parent and fills:
 	filling map[string]*paramSpool
 	ready   map[string]*paramSpool // of the last whole reading; nil before the first
-	err     error                  // of the last reading, while none is ready
-	list    *ParentList            // of the last whole reading, where it was made for the children alone
-	old     []*paramSpool          // of readings before; children may still be at them
+	err     error                  // of the last reading, while nothing is ready
+	list    *ParentList            // of the last whole reading, if it was made only for the children
+	old     []*paramSpool          // of earlier readings; children may still read them
 }
 
-// feedOf is the feed of s's parent, which from now on gathers what s needs.
+// feedOf returns the feed of s's parent, after making it collect what s needs.
 func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,13 +68,12 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		if f.gathers(key, s.Params) {
 			return f, nil
 		}
-		// The parent is being read already, without a look at what s needs.
+		// The parent is already being read without collecting what s needs.
 	}
-	return nil, fmt.Errorf("stream %s: parent %s is read without it", s.Name, s.Parent)
+	return nil, fmt.Errorf("stream %s: parent %s is already being read without its parameters", s.Name, s.Parent)
 }
 
-// gathers makes the feed keep the parameters too, and reports whether it is
-// early enough to do so.
+// gathers makes the feed collect more parameters. It reports whether it was early enough.
 func (f *parentFeed) gathers(key string, params []schemas.Param) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +83,7 @@ func (f *parentFeed) gathers(key string, params []schemas.Param) bool {
 	return f.wants[key] != nil
 }
 
-// stream finds a stream by name, among the selected ones first.
+// stream finds a stream by name, first among the selected ones.
 func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	for _, s := range c.cfg.Selected {
 		if s.Name == name {
@@ -98,14 +96,14 @@ func (c *Client) stream(name string) (s schemas.Stream, selected, ok bool) {
 	return s, false, ok
 }
 
-// fedBy is the feed that the stream fills, nil if it has no children here.
+// fedBy returns the feed that the stream fills; nil if it has no children here.
 func (c *Client) fedBy(name string) *parentFeed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.feeds[name]
 }
 
-// tupleKey tells apart the sets of parameters that children ask for.
+// tupleKey identifies the set of parameters that a child needs.
 func tupleKey(s schemas.Stream) string {
 	var b strings.Builder
 	for _, p := range s.Params {
@@ -114,22 +112,22 @@ func tupleKey(s schemas.Stream) string {
 	return b.String()
 }
 
-// tap lets the feed look at the pages of the parent's own pass. A resumed pass
-// does not carry all records, and is of no use here.
+// tap lets the feed collect from the pages of the parent's own pass. A resumed pass is not used,
+// because it lacks records.
 func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resumed bool) iter.Seq2[Page, error] {
 	if resumed || !f.claim() {
 		f.giveUp()
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		err := errLeft // of a reader that panics, too: who waits is let go. Invariant 15
+		err := errLeft // also if the caller panics: waiting children must continue. Invariant 15
 		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
 }
 
-// drain passes pages on to yield and keeps what the children need of them. It
-// returns what ended them: nil only for the end of the pass.
+// drain passes pages on to yield and collects what the children need. It returns why the pages
+// ended: nil only at the end of the pass.
 func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error) bool) error {
 	for page, err := range pages {
 		if err == nil {
@@ -140,7 +138,7 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 		case err != nil:
 			return err
 		case page.End != nil && (page.End.Partial || page.End.Skipped > 0):
-			return errLeft // what it has left out, the children need
+			return errLeft // the children need what it left out
 		case page.End != nil:
 			return nil
 		case !more:
@@ -150,10 +148,10 @@ func (f *parentFeed) drain(pages iter.Seq2[Page, error], yield func(Page, error)
 	return errLeft
 }
 
-// errLeft is why a reading ended whose reader lost interest.
-var errLeft = errors.New("reader left")
+// errLeft is the error of a reading whose caller stopped early.
+var errLeft = errors.New("reading stopped early")
 
-// add keeps the parameters that these records hold.
+// add stores the parameters of some records.
 func (f *parentFeed) add(records []byte) error {
 	d := f.c.docs.Get().(*doc)
 	defer f.c.docs.Put(d)
@@ -163,14 +161,14 @@ func (f *parentFeed) add(records []byte) error {
 	for r := range d.elements(d.root()) {
 		for _, s := range f.filling {
 			if err := s.add(d, r); err != nil {
-				return fmt.Errorf("keep keys of %s: %w", f.parent.Name, err)
+				return fmt.Errorf("store keys of %s: %w", f.parent.Name, err)
 			}
 		}
 	}
 	return d.err
 }
 
-// claim makes the caller the one who fills the feed.
+// claim makes the caller the one that fills the feed. It returns false if another one already does.
 func (f *parentFeed) claim() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,7 +181,7 @@ func (f *parentFeed) claim() bool {
 	return true
 }
 
-// fill begins with nothing. f.mu is held.
+// fill starts a new filling. The caller holds f.mu.
 func (f *parentFeed) fill() {
 	f.old = slices.AppendSeq(f.old, maps.Values(f.filling))
 	f.filling = make(map[string]*paramSpool, len(f.wants))
@@ -192,8 +190,8 @@ func (f *parentFeed) fill() {
 	}
 }
 
-// finish ends a reading. One that was broken off without a fault of the source
-// leaves the feed to whoever needs it next.
+// finish ends a reading. If it stopped early without a fault of the source, the next child that
+// needs the feed reads the parent again.
 func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	for _, s := range f.filling {
 		if err == nil {
@@ -213,31 +211,31 @@ func (f *parentFeed) finish(ctx context.Context, err error, list *ParentList) {
 	f.change()
 }
 
-// Ended says that no pass over the stream is to come: streams below it wait for
-// none, and read its list by themselves if there was none. Without it they do so
-// after half a minute. It may be called at any time.
+// Ended reports that no further pass over the stream will begin. Child streams then stop waiting
+// for one and read the list themselves if necessary; without this call they do so after half a
+// minute. It may be called at any time.
 func (c *Client) Ended(stream string) {
 	if f := c.fedBy(stream); f != nil {
 		f.giveUp()
 	}
 }
 
-// giveUp tells waiting children that the parent's pass will not feed them.
+// giveUp reports to waiting children that the parent's pass will not feed them.
 func (f *parentFeed) giveUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.change()
 }
 
-// change wakes who waits for the feed. f.mu is held.
+// change wakes waiting children. The caller holds f.mu.
 func (f *parentFeed) change() {
 	f.awaited = false
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// spool waits for the parent to have been read, reads it where nobody else
-// does, and returns what it holds for s.
+// spool waits until the parent has been read, or reads it if no other goroutine does, and returns
+// the tuples for s.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	patience := time.NewTimer(parentWait)
 	defer patience.Stop()
@@ -268,18 +266,17 @@ func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, 
 	}
 }
 
-// own is how the list was read for the children alone, nil where the parent's own
-// pass gave the parents.
+// own returns how the list was read only for the children; nil if the parent's own pass provided
+// the parents.
 func (f *parentFeed) own() *ParentList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.list
 }
 
-// read reads the parent's list for the children alone: as it is known to answer,
-// or, if it does not answer so any more, as if nothing were known. A list that
-// states no total is read a second time, as its own pass would: only that shows
-// whether it came whole.
+// read reads the parent's list only for the children: as it is settled, or, if the answers have
+// changed shape, as configured. A list without a total is read twice, as in its own pass: only that
+// shows whether it is complete.
 func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
@@ -310,21 +307,21 @@ func (f *parentFeed) read(ctx context.Context) {
 	}
 }
 
-// refill begins the filling anew.
+// refill starts the filling again.
 func (f *parentFeed) refill() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fill()
 }
 
-// parentReading is a reading of the parent, and which records it found.
+// parentReading is one reading of the parent, with its records.
 type parentReading struct {
 	ParentList
 	seen map[uint64]bool // hashes of keys
 	sum  uint64          // of those hashes
 }
 
-// through reads all of s, which is the parent.
+// through reads all of s, the parent.
 func (f *parentFeed) through(ctx context.Context, s schemas.Stream) (*parentReading, error) {
 	p := &pass{c: f.c, s: s, mark: newPassCursor(s)}
 	r := &parentReading{seen: map[uint64]bool{}}
@@ -343,7 +340,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	d := c.docs.Get().(*doc)
 	defer c.docs.Put(d)
 	if d.scan(page.Records) != nil {
-		return // the feed has read it, and reports the error
+		return // the feed has scanned the page too and reports the error
 	}
 	for e := range d.elements(d.root()) {
 		h, ok := asm.key(d, e)
@@ -361,7 +358,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	}
 }
 
-// close removes what was kept.
+// close removes the spools.
 func (f *parentFeed) close() error {
 	var errs []error
 	for _, s := range slices.AppendSeq(f.old, maps.Values(f.ready)) {

@@ -9,20 +9,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parentAt begins the place of a gap that is a parent.
+// parentAt is the prefix of [Gap].At for a parent.
 const parentAt = "parent "
 
-// maxControls is how many other parents are requested to find out whether an error is about
-// one parent or about all of them.
+// maxControls is how many other parents are requested to find out whether an error concerns one
+// parent or all of them.
 const maxControls = 3
 
 // maxShown is how many bytes of a parent's values a gap shows.
 const maxShown = 200
 
-// without continues without the answer to t if the error is about this parent only: the
-// parent is gone, its record is broken, its values fit no request, or the source answers
-// about other parents. If none of several parents can be read, the error is that of the
-// endpoint. begun says that a part of the answer was there.
+// without continues without the answer for t if the error concerns only this parent: the parent no
+// longer exists, its record is broken, its values fit no request, or the source answers for other
+// parents. If none of several parents can be read, the error is the endpoint's. begun reports that
+// a part of the answer was read.
 func (f *fanPass) without(ctx context.Context, t candidate, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {
@@ -47,15 +47,14 @@ func (f *fanPass) without(ctx context.Context, t candidate, w *lookahead, err er
 	return nil
 }
 
-// tooMany reports whether no further parent may be left out. Beyond maxGaps that holds for
-// failures that are requested several times: others are cheap, and are counted together.
-// Values that fit no request say nothing of the endpoint. // Invariant 15
+// tooMany reports whether no further parent may be left out. Beyond maxGaps, this applies to
+// failures that were retried: others are cheap and are only counted. Values that fit no request say
+// nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }
 
-// gap notes that the parent t could not be read. The last of maxGaps gaps stands for all
-// that come after it. // Invariant 6
+// gap notes that the parent t could not be read. The last of maxGaps gaps counts all further ones. // Invariant 6
 func (f *fanPass) gap(t candidate, fault *wire.Error) {
 	shown := t.line
 	if len(shown) > maxShown {
@@ -80,21 +79,19 @@ func (f *fanPass) withoutAnswer() (n int64) {
 	return n
 }
 
-// ofParent reports whether the gap is a parent, or several, not records of a list.
+// ofParent reports whether the gap is one parent or several, not records of a list.
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
 
-// oneParent reports whether an error about one parent says nothing of the others:
-// the server's code stumbles over its records, or refuses its value, or the value
-// cannot stand in a path. // Invariant 9
+// oneParent reports whether an error concerns only the requested parent: the server fails on its
+// records, rejects its value, or the value cannot be part of a path. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return alone(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }
 
-// others reports whether the source answers about another parent right after an error that
-// may be about all of them: a missing permission, a login page, a server that does not
-// respond, another shape. It requests a parent that was answered before; before there is
-// one, those done by an earlier run and those that come next. An error that asks to come
-// back later is always about all of them.
+// others reports whether the source answers for another parent right after an error that may
+// concern all of them: a missing permission, a login page, a server that does not respond, another
+// shape. It requests a parent that was answered before; if there is none, the parents of an earlier
+// run and the next ones. A throttling error always concerns all parents.
 func (f *fanPass) others(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false
@@ -113,8 +110,7 @@ func (f *fanPass) others(ctx context.Context, w *lookahead, fault *wire.Error) b
 	return false
 }
 
-// answers reports whether the source answers about one parent, with records in the place
-// where the others have theirs.
+// answers reports whether the source answers for a parent, with records at the usual place.
 func (f *fanPass) answers(ctx context.Context, line string) bool {
 	params, err := bind(f.s, f.fed, line)
 	if err != nil {

@@ -2,21 +2,20 @@ package extract
 
 import "iter"
 
-// A page is taken in parts, so that what is made of a body of any size is never in memory
-// beside all of it. A part has about so many bytes, and at most so many records.
-// // Invariant 6
+// A page is processed in parts, so that the data derived from a large body is never in memory all
+// at once. A part has roughly partBytes and at most partRecords. // Invariant 6
 const (
 	partBytes   = 4 << 20
 	partRecords = 5_000
 )
 
-// cuts are offsets in a page's records at which a part of it begins.
+// cuts are the offsets in a page's records at which its parts begin.
 type cuts struct {
 	at     []int
-	record int // how many records precede the last cut
+	record int // number of records before the last cut
 }
 
-// note cuts before the record at an offset, the n-th from 0, if the part is full.
+// note begins a new part before the n-th record, from 0, if the current part is full.
 func (c *cuts) note(offset, n int) {
 	last := 0
 	if len(c.at) > 0 {
@@ -27,16 +26,16 @@ func (c *cuts) note(offset, n int) {
 	}
 }
 
-// Parts are the records in parts of a few megabytes, each a JSON array and its offset in
-// Records. While a part is in use, Records has brackets around it: a part is valid until
-// the next one is asked for, and Records is not to be used meanwhile.
+// Parts yields the records in parts of a few megabytes, each as a JSON array with its offset in
+// Records. Each part is valid until the loop continues. Do not use Records during the loop:
+// brackets temporarily replace some of its bytes.
 func (p *Page) Parts() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		begin := 0
 		for _, cut := range p.cuts {
 			end := cut - 1
 			for p.Records[end] != ',' {
-				end-- // white space
+				end-- // skip white space
 			}
 			if !p.part(begin, end+1, yield) {
 				return
@@ -47,7 +46,7 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 	}
 }
 
-// part yields the records between two offsets, at which brackets or commas are.
+// part yields the records between two offsets, at which there are brackets or commas.
 func (p *Page) part(begin, end int, yield func(int, []byte) bool) bool {
 	b := p.Records[begin:end]
 	if len(p.cuts) > 0 {

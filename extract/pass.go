@@ -13,10 +13,10 @@ import (
 type pass struct {
 	c       *Client
 	s       schemas.Stream
-	mark    passCursor // where it stands
+	mark    passCursor // current position
 	resumed bool
 	note    string
-	ask     func(p Parent, of int) bool // fan-out: which parents; nil for all
+	ask     func(p Parent, of int) bool // fan-out: selects parents; nil for all
 	seen    observed
 }
 
@@ -30,9 +30,8 @@ func (p *pass) pages(ctx context.Context) iter.Seq2[Page, error] {
 	return p.list(ctx)
 }
 
-// list reads a stream without a parent. A cursor that expires on the way sends
-// it back to the beginning once, if its records have keys to tell that they
-// were there before.
+// list reads a stream without a parent. If a cursor expires, list starts again from the beginning,
+// once, provided that keys can identify the records already read.
 func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for restarted := false; ; restarted = true {
@@ -44,13 +43,13 @@ func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 				yield(Page{}, err)
 				return
 			}
-			p.note = fmt.Sprintf("the cursor after page %d had expired; the list was read again from its beginning", p.mark.Pages)
+			p.note = fmt.Sprintf("the cursor after page %d expired; the list was read again from the beginning", p.mark.Pages)
 			p.mark = p.mark.restarted(p.s)
 		}
 	}
 }
 
-// once reads the list from the mark on. more is false when the reader has left.
+// once reads the list from the mark. more is false if the caller has left the loop.
 func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more bool, err error) {
 	params, err := constants(p.s)
 	if err != nil {
@@ -87,7 +86,7 @@ func (p *pass) once(ctx context.Context, yield func(Page, error) bool) (more boo
 	return true, nil
 }
 
-// page makes a step the next page of the pass.
+// page turns a step into the next page of the pass.
 func (p *pass) page(l *listReader, st *step) Page {
 	m := &p.mark
 	m.Kind, m.Param, m.At = st.next.kind, st.next.param, st.next.at
@@ -115,9 +114,8 @@ func (p *pass) page(l *listReader, st *step) Page {
 	return out
 }
 
-// unexplained are the signals at the end of the list that may speak of more
-// records than have come. What the user states about paging explains all but a total
-// that is only a lower bound.
+// unexplained returns the signals at the end of the list that may announce more records than were
+// read. Configured paging explains all of them except a total that is only a lower bound.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.rule == RuleSingle {
@@ -131,7 +129,7 @@ func (l *listReader) unexplained(st *step) []string {
 	}
 	for _, u := range st.signals.doubts(l.pager.rows) {
 		if u.number >= 0 && st.rule == RuleNoNext && l.pages > 1 && schemas.Paging().Estimates(u.pointer) {
-			continue // the list has ended by its own account
+			continue // the list itself says that it has ended
 		}
 		if u.number >= 0 || l.pages == 1 || !l.constant[u.pointer+u.value] {
 			out = append(out, u.String())
@@ -140,21 +138,20 @@ func (l *listReader) unexplained(st *step) []string {
 	return out
 }
 
-// guessed reports whether nothing but probes says how the list goes on.
+// guessed reports whether only probes show how the list is paged.
 func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the list may have been cut where it ended. One with pages
-// may be if nothing but an empty page has ended it, and the last page before was
-// full.
+// round reports whether the list may have been cut where it ended. A list with pages may be if it
+// ended only by an empty page after a full one.
 func (l *listReader) round(st *step) bool {
 	switch st.rule {
 	case RuleOnePage:
 		return round(st.batch.n)
 	case RuleEmptyPage, RuleRepeat:
 		if l.capped || st.rule == RuleRepeat && l.pages > 2 && int64(l.lastN) >= l.pager.step {
-			return st.signals.total < 0 // some servers go no deeper than a page of their choice
+			return st.signals.total < 0 // some servers return no pages beyond a depth of their choice
 		}
 		full := l.drift.short == l.drift.blank && l.drift.fullest > 0
 		return full && round(int(l.pager.rows))
@@ -162,8 +159,7 @@ func (l *listReader) round(st *step) bool {
 	return false
 }
 
-// round reports whether a list of n records may have been cut at a size that
-// people choose.
+// round reports whether n is a size at which people cut lists.
 func round(n int) bool {
 	switch n {
 	case 10, 15, 20, 25, 30, 40:

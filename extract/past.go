@@ -13,24 +13,24 @@ import (
 // farBeyond is a page number that no list reaches.
 const farBeyond = 1_000_000
 
-// past reports whether the server refuses a page because it is beyond the end of the
-// list, and returns an empty page for it. That is so if as many records were read as the
-// list states, or if the server refuses a page far beyond any end in the same way and
-// still returns the last page unchanged.
+// past reports whether the server refuses a page because it is beyond the end of the list, and
+// returns an empty page for it. It is if as many records were read as the list states, or if the
+// server refuses a page far beyond any end in the same way and still returns the last page
+// unchanged.
 func (l *listReader) past(ctx context.Context, at position, err error) (*step, bool) {
 	refused, ok := refusal(err)
 	if !ok || l.pages == 0 || l.pager.rows == 0 {
 		return nil, false
 	}
 	all := l.lastTotal >= 0 && l.lastTotal == l.pager.rows && l.said.remaining <= 0 && l.said.more != yes
-	all = all && (l.pages > 1 || !l.full()) // the total of one full page may be the number of its records
+	all = all && (l.pages > 1 || !l.full()) // the total of one full page may be only the number of its records
 	counted := at.kind == pagerPage || at.kind == pagerOffset
 	switch {
 	case all:
 	case refused == http.StatusForbidden, l.said.remaining > 0:
 		return nil, false
 	case l.pages == 1 && l.said.more == yes:
-		return nil, false // the list has another page, and may know it by another parameter
+		return nil, false // the list has another page, perhaps under another parameter
 	case !counted || l.lastTotal > l.pager.rows || l.pager.last > 0 && at.kind == pagerPage && at.number() <= l.pager.last:
 		return nil, false
 	default:
@@ -42,7 +42,7 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	}
 	if !all {
 		if l.full() && !l.refusedAgain(ctx, at, refused) {
-			return nil, false // the page before was full, and this one was refused once only
+			return nil, false // the page before was full, and this one was refused only once
 		}
 		again, gone := l.reread(ctx, l.ends.at)
 		if gone != nil {
@@ -61,12 +61,12 @@ func (l *listReader) past(ctx context.Context, at position, err error) (*step, b
 	if all {
 		rule = RuleTotal
 	}
-	// The signals of the last page still hold: the refusal explains none of them.
+	// The signals of the last page still apply: the refusal explains none of them.
 	return &step{at: at, total: l.lastTotal, turn: turn{rule: rule}, signals: l.said}, true
 }
 
-// full reports whether the last page was as long as pages of this list are, by the pages
-// before it, by the size that was requested, or, of a single page, by habit.
+// full reports whether the last page was full: compared with the pages before it, with the
+// requested size, or, for a single page, by a round number of records.
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
 	case l.pages > 1:
@@ -78,7 +78,7 @@ func (l *listReader) full() bool {
 	}
 }
 
-// refusedAgain requests a page and reports whether it is refused with a status.
+// refusedAgain requests a page and reports whether it is refused with this status.
 func (l *listReader) refusedAgain(ctx context.Context, at position, status int) bool {
 	a, err := l.c.probe(ctx, l.s, l.params, at)
 	if err == nil {
@@ -91,7 +91,7 @@ func (l *listReader) refusedAgain(ctx context.Context, at position, status int) 
 	return ok && also == status
 }
 
-// refusal is the status of an answer that refuses this very request, or says that there
+// refusal returns the status of an answer that refuses this particular request, or says that there
 // is nothing to return.
 func refusal(err error) (status int, ok bool) {
 	e, is := errors.AsType[*wire.Error](err)
@@ -102,10 +102,10 @@ func refusal(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// clamps recognises a server that returns its last page for every page beyond the end.
-// It applies to a list that is read in pages so large that the first holds everything,
-// and whose second page repeats the first. To be sure, it requests that page once more in
-// the server's own page size: it must then hold other records.
+// clamps recognizes a server that returns its last page for every page beyond the end. It applies
+// to a list whose first page is large enough to hold everything, and whose second page repeats the
+// first. To be sure, it requests the second page in the server's own page size: it must then hold
+// other records.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.kind != pagerPage || size == "" || !l.pager.settled || st.batch.n < 2 || sum(st.batch.keys) != l.firstPrint {
@@ -115,7 +115,7 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
 	if probeRefused(err) {
-		return nil // guard refuses the page then
+		return nil // guard then refuses the page
 	}
 	if err != nil {
 		return err
@@ -127,8 +127,8 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	return nil
 }
 
-// renamedPage checks a page that has the keys of the first one: it may be the first one
-// again, as beyond the end, or hold other records, whose keys begin anew.
+// renamedPage checks a page with the keys of the first page: it may repeat the first page beyond
+// the end, or hold other records whose keys start again.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.n < leastRenamed || st.at.kind == pagerCursor || sum(st.batch.keys) != l.firstPrint {
 		return nil
@@ -152,13 +152,13 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	}
 	defer l.c.release(again.a)
 	if sum(first.batch.content) != sum(again.batch.content) {
-		return nil // the records change by being read
+		return nil // reading the records changes them
 	}
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// deepen makes the assembler take note of the content of records, until shallow is
-// called, and returns the records of st with it.
+// deepen makes the assembler hash the content of records until shallow is called, and returns the
+// records of st with their hashes.
 func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true
@@ -172,7 +172,7 @@ func (l *listReader) deepen(st *step) (here batch, shallow func(), err error) {
 	return here, func() { l.asm.deep = deep }, err
 }
 
-// checkConstantToken checks a token that leads to its own page. That is the end of the list, unless
+// checkConstantToken checks a token that leads to its own page. That is the end of the list unless
 // the page holds other records each time, as a scroll with a constant token does.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.rule != RuleNoNext || st.at.kind != pagerCursor || st.batch.n == 0 || st.signals.token != st.at.at || st.signals.more == no {
@@ -184,7 +184,7 @@ func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	}
 	defer l.c.release(again.a)
 	if compare(st.batch, again.batch) == otherRecords {
-		return malformed(l.s, st.at, errors.New("the token is always the same, and leads to other records each time"))
+		return malformed(l.s, st.at, errors.New("the token never changes, but returns other records each time"))
 	}
 	return nil
 }

@@ -234,8 +234,8 @@ func TestShortPageInTheMiddle(t *testing.T) {
 	}{
 		"records that one may not see": {func() string { return rows(20, 26, 60) }, ""},
 		"nothing that one may see":     {func() string { return "[]" }, ""},
-		"empty once":                   {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, and 10 when"},
-		"short once":                   {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, and 10 when"},
+		"empty once":                   {func() string { return rows(20, 30*min(asked[3]-1, 1), 60) }, "page 3 held 0 records, but 10 when"},
+		"short once":                   {func() string { return rows(20, 24+6*min(asked[3]-1, 1), 60) }, "page 3 held 4 records, but 10 when"},
 		"null":                         {func() string { return "null" }, "page 3 has no list of records"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,21 +11,20 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// errNoRecord is why an answer says neither yes nor no.
-var errNoRecord = errors.New("an answer without the record, which does not say that there is none")
+// errNoRecord is the error for an answer that neither has the record nor reports that it is
+// missing.
+var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// Present asks for the one record of s that values lead to, JSON scalars by the
-// name of the parameter, and reports whether the source has it. Only an answer
-// which says that there is no such record is a no; whatever else is not the
-// record is an error. It takes one request, and as many more as the answers make
-// it try again.
+// Present requests one record of s and reports whether the source has it. values are JSON scalars
+// by parameter name. present is false only if the answer says that there is no such record; any
+// other answer without the record is an error. It takes one request, plus retries.
 func (c *Client) Present(ctx context.Context, s schemas.Stream, values map[string][]byte) (present bool, requests int, err error) {
 	record, requests, err := c.Record(ctx, s, values)
 	return record != nil, requests, err
 }
 
-// Record is the record that [Client.Present] asks for, as the source has it now:
-// one JSON object, nil where the source says that there is none.
+// Record returns the current state of the record that [Client.Present] requests, as one JSON
+// object; nil if the source says that it does not exist.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
 	if err != nil {
@@ -46,7 +45,7 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	defer c.release(a)
 	st := &step{a: a}
 	l := c.newListReader(s, params, &endpointTraits{})
-	l.asm.params = nil // it is told nothing of who asked
+	l.asm.params = nil // add no context: there is no parent
 	if err := l.read(st); err != nil {
 		return nil, a.requests, err
 	}
@@ -60,8 +59,8 @@ func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string
 	return slices.Clone(all[0]), a.requests, nil
 }
 
-// Asked is a record of [Client.Record] as a pass over its stream has it, where the
-// record tells by which parameter it was asked for. value is a JSON scalar.
+// Asked adds to a record of [Client.Record] the context that a pass adds: the parameter that
+// requested it. value is a JSON scalar.
 func Asked(record []byte, param string, value []byte) []byte {
 	name, _ := json.Marshal(param) // a string always marshals
 	body := bytes.TrimRight(record, " \t\r\n")
@@ -69,11 +68,11 @@ func Asked(record []byte, param string, value []byte) []byte {
 	return append(append(append(append(out, name...), ':'), value...), "}}"...)
 }
 
-// Sample is the first page of a stream that hangs from no other. It is no pass:
-// nothing is handed to the streams below.
+// Sample returns the first page of a stream without a parent. It is not a pass: children are not
+// fed.
 func (c *Client) Sample(ctx context.Context, s schemas.Stream) (Page, error) {
 	if s.Parent != "" {
-		return Page{}, fmt.Errorf("stream %s: it hangs from another, and has no first page", s.Name)
+		return Page{}, fmt.Errorf("stream %s: it has a parent, and so no first page", s.Name)
 	}
 	if err := c.admit(s); err != nil {
 		return Page{}, err

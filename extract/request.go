@@ -12,16 +12,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// position is one request of a list: its page number, offset or cursor. The
-// zero value is the first, which says nothing but the size.
+// position is one request of a list: its page number, offset or cursor. The zero value is the first
+// request, which has at most a page size.
 type position struct {
 	kind  pagerKind
 	param string
 	at    string
 
-	// extra are further parameters that a probe sends, as a query. A POST
-	// carries them both in its query and its body, unless they are placed where
-	// its page parameters are.
+	// extra are further parameters that a probe sends, as a query string. A POST sends them in both
+	// its query and its body; if placed is set, only where its paging parameters are.
 	extra  string
 	placed bool
 }
@@ -31,7 +30,7 @@ func (at position) number() int64 {
 	return n
 }
 
-// String names the place for an error message.
+// String returns the position for an error message.
 func (at position) String() string {
 	if at.extra != "" {
 		return "a probe with " + at.extra
@@ -53,10 +52,10 @@ func (at position) String() string {
 // bound is one value of a request's parameters.
 type bound struct {
 	schemas.Param
-	value []byte // JSON scalar; nil to leave the parameter out
+	value []byte // JSON scalar; nil to leave out the parameter
 }
 
-// text is the value as it stands in a path or query.
+// text returns the value for a path or query.
 func (b bound) text() string {
 	if len(b.value) > 0 && b.value[0] == '"' {
 		return unquote(b.value[1 : len(b.value)-1])
@@ -64,13 +63,13 @@ func (b bound) text() string {
 	return string(b.value)
 }
 
-// constants are the parameters of a stream that no parent feeds.
+// constants returns the parameters of a stream that do not come from a parent.
 func constants(s schemas.Stream) ([]bound, error) {
 	var out []bound
 	for _, p := range s.Params {
 		switch {
 		case p.From != "" && s.Parent == "":
-			return nil, fmt.Errorf("parameter %s: fed from %s, but there is no parent", p.Name, p.From)
+			return nil, fmt.Errorf("parameter %s: its value comes from %s, but the stream has no parent", p.Name, p.From)
 		case p.Value == "" && p.From == "" && p.In == "path":
 			return nil, fmt.Errorf("parameter %s: no value", p.Name)
 		case p.Value != "":
@@ -80,8 +79,8 @@ func constants(s schemas.Stream) ([]bound, error) {
 	return out, nil
 }
 
-// constantJSON is a configured value as JSON: itself where it is a number or
-// literal, else a string.
+// constantJSON returns a configured value as JSON: unchanged if it is a number or literal,
+// otherwise a string.
 func constantJSON(v string) []byte {
 	if literalEnd([]byte(v), 0) == len(v) {
 		return []byte(v)
@@ -90,9 +89,9 @@ func constantJSON(v string) []byte {
 	return q
 }
 
-// request makes the request for one position of a stream. The framework reads
-// page numbers from the query and from a JSON body alike; a POST that reads
-// carries them where its other parameters are.
+// request builds the request for one position of a stream. The platform's framework reads page
+// numbers from both the query and a JSON body; a POST that reads sends them where its other
+// parameters are.
 func request(s schemas.Stream, params []bound, p position) wire.Request {
 	r := wire.Request{
 		Method:    s.Method,
@@ -135,7 +134,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	case pagerRange:
 		r.Range = p.at
 	case pagerLink:
-		all, _ := url.ParseQuery(p.at) // it was made by Encode
+		all, _ := url.ParseQuery(p.at) // Encode made it
 		for name := range all {
 			set(name, all.Get(name))
 		}
@@ -158,8 +157,7 @@ func request(s schemas.Stream, params []bound, p position) wire.Request {
 	return r
 }
 
-// setBody puts a value into a JSON body: page[size] is the member size of the
-// object page.
+// setBody sets a value in a JSON body: page[size] is the member size of the object page.
 func setBody(body map[string]json.RawMessage, name, value string) {
 	in, member, ok := cutBracket(name)
 	if !ok {
@@ -181,8 +179,8 @@ func setQuery(r *wire.Request, name, value string) {
 	r.Query.Set(name, value)
 }
 
-// contextMembers are the values that a record of s is told it was asked for with:
-// those of a parent, and of the month where the key needs them.
+// contextMembers returns the parameters that are added to each record's context: those that come
+// from a parent, and the month if it is part of the key.
 func contextMembers(s schemas.Stream, params []bound) []byte {
 	var out []byte
 	for _, b := range params {
@@ -198,12 +196,12 @@ func contextMembers(s schemas.Stream, params []bound) []byte {
 	return out
 }
 
-// fedOf are the parameters that come from a parent's records.
+// fedOf returns the parameters that come from a parent's records.
 func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind makes a tuple the parameters of a request, those of fed.
+// bind returns the parameters of a request. Those in fed take the values of the tuple line.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {
@@ -215,13 +213,14 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	}
 	for _, v := range values {
 		if v.value[0] == '[' { // see tupleValue
-			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: more than %d bytes long", v.Name, maxTupleValue)}
+			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: longer than %d bytes", v.Name, maxTupleValue)}
 		}
 	}
 	return append(params, values...), nil
 }
 
-// valuesFor gives the parameters the values of a tuple; null leaves one out.
+// valuesFor returns the parameters fed with the values of a tuple. It leaves out a parameter whose
+// value is null.
 func valuesFor(fed []schemas.Param, line []byte) (params []bound, err error) {
 	d := new(doc)
 	if err := d.scan(line); err != nil {

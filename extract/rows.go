@@ -5,19 +5,17 @@ import (
 	"strings"
 )
 
-// row is what of a record can tell it from others or be ordered: its top-level
-// scalars, as JSON.
+// row is the part of a record that may identify or sort it: its top-level scalars, as JSON.
 type row map[string]string
 
-// Of a page so many records are looked at, in them the members of so many names, and
-// of their values those that are no longer than this. // Invariant 6
+// Limits per page: records analysed, distinct member names, and bytes of a value. // Invariant 6
 const (
 	maxRows  = 1000
 	maxNames = 2000
 	maxValue = 64
 )
 
-// rowsOf are the records of an answer.
+// rowsOf returns the records of an answer as rows.
 func rowsOf(d *doc, f found) []row {
 	var all []row
 	names := map[string]bool{}
@@ -53,8 +51,8 @@ func rowsOf(d *doc, f found) []row {
 	return all
 }
 
-// wrappedRows are the records of an answer in which each is the only member of an
-// object, {"customer": {…}}, and the name of that member; none for other answers.
+// wrappedRows returns the records of an answer in which each record is the only member of an
+// object, {"customer": {…}}, and the name of that member. It returns none for other answers.
 func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	for _, p := range f.places {
 		for _, r := range d.records(p) {
@@ -78,8 +76,8 @@ func wrappedRows(d *doc, f found) (wrapper string, all []row) {
 	return wrapper, all
 }
 
-// memberAt is a member of a record, or, as "customer/id", of the object in which the
-// record is wrapped.
+// memberAt returns a member of a record. A name such as "customer/id" means a member of the object
+// that wraps the record.
 func (d *doc) memberAt(record value, name string) value {
 	if v := d.get(record, name); v.ok() {
 		return v
@@ -91,11 +89,10 @@ func (d *doc) memberAt(record value, name string) value {
 	return d.get(d.get(record, wrapper), inner)
 }
 
-// containerKey is the column of a record that holds the name of the map entry
-// it was found under.
+// containerKey is the column with the name of the map entry in which a record was found.
 const containerKey = contextKey + "__key"
 
-// records are the objects that stand at a place, in a dictionary with their names.
+// records yields the objects at a place. In a dictionary they have names.
 func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		some := func(name []byte, v value) bool { return !d.isObject(v) || yield(name, v) }
@@ -118,8 +115,8 @@ func (d *doc) records(p place) iter.Seq2[[]byte, value] {
 	}
 }
 
-// dictionary reports whether the records at a place have their ids as names, and
-// not in themselves. Names from 0 on are positions of a list.
+// dictionary reports whether the records at a place have their ids only as names. Names from 0 on
+// are indexes of a list.
 func (d *doc) dictionary(p place) bool {
 	if p.form != formValues || d.get(p.value, "0").ok() {
 		return false
@@ -132,8 +129,7 @@ func (d *doc) dictionary(p place) bool {
 	return true
 }
 
-// fields are the names of all values that the rows have, in the order of the
-// first row's own where it has them.
+// fields returns the names of all values in the rows, in no particular order.
 func fields(rows []row) []string {
 	seen := map[string]bool{}
 	var names []string

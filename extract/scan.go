@@ -9,28 +9,28 @@ import (
 	"slices"
 )
 
-// node is one object or list of a scanned body. Nodes stand in the order in
-// which they begin, so that a node's first child, if any, is the one after it.
+// node is one object or list of a scanned body. Nodes are sorted by their beginning, so a node's
+// first child, if any, is the next node.
 type node struct {
-	start, end uint32 // its first byte, and the byte after its last
-	next       uint32 // the first node that is not inside it
+	start, end uint32 // offsets of its first byte and of the byte after its last
+	next       uint32 // index of the first node after it that is not inside it
 }
 
-// maxNodes bounds the memory one body can ask for: 48 MiB of nodes.
+// maxNodes limits the memory for one body: 48 MiB of nodes.
 const maxNodes = 1 << 22
 
-// doc is a body and where its objects and lists begin and end. One pass over
-// the bytes finds them all; whoever walks the doc then steps over a value of
-// any size at once, and nothing is decoded that nobody asks for.
+// doc is a body with the offsets at which its objects and lists begin and end. One pass over the
+// bytes finds them all. A walk over the doc then skips a value of any size in one step, and only
+// requested values are decoded.
 //
-// The scan proves that strings end and brackets match, which is what no cut
-// body survives. The grammar between them is checked where values are walked:
-// the envelope here, the records by whoever reads them.
+// The scan checks that strings end and brackets match, which fails for every truncated body. The
+// grammar between them is checked during walks: the envelope here, the records by the package that
+// reads them.
 type doc struct {
 	b     []byte
 	nodes []node
-	open  []uint32 // scratch: nodes that have not ended yet
-	err   error    // first fault found while walking
+	open  []uint32 // scratch: nodes that are still open
+	err   error    // first fault found during a walk
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 	errCut       = errors.New("unexpected end of JSON")
 )
 
-// scan makes d the doc of b, whose root must be an object or a list.
+// scan sets d to the doc of b. The root of b must be an object or a list.
 func (d *doc) scan(b []byte) error {
 	d.b, d.nodes, d.open, d.err = b, d.nodes[:0], d.open[:0], nil
 	if uint64(len(b)) > math.MaxUint32 {
@@ -63,12 +63,12 @@ func (d *doc) scan(b []byte) error {
 	return nil
 }
 
-// index walks b from offset root on in blocks of 64 bytes.
+// index scans b from offset root in blocks of 64 bytes.
 func (d *doc) index(root int) error {
 	var (
 		b       = d.b
-		inside  uint64 // all ones while a string spans the border of two blocks
-		escaped uint64 // 1 while a backslash ends a block
+		inside  uint64 // all ones while a string continues in the next block
+		escaped uint64 // 1 if the previous block ends with a backslash
 		tail    [64]byte
 	)
 	for base := root; base < len(b); base += 64 {
@@ -98,7 +98,7 @@ func (d *doc) index(root int) error {
 	return nil
 }
 
-// bracket takes note of the bracket at offset at.
+// bracket handles the bracket at offset at.
 func (d *doc) bracket(at int) error {
 	switch c := d.b[at]; c {
 	case '{', '[':
@@ -119,7 +119,7 @@ func (d *doc) bracket(at int) error {
 			return fmt.Errorf("unexpected %q at offset %d", c, at)
 		}
 		n := &d.nodes[d.open[last]]
-		if d.b[n.start]+2 != c { // in ASCII each bracket stands two before its partner
+		if d.b[n.start]+2 != c { // in ASCII, '{' and '}' differ by two, as do '[' and ']'
 			return fmt.Errorf("unexpected %q at offset %d", c, at)
 		}
 		n.end, n.next = uint32(at+1), uint32(len(d.nodes))
@@ -130,8 +130,8 @@ func (d *doc) bracket(at int) error {
 	return nil
 }
 
-// grow makes room for as many nodes as the body has if the rest of it is like what was
-// scanned, up to the offset at.
+// grow reserves as many nodes as the body has if the rest of it has the same density as the part up
+// to offset at.
 func (d *doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
@@ -149,10 +149,9 @@ const (
 	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // the bits in which all four brackets agree
 )
 
-// masks has one bit for each byte of the block: quotes, backslashes, and
-// brackets. The last may also hold _, y, Y and DEL, which have no place outside
-// a string. Each word gives the top bits of its eight bytes; the words' bits are
-// interleaved first and put in order once at the end.
+// masks returns one bit for each byte of the block: for quotes, backslashes and brackets. brackets
+// may also mark _, y, Y and DEL, which are invalid outside strings. Each word provides the top bits
+// of its eight bytes; the bits of the words are interleaved first and reordered once at the end.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -167,8 +166,7 @@ func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	return transpose(quotes), slashes, transpose(brackets)
 }
 
-// transpose mirrors x, seen as eight rows of eight bits, at its diagonal: bit
-// 8r+c becomes bit 8c+r.
+// transpose transposes x as an 8×8 bit matrix: bit 8r+c becomes bit 8c+r.
 func transpose(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
 	x ^= t ^ t<<7
@@ -178,11 +176,11 @@ func transpose(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// zeroBytes has the top bit of each byte set that is zero in x.
+// zeroBytes sets the top bit of each byte that is zero in x.
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes are the bytes that a backslash takes its meaning away from, and
-// whether the first byte of the next block is one of them.
+// escapes returns the bytes that are escaped by a backslash, and whether the first byte of the next
+// block is.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry
@@ -195,8 +193,8 @@ func escapes(slashes, carry uint64) (hidden, next uint64) {
 	return hidden, next
 }
 
-// prefixXor sets each bit to the parity of the bits up to it: with quotes for
-// x, the bytes of strings, their opening quote included.
+// prefixXor sets each bit to the parity of the bits up to it. For a mask of quotes, these are the
+// bytes of strings, with the opening quote.
 func prefixXor(x uint64) uint64 {
 	x ^= x << 1
 	x ^= x << 2

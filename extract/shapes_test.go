@@ -118,10 +118,10 @@ func TestTraps(t *testing.T) {
 			from := map[string]int{"": 0, "a": 10, "b": 20}[r.URL.Query().Get("cursor")]
 			fmt.Fprintf(w, `{"data":%s,"next_cursor":%q}`, rows(from, from+10, n), next)
 		}},
-		"a last page that is not": {stop: "the one after it has other records", h: func(w http.ResponseWriter, r *http.Request) {
+		"a last page that is not": {stop: "the page after it has other records", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"current_page":%d,"last_page":2}`, cut(r, "page", 1), number(r, "page", 1))
 		}},
-		"an end that is none": {stop: "when it is asked for more, there is more", h: func(w http.ResponseWriter, r *http.Request) {
+		"an end that is none": {stop: "but a request for more returns more", h: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"data":%s,"has_more":false}`, cut(r, "page", 1))
 		}},
 		"two lists, none of them named": {stop: "no records found", h: func(w http.ResponseWriter, _ *http.Request) {
@@ -169,7 +169,7 @@ func TestOneRecord(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"items":[{"id":9}]}`) }, s)
 	_, err := f.Negotiate(t.Context(), s, Convention{})
-	require.ErrorContains(t, err, "one object with an id, or the list in it at /items", "nobody can tell which")
+	require.ErrorContains(t, err, "an object with an id, or its list at /items", "nobody can tell which")
 
 	s = own("x.profile")
 	s.Class = schemas.ClassSingleton

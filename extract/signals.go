@@ -10,48 +10,47 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signals are what an answer states about the pages of its list. A number that it does
-// not state is -1, a text "".
+// signals are what an answer states about the pages of its list. Numbers that it does not state are
+// -1, texts "".
 type signals struct {
-	total     int64 // records in all
+	total     int64 // number of all records
 	lastPage  int64
-	page      int64 // which page this is, as the server sees it
+	page      int64 // number of this page by the server's account
 	offset    int64
-	limit     int64 // records to a page, as the server sees it
-	remaining int64 // records after this page
+	limit     int64 // records per page by the server's account
+	remaining int64 // number of records after this page
 
 	more    tristate
-	linked  bool // there is a member for the next link, which may be null
+	linked  bool // there is a member for the next link; it may be null
 	next    url.Values
-	opaque  bool // there is a next link, and it has no parameter
-	tokened bool // there is a member for the next token, which may be null
+	opaque  bool // there is a next link without parameters
+	tokened bool // there is a member for the next token; it may be null
 	token   string
-	tokenAt string // where a token stands that nothing explains; "" for any other
+	tokenAt string // pointer of a token that was found in an unread text; "" for other tokens
 	ranged  bool   // the token is the value of a Range header
 
-	bound     string // a total that is only a lower bound; "" for none
-	rangeUnit string // of Content-Range or Accept-Ranges, if it counts records
+	bound     string // a total that is only a lower bound, as text; "" for none
+	rangeUnit string // unit of Content-Range or Accept-Ranges, if it counts records
 
-	tokenName, pageName, offsetName, sizeName named // as the answer calls them
+	tokenName, pageName, offsetName, sizeName named // names in the answer
 
-	unread     []unread // signals that nothing explains
-	skipped    bool     // there may be more of them
+	unread     []unread // signals without an explanation
+	skipped    bool     // further unread signals may have been dropped
 	incomplete []string // statements that the answer lacks records
 }
 
-// noSignals are those of an answer that states nothing.
+// noSignals are the signals of an answer that states nothing.
 var noSignals = signals{total: -1, lastPage: -1, page: -1, offset: -1, limit: -1, remaining: -1}
 
-// What an answer says beside its records may be of any size. So many unread signals are
-// kept, with values of so many bytes: no request carries a longer token. So many members
-// are looked at. // Invariant 6
+// The data beside the records may have any size. These are the limits for unread signals, for the
+// bytes of their values (requests carry no longer tokens), and for the members that are examined. // Invariant 6
 const (
 	maxUnread      = 1000
 	maxUnreadBytes = 64 << 10
 	maxDoubted     = 10_000
 )
 
-// doubtful keeps an unread signal.
+// doubtful stores an unread signal.
 func (s *signals) doubtful(u unread) {
 	if s.skipped = s.skipped || len(s.unread) >= maxUnread; s.skipped {
 		return
@@ -62,25 +61,25 @@ func (s *signals) doubtful(u unread) {
 	s.unread = append(s.unread, u)
 }
 
-// lacks keeps a statement that the answer lacks records.
+// lacks stores a statement that the answer lacks records.
 func (s *signals) lacks(statement string) {
 	if len(s.incomplete) < maxStatements {
 		s.incomplete = append(s.incomplete, statement)
 	}
 }
 
-// named is a member's name and that of the object it is in, "" at the top.
+// named is the name of a member and of its object, which is "" at the top.
 type named struct{ in, name string }
 
-// unread is a signal without a role that may mean there are more records.
+// unread is a signal without a known role that may announce more records.
 type unread struct {
 	pointer string
 	value   string
-	number  int64 // -1 for a text
-	name    named // of a text that may be a token of the next page
+	number  int64 // -1 for text
+	name    named // set if the text may be a token of the next page
 }
 
-// String is the signal as a certificate names it: "/meta/rest: 63".
+// String returns the signal as it is written in certificates: "/meta/rest: 63".
 func (u unread) String() string { return u.pointer + ": " + short(u.value) }
 
 type tristate int8
@@ -91,8 +90,8 @@ const (
 	no
 )
 
-// signalsOf reads the members above and beside the n records of an answer, and its
-// headers.
+// signalsOf reads the signals of an answer with n records from the members above and beside them,
+// and from its headers.
 func signalsOf(a *answer, f found, n int) signals {
 	s := noSignals
 	r := signalReader{words: schemas.Paging(), d: a.d, n: n, s: &s, skip: map[int]bool{}}
@@ -121,8 +120,8 @@ const statusPartial = 206
 
 func lastName(tokens []string) string { return unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. Members that were skipped may say that there are more
-// records. As they may differ on each page, their signal has a number, which no list reaches.
+// settle derives signals from others. Dropped members may announce more records. Their signal is a
+// number above any count, because the members may differ on each page.
 func (s *signals) settle() {
 	if s.remaining > 0 && s.more == unsaid {
 		s.more = yes
@@ -132,9 +131,9 @@ func (s *signals) settle() {
 	}
 }
 
-// distant takes a text that nothing explains for the token of the next page, where
-// the answer has no other: {"additional": {"next_cursor": "x"}}. Those that are the same
-// on every page are none, but for the one that has led to this page.
+// distant takes an unread text as the token of the next page if the answer has no other token:
+// {"additional": {"next_cursor": "x"}}. Texts that are the same on every page are no tokens, except
+// the one that requested this page.
 func (s *signals) distant(at position, constant map[string]bool) {
 	if s.tokened || s.linked || s.more == no {
 		return
@@ -148,12 +147,12 @@ func (s *signals) distant(at position, constant map[string]bool) {
 	s.unread = slices.Delete(slices.Clone(s.unread), i, i+1)
 }
 
-// doubts are the unread signals that may mean there are more than rows records.
+// doubts returns the unread signals that may announce more than rows records.
 func (s *signals) doubts(rows int64) []unread {
 	return slices.DeleteFunc(slices.Clone(s.unread), func(u unread) bool { return u.number >= 0 && u.number <= rows })
 }
 
-// describe names the signal that says that there are more records.
+// describe returns the signal that announces more records.
 func (s *signals) describe() string {
 	switch {
 	case len(s.unread) > 0:
@@ -169,7 +168,7 @@ func (s *signals) describe() string {
 	case s.lastPage > 1:
 		return fmt.Sprintf("%d pages", s.lastPage)
 	case s.more == yes:
-		return "it says so"
+		return "a flag for more"
 	}
 	return ""
 }

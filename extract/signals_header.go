@@ -13,7 +13,7 @@ import (
 // header reads the headers that state something about pages.
 func (r *signalReader) header(h http.Header) {
 	s := r.s
-	for _, name := range slices.Sorted(maps.Keys(h)) { // the result must not depend on their order
+	for _, name := range slices.Sorted(maps.Keys(h)) { // sorted, so that the result is deterministic
 		low, values := strings.ToLower(name), h[name]
 		if len(values) == 0 || values[0] == "" && !strings.Contains(low, "next") || !r.words.HeaderOfPages(name) {
 			continue
@@ -39,7 +39,7 @@ func (r *signalReader) header(h http.Header) {
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
-		if strings.Contains(plain, "results=false") { // the link is always there, and says whether there is a next page
+		if strings.Contains(plain, "results=false") { // the link is always there; this attribute says whether there is a next page
 			s.more = no
 			continue
 		}
@@ -49,11 +49,11 @@ func (r *signalReader) header(h http.Header) {
 	}
 }
 
-// leadsOn reports whether a link of this relation leads to the next page.
+// leadsOn reports whether a link with this relation leads to the next page.
 func leadsOn(relation string) bool { return relation == "next" || relation == "next-page" }
 
-// relationsOf are the relations of a link, by its attributes in lower case without
-// quotes: rel=last next.
+// relationsOf returns the relations of a link from its attributes, such as rel=last next, in lower
+// case without quotes.
 func relationsOf(attributes string) []string {
 	_, rest, ok := strings.Cut(attributes, "rel=")
 	if !ok {
@@ -121,7 +121,7 @@ func (r *signalReader) headerField(name, low, text string) {
 	}
 }
 
-// inHeader reads a header that holds an object: X-Pagination: {"totalCount":87}.
+// inHeader reads a header that holds a JSON object: X-Pagination: {"totalCount":87}.
 func (r *signalReader) inHeader(name, text string) {
 	d := new(doc)
 	if d.scan([]byte(text)) != nil {
@@ -132,8 +132,7 @@ func (r *signalReader) inHeader(name, text string) {
 	inner.object(d.root(), "header "+name, scope{name: name, trusted: true, top: true})
 }
 
-// contentRange reads "items 0-9/87": where this page begins and ends, and how many
-// records there are.
+// contentRange reads "items 0-9/87": the first and last record of this page, and the total.
 func (r *signalReader) contentRange(part, total string) {
 	s := r.s
 	if i, err := strconv.ParseInt(total, 10, 64); err == nil && i >= 0 && s.total < 0 {

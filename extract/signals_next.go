@@ -8,8 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// nextMember reads a member for the next page: a link, a token, the number of the next
-// page, or whether there is one.
+// nextMember reads a member for the next page: a link, a token, a page number, or a flag.
 func (r *signalReader) nextMember(name string, v value, at named) {
 	switch r.d.kind(v) {
 	case 't':
@@ -35,7 +34,7 @@ func (r *signalReader) nextMember(name string, v value, at named) {
 	r.take(t, at)
 }
 
-// take keeps a token. A second one does not replace the first.
+// take stores a token. A second one does not replace the first.
 func (r *signalReader) take(t string, at named) {
 	s := r.s
 	if s.tokened && (s.token != "" || t == "") {
@@ -48,8 +47,8 @@ func (r *signalReader) take(t string, at named) {
 	s.tokened, s.token, s.tokenName = true, t, at
 }
 
-// isLink reports whether a text is a URL, a path with a query, or a query: it is
-// followed, never sent as a token.
+// isLink reports whether a text is a URL, a path with a query, or a query. Links are followed and
+// never sent as tokens.
 func isLink(t string) bool {
 	if strings.Contains(t, "://") || strings.HasPrefix(t, "/") && !strings.ContainsAny(t, " ") && (strings.Contains(t, "?") || strings.Count(t, "/") > 1) || strings.HasPrefix(t, "?") {
 		return true
@@ -66,8 +65,8 @@ func isLink(t string) bool {
 	return slices.ContainsFunc([]string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}, func(f string) bool { return words.Parameter(f, name) })
 }
 
-// link keeps the query of a next link. It ignores scheme, host and path: behind a proxy
-// they are often wrong, and they may be those of another host. // Invariant 10
+// link stores the query of a next link. It ignores scheme, host and path: behind a proxy they are
+// often wrong, and they may point to another host. // Invariant 10
 func (r *signalReader) link(t string) {
 	s := r.s
 	if s.next != nil {

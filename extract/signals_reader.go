@@ -6,32 +6,32 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// signalReader gives each scalar beside the records its role.
+// signalReader finds the role of each scalar beside the records.
 type signalReader struct {
 	words *schemas.Vocabulary
 	d     *doc
-	n     int // records at hand
+	n     int // number of records in the answer
 	s     *signals
-	skip  map[int]bool // where the records and the objects around them begin
+	skip  map[int]bool // offsets of the records and of the objects around them
 
-	doubted int // members without a role that were looked at
+	doubted int // members without a role that were examined
 }
 
-// maxBeside bounds the depth to which objects beside the records are read.
+// maxBeside is how deep objects beside the records are read.
 const maxBeside = 5
 
-// scope says how to read the members of an object.
+// scope says how to interpret the members of an object.
 type scope struct {
 	name    string // of the object
-	trusted bool   // the object is about pages: its words have their usual meaning
-	top     bool   // the records are in the object or below it
-	total   bool   // the object is a total: {"value": 87, "relation": "eq"}
-	next    bool   // the object is the next page: {"href": …}, {"cursor": …}
-	ignored bool   // only what the object says about faults counts
+	trusted bool   // the object is about paging: words have their usual meaning
+	top     bool   // the records are in this object or below it
+	total   bool   // the object holds a total: {"value": 87, "relation": "eq"}
+	next    bool   // the object describes the next page: {"href": …}, {"cursor": …}
+	ignored bool   // only statements about faults count
 	depth   int
 }
 
-// object reads the members of one object.
+// object reads the members of an object.
 func (r *signalReader) object(v value, pointer string, in scope) {
 	before, numbered := *r.s, false
 	for raw, m := range r.d.members(v) {
@@ -54,7 +54,7 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 	if in.next {
 		r.parameters(v, before)
 	}
-	if numbered { // elsewhere, these words could mean anything
+	if numbered { // in other objects, these words have other meanings
 		r.number(r.d.get(v, "number"), &r.s.page)
 		r.number(r.d.get(v, "size"), &r.s.limit)
 		if r.d.get(v, "size").ok() {
@@ -64,16 +64,17 @@ func (r *signalReader) object(v value, pointer string, in scope) {
 }
 
 // lowerBound reads the relation of a total, which may make it a lower bound:
-// {"value": 10000, "relation": "gte"}.
+//
+//	{"value": 10000, "relation": "gte"}
 func (r *signalReader) lowerBound(v value, pointer string) {
 	if r.words.LowerBound(r.d.text(r.d.get(v, "relation"))) {
 		r.s.total, r.s.bound = -1, pointer+": at least "+short(r.plain(r.first(v, r.words.TotalMembers()...)))
 	}
 }
 
-// parameters takes the members of an object for the next page as the parameters of
-// that page where they have no role: {"continue": {"apcontinue": …}}. What the answer
-// said before the object then holds again.
+// parameters takes the members of an object for the next page as the parameters of that page if
+// they have no role: {"continue": {"apcontinue": …}}. It then restores the signals that were read
+// before the object.
 func (r *signalReader) parameters(v value, before signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.members(v) {
@@ -119,8 +120,7 @@ func (r *signalReader) harmless(v value) bool {
 	return true
 }
 
-// list reads a list of links, [{"rel": "next", "href": …}], or of faults. It ignores other
-// lists.
+// list reads a list of links, [{"rel": "next", "href": …}], or of faults. It ignores other lists.
 func (r *signalReader) list(name string, v value, pointer string, in scope) {
 	if r.words.Role(name) == schemas.RoleFaults {
 		if !r.d.void(v) {
@@ -140,7 +140,7 @@ func (r *signalReader) list(name string, v value, pointer string, in scope) {
 		target := r.first(e, r.words.LinkTargets()...)
 		switch {
 		case relation == "" || !target.ok():
-			return // no list of links
+			return // not a list of links
 		case r.words.Role(relation) == schemas.RoleNext:
 			r.link(r.d.text(target))
 		default:
@@ -166,7 +166,7 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	case schemas.RoleMore:
 		r.more(v, pointer)
 	case schemas.RoleLast:
-		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // {"page": 0, "last": 1} numbers pages
+		if _, err := r.d.integer(v); err != nil || schemas.FoldName(name) != "last" { // in {"page": 0, "last": 1}, last is a page number
 			r.flag(v, no, yes)
 		}
 	case schemas.RoleNext:
@@ -193,16 +193,16 @@ func (r *signalReader) scalar(name string, v value, pointer string, in scope) {
 	}
 }
 
-// untrusted reads a member of an object that may be about something else than pages.
+// untrusted reads a member of an object that may not be about paging.
 func (r *signalReader) untrusted(role schemas.Role, name string, v value, pointer string, in scope) {
 	if t := r.plain(v); role == schemas.RoleNext && r.d.kind(v) == '"' && isLink(t) && !in.ignored {
-		r.link(t) // the first probe shows whether it is of this list
+		r.link(t) // the first probe shows whether it belongs to this list
 		return
 	}
 	r.doubt(role, name, v, pointer, in)
 }
 
-// count reads a number of records or pages, or one of them.
+// count reads a number of records or pages, or the number of a page or record.
 func (r *signalReader) count(role schemas.Role, v value, pointer string, at named, in scope) {
 	s, d := r.s, r.d
 	switch role {
@@ -235,7 +235,7 @@ func (r *signalReader) count(role schemas.Role, v value, pointer string, at name
 	}
 }
 
-// first is the first member of an object that has one of these names.
+// first returns the first member of an object with one of the given names.
 func (r *signalReader) first(v value, names ...string) value {
 	for _, name := range names {
 		if m := r.d.get(v, name); m.ok() {
@@ -245,7 +245,7 @@ func (r *signalReader) first(v value, names ...string) value {
 	return missing
 }
 
-// plain is a text, or the JSON of another scalar.
+// plain returns the text of a string, or the JSON of another scalar.
 func (r *signalReader) plain(v value) string {
 	if r.d.kind(v) == '"' {
 		return r.d.text(v)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// doubt keeps a member as unread if it may mean that there are more records. The member
-// has no role, or is in an object where its role is uncertain.
+// doubt stores a member as unread if it may announce more records. Its role is unknown or
+// uncertain.
 func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:
@@ -47,7 +47,7 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	switch raw := string(r.d.raw(v)); {
 	case number >= 0:
 		if r.words.Continues(name) && number > 0 && !r.words.NeverCounts(name) {
-			number = -1 // it may be the number of a page
+			number = -1 // it may be a page number
 		} else if number <= int64(r.n) || r.words.NeverCounts(name) || epochLike(number) {
 			return
 		}
@@ -61,8 +61,8 @@ func (r *signalReader) doubt(role schemas.Role, name string, v value, pointer st
 	r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: number, name: r.tokenAt(name, v, in)})
 }
 
-// tokenAt is the name of a text that may be a token of the next page; the zero value for
-// anything else. A number is none: the place after it may be anywhere.
+// tokenAt returns the name of a text that may be a token of the next page; the zero value for other
+// values. Numbers are excluded, because they may count anything.
 func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	t := r.plain(v)
 	switch {
@@ -74,7 +74,7 @@ func (r *signalReader) tokenAt(name string, v value, in scope) named {
 	return named{in: in.name, name: name}
 }
 
-// goesOn reports whether a text is a link with a parameter that usually leads on.
+// goesOn reports whether a text is a link with a parameter that usually selects the next page.
 func goesOn(t string) bool {
 	s := noSignals
 	if !isLink(t) {
@@ -84,6 +84,5 @@ func goesOn(t string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s.next)), leads)
 }
 
-// epochLike reports whether a number may be a time after 2001, in seconds or parts of
-// seconds.
+// epochLike reports whether a number may be a time after 2001, in seconds or a smaller unit.
 func epochLike(n int64) bool { return n >= 1_000_000_000 }

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// total reads a total. A text that is no number, like "87 or more", stays unread.
+// total reads a total. A text such as "87 or more" remains unread.
 func (r *signalReader) total(v value, pointer string) {
 	if _, err := r.d.integer(v); err != nil && r.d.kind(v) == '"' && strings.ContainsAny(r.d.text(v), "0123456789") {
 		r.s.doubtful(unread{pointer: pointer, value: r.plain(v), number: -1})
@@ -16,8 +16,7 @@ func (r *signalReader) total(v value, pointer string) {
 	r.number(v, &r.s.total)
 }
 
-// more reads a member that says whether there is more: a flag, a number of records,
-// or the link to them.
+// more reads a member that says whether there is more: a flag, a number of records, or a link.
 func (r *signalReader) more(v value, pointer string) {
 	before := r.s.more
 	r.flag(v, yes, no)
@@ -34,8 +33,7 @@ func (r *signalReader) more(v value, pointer string) {
 	}
 }
 
-// flag reads a yes or no. Other values, such as a link to the last page, change
-// nothing.
+// flag reads a boolean. It ignores other values, such as a link to the last page.
 func (r *signalReader) flag(v value, ifTrue, ifFalse tristate) {
 	switch said(r.plain(v)) {
 	case yes:
@@ -79,7 +77,7 @@ func (r *signalReader) named(v value, to *int64, name *named, at named) {
 
 func digitsOnly(t string) bool { return strings.Trim(t, "0123456789") == "" }
 
-// said is the yes or no that a text states; unsaid for any other text.
+// said returns the boolean that a text states; unsaid for other texts.
 func said(text string) tristate {
 	switch strings.ToLower(text) {
 	case "true", "1", "yes", "y":

@@ -9,30 +9,30 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// usualPage is the size of a page that most servers give; heaviest the bytes
-// that a larger one may have.
+// usualPage is the largest page size that most servers accept, smallPage the size to try if it is
+// refused, and heaviest the most bytes that a page may have.
 const (
 	usualPage = 100
-	smallPage = 50 // where that is too much
+	smallPage = 50
 	heaviest  = 8 << 20
 )
 
-// size finds the parameter that sets the size of a page, and the largest size
-// that is honoured, of a list with more than one page.
+// size finds the parameter that sets the page size of a list with several pages, and the largest
+// size that the server honours.
 func (n *negotiation) size(ctx context.Context, st *step) error {
 	p := &n.out.Pagination
 	rows := st.batch.n
 	switch {
 	case n.s.Stated["pagination"] != "" && n.s.Pagination.Size != "":
 		p.Size, p.Limit = n.s.Pagination.Size, n.s.Pagination.Limit
-		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, p.Limit), fmt.Sprintf("asked for %d records, and got %d", p.Limit, rows))
+		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, p.Limit), fmt.Sprintf("requested %d records, got %d", p.Limit, rows))
 		return nil
 	case n.s.Pagination.Size != "" && rows == n.s.Pagination.Limit:
 		p.Size, p.Limit = n.s.Pagination.Size, rows
-		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("asked for %d records, and got as many", rows))
+		n.record(FactPageSize, fmt.Sprintf("%s=%d", p.Size, rows), fmt.Sprintf("requested and got %d records", rows))
 		return nil
 	case rows >= largestPage:
-		return nil // no larger page is worth a request
+		return nil // larger pages are never requested
 	}
 	f := n.open(FactPageSize)
 	names, err := n.sizeNames(ctx, st, f)
@@ -52,8 +52,8 @@ func (n *negotiation) size(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sizeNames are the parameters that may set the size: the one that does, if that can
-// be found out.
+// sizeNames returns the parameters that may set the page size, or only the one that does if probes
+// find it.
 func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]string, error) {
 	names := sizeNamesFor(schemas.Pagination{Size: n.s.Pagination.Size, Page: n.out.Pagination.Page}, st.signals)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -62,10 +62,10 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return n.l.sizedBy(ctx, st, names, f)
 }
 
-// sizedBy finds out which of some parameters sets the size. All are sent in one
-// request, in as many groups as there are sizes smaller than the first page, each
-// with a size of its own: the number of records that come tells the group, and
-// another request the parameter.
+// sizedBy finds out which of the parameters sets the page size. It sends all of them in one
+// request, in as many groups as there are sizes smaller than the first page, each group with its
+// own size. The number of returned records identifies the group; further requests identify the
+// parameter.
 func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *Fact) ([]string, error) {
 	few := names[:min(len(names), 4)]
 	if st.batch.n < 4 {
@@ -73,7 +73,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 	}
 	for len(names) > 0 {
 		groups := min(st.batch.n-1, len(names))
-		alone := groups - groups/3 // the likeliest are in groups of their own
+		alone := groups - groups/3 // the likeliest parameters get groups of their own
 		in := func(i int) int {
 			if i < alone || alone == groups {
 				return i % groups
@@ -86,7 +86,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 		}
 		probe, err := l.look(ctx, position{extra: extra.encode()})
 		if probeRefused(err) {
-			f.Refuted = append(f.Refuted, "all sizes at once: "+excerpt(err.Error()))
+			f.Refuted = append(f.Refuted, "all size parameters together: "+excerpt(err.Error()))
 			return few, nil
 		}
 		if err != nil {
@@ -95,7 +95,7 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 		k, inside := probe.batch.n, compare(st.batch, probe.batch) != otherRecords
 		l.c.release(probe.a)
 		if k < 1 || k > groups || k >= st.batch.n || !inside {
-			f.Refuted = append(f.Refuted, fmt.Sprintf("%s, with sizes from 1 to %d: %d records", extra.names(), groups, k))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s with sizes from 1 to %d: %d records", extra.names(), groups, k))
 			return nil, nil
 		}
 		var left []string
@@ -105,15 +105,15 @@ func (l *listReader) sizedBy(ctx context.Context, st *step, names []string, f *F
 			}
 		}
 		if names = left; len(names) == 1 {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d of the first page's %d records", names[0], k, k, st.batch.n))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d returned %d of the first page's %d records", names[0], k, k, st.batch.n))
 			return names, nil
 		}
 	}
 	return nil, nil
 }
 
-// enlarge asks for larger pages until the server gives no more, and returns how
-// many records came at most.
+// enlarge requests larger pages until the server returns no more records, and returns the largest
+// number that it returned.
 func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fact) (most int, err error) {
 	for _, size := range []int{usualPage, largestPage} {
 		if size <= st.batch.n {
@@ -136,23 +136,23 @@ func (n *negotiation) enlarge(ctx context.Context, st *step, name string, f *Fac
 		like := compare(st.batch, probe.batch)
 		n.l.c.release(probe.a)
 		if got <= max(most, st.batch.n) || like == noRecords {
-			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d brought %d records", name, size, got))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("%s=%d returned %d records", name, size, got))
 			return most, nil
 		}
 		most = got
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d brought %d records", name, size, got))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s=%d returned %d records", name, size, got))
 		if got < size && whole {
-			return size, nil // there are not more, and as many were welcome
+			return size, nil // the list has no more records; the size itself was accepted
 		}
 		if size == smallPage || got < size || bytes/int64(got)*largestPage > heaviest {
-			break // more is not to be had, or not needed
+			break // a larger page is refused or not needed
 		}
 	}
 	return most, nil
 }
 
-// holds reports whether an answer has all of the list that first begins, by what
-// both say of its length: a server may cut pages shorter than it counts them.
+// holds reports whether an answer holds the whole list that begins with first, by the totals in
+// both. A server may cut pages shorter than it counts them.
 func (st *step) holds(first *step) bool {
 	s, n := st.signals, int64(st.batch.n)
 	switch {

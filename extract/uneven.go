@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// maxAskedAgain bounds how many pages of one pass are requested again because they held
-// fewer records than others. // Invariant 15
+// maxAskedAgain is how many pages of a pass are requested again because they held fewer records
+// than others. // Invariant 15
 const maxAskedAgain = 3
 
-// shortPage is a counted page that held fewer records than the others so far.
+// shortPage is a counted page that held fewer records than the pages before.
 type shortPage struct {
 	ends
 	n    int
-	bare bool // there was no list in it: null, or no member for it
+	bare bool // the answer had no list: null, or no member for it
 }
 
-// askAgain requests the short pages before st again once st holds records: they are not
-// the end of the list then. Some servers leave out what one may not see, and such pages
-// come again as they were. A page that has more by then was cut by a fault that has passed,
-// and one without a list by a fault that stays.
+// askAgain requests the short pages before st again if st holds records, because then they are not
+// the end of the list. Some servers leave out records that the caller may not see; such pages do
+// not change. A page that now has more records was cut by a temporary fault. A page without a list
+// is a permanent fault.
 func (l *listReader) askAgain(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.n
@@ -54,9 +54,9 @@ func (l *listReader) compareShort(ctx context.Context, p shortPage) error {
 	defer l.c.release(again.a)
 	switch {
 	case sum(again.batch.keys) != p.print:
-		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, and %d when it was requested again", p.at, p.n, again.batch.n)})
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s held %d records, but %d when it was requested again", p.at, p.n, again.batch.n)})
 	case p.bare:
-		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s has no list of records, and a page behind it has", p.at)})
+		l.incomplete = someOf(l.incomplete, []string{fmt.Sprintf("%s has no list of records, but a later page has", p.at)})
 	}
 	return nil
 }

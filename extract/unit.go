@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timeFields are the fields that hold times in every row that has them, those of
-// changes first, then those of creation.
+// timeFields returns the fields that hold times in every row that has them: first times of changes,
+// then of creation.
 func timeFields(rows []row) []string {
 	var out []string
 	for _, name := range fields(rows) {
@@ -38,8 +38,7 @@ func timeRank(name string) int {
 	return 2
 }
 
-// unitOf is the unit or form of a field's times; "" where it has none, or the
-// rows do not agree.
+// unitOf returns the unit or format of a field's times; "" if it holds no times or the rows differ.
 func unitOf(rows []row, name string) string {
 	named := schemas.Paging().TimeField(name)
 	unit := ""
@@ -57,8 +56,8 @@ func unitOf(rows []row, name string) string {
 	return unit
 }
 
-// unitOfValue is the unit or form of one time. Of whole numbers the magnitude
-// tells; a name must tell that they are times at all.
+// unitOfValue returns the unit or format of one time. For integers the magnitude decides, if the
+// field's name shows that it holds times.
 func unitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)
@@ -83,7 +82,7 @@ func unitOfValue(v string, named bool) string {
 	return ""
 }
 
-// moment reads a time of a known unit.
+// moment parses a time of a known unit.
 func moment(v, unit string) (time.Time, bool) {
 	t := strings.Trim(v, `"`)
 	layout := map[string]string{UnitRFC3339: time.RFC3339Nano, UnitDateTime: time.DateTime, UnitDate: time.DateOnly}[unit]
@@ -98,8 +97,8 @@ func moment(v, unit string) (time.Time, bool) {
 	return time.Unix(i, 0).UTC(), err == nil
 }
 
-// units takes note of the units of times, and of whole amounts that may be minor
-// units. Neither changes a value.
+// units notes the units of times, and integer amounts that may be in minor units. It changes no
+// value.
 func (n *negotiation) units() {
 	f := Fact{About: FactUnits, From: Learned}
 	var values []string
@@ -111,19 +110,19 @@ func (n *negotiation) units() {
 		n.out.Units[name] = u
 		values = append(values, name+": "+u)
 		if newest, ok := newestOf(n.rows, name, u); ok && (u == UnitSeconds || u == UnitMillis) {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s as %s: the latest is %s; the server's clock says %s", name, u, newest.Format(time.DateTime), n.now.UTC().Format(time.DateTime)))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s as %s: the latest is %s; the server's clock shows %s", name, u, newest.Format(time.DateTime), n.now.UTC().Format(time.DateTime)))
 		}
 	}
 	if names := fields(n.rows); slices.Contains(names, "currency") {
 		for _, name := range names {
 			if schemas.Paging().MoneyField(name) && whole(n.rows, name) {
-				f.Evidence = append(f.Evidence, name+" is whole in every record, beside a currency: it may be in minor units, and is kept as it comes")
+				f.Evidence = append(f.Evidence, name+" is an integer in every record with a currency: it may be in minor units, and is stored unchanged")
 			}
 		}
 	}
 	for _, name := range fields(n.rows) {
 		if quotedDecimals(n.rows, name) {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is a decimal in quotes in every record; `columns: {%s: decimal}` makes its column a decimal", name, schemas.Column(name)))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is a decimal in quotes in every record; use `columns: {%s: decimal}` for a decimal column", name, schemas.Column(name)))
 		}
 	}
 	f.Value = strings.Join(values, ", ")
@@ -132,7 +131,7 @@ func (n *negotiation) units() {
 	}
 }
 
-// newestOf is the latest of a field's times.
+// newestOf returns the latest time of a field.
 func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	for _, r := range rows {
 		if t, is := moment(r[name], unit); is && (!ok || t.After(newest)) {
@@ -142,8 +141,8 @@ func newestOf(rows []row, name, unit string) (newest time.Time, ok bool) {
 	return newest, ok
 }
 
-// quotedDecimals reports whether a field is a plain decimal in quotes, of one
-// scale, in every row that has it.
+// quotedDecimals reports whether a field is a plain decimal in quotes, with the same scale, in
+// every row that has it.
 func quotedDecimals(rows []row, name string) bool {
 	n, scale := 0, 0
 	for _, r := range rows {
@@ -161,7 +160,7 @@ func quotedDecimals(rows []row, name string) bool {
 	return n >= 3
 }
 
-// whole reports whether a field is a whole number in every row that has it.
+// whole reports whether a field is an integer in every row that has it.
 func whole(rows []row, name string) bool {
 	n := 0
 	for _, r := range rows {

@@ -15,15 +15,15 @@ import (
 // value is one JSON value of a doc.
 type value struct {
 	start, end int
-	node       int // of an object or list
+	node       int // of an object or list; -1 for others
 }
 
-// missing is what stands where there is no value.
+// missing is the absent value.
 var missing = value{node: -1}
 
 func (v value) ok() bool { return v.end > v.start }
 
-// root is the outermost value of d.
+// root returns the outermost value of d.
 func (d *doc) root() value { return d.container(0) }
 
 func (d *doc) container(n int) value {
@@ -32,7 +32,7 @@ func (d *doc) container(n int) value {
 
 func (d *doc) raw(v value) []byte { return d.b[v.start:v.end] }
 
-// kind is the first byte of v, which tells what it is; 0 for a missing one.
+// kind returns the first byte of v, which identifies its type; 0 for a missing value.
 func (d *doc) kind(v value) byte {
 	if !v.ok() {
 		return 0
@@ -43,8 +43,7 @@ func (d *doc) kind(v value) byte {
 func (d *doc) isObject(v value) bool { return d.kind(v) == '{' }
 func (d *doc) isList(v value) bool   { return d.kind(v) == '[' }
 
-// void reports whether v is one of the ways to say "nothing here": null, "",
-// [] or {}.
+// void reports whether v is null, "", [] or {}.
 func (d *doc) void(v value) bool {
 	switch d.kind(v) {
 	case 'n':
@@ -57,8 +56,8 @@ func (d *doc) void(v value) bool {
 	return false
 }
 
-// envelope scans a body and checks the grammar of all that is not inside a
-// list, and of the lists down to their commas. What is left is inside records.
+// envelope scans a body and checks the grammar of everything outside lists, and of the lists down
+// to their commas. It leaves out the inside of records.
 func (d *doc) envelope(b []byte) error {
 	if err := d.scan(b); err != nil {
 		return err
@@ -67,8 +66,7 @@ func (d *doc) envelope(b []byte) error {
 	return d.err
 }
 
-// twiceDepth is how deep in an envelope a member that stands twice may hide
-// records.
+// twiceDepth is how deep in an envelope duplicate members are looked for.
 const twiceDepth = 2
 
 func (d *doc) check(v value, depth int) {
@@ -86,9 +84,9 @@ func (d *doc) check(v value, depth int) {
 	}
 }
 
-// twice fails where the object v has one member twice, with different values one
-// of which may hold records: whichever is read hides the other. The entries of a
-// dictionary of records are not members of an envelope.
+// twice fails if the object v has a member twice with different values and one may hold records:
+// reading one would hide the other. Entries of a dictionary of records are not members of an
+// envelope.
 func (d *doc) twice(v value) {
 	lists := map[string]bool{}
 	for name, m := range d.members(v) {
@@ -107,22 +105,21 @@ func (d *doc) twice(v value) {
 			continue
 		}
 		if (d.isList(m) || d.isList(o)) && !bytes.Equal(d.raw(m), d.raw(o)) {
-			d.fail(m.start, fmt.Sprintf("the member %q stands twice", unquote(name)))
+			d.fail(m.start, fmt.Sprintf("duplicate member %q", unquote(name)))
 			return
 		}
 	}
 }
 
-// fail keeps the first fault of a walk.
+// fail stores the first fault of a walk.
 func (d *doc) fail(at int, what string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s at offset %d", what, at)
 	}
 }
 
-// members are the members of the object v, none of any other value: their names,
-// as raw JSON without the quotes, and values. A fault ends them and is kept in
-// d.err.
+// members yields the members of the object v: names as raw JSON without quotes, and values. Other
+// values have none. A fault ends the iteration and is stored in d.err.
 func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	return func(yield func([]byte, value) bool) {
 		if !d.isObject(v) {
@@ -161,8 +158,7 @@ func (d *doc) members(v value) iter.Seq2[[]byte, value] {
 	}
 }
 
-// elements are the elements of the list v. A fault ends them and is kept in
-// d.err.
+// elements yields the elements of the list v. A fault ends the iteration and is stored in d.err.
 func (d *doc) elements(v value) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		child := v.node + 1
@@ -188,7 +184,7 @@ func (d *doc) elements(v value) iter.Seq[value] {
 	}
 }
 
-// count is how many objects and lists stand in the object or list v.
+// count returns the number of objects and lists directly in the object or list v.
 func (d *doc) count(v value) int {
 	n := 0
 	for child, end := v.node+1, int(d.nodes[v.node].next); child < end; child = int(d.nodes[child].next) {
@@ -203,8 +199,8 @@ func (d *doc) close(v value, at int) {
 	}
 }
 
-// valueAt is the value that begins at offset i, where child is the next node to
-// begin; and the node to begin after it.
+// valueAt returns the value at offset i and the index of the node after it. child is the index of
+// the next node.
 func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	switch d.b[i] {
 	case '{', '[':
@@ -226,7 +222,7 @@ func (d *doc) valueAt(i, child int) (v value, next int, ok bool) {
 	return missing, child, false
 }
 
-// stringEnd is the offset after the string that begins at i; -1 if none does.
+// stringEnd returns the offset after the string at i; -1 if there is none.
 func stringEnd(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
@@ -247,8 +243,7 @@ func stringEnd(b []byte, i int) int {
 	}
 }
 
-// literalEnd is the offset after the number, true, false or null that begins at
-// i; -1 if none does.
+// literalEnd returns the offset after the number, true, false or null at i; -1 if there is none.
 func literalEnd(b []byte, i int) int {
 	end := i
 	for end < len(b) && !delimiter(b[end]) {
@@ -268,7 +263,7 @@ func delimiter(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t'
 }
 
-// isNumber reports whether b is a number as JSON writes them.
+// isNumber reports whether b is a JSON number.
 func isNumber(b []byte) bool {
 	b = bytes.TrimPrefix(b, []byte("-"))
 	whole := digits(b)
@@ -292,7 +287,7 @@ func isNumber(b []byte) bool {
 	return len(b) == 0
 }
 
-// digits is the number of digits at the beginning of b.
+// digits returns the number of digits at the beginning of b.
 func digits(b []byte) int {
 	n := 0
 	for n < len(b) && b[n]-'0' < 10 {
@@ -301,8 +296,8 @@ func digits(b []byte) int {
 	return n
 }
 
-// get is the member of the object v with this name; missing if there is none or
-// v is no object.
+// get returns the member of the object v with this name; missing if there is none or v is not an
+// object.
 func (d *doc) get(v value, name string) value {
 	if !d.isObject(v) {
 		return missing
@@ -315,8 +310,8 @@ func (d *doc) get(v value, name string) value {
 	return missing
 }
 
-// column is the member of the object v that a column is made of: the one of its
-// name, else the one whose name in a table that is.
+// column returns the member of the object v for a column: the one with the same name, or else one
+// whose column has that name.
 func (d *doc) column(v value, column string) value {
 	if m := d.get(v, column); m.ok() {
 		return m
@@ -325,7 +320,7 @@ func (d *doc) column(v value, column string) value {
 	return m
 }
 
-// ofColumn is the first member of the object v whose column has this name.
+// ofColumn returns the first member of the object v whose column has this name.
 func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	if !d.isObject(v) {
 		return "", missing
@@ -338,7 +333,7 @@ func (d *doc) ofColumn(v value, column string) (name string, m value) {
 	return "", missing
 }
 
-// nameIs compares a raw member name with a plain one.
+// nameIs reports whether a raw member name equals a plain one.
 func nameIs(raw []byte, name string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == name
@@ -346,7 +341,7 @@ func nameIs(raw []byte, name string) bool {
 	return unquote(raw) == name
 }
 
-// unquote is the text of a JSON string given without its quotes.
+// unquote returns the text of a JSON string without quotes.
 func unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
@@ -359,7 +354,7 @@ func unquote(raw []byte) string {
 	return string(s)
 }
 
-// text is the string v; "" where v is none.
+// text returns the string v; "" if v is not a string.
 func (d *doc) text(v value) string {
 	if d.kind(v) != '"' {
 		return ""
@@ -367,10 +362,9 @@ func (d *doc) text(v value) string {
 	return unquote(d.b[v.start+1 : v.end-1])
 }
 
-var errNoInteger = errors.New("no integer")
+var errNoInteger = errors.New("not an integer")
 
-// integer is the integer v, which may be written as a string: paginators echo
-// what they took from a query that way.
+// integer parses the integer v. It may be a string: servers echo query parameters as strings.
 func (d *doc) integer(v value) (int64, error) {
 	raw := d.raw(v)
 	switch d.kind(v) {

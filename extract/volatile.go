@@ -8,46 +8,46 @@ import (
 	"strings"
 )
 
-// volatility finds the fields whose values differ in each reading: an image on a random
-// host, the time of the answer. It compares, by their key, the records that come in
-// several probes of a negotiation.
+// volatility finds fields whose values differ on every reading, such as an image on a random host
+// or the time of the answer. It compares records that several probes of a negotiation return, by
+// key.
 type volatility struct {
 	seed    maphash.Seed
-	records map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading of a record
-	kept    int                       // hashes in records
-	names   map[string]int            // of members, at most maxNames: the place of each in members
+	records map[uint64]map[int]uint64 // by key: the hashes of the members in the first reading
+	kept    int                       // number of hashes in records
+	names   map[string]int            // index in members by name; at most maxNames
 	members []compared
-	again   int  // records that came again
-	twice   bool // an answer had two records with one key, so that readings cannot be compared
+	again   int  // number of records that were read again
+	twice   bool // an answer had two records with the same key, so readings cannot be compared
 }
 
-// compared counts the readings of one member.
+// compared counts the comparisons of one member.
 type compared struct {
 	name   string
-	shared int // how often two readings were compared
-	differ int // how often they differed
+	shared int // number of comparisons
+	differ int // number of differences
 }
 
-// A field is volatile if it differs in at least this many records that came again, and
-// in at least this share of them, in per cent.
+// A field is volatile if it differs in at least this many repeated records, and in at least this
+// percentage of them.
 const (
 	volatileRecords = 3
 	volatileShare   = 90
 )
 
-// maxHashes is how many hashes of members are kept for the comparison. // Invariant 6
+// maxHashes is how many hashes of members are kept. // Invariant 6
 const maxHashes = 100 * maxNames
 
 func newVolatility() *volatility {
 	return &volatility{seed: maphash.MakeSeed(), records: map[uint64]map[int]uint64{}, names: map[string]int{}}
 }
 
-// observe compares the records of one answer with those that came before.
+// observe compares the records of an answer with those of earlier answers.
 func (v *volatility) observe(l *listReader, d *doc, f found) {
 	if v == nil || len(l.asm.stream.Key) == 0 {
 		return
 	}
-	came := map[uint64]value{} // of the records that are compared, or may be with the next answer
+	came := map[uint64]value{} // records to compare, or to keep for the next answer
 	all, seen := 0, 0
 	for _, p := range f.places {
 		for _, r := range d.records(p) {
@@ -68,7 +68,7 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 			came[key] = r
 		}
 	}
-	// On another page, a record with the key of an earlier one may be another record.
+	// On another page, equal keys may belong to different records.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {
@@ -81,8 +81,8 @@ func (v *volatility) observe(l *listReader, d *doc, f found) {
 	}
 }
 
-// hashes are those of a record's members, by their places in v.members. Members beyond
-// the first maxNames names are left out.
+// hashes returns the hashes of a record's members by their index in v.members. It leaves out
+// members after the first maxNames names.
 func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	h := map[int]uint64{}
 	for raw, m := range d.members(r) {
@@ -93,7 +93,7 @@ func (v *volatility) hashes(d *doc, r value) map[int]uint64 {
 	return h
 }
 
-// place is where the member with a raw name is counted; ok is false where it is not.
+// place returns the index of a member by its raw name; ok is false if the member is left out.
 func (v *volatility) place(raw []byte) (i int, ok bool) {
 	if len(raw) > 4*maxValue {
 		return 0, false
@@ -109,7 +109,7 @@ func (v *volatility) place(raw []byte) (i int, ok bool) {
 	return i, ok
 }
 
-// compare counts the members that two readings of a record share, and those that differ.
+// compare counts the members in both readings of a record, and the differences.
 func (v *volatility) compare(before, now map[int]uint64) {
 	v.again++
 	for i, h := range now {
@@ -121,8 +121,8 @@ func (v *volatility) compare(before, now map[int]uint64) {
 	}
 }
 
-// fields are the fields that differ in nearly all records that came again. If more than
-// half of the fields differ, the key does not identify records, and there are none.
+// fields returns the fields that differ in nearly all repeated records. If more than half of the
+// fields differ, the key does not identify records, and it returns none.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.twice {
@@ -144,8 +144,8 @@ func (v *volatility) fields() []string {
 	return found
 }
 
-// volatile adds the volatile fields to the convention. They are left out of a row's hash:
-// otherwise every run would write every row again.
+// volatile adds the volatile fields to the convention. They are left out of the row hash: otherwise
+// every run would write every row again.
 func (n *negotiation) volatile() {
 	v := n.l.volatility
 	names := slices.DeleteFunc(v.fields(), func(name string) bool {
@@ -158,7 +158,7 @@ func (n *negotiation) volatile() {
 	f := Fact{About: FactVolatile, Value: strings.Join(names, ", "), From: Learned}
 	for _, name := range names {
 		m := v.members[v.names[name]]
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d records that came again; a row in which nothing else changes is not written again", name, m.differ, m.shared))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s had another value in %d of %d repeated records; a row is not rewritten if nothing else changes", name, m.differ, m.shared))
 	}
 	n.out.Facts = append(n.out.Facts, f)
 }

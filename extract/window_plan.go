@@ -6,20 +6,19 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windowPlan is what a pass that goes window by window is about. It stands in the
-// cursor, fixed at the beginning of the pass: one that is resumed, in whichever
-// month, asks for the same windows.
+// windowPlan is the time range of a pass over windows. The cursor stores it from the beginning of
+// the pass on, so a resumed pass requests the same windows, even in a later month.
 type windowPlan struct {
-	At     time.Time `json:"at,omitzero"`      // when the pass began; the months are counted from there
-	From   time.Time `json:"from,omitzero"`    // nothing before; zero: back to where months are empty
-	Until  time.Time `json:"until,omitzero"`   // nothing from there on
-	Part   bool      `json:"part,omitempty"`   // the pass leaves out what is before or after
-	Barren int       `json:"barren,omitempty"` // windows without a record, in a row, up to the place
-	Found  bool      `json:"found,omitempty"`  // some window had one
+	At     time.Time `json:"at,omitzero"`      // beginning of the pass; months are counted back from it
+	From   time.Time `json:"from,omitzero"`    // nothing before it; zero: back until months are empty
+	Until  time.Time `json:"until,omitzero"`   // nothing from it on
+	Part   bool      `json:"part,omitempty"`   // the pass leaves out something before or after
+	Barren int       `json:"barren,omitempty"` // consecutive windows without records up to the current position
+	Found  bool      `json:"found,omitempty"`  // a window had records
 }
 
-// newFrame is the frame of a pass over all of a stream's months, or over the range
-// that is asked for; the zero value for a list that is not read by windows.
+// newFrame returns the plan of a pass over all of a stream's months, or over the requested range;
+// the zero value for a list that is not read by windows.
 func newFrame(s schemas.Stream, now time.Time) windowPlan {
 	now = now.UTC().Truncate(time.Second)
 	switch {
@@ -33,7 +32,7 @@ func newFrame(s schemas.Stream, now time.Time) windowPlan {
 
 func (f windowPlan) set() bool { return !f.At.IsZero() }
 
-// recent narrows f to the months that every pass reads.
+// recent limits f to the months that every pass reads.
 func (f *windowPlan) recent(m schemas.Months) {
 	from := month(f.At).AddDate(0, -m.Back(), 0)
 	if from.After(f.From) {
@@ -41,35 +40,33 @@ func (f *windowPlan) recent(m schemas.Months) {
 	}
 }
 
-// walks reports whether nobody has said how far back to go.
+// walks reports whether the beginning is open: the pass goes back until months are empty.
 func (f windowPlan) walks() bool { return f.From.IsZero() }
 
-// note takes down how many records one more window had.
+// note counts a window with its number of records.
 func (f *windowPlan) note(records int64) {
 	if f.Barren++; records > 0 {
 		f.Barren, f.Found = 0, true
 	}
 }
 
-// spent reports whether there is nothing to be expected of the months before.
+// spent reports whether earlier months can be expected to be empty.
 func (f windowPlan) spent() bool {
 	return f.Found && f.Barren >= barrenMonths || f.Barren >= idleMonths
 }
 
-// Where nobody says how far back to go, a pass goes back until a year of months
-// was empty, or five up to the first one with records, and never further than 20
-// years. // Invariant 15
+// If the beginning is open, a pass goes back until it finds barrenMonths empty months in a row, or
+// idleMonths if no month had records yet, but at most maxMonths. // Invariant 15
 const (
 	barrenMonths = 12
 	idleMonths   = 60
 	maxMonths    = 240
 )
 
-// clocksAhead is how far the clocks of some places are ahead of UTC: there it may be
-// the next month.
+// clocksAhead is the largest lead of a local time over UTC: there the next month may have begun.
 const clocksAhead = 14 * time.Hour
 
-// months are the beginnings of the months that f is about, the latest first.
+// months returns the beginnings of the months of f, the latest first.
 func (f windowPlan) months() []time.Time {
 	at := month(f.At.Add(clocksAhead))
 	if !f.Until.IsZero() && !f.Until.After(at) {
@@ -86,9 +83,8 @@ func (f windowPlan) months() []time.Time {
 	return all
 }
 
-// cuts are the bounds of the windows that f is made of, cut at months. What was
-// changed while the pass is under way is found in a later window, so the latest
-// comes last, and has no end where f has none.
+// cuts returns the bounds of the windows of f, one window per month. The latest window is last,
+// because it finds what changes during the pass. It has no end if f has none.
 func (f windowPlan) cuts() []time.Time {
 	end := f.Until
 	if end.IsZero() {
@@ -101,7 +97,7 @@ func (f windowPlan) cuts() []time.Time {
 	return append(all, f.Until)
 }
 
-// month is the beginning of the month in which a moment lies, in UTC.
+// month returns the beginning of the month of at, in UTC.
 func month(at time.Time) time.Time {
 	y, m, _ := at.UTC().Date()
 	return time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)

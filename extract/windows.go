@@ -12,13 +12,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windows are the windows of time that a pass asks for, one after the other. Each
-// is a tuple: the numbers of a month and its year, or two moments, of which the
-// second is null where there is no end.
+// windows are the time windows that a pass requests one after the other. Each is a tuple: a month
+// and its year as numbers, or two times, of which the second is null if there is no end.
 //
-// A server may include the bound itself, or not. So every window of times begins a step
-// before the end of the previous one: no record is between two windows, and the key
-// shows which records came twice.
+// A server may include the bounds or exclude them. So each window of times begins one step before
+// the end of the previous one: no record is lost between windows, and the key identifies records
+// that come twice.
 type windows struct {
 	s     schemas.Stream
 	frame windowPlan
@@ -53,7 +52,7 @@ func newWindows(s schemas.Stream, f windowPlan) *windows {
 
 func monthLine(at time.Time) []byte { return fmt.Appendf(nil, "[%d,%d]", at.Month(), at.Year()) }
 
-// fed are the parameters that take a tuple's values.
+// fed returns the parameters that take a tuple's values.
 func (w *windows) fed() []schemas.Param {
 	names := [2]string{w.s.Incremental.Param, w.s.Incremental.Until}
 	if w.s.Months.Set() {
@@ -63,7 +62,7 @@ func (w *windows) fed() []schemas.Param {
 	return []schemas.Param{{Name: names[0], In: in}, {Name: names[1], In: in}}
 }
 
-// placeOf is where a stream's requests carry what they ask for.
+// placeOf returns where a stream's requests carry their parameters.
 func placeOf(s schemas.Stream) string {
 	if s.Method == http.MethodPost && !s.Pagination.Query {
 		return "body"
@@ -88,13 +87,13 @@ func (w *windows) count() int {
 	return len(w.lines)
 }
 
-// over reports whether nothing is to be expected of the windows to come. f is the
-// frame as it stands in the cursor.
+// over reports whether the remaining windows can be expected to be empty. f is the plan in the
+// cursor.
 func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.walks() && f.spent()
 }
 
-// byWindow reads the stream for each window.
+// byWindow reads the stream once per window.
 func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		w := newWindows(p.s, p.mark.Frame)
@@ -103,7 +102,7 @@ func (p *pass) byWindow(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// reach is how many tuples are looked ahead at: few where the end may be near.
+// reach returns how many tuples are fetched ahead: few if the end may be near.
 func (f *fanPass) reach() int {
 	if f.windows != nil && f.mark.Frame.walks() {
 		return min(f.c.parallel, 4)
@@ -111,13 +110,13 @@ func (f *fanPass) reach() int {
 	return f.c.parallel
 }
 
-// check holds the records that came for a range against it. A server that does
-// not read the parameters would be read whole for every range.
+// check compares the records of a range with its bounds. If the server ignores the parameters,
+// every range would read the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
 	}
-	records = append(slices.Clone(records), ']') // a batch stands without it
+	records = append(slices.Clone(records), ']') // a batch has no closing bracket
 	d := p.c.docs.Get().(*doc)
 	defer p.c.docs.Put(d)
 	if err := d.scan(records); err != nil {
@@ -131,7 +130,7 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	return d.err
 }
 
-// holds reports a record that does not belong to the range of a line.
+// holds returns an error for a record outside the range of a line.
 func (w *windows) holds(d *doc, r value, line string) error {
 	i := w.s.Incremental
 	at, ok := d.moment(d.get(r, i.Field), i.Format)
@@ -146,14 +145,14 @@ func (w *windows) holds(d *doc, r value, line string) error {
 	until, ended := parseMoment(bound{value: bounds[1]}.text(), i.Format)
 	switch {
 	case at.Before(from.Add(-skew)):
-		return fmt.Errorf("a record of %s %s came for %s=%s: the list does not mind the parameter", i.Field, at.Format(time.RFC3339), i.Param, bounds[0])
+		return fmt.Errorf("%[3]s=%[4]s returned a record with %[1]s %[2]s: the list ignores the parameter", i.Field, at.Format(time.RFC3339), i.Param, bounds[0])
 	case ended && at.After(until.Add(skew)):
-		return fmt.Errorf("a record of %s %s came for %s=%s: the list does not mind the parameter", i.Field, at.Format(time.RFC3339), i.Until, bounds[1])
+		return fmt.Errorf("%[3]s=%[4]s returned a record with %[1]s %[2]s: the list ignores the parameter", i.Field, at.Format(time.RFC3339), i.Until, bounds[1])
 	}
 	return nil
 }
 
-// end is what can be said once all windows were read.
+// end returns the facts of the pass after all windows.
 func (w *windows) end(f *fanPass) *End {
 	m := &f.mark
 	e := &End{
@@ -167,7 +166,7 @@ func (w *windows) end(f *fanPass) *End {
 	return e
 }
 
-// stepOf is the smallest step of a time format.
+// stepOf returns the precision of a time format.
 func stepOf(format string) time.Duration {
 	switch format {
 	case schemas.MomentDate:
@@ -178,9 +177,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack is how far before its beginning a range is requested: one step, as the server may
-// include the bound or not, and the largest difference of two time zones if the source
-// names none.
+// slack is how far before its beginning a range is requested: one step, because the server may
+// exclude the bound, or the largest difference of two time zones if the source states none.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew
@@ -192,7 +190,7 @@ func zoneless(format string) bool {
 	return format == schemas.MomentDate || format == schemas.MomentDateTime
 }
 
-// presentMonth is how a list by months is asked for the present one.
+// presentMonth returns the parameters for the present month of a list by months.
 func presentMonth(s schemas.Stream, now time.Time) ([]bound, error) {
 	if !s.Months.Set() {
 		return nil, nil
