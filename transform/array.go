@@ -147,7 +147,7 @@ func (m *Mapper) children(f *field, i, row int) (end int) {
 		case b[i] != '{' || m.numericNames(i):
 			m.undo(k, t, first)
 			return decline
-		case n&1023 == 1023 && m.Bytes() > maxColumnBytes:
+		case m.overflows():
 			return refuseWide
 		default:
 			m.bound.use(t)

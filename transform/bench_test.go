@@ -32,7 +32,7 @@ func BenchmarkMapper(b *testing.B) {
 				m.CompareKeys(func(Clash) Judgement { return Open }, MostKeySlots)
 			}
 			perRecord(b, pages, size, func(page []byte) {
-				if err := m.Append(page); err != nil {
+				if err := appendAll(m, page); err != nil {
 					b.Fatal(err)
 				}
 				if m.Rows() >= flushRows {

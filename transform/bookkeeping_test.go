@@ -135,7 +135,7 @@ func TestKnownTables(t *testing.T) {
 	m.SetAllocator(mem)
 	require.Equal(t, known[0].Columns.String(), m.Tables()[0].Columns.String())
 	// In another order, with less, and with other types.
-	require.NoError(t, m.Append([]byte(`[{"name":"q","id":"k"},{"Name":"r","id":2,"a":null,"i":[{"p":2}]}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"name":"q","id":"k"},{"Name":"r","id":2,"a":null,"i":[{"p":2}]}]`)))
 	batches, rejects := m.Flush()
 	require.Empty(t, rejects)
 	second := mapped{batches: batches}
@@ -162,7 +162,7 @@ func TestKnownColumnWithoutValues(t *testing.T) {
 		fields = append(fields, schemas.Field(name, typ, "/"+name))
 	}
 	m := NewMapper(anyStream, testStamp, []schemas.Table{{Name: "t", Columns: arrow.NewSchema(fields, nil)}})
-	require.NoError(t, m.Append([]byte(`[{},{"s":null}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{},{"s":null}]`)))
 	batches, _ := m.Flush()
 	for i := range fields {
 		require.Equal(t, "null null", lines(batches[0].Batch.Column(i)))
@@ -175,7 +175,7 @@ func TestForeignColumnKeepsItsName(t *testing.T) {
 	known := []schemas.Table{{Name: "t", Columns: arrow.NewSchema([]arrow.Field{mine, schemas.Field(schemas.ColRun, schemas.Text, "")}, nil)}}
 	m := NewMapper(anyStream, testStamp, known)
 	defer m.Close()
-	require.NoError(t, m.Append([]byte(`[{"note":"x"}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"note":"x"}]`)))
 	fields := m.Tables()[0].Columns.Fields()
 	require.Equal(t, "/note", schemas.Source(fields[0]))
 	require.NotEqual(t, "note", fields[0].Name)
@@ -188,7 +188,7 @@ func TestEmptyStreamHasDeclaredColumns(t *testing.T) {
 	require.Equal(t, "a", tables[0].Columns.Field(0).Name)
 	require.Equal(t, "decimal(16, 2)", tables[0].Columns.Field(0).Type.String())
 	require.Equal(t, 8+6, tables[0].Columns.NumFields())
-	require.NoError(t, m.Append([]byte(`[]`)))
+	require.NoError(t, appendAll(m, []byte(`[]`)))
 	batches, rejects := m.Flush()
 	require.Empty(t, batches)
 	require.Empty(t, rejects)
@@ -198,7 +198,7 @@ func TestTypesOutliveBatches(t *testing.T) {
 	m := NewMapper(anyStream, testStamp, nil)
 	var types []string
 	for _, page := range []string{`[{"a":1},{"x":[]}]`, `[{"a":2.5}]`, `[{"a":3,"x":[1]}]`, `[{"a":"s"}]`, `[{"a":4}]`} {
-		require.NoError(t, m.Append([]byte(page)))
+		require.NoError(t, appendAll(m, []byte(page)))
 		batches, _ := m.Flush()
 		types = append(types, batches[0].Batch.Column(0).DataType().String())
 		mapped{batches: batches}.release()
@@ -213,7 +213,7 @@ func TestCountersOutliveAFlush(t *testing.T) {
 	defer m.Close()
 	var ordinals []int64
 	for i := range 3 {
-		require.NoError(t, m.Append([]byte(`[{"id":1},{"id":null},{"id":2}]`)))
+		require.NoError(t, appendAll(m, []byte(`[{"id":1},{"id":null},{"id":2}]`)))
 		batches, rejects := m.Flush()
 		require.Len(t, rejects, 1)
 		require.EqualValues(t, 3*i+1, rejects[0].Ordinal)

@@ -52,7 +52,7 @@ func tablesMapped(out mapped) (all []schemas.Table) {
 // mapKnown maps a page with the tables of an earlier pass.
 func mapKnown(t require.TestingT, s schemas.Stream, known []schemas.Table, page string) mapped {
 	m := NewMapper(s, testStamp, known)
-	require.NoError(t, m.Append([]byte(page)))
+	require.NoError(t, appendAll(m, []byte(page)))
 	var out mapped
 	out.batches, out.rejects = m.Flush()
 	m.Close()
@@ -236,7 +236,7 @@ func TestNamesWithoutEndFillNoMemory(t *testing.T) {
 					all = append(all, fmt.Sprintf(member, next))
 					next++
 				}
-				require.NoError(t, m.Append([]byte(fmt.Sprintf(`[{"id":%d,%s}]`, page, strings.Join(all, ",")))))
+				require.NoError(t, appendAll(m, []byte(fmt.Sprintf(`[{"id":%d,%s}]`, page, strings.Join(all, ",")))))
 			}
 			require.Empty(t, m.rejects)
 			tables, columns := 0, 0

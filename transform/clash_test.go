@@ -30,7 +30,7 @@ func compared(t *testing.T, s schemas.Stream, judge func(Clash) Judgement, flush
 		}
 	}
 	for _, p := range pages {
-		require.NoError(t, m.Append([]byte(p)))
+		require.NoError(t, appendAll(m, []byte(p)))
 		if flush {
 			out()
 		}
@@ -100,7 +100,7 @@ func TestPartsOfAPageAreComparedAsOne(t *testing.T) {
 			if i == 0 || i == 3 {
 				add = m.Append
 			}
-			require.NoError(t, add([]byte(part)))
+			require.NoError(t, wholly(add([]byte(part))))
 			if flush {
 				batches, _ := m.Flush()
 				for _, b := range batches {
@@ -132,13 +132,13 @@ func TestRestOfAPageReadAgainBelongsToIt(t *testing.T) {
 		}
 		return Open
 	}, MostKeySlots)
-	require.NoError(t, m.Append([]byte(`[{"id":9,"a":0}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"id":9,"a":0}]`)))
 	batches, _ := m.Flush()
 	for _, b := range batches {
 		b.Batch.Release()
 	}
-	require.NoError(t, m.AppendMore([]byte(`[{"id":1,"a":1},{"id":1,"a":2}]`)))
-	require.NoError(t, m.Append([]byte(`[{"id":3,"a":"text"}]`)))
+	require.NoError(t, appendMore(m, []byte(`[{"id":1,"a":1},{"id":1,"a":2}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"id":3,"a":"text"}]`)))
 	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the type of a has grown")
 	batches, rejects := m.Flush()
 	for _, b := range batches {

@@ -105,7 +105,7 @@ func TestSteadyStateAllocations(t *testing.T) {
 	defer m.Close()
 	batch := func() {
 		for _, p := range pages {
-			require.NoError(t, m.Append(p))
+			require.NoError(t, appendAll(m, p))
 		}
 		batches, _ := m.Flush()
 		for _, b := range batches {

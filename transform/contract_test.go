@@ -169,7 +169,7 @@ func TestContractTables(t *testing.T) {
 		m := NewMapper(s, testStamp, nil)
 		sh, err := NewShaper(m, true)
 		require.NoError(t, err)
-		require.NoError(t, m.Append([]byte(page)))
+		require.NoError(t, appendAll(m, []byte(page)))
 		batches, _ := m.Flush()
 		batches, rejects, err := sh.Shape(batches)
 		require.Empty(t, batches)

@@ -16,7 +16,7 @@ func (l *flushed) records(ordinals []int64, walk *walker, each func(ordinal int6
 			return
 		}
 		i := space(l.raw, p.begin)
-		for i = space(l.raw, i+1); l.raw[i] != ']' && len(ordinals) > 0; at++ {
+		for i = space(l.raw, i+1); i < p.end && l.raw[i] != ']' && len(ordinals) > 0; at++ {
 			if l.raw[i] == ',' {
 				i = space(l.raw, i+1)
 			}

@@ -70,7 +70,7 @@ func TestDecimalsInQuotesOfATableThatIsThere(t *testing.T) {
 		if typ == "text" {
 			values[0] = `"x"`
 		}
-		require.NoError(t, m.Append([]byte(amounts(1, values...))))
+		require.NoError(t, appendAll(m, []byte(amounts(1, values...))))
 		batches, _ := m.Flush()
 		defer mapped{batches: batches}.release()
 		return batches[0].Table
@@ -87,7 +87,7 @@ func TestDecimalsInQuotesOfATableThatIsThere(t *testing.T) {
 		t.Run(tt.known+" "+tt.value, func(t *testing.T) {
 			m := NewMapper(keyedStream, testStamp, []schemas.Table{table(tt.known)})
 			defer m.Close()
-			require.NoError(t, m.Append([]byte(amounts(1, tt.value, `"1.50"`))))
+			require.NoError(t, appendAll(m, []byte(amounts(1, tt.value, `"1.50"`))))
 			batches, rejects := m.Flush()
 			out := mapped{batches: batches}
 			defer out.release()
@@ -104,10 +104,10 @@ func TestDecimalsInQuotesOverPages(t *testing.T) {
 	m := NewMapper(keyedStream, testStamp, nil)
 	defer m.Close()
 	for i := 0; i < 1200; i += 100 {
-		require.NoError(t, m.Append([]byte(amounts(i, quoted(100, `"%d.50"`)...))))
+		require.NoError(t, appendAll(m, []byte(amounts(i, quoted(100, `"%d.50"`)...))))
 	}
 	first, _ := m.Flush()
-	require.NoError(t, m.Append([]byte(amounts(5000, `"9.75"`))))
+	require.NoError(t, appendAll(m, []byte(amounts(5000, `"9.75"`))))
 	second, _ := m.Flush()
 	for _, batches := range [][]TableBatch{first, second} {
 		out := mapped{batches: batches}

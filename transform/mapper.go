@@ -57,6 +57,11 @@ type Mapper struct {
 
 	changes []change
 	stale   bool // some type grew: what is buffered has to be read again
+	again   bool // it is being read again
+
+	full       bool // the record at hand has to wait for the next batch
+	unmeasured int  // rows since the columns were measured
+	capacity   capacity
 
 	rejects  []Reject
 	fetched  int64 // records so far: the ordinal of the one being read
@@ -90,6 +95,7 @@ func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 		key:      make([]*column, len(s.Key)),
 		mem:      memory.DefaultAllocator,
 		bound:    newBound(s, known),
+		capacity: capacity{batch: fullBytes, record: maxColumnBytes, rows: measuredRows},
 	}
 	for path, name := range s.Types {
 		if t, err := schemas.ParseType(name); err == nil {
@@ -133,20 +139,23 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 	m.begin()
 }
 
-// Append adds the records of one page, a JSON array. The bytes are copied; they
-// may be reused. An error is a [*SyntaxError] and means that nothing of the
-// page was kept; a record that cannot be kept is a [Reject] and no error. Raw
-// control characters in strings are taken for what they stand for.
-func (m *Mapper) Append(records []byte) error { return m.append(records, false) }
+// Append adds the records of one page, a JSON array. It stops when the columns are
+// full: rest is what it did not add, and is empty where it added everything. The
+// caller calls Flush, and then AppendMore with rest. The bytes are copied; they may be
+// reused. An error is a [*SyntaxError] and means that nothing of records was kept; a
+// record that cannot be kept is a [Reject] and no error. Raw control characters in
+// strings are taken for what they stand for.
+func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
-// AppendMore is Append for further records of the page that was appended last.
-func (m *Mapper) AppendMore(records []byte) error { return m.append(records, true) }
+// AppendMore is Append for further records of the page that was appended last: another
+// array, or the rest that Append or AppendMore has returned.
+func (m *Mapper) AppendMore(records []byte) (rest []byte, err error) { return m.append(records, true) }
 
-func (m *Mapper) append(records []byte, more bool) error {
+func (m *Mapper) append(records []byte, more bool) (rest []byte, err error) {
 	m.last.raw = nil
 	begin := len(m.raw)
 	if begin+len(records) > maxBuffered {
-		return fmt.Errorf("buffer page of %d bytes: more than %d bytes since the last flush", len(records), maxBuffered)
+		return nil, fmt.Errorf("buffer page of %d bytes: more than %d bytes since the last flush", len(records), maxBuffered)
 	}
 	m.raw = append(m.raw, records...)
 	end := len(m.raw)
@@ -158,19 +167,31 @@ func (m *Mapper) append(records []byte, more bool) error {
 	if more {
 		page.first = m.clashes.pageFirst()
 	}
-	if err := m.page(page); err != nil {
+	taken, err := m.page(page)
+	if err != nil {
 		m.undo(k, m.root, rows)
 		m.own.truncate(rows)
 		m.fetched, m.refused = fetched, refused
 		m.raw = m.raw[:begin]
-		if escaped, ok := escapeControls(records); ok && m.append(escaped, more) == nil {
-			return nil
+		if escaped, ok := escapeControls(records); ok {
+			if rest, e := m.append(escaped, more); e == nil {
+				return rest, nil
+			}
 		}
-		return err
+		return nil, err
+	}
+	if taken < end {
+		rest = records[taken-begin:]
+		page.end = taken
+		m.raw = append(m.raw[:taken], zeros[:]...)
+	}
+	if taken == begin {
+		m.raw = m.raw[:begin]
+		return rest, nil
 	}
 	m.pages = append(m.pages, page)
 	m.rebuild()
-	return nil
+	return rest, nil
 }
 
 var zeros [padding]byte
@@ -189,14 +210,7 @@ func (m *Mapper) Bytes() int64 {
 	for i := range m.rejects {
 		n += int64(len(m.rejects[i].Raw)) + rejectBytes
 	}
-	m.root.each(func(t *table) {
-		for _, c := range t.columns {
-			if c.n > 0 {
-				n += c.bytes() + int64(max(0, t.rows-c.n)*c.kind.width())
-			}
-		}
-	})
-	return n
+	return n + m.columnBytes()
 }
 
 // rejectBytes is what a reject takes beside its raw value.

@@ -31,7 +31,7 @@ func mapPages(t require.TestingT, s schemas.Stream, pages ...string) (mapped, er
 	m.SetAllocator(mem)
 	var failed error
 	for _, p := range pages {
-		if err := m.Append([]byte(p)); err != nil {
+		if err := appendAll(m, []byte(p)); err != nil {
 			var syntax *SyntaxError
 			require.True(t, errors.As(err, &syntax), "%v", err)
 			require.LessOrEqual(t, syntax.Offset, len(p))
@@ -234,14 +234,14 @@ func TestTruncatedPageIsRefused(t *testing.T) {
 	page := string(contacts(1, 5)[0])
 	page = page[:len(page)-1] + `,{"id":1,"x":[1.5e3,{"1":[true]}],"y":"\ud83d\ude00"}]`
 	m := NewMapper(contactStream(), testStamp, nil)
-	require.NoError(t, m.Append([]byte(page)))
+	require.NoError(t, appendAll(m, []byte(page)))
 	batches, _ := m.Flush()
 	before := mapped{batches: batches}
 	defer before.release()
-	require.NoError(t, m.Append([]byte(page)))
+	require.NoError(t, appendAll(m, []byte(page)))
 	rows := m.Rows()
 	for i := range len(page) {
-		err := m.Append([]byte(page[:i]))
+		err := appendAll(m, []byte(page[:i]))
 		require.Error(t, err, "cut at %d", i)
 		var syntax *SyntaxError
 		require.ErrorAs(t, err, &syntax)

@@ -27,12 +27,12 @@ func TestColumnsWithoutAValueTakeNoMemory(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&wide, `,"m%04d":%s`, i, values[i%len(values)])
 	}
-	require.NoError(t, m.Append([]byte(`[{"id":0`+wide.String()+`}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"id":0`+wide.String()+`}]`)))
 	release(m.Flush())
 	before := mem.CurrentAlloc()
 
 	rows := joinedRecords(20_000)
-	require.NoError(t, m.Append([]byte(rows)))
+	require.NoError(t, appendAll(m, []byte(rows)))
 	require.Less(t, m.Bytes(), int64(4<<20))
 	batches, rejects := m.Flush()
 	require.Empty(t, rejects)
@@ -54,7 +54,7 @@ func TestColumnsWithoutAValueTakeNoMemory(t *testing.T) {
 	}
 	release(batches, nil)
 
-	require.NoError(t, m.Append([]byte(`[{"id":1`+wide.String()+`},{"id":2}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"id":1`+wide.String()+`},{"id":2}]`)))
 	batches, _ = m.Flush()
 	at := batches[0].Batch.Schema().FieldIndices("m0000")[0]
 	require.Equal(t, 1, batches[0].Batch.Column(at).NullN())
@@ -73,14 +73,19 @@ func TestRecordOfManyWideRows(t *testing.T) {
 		fmt.Fprintf(&wide, `,"m%04d":1`, i)
 	}
 	all := "{" + wide.String()[1:] + "}"
-	require.NoError(t, m.Append([]byte(`[{"id":1,"rows":[`+all+`]},{"id":2,"rows":[`+strings.Repeat("{},", 30_000)+all+strings.Repeat(",{}", 5_000)+`]},{"id":3,"rows":[{},`+all+`]}]`)))
-	batches, rejects := m.Flush()
+	rows := []int64{0, 0}
+	var rejects []Reject
+	flushWhenFull(t, m, []string{`[{"id":1,"rows":[` + all + `]},{"id":2,"rows":[` + strings.Repeat("{},", 30_000) + all + strings.Repeat(",{}", 5_000) + `]},{"id":3,"rows":[{},` + all + `]}]`}, func(batches []TableBatch, refused []Reject) {
+		for i, b := range batches {
+			rows[i] += b.Batch.NumRows()
+		}
+		rejects = append(rejects, refused...)
+		release(batches, nil)
+	})
 	require.Len(t, rejects, 1)
 	require.True(t, rejects[0].Record)
 	require.Contains(t, rejects[0].Reason, "max_columns")
-	require.EqualValues(t, 2, batches[0].Batch.NumRows())
-	require.EqualValues(t, 3, batches[1].Batch.NumRows())
-	release(batches, nil)
+	require.Equal(t, []int64{2, 3}, rows)
 }
 
 func joinedRecords(n int) string {

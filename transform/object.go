@@ -12,8 +12,6 @@ const (
 	maxDepth  = 3       // names in a column's path; what is nested deeper is JSON text
 	maxLevels = 1000    // containers inside one another
 	maxRecord = 8 << 20 // bytes
-
-	maxColumnBytes = 128 << 20 // of columns, while a record with many rows of child tables is read
 )
 
 // object is what was learned of the objects at one place of the records: their

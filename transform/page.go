@@ -19,49 +19,53 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("parse records: %s at byte %d (record %d)", e.Reason, e.Offset, e.Record)
 }
 
-// page reads the records of p.
-func (m *Mapper) page(p span) error {
+// page reads the records of p, an array or the rest of one, until the columns are full.
+// taken is where it stopped: at the end, or at the comma before a record.
+func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
 	m.clashes.begin(p.first)
-	broken := func(i int, reason string) error {
+	broken := func(i int, reason string) (int, error) {
 		if i >= end {
 			i, reason = end, "unexpected end"
 		}
-		return &SyntaxError{Offset: i - begin, Record: m.fetched - first, Reason: reason}
+		return 0, &SyntaxError{Offset: i - begin, Record: m.fetched - first, Reason: reason}
 	}
 	i := space(b, begin)
-	if b[i] != '[' {
+	rest := b[i] == ','
+	if b[i] != '[' && !rest {
 		return broken(i, "no array")
 	}
-	i = space(b, i+1)
-	if b[i] == ']' {
-		return m.ends(space(b, i+1), end, broken)
-	}
-	for {
-		next, ok := m.record(i, end-begin > maxRecord)
-		if !ok {
-			return broken(next, "invalid JSON")
+	taken = begin
+	if i = space(b, i+1); b[i] != ']' || rest {
+		for {
+			next, ok := m.record(i, end-begin > maxRecord)
+			if m.full {
+				return taken, nil
+			}
+			if !ok {
+				return broken(next, "invalid JSON")
+			}
+			m.fetched++
+			if i = space(b, next); i == end && m.again {
+				return end, nil // the first reading stopped here
+			}
+			if b[i] != ',' {
+				break
+			}
+			if taken = i; m.overflows() {
+				return taken, nil
+			}
+			i = space(b, i+1)
 		}
-		m.fetched++
-		i = space(b, next)
-		if b[i] != ',' {
-			break
-		}
-		i = space(b, i+1)
 	}
 	if b[i] != ']' {
 		return broken(i, "invalid JSON")
 	}
-	return m.ends(space(b, i+1), end, broken)
-}
-
-// ends says that nothing may follow the array.
-func (m *Mapper) ends(i, end int, broken func(int, string) error) error {
-	if i != end {
+	if i = space(b, i+1); i != end {
 		return broken(i, "something behind the array")
 	}
-	return nil
+	return end, nil
 }
 
 // record reads the record at begin into the next row, or rejects it. Where the
@@ -71,6 +75,7 @@ func (m *Mapper) ends(i, end int, broken func(int, string) error) error {
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	row := m.root.rows
 	k := m.mark()
+	m.full = false
 	if end = m.weigh(begin, long); end == 0 {
 		end = m.fit(begin, row)
 	}
@@ -88,11 +93,18 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 		return end, true
 	}
 	m.undo(k, m.root, row)
+	if m.full {
+		return begin, true
+	}
 	code := end
 	if end, _, ok = m.walk.value(m.raw, begin); !ok {
 		return end, false
 	}
-	if repairable(code) && m.repair(begin, end, row) {
+	repaired := repairable(code) && m.repair(begin, end, row)
+	if m.full {
+		return begin, true
+	}
+	if repaired {
 		switch {
 		case m.longKey(row):
 			code = refuseLong

@@ -17,7 +17,7 @@ func TestOneOrMany(t *testing.T) {
 	levels := func(known []schemas.Table, records string) (map[string]bool, []schemas.Table) {
 		m := NewMapper(s, Stamp{Run: "r", Via: "poll"}, known)
 		defer m.Close()
-		require.NoError(t, m.Append([]byte(records)))
+		require.NoError(t, appendAll(m, []byte(records)))
 		batches, rejects := m.Flush()
 		require.Empty(t, rejects)
 		deep := map[string]bool{}

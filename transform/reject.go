@@ -38,7 +38,7 @@ var reasons = map[int]string{
 	refuseDuplicate: "a name occurs twice in one object",
 	refuseEncoding:  "a string is not UTF-8 or has half of a surrogate pair",
 	refuseDepth:     fmt.Sprintf("nested more than %d levels deep", maxLevels),
-	refuseWide:      fmt.Sprintf("so many rows in a table of so many columns that they take more than %d MiB (max_columns of the stream allows fewer)", maxColumnBytes>>20),
+	refuseWide:      tooWide,
 	refuseSize:      fmt.Sprintf("longer than %d MiB", maxRecord>>20),
 	refuseKey:       "no value in a key column",
 	refuseLong:      fmt.Sprintf("the key is longer than %d bytes, which no index can hold; choose another key for the stream", schemas.MaxKeyBytes),

@@ -218,7 +218,7 @@ func TestRepairOfLargeRecords(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"a":[`, 400) + `"` + strings.Repeat("x", 2<<20) + "\xff" + `"` + strings.Repeat("]}", 400)
 	shallow := strings.Repeat(`{"a":`, 3) + `"` + "\xff" + `"` + strings.Repeat("}", 3)
-	require.NoError(t, m.Append([]byte(`[{"id":1`+twice.String()+`},{"id":2,"name":"two","deep":`+deep+`},{"id":3,"deep":`+shallow+`}]`)))
+	require.NoError(t, appendAll(m, []byte(`[{"id":1`+twice.String()+`},{"id":2,"name":"two","deep":`+deep+`},{"id":3,"deep":`+shallow+`}]`)))
 	batches, rejects := m.Flush()
 	release(batches, nil)
 	require.EqualValues(t, 3, batches[0].Batch.NumRows())

@@ -23,7 +23,7 @@ func BenchmarkJSONText(b *testing.B) {
 			m := NewMapper(s, testStamp, nil)
 			defer m.Close()
 			perRecord(b, [][]byte{page}, 1000, func(page []byte) {
-				if err := m.Append(page); err != nil {
+				if err := appendAll(m, page); err != nil {
 					b.Fatal(err)
 				}
 				if m.Rows() >= flushRows {
@@ -62,7 +62,7 @@ func BenchmarkShaper(b *testing.B) {
 			shaper, err := NewShaper(m, false)
 			require.NoError(b, err)
 			perRecord(b, pages, 1000, func(page []byte) {
-				if err := m.Append(page); err != nil {
+				if err := appendAll(m, page); err != nil {
 					b.Fatal(err)
 				}
 				if m.Rows() < flushRows {

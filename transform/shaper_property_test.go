@@ -99,7 +99,7 @@ func run(t *rapid.T, s schemas.Stream, known []schemas.Table, pages []string, to
 	sh, err := NewShaper(m, false)
 	require.NoError(t, err)
 	for i, page := range pages {
-		require.NoError(t, m.Append([]byte(page)))
+		require.NoError(t, appendAll(m, []byte(page)))
 		if together && i < len(pages)-1 {
 			continue
 		}
@@ -205,7 +205,7 @@ func TestShaperWithoutRulesDoesNothing(t *testing.T) {
 		m := NewMapper(s, testStamp, nil)
 		sh, err := NewShaper(m, true)
 		require.NoError(t, err)
-		require.NoError(t, m.Append(contacts(1, 10)[0]))
+		require.NoError(t, appendAll(m, contacts(1, 10)[0]))
 		batches, _ := m.Flush()
 		same, rejects, err := sh.Shape(batches)
 		require.NoError(t, err)
@@ -226,7 +226,7 @@ func onAnyPages(t *testing.T, action string, pages ...string) {
 	sh, err := NewShaper(m, false)
 	require.NoError(t, err)
 	for _, page := range pages {
-		_ = m.Append([]byte(page))
+		_ = appendAll(m, []byte(page))
 	}
 	batches, _ := m.Flush()
 	batches, _, err = sh.Shape(batches)

@@ -29,7 +29,7 @@ func shape(t *testing.T, s schemas.Stream, known []schemas.Table, pages ...strin
 	require.NoError(t, err)
 	var out shaped
 	for _, page := range pages {
-		require.NoError(t, m.Append([]byte(page)))
+		require.NoError(t, appendAll(m, []byte(page)))
 		batches, rejects := m.Flush()
 		out.rejects = append(out.rejects, rejects...)
 		batches, rejects, err := sh.Shape(batches)

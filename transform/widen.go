@@ -81,13 +81,15 @@ func (m *Mapper) undo(k checkpoint, t *table, row int) {
 
 // rebuild reads the pages of the batch again until no type grows any more.
 func (m *Mapper) rebuild() {
+	m.again = true
+	defer func() { m.again = false }()
 	for m.stale {
 		m.stale = false
 		m.changes, m.bound.admitted = m.changes[:0], m.bound.admitted[:0]
 		m.clear()
 		for _, p := range m.pages {
 			// It was valid the first time, so it is now.
-			_ = m.page(p)
+			_, _ = m.page(p)
 		}
 	}
 }

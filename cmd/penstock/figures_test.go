@@ -160,8 +160,13 @@ func mapPages(t *testing.T, pages [][]byte) (seconds, allocs float64) {
 			b.Batch.Release()
 		}
 	}
+	add := func(page []byte) {
+		rest, err := m.Append(page)
+		require.NoError(t, err)
+		require.Empty(t, rest)
+	}
 	for _, p := range pages[:20] {
-		require.NoError(t, m.Append(p))
+		add(p)
 	}
 	flush()
 	runtime.GC()
@@ -169,7 +174,7 @@ func mapPages(t *testing.T, pages [][]byte) (seconds, allocs float64) {
 	runtime.ReadMemStats(&before)
 	start := cpu()
 	for _, p := range pages {
-		require.NoError(t, m.Append(p))
+		add(p)
 		if m.Rows() >= 10_000 {
 			flush()
 		}

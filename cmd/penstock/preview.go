@@ -109,10 +109,11 @@ func readRecords(ctx context.Context, s *sourceClient, st schemas.Stream, m *tra
 		if err != nil {
 			return &failure{err: fmt.Errorf("preview %s: %w", st.Name, err), hint: remedyFor(err, st.Name)}
 		}
-		if err := m.Append(page.Records); err != nil {
+		rest, err := m.Append(page.Records)
+		if err != nil {
 			return fmt.Errorf("preview %s: %w", st.Name, err)
 		}
-		if m.Rows() >= n {
+		if m.Rows() >= n || len(rest) > 0 {
 			break
 		}
 	}

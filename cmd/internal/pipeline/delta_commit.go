@@ -170,20 +170,28 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 			}
 			page = append(page, r...)
 		}
-		if err := m.Append(append(page, ']')); err != nil {
-			return err
+		out = &mapped{}
+		rest, err := m.Append(append(page, ']'))
+		for ; err == nil; rest, err = m.AppendMore(rest) {
+			batches, rejects := m.Flush()
+			batches, kept, err := shaper.Shape(batches)
+			if err != nil {
+				return err
+			}
+			out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
+			for _, b := range batches {
+				share(b.Batch)
+			}
+			if len(rest) == 0 {
+				return nil
+			}
 		}
-		batches, rejects := m.Flush()
-		batches, kept, err := shaper.Shape(batches)
-		if err != nil {
-			return err
-		}
-		out = &mapped{batches: batches, rejects: append(rejects, kept...)}
-		for _, b := range batches {
-			share(b.Batch)
-		}
-		return nil
+		return err
 	})
+	if err != nil && out != nil {
+		releaseBatches(out.batches)
+		out = nil
+	}
 	return out, err
 }
 

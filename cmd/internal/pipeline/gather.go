@@ -105,7 +105,7 @@ const largePage = 16 << 20
 // in a table of many columns take a thousand times what they took in the page.
 // // Invariant 6
 const (
-	mostMapped  = 384 << 20
+	mostMapped  = 160 << 20
 	mostRejects = 250_000 // of one page
 )
 
@@ -114,14 +114,14 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	mapped, rejects := p.group.bytes, len(p.group.rejects)
 	p.inPage = true
 	defer func() { p.inPage = false }()
-	for err := range appendParts(p.mapper, page) {
+	for full, err := range appendPage(p.mapper, page) {
 		if err != nil {
 			return fmt.Errorf("%s: map page %d: %w", p.stream.Name, p.total.pages+1, err)
 		}
 		if err := p.doubtKey(); err != nil {
 			return fmt.Errorf("%s: %w", p.stream.Name, err)
 		}
-		if p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
+		if full || p.mapper.Rows() >= p.limits.batchRows || p.mapper.Bytes() >= p.limits.batchBytes {
 			if err := p.flush(); err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 			return fmt.Errorf("%s: map page %d: more than %d of its records and values fit no column; a smaller page size (pagination.limit of the stream) helps", p.stream.Name, p.total.pages+1, mostRejects)
 		}
 		if p.group.bytes-mapped > mostMapped {
-			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a lower max_columns of the stream keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
+			return fmt.Errorf("%s: map page %d: its rows take more than %d MB in columns, most of them without a value; a smaller page size (pagination.limit of the stream) helps, and so does a lower max_columns, which keeps more of a record in %s", p.stream.Name, p.total.pages+1, mostMapped>>20, schemas.ColRest)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -139,23 +139,27 @@ func (p *pass) mapPage(ctx context.Context, page extract.Page) error {
 	return nil
 }
 
-// appendParts appends a page to the mapper part by part. It yields after each part, so that
-// the mapper can be flushed, and the error that ends the page. // Invariant 6
-func appendParts(m *transform.Mapper, page extract.Page) iter.Seq[error] {
-	return func(yield func(error) bool) {
+// appendPage appends a page to the mapper part by part. It yields after each part, so that
+// the mapper can be flushed, and the error that ends the page. Where the mapper is full it
+// has to be flushed. // Invariant 6
+func appendPage(m *transform.Mapper, page extract.Page) iter.Seq2[bool, error] {
+	return func(yield func(bool, error) bool) {
 		before := m.Fetched()
 		for offset, part := range page.Parts() {
-			records := m.Fetched() - before
 			add := m.AppendMore
 			if offset == 0 {
 				add = m.Append
 			}
-			err := add(part)
-			if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
-				broken.Offset, broken.Record = broken.Offset+offset, broken.Record+records
-			}
-			if !yield(err) || err != nil {
-				return
+			for rest := part; len(rest) > 0; add = m.AppendMore {
+				records, at := m.Fetched()-before, offset+max(0, len(part)-len(rest))
+				var err error
+				rest, err = add(rest)
+				if broken, ok := errors.AsType[*transform.SyntaxError](err); ok {
+					broken.Offset, broken.Record = broken.Offset+at, broken.Record+records
+				}
+				if !yield(len(rest) > 0, err) || err != nil {
+					return
+				}
 			}
 		}
 	}

@@ -64,3 +64,31 @@ func TestPageOfTooManyRejects(t *testing.T) {
 	require.ErrorContains(t, s.Err, "more than 250000 of its records and values fit no column")
 	require.Empty(t, r.memory.Rows("x_things"))
 }
+
+// A page whose rows fill more columns than memory is kept for ends the stream, and leaves
+// nothing. A lower bound of columns loads it. // Invariants 6 and 11
+func TestPageOfTooManyColumns(t *testing.T) {
+	const n, columns, every = 20_000, 1_400, 2_500
+	var wide, page strings.Builder
+	for i := range columns {
+		fmt.Fprintf(&wide, `,"k%d":%[1]d`, i)
+	}
+	for i := range n {
+		fmt.Fprintf(&page, `,{"id":%d`, i+1)
+		if i%every == 0 || i%every == every-1 {
+			page.WriteString(wide.String())
+		}
+		page.WriteByte('}')
+	}
+	r := newReader(t)
+	r.begin(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "["+page.String()[1:]+"]") })
+	s := r.inSmallBatches(t)
+	require.ErrorContains(t, s.Err, "its rows take more than 160 MB in columns")
+	require.Empty(t, r.memory.Rows("x_things"))
+
+	r.stream.MaxColumns = 200
+	s = r.inSmallBatches(t)
+	require.Equal(t, StatusComplete, s.Status, "%v", s.Err)
+	require.EqualValues(t, n, s.Counts.Written)
+	require.Equal(t, n, r.live())
+}

@@ -71,10 +71,21 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 		return nil, err
 	}
 	out := &mended{why: map[int64]string{}}
+	var refused error
+	shape := func() {
+		batches, rejects := m.Flush()
+		batches, kept, err := shaper.Shape(batches)
+		refused = cmp.Or(refused, err)
+		out.batches, out.rejects = append(out.batches, batches...), append(append(out.rejects, rejects...), kept...)
+	}
 	for _, j := range records {
 		whole := transform.Whole(j.reason)
 		if whole {
-			whole = m.Append([]byte("["+j.raw+"]")) == nil && m.Fetched() == int64(len(out.order)+1)
+			rest, err := m.Append([]byte("[" + j.raw + "]"))
+			for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
+				shape()
+			}
+			whole = err == nil && m.Fetched() == int64(len(out.order)+1)
 		}
 		if !whole {
 			t.reject(j, "it was not kept as it came; sync reads it again")
@@ -82,16 +93,17 @@ func (t *retrial) fit(known []schemas.Table, records []*reject) (*mended, error)
 		}
 		out.order = append(out.order, j)
 	}
-	batches, rejects := m.Flush()
-	batches, kept, err := shaper.Shape(batches)
-	if frozen, ok := errors.AsType[*transform.ContractError](err); ok {
+	if shape(); refused != nil {
+		releaseBatches(out.batches)
+		out.batches, out.rejects = nil, nil
+	}
+	if frozen, ok := errors.AsType[*transform.ContractError](refused); ok {
 		for i := range out.order {
 			out.why[int64(i)] = frozen.Error()
 		}
-	} else if err != nil {
-		return nil, err
+	} else if refused != nil {
+		return nil, refused
 	}
-	out.batches, out.rejects = batches, append(rejects, kept...)
 	for _, r := range out.rejects {
 		if r.Record {
 			out.why[r.Ordinal] = r.Reason

@@ -200,8 +200,8 @@ func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.T
 	}
 	err = guard(s.Name, func() error {
 		return v.pages(ctx, s, func(page extract.Page) error {
-			for err := range appendParts(m, page) {
-				if err == nil && (m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {
+			for full, err := range appendPage(m, page) {
+				if err == nil && (full || m.Rows() >= v.limits.batchRows || m.Bytes() >= v.limits.batchBytes) {
 					err = flush()
 				}
 				if err != nil {

@@ -1,0 +1,149 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// appendAll appends a page that has to fit into one batch.
+func appendAll(m *Mapper, page []byte) error {
+	rest, err := m.Append(page)
+	return wholly(rest, err)
+}
+
+func appendMore(m *Mapper, page []byte) error {
+	rest, err := m.AppendMore(page)
+	return wholly(rest, err)
+}
+
+func wholly(rest []byte, err error) error {
+	if err == nil && len(rest) > 0 {
+		return errors.New("the columns are full")
+	}
+	return err
+}
+
+// flushWhenFull appends pages and flushes when the mapper is full. It returns how many
+// batches of the root table there were, and calls each for every flush.
+func flushWhenFull(t require.TestingT, m *Mapper, pages []string, each func([]TableBatch, []Reject)) (flushes int) {
+	for _, p := range pages {
+		rest, err := m.Append([]byte(p))
+		for ; err == nil && len(rest) > 0; rest, err = m.AppendMore(rest) {
+			require.Contains(t, "[,", string(rest[0]))
+			each(m.Flush())
+			flushes++
+		}
+		require.NoError(t, err)
+	}
+	each(m.Flush())
+	return flushes + 1
+}
+
+// identities are what the rows and rejects of batches are told apart by. Neither
+// depends on where a batch ends. A negative zero does, as no text column rejects it.
+func identities(into *[]string) func([]TableBatch, []Reject) {
+	return func(batches []TableBatch, rejects []Reject) {
+		for _, b := range batches {
+			for _, name := range []string{schemas.ColHash, schemas.ColOrdinal, schemas.ColIndex} {
+				if at := b.Batch.Schema().FieldIndices(name); len(at) > 0 {
+					*into = append(*into, b.Table.Name+" "+name+"\n"+strings.ReplaceAll(lines(b.Batch.Column(at[0])), " ", "\n"))
+				}
+			}
+			b.Batch.Release()
+		}
+		for _, r := range rejects {
+			if r.Raw != "-0" {
+				*into = append(*into, fmt.Sprintf("reject\n%d %s %s %v", r.Ordinal, r.Pointer, r.Reason, r.Record))
+			}
+		}
+	}
+}
+
+// byKind joins the rows of what is of one kind, in their order.
+func byKind(all []string) map[string]string {
+	out := map[string]string{}
+	for _, line := range all {
+		kind, rows, _ := strings.Cut(line, "\n")
+		out[kind] += rows + "\n"
+	}
+	return out
+}
+
+// Where a batch ends, because the columns are full, changes no row and no reject.
+// Invariant 1
+func TestFullColumnsChangeNoRow(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	split := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pages := ruledPages(t)
+		mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+		run := func(c capacity) (out map[string]string, flushes int, repeats Repeats) {
+			m := NewMapper(s, Stamp{Run: "r"}, nil)
+			m.SetAllocator(mem)
+			m.capacity = c
+			m.CompareKeys(func(Clash) Judgement { return Changed }, MostKeySlots)
+			var all []string
+			flushes = flushWhenFull(t, m, pages, identities(&all))
+			out = byKind(all)
+			out["counts"] = fmt.Sprint(m.Fetched(), m.Rejected())
+			m.Close()
+			return out, flushes, m.Repeats()
+		}
+		want, _, repeats := run(capacity{1 << 30, 1 << 30, 1})
+		have, flushes, again := run(capacity{rapid.Int64Range(0, 400).Draw(t, "bytes"), 1 << 30, rapid.IntRange(1, 5).Draw(t, "rows")})
+		require.Equal(t, want, have)
+		require.Equal(t, repeats, again)
+		require.Zero(t, mem.CurrentAlloc())
+		if flushes > 1 {
+			split++
+		}
+	})
+	require.NotZero(t, split)
+}
+
+// Records that fill the columns together, and not alone, are all kept, whatever stands
+// beside them. // Invariants 1 and 6
+func TestNeighboursRefuseNoRecord(t *testing.T) {
+	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
+	m := NewMapper(s, Stamp{Run: "r"}, nil)
+	m.capacity = capacity{batch: 2 << 20, record: 8 << 20, rows: 16}
+	defer m.Close()
+	var wide strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&wide, `,"m%04d":1`, i)
+	}
+	child := "{" + wide.String()[1:] + "}"
+	var page strings.Builder
+	for id := range 40 {
+		rows := 200
+		if id == 20 {
+			rows = 3_000
+		}
+		fmt.Fprintf(&page, `,{"id":%d,"rows":[%s]}`, id, child+strings.Repeat(",{}", rows)+","+child)
+	}
+	var kept, children int64
+	var refused []Reject
+	flushes := flushWhenFull(t, m, []string{"[" + page.String()[1:] + "]"}, func(batches []TableBatch, rejects []Reject) {
+		kept += batches[0].Batch.NumRows()
+		if len(batches) > 1 {
+			require.LessOrEqual(t, batches[1].Batch.NumRows(), int64(3*202))
+			children += batches[1].Batch.NumRows()
+		}
+		refused = append(refused, rejects...)
+		release(batches, nil)
+	})
+	require.EqualValues(t, 39, kept)
+	require.EqualValues(t, 39*202, children)
+	require.Len(t, refused, 1, "the record that fills the columns alone")
+	require.EqualValues(t, 20, refused[0].Ordinal)
+	require.Contains(t, refused[0].Reason, "max_columns")
+	require.Greater(t, flushes, 10)
+}
