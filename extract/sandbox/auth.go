@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The fixed credentials of the sandbox. They open nothing else.
+// The sandbox's fixed credentials. They are valid nowhere else.
 const (
 	ReadOnlyKey     = "sk_sandbox_readonly"  // versioned surface
 	WritingKey      = "sk_sandbox_rw"        // versioned surface, may write
@@ -24,29 +24,29 @@ const (
 	LoginPassword   = "sandbox"
 )
 
-// auth is which credential an endpoint asks for.
+// auth is the kind of credential that an endpoint requires.
 type auth int
 
 const (
-	bearer auth = iota // the surface's own
+	bearer auth = iota // the surface's own credential
 	public
 	whiteLabel
 )
 
-// credential is who a request comes from.
+// credential is the sender of a request.
 type credential struct {
-	name    string // as statistics call it; never a token that was issued
+	name    string // name in statistics; never an issued token
 	surface string
-	user    string // whom the application surface counts requests by
+	user    string // the limit counts requests by user
 	writes  bool
 
-	expired bool      // may be refreshed, and no more
-	until   time.Time // zero: for ever
-	scopes  []string  // of a grant; nil: everything
-	grant   string    // that it was issued for
+	expired bool      // may only be refreshed
+	until   time.Time // expiry; zero: none
+	scopes  []string  // of a grant; nil: all
+	grant   string    // the grant that it was issued for
 }
 
-// tokens are the credentials that open the sandbox.
+// tokens holds the valid credentials.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[string]credential
@@ -75,7 +75,7 @@ func (t *tokens) of(r *http.Request) (c credential, ok bool) {
 	return c, ok && !c.expired && (c.until.IsZero() || time.Now().Before(c.until))
 }
 
-// login issues a token and, as the platform does, ends all others of the user.
+// login issues a token and, like the platform, ends the user's other ones.
 func (t *tokens) login() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *tokens) login() string {
 	return t.issue()
 }
 
-// refresh swaps the token that asks for a new one.
+// refresh replaces a token by a new one.
 func (t *tokens) refresh(old string) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *tokens) refresh(old string) (string, bool) {
 	return t.issue(), true
 }
 
-// end forgets a token that was issued; the fixed ones stay.
+// end removes an issued token; the fixed ones stay.
 func (t *tokens) end(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,7 +125,7 @@ func (t *tokens) endGrant(id string) {
 	maps.DeleteFunc(t.known, func(_ string, c credential) bool { return c.grant == id })
 }
 
-// expire makes every token that was issued expire, and returns how many.
+// expire expires all issued tokens and returns their number.
 func (t *tokens) expire() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +140,7 @@ func (t *tokens) expire() int {
 	return n
 }
 
-// revoke ends every token that was issued, and returns how many.
+// revoke ends all issued tokens and returns their number.
 func (t *tokens) revoke() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +162,7 @@ func (t *tokens) issue() string {
 	return token
 }
 
-// admit checks a request's credential against what its endpoint wants.
+// admit checks a request's credential against the endpoint's requirement.
 func (s *Server) admit(r *http.Request, surface string, want auth) (credential, *reply) {
 	if want == public {
 		return credential{name: "public", surface: surface}, nil
@@ -190,7 +190,7 @@ func unauthenticated(r *http.Request, surface string) *reply {
 	case surface == "wl":
 		answer = jsonReply(http.StatusUnauthorized, obj("error", "Invalid token"))
 	case !strings.Contains(r.Header.Get("Accept"), "json"):
-		// Without Accept the framework takes the client for a browser.
+		// Without Accept, the framework assumes a browser.
 		answer = htmlReply(http.StatusFound, loginPage)
 		answer.header.Set("Location", "/login")
 	default:

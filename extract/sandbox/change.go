@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// write describes what one writing endpoint does to the data.
+// write describes how a writing endpoint changes the data.
 type write struct {
 	dialect dialect
 	do      changeKind
 	table   string
-	id      string // parameter or member of the body with the row's id
-	needs   string // members that must be there
-	sets    object // what a step of a document's life changes
-	action  string // what its event calls it, if neither the deed nor the status that it sets
+	id      string // parameter or body member with the row's id
+	needs   string // required members
+	sets    object // members that a step of a document's workflow sets
+	action  string // action of its event; default: the status that it sets, or the operation
 	link    string // of create: column that takes the id from the path
-	yields  string // of convert: table that gets a row
-	back    string // of convert: column that takes the new row's id
+	yields  string // of convert: table of the new row
+	back    string // of convert: column that gets the new row's id
 }
 
 type changeKind int
 
 const (
-	answerOnly changeKind = iota // says yes and changes nothing that can be read
+	answerOnly changeKind = iota // answers success and changes nothing
 	create
 	update
-	save // updates when there is an id, creates when there is none
+	save // updates if there is an id, otherwise creates
 	remove
-	convert // changes one row and makes another of it
+	convert // changes one row and creates another from it
 )
 
 // change answers a writing endpoint.
@@ -80,11 +80,11 @@ func lackingIn(body object, needs string) []string {
 	return lacking
 }
 
-// now is the world's clock: it moves by a minute with each change, so that the
-// same changes leave the same data.
+// now returns the world's time. It advances by a minute with each change, so that the same changes produce the
+// same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
-// create adds a row: one like the table's last, but new, with what was sent.
+// create adds a row: a copy of the table's last, with a new id and the body's members.
 func (w *world) create(x write, p params, body object) object {
 	t := w.table(x.table)
 	row := object{}
@@ -116,8 +116,7 @@ func (w *world) create(x write, p params, body object) object {
 	return row
 }
 
-// blank empties what a person would have typed, and keeps what a row needs to
-// be one: its references, codes and amounts.
+// blank clears what a person would have entered, and keeps references, codes and amounts.
 func blank(row object) object {
 	for i := range row {
 		switch row[i].name {
@@ -130,7 +129,7 @@ func blank(row object) object {
 	return row
 }
 
-// decodeText takes a path parameter for a number where it is one.
+// decodeText converts a path parameter to a number if it is one.
 func decodeText(text string) any {
 	n := 0
 	if _, err := fmt.Sscanf(text, "%d", &n); err == nil && fmt.Sprint(n) == text {
@@ -139,7 +138,7 @@ func decodeText(text string) any {
 	return text
 }
 
-// fill takes over the members of a body that a row knows.
+// fill copies the members of a body that the row has.
 func fill(row, body object) object {
 	for _, m := range body {
 		if _, ok := row.lookup(m.name); ok && m.name != "id" {
@@ -149,7 +148,7 @@ func fill(row, body object) object {
 	return row
 }
 
-// alter changes or removes a row and returns what it was or is.
+// alter changes or removes a row, and returns the changed, removed or new one.
 func (w *world) alter(x write, do changeKind, row, body object) object {
 	w.version++
 	t := w.table(x.table)
@@ -177,7 +176,7 @@ func (w *world) alter(x write, do changeKind, row, body object) object {
 	return made
 }
 
-// calls is what an event calls the change: the step that it is, or just that.
+// calls returns the action of the change's event.
 func (x write) calls() string {
 	return cmp.Or(x.action, x.sets.text("status"), "updated")
 }
@@ -197,7 +196,7 @@ func (x write) done(do changeKind, row object) reply {
 	return x.dialect.yes(says, http.StatusOK, row)
 }
 
-// yes answers a change. Only the versioned parts know 201 and the whole object.
+// yes answers a successful change. Only the versioned surface answers 201 and the whole object.
 func (d dialect) yes(says string, status int, data any) reply {
 	switch d {
 	case dV2:
@@ -213,7 +212,7 @@ func (d dialect) yes(says string, status int, data any) reply {
 	return jsonReply(http.StatusOK, d.wrap(says, served{data: data}))
 }
 
-// shift is drift: a row comes or goes in the table that an endpoint lists.
+// shift applies FaultDrift: it adds or removes a row of the endpoint's table.
 func (s *Server) shift(t target, f Fault) {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -233,8 +232,7 @@ func (s *Server) shift(t target, f Fault) {
 	s.world.create(write{table: e.from}, nil, nil)
 }
 
-// Touch changes a random share of the records, so that the next reading finds
-// changes, and returns how many.
+// Touch changes a random share of the records and returns how many.
 func (s *Server) Touch(fraction float64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +251,7 @@ func (s *Server) Touch(fraction float64) int {
 	return touched
 }
 
-// marked is a change that shows wherever the row does: to its first text.
+// marked returns a change of the row's first text member, which endpoints show.
 func marked(row object) object {
 	for _, name := range []string{"name", "title", "subject", "description", "notes"} {
 		if text, ok := row.get(name).(string); ok {

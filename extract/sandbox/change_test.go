@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writing calls a documented write with the credential that may.
+// writing calls a documented write with a credential that may write.
 func (d *desk) writing(method, path string, body any) answer {
 	d.t.Helper()
 	token := sandbox.WritingToken

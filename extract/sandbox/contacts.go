@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// contacts are the benchmark's records: up to 100,000 distinct ones, rendered
-// once and repeated under ids of their own. A page is a copy of their bytes with
-// the id and a counter of changes patched in, both of fixed width.
+// contacts are the benchmark's records: up to 100,000 distinct ones, rendered once and repeated with different
+// ids. A page is a copy of their bytes, in which the id and a counter of changes, both of fixed width, are
+// replaced.
 type contacts struct {
 	count   int
 	records []byte
@@ -51,9 +51,8 @@ func newContacts(seed uint64, count int) *contacts {
 	return c
 }
 
-// contact has 25 members and 32 leaves: text, numbers and flags of every kind,
-// an object, a list of scalars, a list of objects, columns with few, many and
-// only nulls.
+// contact returns a record with 25 members and 32 leaves: text, numbers and flags of every kind, an object, a
+// list of scalars, a list of objects, and columns with few, many and only nulls.
 func (g *gen) contact(i int) object {
 	name := g.name()
 	stamp := epoch.Add(-time.Duration(i) * time.Minute)
@@ -88,7 +87,7 @@ func (c *contacts) record(dst []byte, i int) []byte {
 	return dst
 }
 
-// patch writes n over all of digits.
+// patch overwrites digits with n.
 func patch(digits []byte, n int) {
 	for k := len(digits) - 1; k >= 0; k-- {
 		digits[k] = byte('0' + n%10)
@@ -96,8 +95,8 @@ func patch(digits []byte, n int) {
 	}
 }
 
-// list answers GET /v2/contacts: limit and starting_after as elsewhere on the
-// surface, but pages of up to 1000.
+// list answers GET /v2/contacts: limit and starting_after as elsewhere on the surface, but with pages of up to
+// 1000.
 func (c *contacts) list(p params) reply {
 	size, start := 10, 0
 	if text, ok := p["limit"]; ok {
@@ -144,7 +143,7 @@ func (c *contacts) one(id string) reply {
 	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: c.record(nil, n-firstContact)}
 }
 
-// touch changes a share of the contacts, tells of each, and returns how many.
+// touch changes a share of the contacts, calls tell for each, and returns their number.
 func (c *contacts) touch(fraction float64, random *rand.Rand, tell func(number int)) int {
 	touched := 0
 	for i := range c.changes {
@@ -176,8 +175,8 @@ func (c *contacts) truth() ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// WriteContactsNDJSON writes the first n of Options.Contacts, as they are served
-// now, one to a line: what a baseline reads.
+// WriteContactsNDJSON writes the first n of Options.Contacts as they are served now, one per line. Benchmarks
+// use it as a baseline.
 func (s *Server) WriteContactsNDJSON(w io.Writer, n int) error {
 	c := s.contacts
 	if c == nil {

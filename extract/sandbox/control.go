@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// control answers what a test, not a client, asks for:
+// control serves the requests of tests, not of clients:
 //
-//	GET    /_sandbox/stats              Stats; DELETE begins them anew
+//	GET    /_sandbox/stats              Stats; DELETE clears them
 //	GET    /_sandbox/truth/{stream}     Truth as one JSON array
-//	POST   /_sandbox/faults             a JSON list of Fault in the place of all others; DELETE clears
-//	POST   /_sandbox/lists              begins the next run of the named lists: see Options.Lists
+//	POST   /_sandbox/faults             replaces all faults by a JSON list of Fault; DELETE clears them
+//	POST   /_sandbox/lists              starts the next run of the named lists: see Options.Lists
 //	GET    /_sandbox/lists/{name}       what a run may find there: a servers.Truth
-//	POST   /_sandbox/reset              the data as the seed makes it
-//	POST   /_sandbox/touch              {"fraction":0.1}: changes that share of the records
+//	POST   /_sandbox/reset              restores the seeded data
+//	POST   /_sandbox/touch              {"fraction":0.1}: changes this share of the records
 //	POST   /_sandbox/rate               {"v2":50,"app":20}: requests a second from now on
-//	POST   /_sandbox/expire             every token that was issued has expired, and can be refreshed
-//	POST   /_sandbox/revoke             every token that was issued has ended
+//	POST   /_sandbox/expire             expires all issued tokens; they can be refreshed
+//	POST   /_sandbox/revoke             ends all issued tokens
 //	GET    /_sandbox/contacts.ndjson    ?n=: the benchmark's contacts
-//	POST   /_sandbox/webhooks           a Webhook: a subscription to every change; DELETE ends all
-//	GET    /_sandbox/webhooks           WebhookStatus of each
+//	POST   /_sandbox/webhooks           a Webhook: subscribes to every change; DELETE ends all
+//	GET    /_sandbox/webhooks           the WebhookStatus of each
 //	DELETE /_sandbox/webhooks/{number}  ends one
-//	GET    /_sandbox/webhooks/log       Delivery after Delivery as JSON lines; ?acknowledged=true
+//	GET    /_sandbox/webhooks/log       all Deliveries as JSON lines; ?acknowledged=true
 //	POST   /_sandbox/webhooks/drain     answers when there is nothing left to deliver
-//	POST   /_sandbox/webhooks/flood     a Flood, answered when it is over
+//	POST   /_sandbox/webhooks/flood     a Flood; answers when it has ended
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
 	stream, isTruth := strings.CutPrefix(what, "truth/")
@@ -79,7 +79,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 			n = s.options.Contacts
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_ = s.WriteContactsNDJSON(w, n) // the reader has gone
+		_ = s.WriteContactsNDJSON(w, n) // the reader may have gone
 	default:
 		http.NotFound(w, r)
 	}
@@ -106,5 +106,5 @@ func tell(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(http.StatusBadRequest)
 		v = map[string]string{"error": err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v) // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(v) // the reader may have gone
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// newWorld makes all tables. Those that grow with a business are multiplied by
-// scale; pipelines, stages, taxes and their like are not.
+// newWorld creates all tables. Those that grow with a company are multiplied by scale; pipelines, stages, taxes
+// and the like are not.
 func newWorld(seed uint64, scale int) *world {
 	w := &world{tables: map[string]*table{}}
 	b := &builder{w: w, seed: seed, scale: scale}
@@ -25,16 +25,15 @@ func newWorld(seed uint64, scale int) *world {
 	return w
 }
 
-// builder fills the world, table by table; a table's rows may refer to those
-// made before.
+// builder fills the world, table by table. A table's rows may refer to those of earlier tables.
 type builder struct {
 	w     *world
 	seed  uint64
 	scale int
 }
 
-// fixed makes n rows whatever the scale. The id goes first, and the columns of
-// made last, unless the row brings its own.
+// fixed creates n rows at any scale. The id is added first, and the columns of made last, unless the row has
+// its own.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
 	g.rows = n
@@ -50,12 +49,12 @@ func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	}
 }
 
-// grown makes n times scale rows.
+// grown creates n times scale rows.
 func (b *builder) grown(name string, n int, row func(g *gen, i int) object) {
 	b.fixed(name, n*b.scale, row)
 }
 
-// people are the users: the owner, the staff, then clients and vendors.
+// people creates the users: the owner, the staff, then clients and vendors.
 func (b *builder) people() {
 	staff, clients := 40, 30
 	b.fixed("roles", 5, func(g *gen, i int) object {

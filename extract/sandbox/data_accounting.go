@@ -2,7 +2,7 @@ package sandbox
 
 import "fmt"
 
-// accounting makes parties, accounts and categories.
+// accounting creates parties, accounts and categories.
 func (b *builder) accounting() {
 	b.party("customers", "client", "CUST", 30)
 	b.party("vendors", "vendor", "VEND", 21)
@@ -58,7 +58,7 @@ func (b *builder) party(name, kind, prefix string, n int) {
 	})
 }
 
-// payments makes what is earned, spent and settled.
+// payments creates income, expenses and settlements.
 func (b *builder) payments() {
 	for _, kind := range []string{"revenue", "expense"} {
 		b.fixed(kind+"_categories", 6, func(g *gen, i int) object {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// crm makes pipelines with their stages, labels and sources, then leads and
-// deals with what hangs from them. The last stage of each pipeline stays empty.
+// crm creates pipelines with their stages, labels and sources, then leads and deals with their child rows. The
+// last stage of each pipeline stays empty.
 func (b *builder) crm() {
 	b.pipelines()
 	b.leads()
@@ -36,7 +36,7 @@ func (b *builder) pipelines() {
 	})
 }
 
-// stageIn is a stage of the pipeline that holds records.
+// stageIn returns a stage of the pipeline that has records.
 func (g *gen) stageIn(pipeline int) int { return (pipeline-1)*stagesEach + 1 + g.IntN(stagesEach-1) }
 
 func (b *builder) leads() {
@@ -58,7 +58,7 @@ func (b *builder) leads() {
 	b.deskWork("lead", "leads", 40)
 }
 
-// oldDate is a date as old rows have it: a day, nothing, zero, or "null".
+// oldDate returns a date in the forms of old rows: a day, null, zero, or "null".
 func (g *gen) oldDate() any {
 	switch g.IntN(12) {
 	case 0:
@@ -71,7 +71,7 @@ func (g *gen) oldDate() any {
 	return g.day(90)
 }
 
-// smallIDs are ids of rows that are made later and surely exist.
+// smallIDs returns ids of rows that are created later and certainly exist.
 func (g *gen) smallIDs(n int) []int {
 	ids := []int{}
 	for id := 1 + g.IntN(4); len(ids) < g.IntN(n+1); id += 3 {
@@ -111,7 +111,7 @@ func (b *builder) calls(kind, of string, n int) {
 	})
 }
 
-// deskWork makes the e-mails, discussions, files and log of leads or deals.
+// deskWork creates the e-mails, discussions, files and log of leads or deals.
 func (b *builder) deskWork(kind, of string, n int) {
 	b.grown(kind+"_emails", n, func(g *gen, i int) object {
 		return obj(kind+"_id", g.ref(of), "to", mailOf(g.name(), i), "subject", g.sentence(), "description", g.note())

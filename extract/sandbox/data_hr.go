@@ -2,7 +2,7 @@ package sandbox
 
 import "fmt"
 
-// hr makes the workforce and the record sets around it.
+// hr creates the employees and their records.
 func (b *builder) hr() {
 	b.organisation()
 	b.workforce()
@@ -68,7 +68,7 @@ func (b *builder) absence() {
 		return obj("employee_id", 2+(i-1)/5, "leave_type_id", 1+(i-1)%5, "total", 5*(1+(i-1)%5), "used", g.IntN(5), "remaining", g.IntN(9))
 	})
 	b.fixed("holidays", 24, func(g *gen, i int) object {
-		if i == 2 || i == 3 { // two equal rows are legal
+		if i == 2 || i == 3 { // two equal rows are allowed
 			return obj("name", "Founders' day", "start_date", "2026-03-01", "end_date", "2026-03-01", "holiday_type", "public", "is_paid", 1, "description", nil)
 		}
 		day := g.day(300)
@@ -99,7 +99,7 @@ func (b *builder) events() {
 	})
 }
 
-// careers makes the nine small sets of what happens to an employee.
+// careers creates the nine small tables of events in an employee's career.
 func (b *builder) careers() {
 	set := func(name string, n int, row func(g *gen, o object) object) {
 		b.grown(name, n, func(g *gen, i int) object {
@@ -132,7 +132,7 @@ func (b *builder) careers() {
 	})
 }
 
-// payroll makes six months of pay with an entry for each of ten employees.
+// payroll creates six months of pay with an entry for each of ten employees.
 func (b *builder) payroll() {
 	const months, paid = 6, 10
 	b.fixed("payrolls", months, func(g *gen, i int) object {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// products makes the catalogue of goods, the warehouses and what lies in them.
+// products creates the product catalogue, the warehouses and the stock.
 func (b *builder) products() {
 	b.fixed("categories", 6, func(g *gen, i int) object {
 		return obj("name", []string{"Desks", "Chairs", "Lamps & Möbel", "Services", "Paper/Ink", "その他"}[i-1], "color", g.pick(colours...))
@@ -44,7 +44,7 @@ func (b *builder) products() {
 	})
 }
 
-// taxes is a JSON array of ids as strings, or null.
+// taxes returns a JSON array of ids as strings, or null.
 func (g *gen) taxes() any {
 	ids := g.refs("taxes", 2)
 	if len(ids) == 0 {
@@ -57,7 +57,7 @@ func (g *gen) taxes() any {
 	return l
 }
 
-// sales makes the module of quotes, orders, opportunities and meetings.
+// sales creates the quotes, orders, opportunities and meetings.
 func (b *builder) sales() {
 	for name, of := range map[string][]string{
 		"sales_lead_sources": {"Cold call", "Campaign", "Partner"}, "opportunity_stages": {"Prospect", "Offer", "Closed Won"},
@@ -115,7 +115,7 @@ type family struct {
 	more   func(g *gen, i int) object
 }
 
-// documents makes the six families of sales and purchase documents.
+// documents creates the six families of sales and purchase documents.
 func (b *builder) documents() {
 	posted := []string{"draft", "posted", "partial", "paid"}
 	returned := []string{"draft", "approved", "completed", "cancelled"}
@@ -154,8 +154,8 @@ func (f family) row(g *gen, i int) object {
 	return append(o, f.more(g, i)...)
 }
 
-// amounts are the sums of a document, which add up. What has been paid in full
-// may leave the platform's own -0.00 behind.
+// amounts returns the sums of a document, which add up. A fully paid document may have a balance of -0.00, as
+// on the platform.
 func (g *gen) amounts() object {
 	subtotal, tax, discount := 1000+g.IntN(899000), g.IntN(90000), g.IntN(1000)
 	total := subtotal + tax - discount

@@ -9,43 +9,42 @@ import (
 	"strings"
 )
 
-// endpoint describes one readable endpoint: which rows it shows, how it sees
-// them, and in which clothes they are served. Everything that differs between
-// endpoints stands in such values; the code below is the same for all.
+// endpoint describes one readable endpoint: which rows it serves, which of their members, and in which
+// envelope. All differences between endpoints are in these values.
 type endpoint struct {
 	route   string  // method and path template, as documented
 	dialect dialect // envelope of success and failure
 	auth    auth
-	says    string // the envelope's message, where it has one
+	says    string // message of the envelope, if it has one
 
 	from  string // table
 	where string // conditions, see parseWhere
-	month string // column with the date of a row, of which one month is shown; see inMonth
+	month string // date column; only the rows of one month are shown, see inMonth
 	order string // column, "-" in front for descending
 	view  string
 
 	pager pager
-	size  int  // records a page when nothing is asked for
+	size  int  // default page size
 	fixed bool // ignores per_page
 	keyed int  // first page whose data is an object with numeric keys; 0 none
 
-	board  *board                                    // the rows stand in columns
+	board  *board                                    // the rows are grouped in columns
 	lists  []namedList                               // several lists in one object, by name
-	one    string                                    // parameter with the id of the one row shown
-	object func(w *world, p params) (any, error)     // anything else that is one object or not JSON at all
-	within func(w *world, p params, payload any) any // what the payload is wrapped in
-	needs  string                                    // parameters without which it answers 422
-	media  string                                    // content type when not JSON; object gives its bytes
+	one    string                                    // parameter with the id of the only row shown
+	object func(w *world, p params) (any, error)     // any other object, or content that is not JSON
+	within func(w *world, p params, payload any) any // wraps the payload
+	needs  string                                    // required parameters; without them the answer is 422
+	media  string                                    // content type if not JSON; object returns the bytes
 
 	conds []condition
 	shows view
-	shown func(key string)                 // told which rows a page shows; may be nil
+	shown func(key string)                 // called with the key of each row that a page shows; may be nil
 	late  bool                             // shows one record as it was before its last change
-	mood  func(n int, swap func(i, j int)) // puts rows in disorder before they are sorted; nil leaves them
+	mood  func(n int, swap func(i, j int)) // shuffles rows before they are sorted; nil does not
 }
 
-// board spreads an endpoint's rows over containers: stages with their leads,
-// pipelines with their stages, or a map of lists by name.
+// board groups an endpoint's rows by container: stages with their leads, pipelines with their stages, or lists
+// by name.
 type board struct {
 	of    string // table of the containers
 	where string
@@ -62,28 +61,27 @@ type namedList struct {
 	name, from, where, view string
 }
 
-// record is what one endpoint shows of one row.
+// record is what an endpoint shows of one row.
 type record struct {
 	key     string
 	object  object
-	context any // scalars of the container, or its name; nil outside boards
+	context any // the container's scalars or name; nil outside boards
 }
 
-// params are a request's path, query and body parameters in one, as the
-// platform's framework merges them.
+// params merges a request's path, query and body parameters, as the platform's framework does.
 type params map[string]string
 
-// condition is one comparison of a where.
+// condition is one comparison of a where text.
 type condition struct {
 	column   string
 	not      bool
 	value    string
-	param    string // compares with a parameter instead of value
-	optional bool   // no parameter, no condition
+	param    string // compare with this parameter instead of value
+	optional bool   // without the parameter, the condition holds
 }
 
-// parseWhere compiles "type=staff status!=draft pipeline_id=$pipeline_id
-// project_id=?project_id": $ takes a parameter, ? only if there is one.
+// parseWhere compiles "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id": $ compares
+// with a parameter, ? only if it is given.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {
@@ -123,7 +121,7 @@ func (e *endpoint) compile() {
 
 func (e *endpoint) style() style { return style(e.dialect != d0 && e.dialect != dV2) }
 
-// plain reports whether the endpoint shows the same rows to every request.
+// plain reports whether the endpoint shows the same rows for every request.
 func (e *endpoint) plain() bool {
 	return e.from != "" && e.board == nil && e.one == "" && e.month == "" && e.mood == nil && !slices.ContainsFunc(e.conds, func(c condition) bool { return c.param != "" })
 }
@@ -142,8 +140,7 @@ func selectRows(w *world, name string, conds []condition, p params) []object {
 	return rows
 }
 
-// records are all records the endpoint has for these parameters, in its order:
-// the model's own answer, before any page or envelope.
+// records returns all records for these parameters, in the endpoint's order and without pages or envelope.
 func (e *endpoint) records(w *world, p params) []record {
 	rows := e.inMonth(selectRows(w, e.from, e.conds, p), p)
 	if e.mood != nil {
@@ -161,9 +158,8 @@ func (e *endpoint) records(w *world, p params) []record {
 	return all
 }
 
-// inMonth are the rows of the month that is asked for: the present one unless type
-// is monthly and there is a month, whose year is the present one unless there is
-// another.
+// inMonth returns the rows of one month: the current one, unless type is monthly and a month is given; the year
+// defaults to the current one.
 func (e *endpoint) inMonth(rows []object, p params) []object {
 	if e.month == "" {
 		return rows
@@ -195,7 +191,7 @@ func (e *endpoint) boardRecords(w *world, p params, rows []object) []record {
 	return all
 }
 
-// boardPayload arranges the same rows as they are served.
+// boardPayload returns the same rows, grouped as they are served.
 func (e *endpoint) boardPayload(w *world, p params) any {
 	rows := order(selectRows(w, e.from, e.conds, p), e.order)
 	byName, columns := object{}, list{}
@@ -221,7 +217,7 @@ func (e *endpoint) boardPayload(w *world, p params) any {
 	return byName
 }
 
-// listsPayload shows each of the endpoint's lists under its name.
+// listsPayload returns the endpoint's lists by name.
 func (e *endpoint) listsPayload(w *world) any {
 	o := object{}
 	for _, l := range e.lists {
@@ -238,7 +234,7 @@ func (l namedList) show(w *world) list {
 	return rows
 }
 
-// single shows the one row whose id stands in a parameter.
+// single returns the one row whose id is in a parameter.
 func (e *endpoint) single(w *world, p params) (any, error) {
 	find := w.table(e.from).find
 	if e.late {
@@ -252,7 +248,7 @@ func (e *endpoint) single(w *world, p params) (any, error) {
 	return e.shows.show(w, r), nil
 }
 
-// scalars are the members of a container that go along with its records.
+// scalars returns the members of a container that are added to its records.
 func scalars(o object) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool {
 		switch m.value.(type) {
@@ -263,7 +259,7 @@ func scalars(o object) object {
 	})
 }
 
-// paramsOf merges path, query and JSON body. Only scalars of a body count.
+// paramsOf merges path, query and JSON body. It ignores nested values of the body.
 func paramsOf(path map[string]string, query map[string][]string, body []byte) params {
 	p := params{}
 	for name, values := range query {
@@ -282,7 +278,7 @@ func paramsOf(path map[string]string, query map[string][]string, body []byte) pa
 	return p
 }
 
-// bodyOf reads a JSON object; whatever else was sent counts as none.
+// bodyOf decodes a JSON object; it returns nil for anything else.
 func bodyOf(body []byte) object {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.UseNumber()

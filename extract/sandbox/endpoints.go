@@ -2,20 +2,20 @@ package sandbox
 
 import "slices"
 
-// endpointTable is every readable endpoint of the platform.
+// endpointTable returns every readable endpoint of the platform.
 func endpointTable() []*endpoint {
 	return slices.Concat(peopleEndpoints(), crmEndpoints(), salesEndpoints(), documentEndpoints(), accountingEndpoints(), goodsEndpoints(),
 		projectEndpoints(), tasklyEndpoints(), supportEndpoints(), hrEndpoints(), careerEndpoints(), outerEndpoints(), versionedEndpoints())
 }
 
-// Pieces of views that several endpoints share.
+// Parts of views that several endpoints share.
 const (
 	user   = "id name avatar|url"
 	person = "id name email avatar|url type"
 	stamps = "creator_id created_by created_at updated_at"
 )
 
-// peopleEndpoints: lists of people without pages, each module in its own words.
+// peopleEndpoints returns lists of people without pages, each in its module's format.
 func peopleEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /api/user", dialect: d0, object: currentUser},
@@ -79,7 +79,7 @@ func crmEndpoints() []*endpoint {
 	}
 }
 
-// salesEndpoints: the module that pages by ten, whatever it is asked.
+// salesEndpoints returns the module that always pages by ten.
 func salesEndpoints() []*endpoint {
 	const quote = "id name|dash date_quoted|nice user:users@user_id.name quote_number status|quotelabel account:sales_accounts@account_id.name " +
 		"opportunity:opportunities@opportunity_id.name billing_address billing_city billing_state billing_country billing_postalcode " +
@@ -112,7 +112,7 @@ func salesEndpoints() []*endpoint {
 	}
 }
 
-// named wraps a payload as the one member of an object.
+// named wraps a payload in an object with one member.
 func named(name string) func(*world, params, any) any {
 	return func(_ *world, _ params, payload any) any { return obj(name, payload) }
 }

@@ -1,7 +1,6 @@
 package sandbox
 
-// documentEndpoints: invoices, returns and proposals of both directions, no two
-// lists paged alike.
+// documentEndpoints returns invoices, returns and proposals of sales and purchases, all paged differently.
 func documentEndpoints() []*endpoint {
 	const customer = "customer:users@customer_id?{id name email mobile_no}"
 	const vendor = "vendor:users@vendor_id{id name email}"
@@ -29,7 +28,7 @@ func documentEndpoints() []*endpoint {
 	}
 }
 
-// accountingEndpoints: one group, and nearly every paginator there is.
+// accountingEndpoints returns one group with nearly every kind of paginator.
 func accountingEndpoints() []*endpoint {
 	const account = "* account_type:account_types@account_type_id{*} parent_account:accounts@parent_account_id{* parent_account:accounts@parent_account_id{id account_code}}"
 	payment := func(party, of, notes string) string {
@@ -62,7 +61,7 @@ func accountingEndpoints() []*endpoint {
 	}
 }
 
-// goodsEndpoints: products, stock, warehouses and the point of sale.
+// goodsEndpoints returns products, stock, warehouses and the point of sale.
 func goodsEndpoints() []*endpoint {
 	const product = "* category:categories@category_id{id name color} unit_relation:units@unit{id unit_name} taxes:taxes*tax_ids{id tax_name rate} " +
 		"warehouse_stocks:stock<product_id{id warehouse_id quantity}"

@@ -1,6 +1,6 @@
 package sandbox
 
-// outerEndpoints: what stands outside the application's own screens.
+// outerEndpoints returns the endpoints outside the application's own screens.
 func outerEndpoints() []*endpoint {
 	const customer = "* user:users@user_id{id name email}"
 	const invoice = "* -notes display_status=status|overdue customer:users@customer_id{id name email}"
@@ -24,7 +24,7 @@ func outerEndpoints() []*endpoint {
 	}
 }
 
-// versionedEndpoints: the versioned surface, a cursor of another kind each.
+// versionedEndpoints returns the versioned surface, with a different cursor on each endpoint.
 func versionedEndpoints() []*endpoint {
 	return []*endpoint{
 		{route: "GET /v2/contacts", dialect: dV2, from: "contacts", order: "-created", view: "*", pager: stripePager, size: 10},

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// dialect is one of the ways in which the platform's modules say yes and no.
+// dialect is one of the ways in which the platform's modules report success and failure.
 type dialect int
 
 const (
 	d0  dialect = iota // no envelope
 	d1                 // {"success":true,"message":…,"data":…}
 	d2                 // {"status":"success","data":…}
-	d2m                // {"status":"success","message":…}: the payload in the wrong place
+	d2m                // {"status":"success","message":…}: the payload is in the wrong member
 	d3                 // {"status":1,"data":…}
 	d4                 // {"is_success":true,"message":null,"data":…}
 	dV2                // the versioned surface: no envelope, errors with a code
 )
 
-// wrap puts a payload, and what stands beside it, into the envelope.
+// wrap puts a payload and its siblings into the envelope.
 func (d dialect) wrap(says string, s served) any {
 	if s.whole {
 		return s.data
@@ -47,7 +47,7 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// refusal is an answer that refuses a request; each dialect has its own words and status for it.
+// refusal is the reason for refusing a request; each dialect has its own message and status for it.
 type refusal struct {
 	kind   refusalKind
 	what   string // of missing: the resource
@@ -57,15 +57,15 @@ type refusal struct {
 type refusalKind int
 
 const (
-	missing     refusalKind = iota // no such record
-	denied                         // no right to it
-	moduleOff                      // not part of the plan
+	missing     refusalKind = iota // the record does not exist
+	denied                         // no permission
+	moduleOff                      // the module is not part of the plan
 	invalid                        // a field is missing or wrong
 	wentWrong                      // any caught exception
-	readOnlyKey                    // a read-only credential that would write
+	readOnlyKey                    // a write with a read-only credential
 )
 
-// Error is what the module would say.
+// Error returns the module's message.
 func (t *refusal) Error() string { return t.message() }
 
 func (t *refusal) message() string {
@@ -84,7 +84,7 @@ func (t *refusal) message() string {
 	return "Something went wrong"
 }
 
-// fail answers a refusal.
+// fail returns the answer for a refusal.
 func (d dialect) fail(t *refusal) reply {
 	if t.kind == readOnlyKey {
 		if d == dV2 {
@@ -107,7 +107,7 @@ func (d dialect) fail(t *refusal) reply {
 	return failFramework(t)
 }
 
-// failTrait is D1's: 400 for nearly everything, 422 for validation.
+// failTrait answers as D1: 400 for nearly everything, 422 for validation.
 func failTrait(t *refusal) reply {
 	switch t.kind {
 	case invalid:
@@ -125,7 +125,7 @@ func failTrait(t *refusal) reply {
 	return jsonReply(http.StatusBadRequest, obj("success", false, "message", t.message(), "errors", nil))
 }
 
-// failAddOn is D2's: mostly 200.
+// failAddOn answers as D2: mostly 200.
 func failAddOn(t *refusal) reply {
 	switch t.kind {
 	case missing:
@@ -136,7 +136,7 @@ func failAddOn(t *refusal) reply {
 	return jsonReply(http.StatusOK, obj("status", "error", "message", t.message()))
 }
 
-// failStatus is D3's: 200 with a zero, 403 for validation.
+// failStatus answers as D3: 200 with status 0, 403 for validation.
 func failStatus(t *refusal) reply {
 	switch t.kind {
 	case invalid:
@@ -159,7 +159,7 @@ func failVersioned(t *refusal) reply {
 	return v2Error(http.StatusInternalServerError, "server_error", "An error occurred on our side.")
 }
 
-// failFramework is what the framework says where no module catches the error.
+// failFramework answers as the framework does for errors that no module handles.
 func failFramework(t *refusal) reply {
 	switch t.kind {
 	case missing:

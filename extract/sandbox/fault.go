@@ -12,62 +12,62 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong on demand.
+// Fault is a failure on demand.
 type Fault struct {
 	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
 	Kind        string   `json:"kind"`                  // see the Fault constants
 	Status      int      `json:"status,omitempty"`      // of status: 500 unless set
-	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, to the letter
-	Count       int      `json:"count,omitempty"`       // how often it strikes; 0 for ever
-	Probability float64  `json:"probability,omitempty"` // of striking a request; 0 means 1
-	After       int      `json:"after,omitempty"`       // requests that pass before it begins
-	Page        int      `json:"page,omitempty"`        // strikes this page number only
+	RetryAfter  string   `json:"retry_after,omitempty"` // of status: the header, verbatim
+	Count       int      `json:"count,omitempty"`       // how often it applies; 0 for ever
+	Probability float64  `json:"probability,omitempty"` // of applying to a request; 0 means 1
+	After       int      `json:"after,omitempty"`       // requests that pass before it starts
+	Page        int      `json:"page,omitempty"`        // applies to this page number only
 	Delay       Duration `json:"delay,omitempty"`       // of slow: before each part of the body
 	Bytes       int      `json:"bytes,omitempty"`       // of truncate: bytes that arrive; of gzip_bomb: unpacked size
 	Location    string   `json:"location,omitempty"`    // of redirect
-	Delete      bool     `json:"delete,omitempty"`      // of drift: takes a row away instead of adding one
-	ID          string   `json:"id,omitempty"`          // of poison: the record's; the one in the middle unless set
-	Field       string   `json:"field,omitempty"`       // of field: the member it is about
-	As          string   `json:"as,omitempty"`          // of field: its name instead
-	Value       string   `json:"value,omitempty"`       // of field: its value instead, as JSON
+	Delete      bool     `json:"delete,omitempty"`      // of drift: removes a row instead of adding one
+	ID          string   `json:"id,omitempty"`          // of poison: the record's id; default: the record in the middle
+	Field       string   `json:"field,omitempty"`       // of field: the member's name
+	As          string   `json:"as,omitempty"`          // of field: a new name
+	Value       string   `json:"value,omitempty"`       // of field: a new value, as JSON
 }
 
 // The kinds of faults.
 const (
-	FaultStatus    = "status"     // answers Status, with Retry-After where given
-	FaultSlow      = "slow"       // the body drips
+	FaultStatus    = "status"     // answers Status, with RetryAfter if given
+	FaultSlow      = "slow"       // the body arrives slowly
 	FaultTruncate  = "truncate"   // the body ends early, under its full Content-Length
-	FaultCut       = "cut"        // the body ends early, and the headers agree
+	FaultCut       = "cut"        // the body ends early, and Content-Length agrees
 	FaultReset     = "reset"      // the connection is reset before an answer
-	FaultLost      = "lost"       // the request has its effect, and then the connection is reset
+	FaultLost      = "lost"       // the request takes effect, then the connection is reset
 	FaultHTML      = "html"       // 200 and a login page
 	FaultEmpty     = "empty"      // 200 and an empty list
-	FaultMalformed = "malformed"  // 200 and something that is nearly JSON
+	FaultMalformed = "malformed"  // 200 and invalid JSON
 	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large one
-	FaultDrift     = "drift"      // rows come or go while a list is read
-	FaultShuffle   = "shuffle"    // rows that tie in the list's order change places
-	FaultStuck     = "stuck"      // page numbers and cursors are ignored: the first page comes for ever
+	FaultDrift     = "drift"      // rows are added or removed while a list is read
+	FaultShuffle   = "shuffle"    // rows that are equal in the list's order change places
+	FaultStuck     = "stuck"      // page numbers and cursors are ignored: every page is the first
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
-	FaultPoison    = "poison"     // answers Status for every page that the record ID is on
-	FaultStale     = "stale"      // an endpoint of one record shows it as it was before its last change
-	FaultField     = "field"      // a member of the answer's objects has another name or value, or is gone
+	FaultPoison    = "poison"     // answers Status for every page that contains the record ID
+	FaultStale     = "stale"      // an endpoint of one record shows its state before the last change
+	FaultField     = "field"      // a member of the answer's objects is renamed, changed or removed
 )
 
-// Duration is a time.Duration that JSON writes as "250ms".
+// Duration is a time.Duration with the JSON form "250ms".
 type Duration time.Duration
 
-// MarshalText writes the duration as time.Duration prints it.
+// MarshalText returns the duration as time.Duration prints it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the form of MarshalText.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
 	return err
 }
 
-// ParseFault reads the form of the command line: "crm.*=status,status=503,count=3".
+// ParseFault parses the command line's form: "crm.*=status,status=503,count=3".
 func ParseFault(text string) (Fault, error) {
 	head, rest, _ := strings.Cut(text, ",")
 	match, kind, ok := strings.Cut(head, "=")
@@ -128,7 +128,7 @@ func (f *Fault) check() error {
 		FaultDrift, FaultShuffle, FaultStuck, FaultModuleOff, FaultRedirect, FaultPoison, FaultStale:
 	case FaultField:
 		if f.Field == "" || f.Value != "" && !json.Valid([]byte(f.Value)) {
-			return errors.New("a fault of a field wants the field, and a value that is JSON")
+			return errors.New("fault field: want a field, and a value that is JSON")
 		}
 	default:
 		return fmt.Errorf("unknown fault %q", f.Kind)
@@ -139,7 +139,7 @@ func (f *Fault) check() error {
 	return nil
 }
 
-// faults are those in force.
+// faults are the active faults.
 type faults struct {
 	mu     sync.Mutex
 	rules  []*rule
@@ -155,7 +155,7 @@ func newFaults(seed uint64) *faults {
 	return &faults{random: rand.New(rand.NewPCG(seed, 7))}
 }
 
-// SetFaults puts these faults in the place of all others.
+// SetFaults replaces all faults.
 func (s *Server) SetFaults(list ...Fault) error {
 	rules := make([]*rule, len(list))
 	for i := range list {
@@ -170,7 +170,7 @@ func (s *Server) SetFaults(list ...Fault) error {
 	return nil
 }
 
-// strike returns the fault that this request meets, if any.
+// strike returns the fault that applies to this request, if any.
 func (f *faults) strike(t target, page string) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

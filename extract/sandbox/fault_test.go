@@ -235,7 +235,7 @@ func TestContactsAtScale(t *testing.T) {
 	require.Equal(t, 404, d.call("GET", "/v2/contacts?starting_after=1", tokenOf(s), nil).status)
 }
 
-// TestStaleAnswers: what an event tells of may not be there yet.
+// TestStaleAnswers checks that a record may not show the change of an event yet.
 func TestStaleAnswers(t *testing.T) {
 	t.Parallel()
 	d := open(t, sandbox.Options{NoLimits: true})

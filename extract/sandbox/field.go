@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// refield gives a JSON body another shape: every object's member named f.Field,
-// at any depth, takes the name f.As and the value f.Value where these are set,
-// and is left out where neither is. All other bytes stay as they are.
+// refield changes a JSON body: every object's member named f.Field, at any depth, gets the name f.As and the
+// value f.Value if these are set, and is removed if neither is. All other bytes stay the same.
 func (f Fault) refield(body []byte) []byte {
 	if !json.Valid(body) {
 		return body
@@ -53,7 +52,7 @@ func (r *refielder) space() {
 	}
 }
 
-// text is the end of the string that begins here.
+// text returns the end of the string that starts here.
 func (r *refielder) text() int {
 	end := r.at + 1
 	for r.in[end] != '"' {
@@ -96,8 +95,7 @@ func (r *refielder) object() {
 	})
 }
 
-// each copies the parts of a list or object up to its end; part may take back
-// what it has written, to before, the comma included.
+// each copies the parts of a list or object. part may truncate the output to before, which includes the comma.
 func (r *refielder) each(end byte, part func(before int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

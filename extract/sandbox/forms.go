@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// form writes a column's value the way one of the platform's mappers does.
+// form formats a column's value like one of the platform's mappers.
 type form func(w *world, r object, v any) any
 
-// forms are the spellings that views can ask for.
+// forms are the formats that views can name.
 var forms = map[string]form{
 	"str":     func(_ *world, _ object, v any) any { return nullOr(v, textOf) },
 	"int":     func(_ *world, _ object, v any) any { n, _ := strconv.Atoi(textOf(v)); return n },
@@ -61,7 +61,7 @@ var forms = map[string]form{
 	"balance":      func(_ *world, _ object, v any) any { return obj("total", 10, "used", v, "remaining", 10-v.(int)) },
 }
 
-// assetHost is where stored files seem to lie.
+// assetHost is the apparent location of stored files.
 const assetHost = "https://files.example.test/uploads/"
 
 func nullOr(v any, f func(any) string) any {
@@ -86,7 +86,7 @@ func flag(v any) int {
 	return 1
 }
 
-// thousands groups a decimal's digits by commas, as number_format does.
+// thousands groups a decimal's digits with commas, as number_format does.
 func thousands(decimal string, fraction int) string {
 	whole, rest, _ := strings.Cut(decimal, ".")
 	sign := ""
@@ -160,7 +160,7 @@ func percentDone(w *world, r object, _ any) any {
 	return fmt.Sprintf("%d%%", 100*doneTasks(tasks)/len(tasks))
 }
 
-// displayStatus is what the platform computes when a document is read.
+// displayStatus returns the status that the platform computes when a document is read.
 func displayStatus(_ *world, r object, _ any) any {
 	due, status := r.text("due_date"), r.text("status")
 	if (status == "posted" || status == "partial") && due < today {
@@ -179,7 +179,7 @@ func idStrings(v any) any {
 	return l
 }
 
-// neighbour is the stage before or behind in the pipeline, 0 for none.
+// neighbour returns the stage before or after in the pipeline, or 0.
 func neighbour(v any, step int) any {
 	stage, _ := v.(int)
 	other := stage + step
@@ -197,7 +197,7 @@ func daysLeft(day string) any {
 	return int(end.Sub(epoch).Hours() / 24)
 }
 
-// stocked is how much of a product all warehouses hold, as PHP adds it up.
+// stocked returns a product's quantity in all warehouses, as PHP adds it up.
 func stocked(w *world, r object, _ any) any {
 	sum := 0
 	for _, s := range w.table("stock").of("product_id", r.text("id")) {
@@ -217,7 +217,7 @@ func taxNames(w *world, _ object, v any) any {
 	return strings.Join(names, ",")
 }
 
-// firstSource is what is left of a list of ids that was cast to a number.
+// firstSource returns the source that remains when a list of ids is cast to a number.
 func firstSource(w *world, _ object, v any) any {
 	for _, id := range idsOf(v) {
 		source, _ := w.table("sources").find(id)

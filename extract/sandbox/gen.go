@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// today is the sandbox's calendar: data that depends on a date must not change
-// because a test runs tomorrow.
+// today is the sandbox's current date. It is fixed, so that the data does not depend on the day of the test.
 const today = "2026-11-20"
 
-// epoch is the moment the newest records were made.
+// epoch is the creation time of the newest records.
 var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
-// gen makes the values of one table. Each table draws from its own sequence, so
-// that one table's size never moves another table's values.
+// gen generates the values of one table. Each table has its own random sequence, so that the size of one does
+// not affect the values of another.
 type gen struct {
 	*rand.Rand
 	w    *world
-	rows int // rows that the table is going to have
+	rows int // expected number of rows
 }
 
 func newGen(w *world, seed uint64, name string) *gen {
@@ -32,10 +31,10 @@ func newGen(w *world, seed uint64, name string) *gen {
 
 func (g *gen) pick(of ...string) string { return of[g.IntN(len(of))] }
 
-// chance is true in one of n cases.
+// chance returns true in one of n cases.
 func (g *gen) chance(n int) bool { return g.IntN(n) == 0 }
 
-// null gives v, but null in one of n cases.
+// null returns nil in one of n cases, otherwise v.
 func (g *gen) null(n int, v any) any {
 	if g.chance(n) {
 		return nil
@@ -43,14 +42,14 @@ func (g *gen) null(n int, v any) any {
 	return v
 }
 
-// flag is 0 or 1, as uncast tinyint columns are.
+// flag returns 0 or 1, as tinyint columns without a cast do.
 func (g *gen) flag() int { return g.IntN(2) }
 
 func (g *gen) money(from, to int) string {
 	return fmt.Sprintf("%d.%02d", from+g.IntN(to-from), g.IntN(100))
 }
 
-// ref is the id of some row of another table, 0 when it is empty.
+// ref returns the id of a random row of another table, or 0 if it is empty.
 func (g *gen) ref(name string) int {
 	rows := g.w.table(name).rows
 	if len(rows) == 0 {
@@ -60,7 +59,7 @@ func (g *gen) ref(name string) int {
 	return id
 }
 
-// refs are up to n different ids of another table.
+// refs returns up to n different ids of another table.
 func (g *gen) refs(name string, n int) []int {
 	rows := g.w.table(name).rows
 	n = min(g.IntN(n+1), len(rows))
@@ -72,7 +71,7 @@ func (g *gen) refs(name string, n int) []int {
 	return ids
 }
 
-// refWhere is the id of a row of another table whose column has the value.
+// refWhere returns the id of a random row of another table whose column has the value.
 func (g *gen) refWhere(name, column, value string) int {
 	rows := g.w.table(name).of(column, value)
 	if len(rows) == 0 {
@@ -82,7 +81,7 @@ func (g *gen) refWhere(name, column, value string) int {
 	return id
 }
 
-// comma joins ids as "1,4"; none is null.
+// comma joins ids as "1,4", or returns null if there are none.
 func comma(ids []int) any {
 	if len(ids) == 0 {
 		return nil
@@ -94,8 +93,8 @@ func comma(ids []int) any {
 	return strings.Join(parts, ",")
 }
 
-// idList stores ids in one of the three forms found in one column of deals: an
-// array (of numbers or strings), an object with numeric keys, a comma string.
+// idList returns ids in one of the forms that occur in a single column of deals: an array of numbers or
+// strings, an object with numeric keys, or a comma-separated string.
 func (g *gen) idList(ids []int) any {
 	if len(ids) == 0 {
 		return []any{nil, list{}}[g.IntN(2)]
@@ -119,7 +118,7 @@ func (g *gen) idList(ids []int) any {
 	return l
 }
 
-// jsonText stores ids the way an uncast json column shows them: in a string.
+// jsonText returns ids as a json column without a cast shows them: in a string.
 func jsonText(ids []int) string {
 	parts := make([]string, len(ids))
 	for i, id := range ids {
@@ -128,12 +127,12 @@ func jsonText(ids []int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// day is a date up to back days before today.
+// day returns a date up to back days before today.
 func (g *gen) day(back int) string {
 	return epoch.AddDate(0, 0, -g.IntN(back+1)).Format("2006-01-02")
 }
 
-// after is a date up to days after another.
+// after returns a date up to days after another.
 func (g *gen) after(day string, days int) string {
 	t, err := time.Parse("2006-01-02", day)
 	if err != nil {
@@ -142,18 +141,17 @@ func (g *gen) after(day string, days int) string {
 	return t.AddDate(0, 0, 1+g.IntN(days)).Format("2006-01-02")
 }
 
-// stamp is a moment of the i-th row: later rows were made later, and some were
-// imported together and tie.
+// stamp returns the creation time of row i. Later rows are newer, and groups of three have equal times, as
+// after an import.
 func (g *gen) stamp(i int) time.Time {
 	minutes := (g.rows - i) / 3 * 173
 	return epoch.Add(-time.Duration(minutes) * time.Minute)
 }
 
-// iso writes a moment as Laravel casts it.
+// iso formats a time as Laravel casts it.
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made are the four columns that most rows end with: created_by is the tenant,
-// not the author.
+// made returns the four columns at the end of most rows. created_by is the tenant, not the author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created
@@ -175,7 +173,7 @@ func (g *gen) phone() string {
 
 func (g *gen) sentence() string { return g.pick(subjects...) + " " + g.pick(objects...) }
 
-// note is a text as people leave it: markup, line ends, emoji, other scripts.
+// note returns free text as people write it: markup, line ends, emoji, other scripts.
 func (g *gen) note() any {
 	switch g.IntN(7) {
 	case 0:
@@ -192,7 +190,7 @@ func (g *gen) note() any {
 	return g.sentence() + "."
 }
 
-// mailOf makes an address of a name; i keeps it unique.
+// mailOf returns an e-mail address for a name; i makes it unique.
 func mailOf(name string, i int) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {

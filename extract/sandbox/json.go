@@ -13,17 +13,17 @@ type member struct {
 	value any
 }
 
-// object is a JSON object whose members keep their order, as PHP arrays do. Its
-// values are nil, bool, int, int64, string, number, raw bytes, list and object.
+// object is a JSON object with ordered members, as PHP arrays are. Values are nil, bool, int, int64, string,
+// number, raw bytes, list and object.
 type object []member
 
 // list is a JSON array.
 type list []any
 
-// number is the literal of a JSON number that must be served to the letter.
+// number is a JSON number that is served verbatim.
 type number string
 
-// obj makes an object of names and values in turn.
+// obj returns an object from alternating names and values.
 func obj(pairs ...any) object {
 	o := make(object, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -32,7 +32,7 @@ func obj(pairs ...any) object {
 	return o
 }
 
-// lookup returns the member's value and whether there is one.
+// lookup returns the member's value and whether it exists.
 func (o object) lookup(name string) (any, bool) {
 	for i := range o {
 		if o[i].name == name {
@@ -42,16 +42,16 @@ func (o object) lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// get returns the member's value, nil when there is none.
+// get returns the member's value, or nil.
 func (o object) get(name string) any {
 	v, _ := o.lookup(name)
 	return v
 }
 
-// text returns the member as a key in text form: 5 and "5" are the same.
+// text returns the member in text form, for use as a key: 5 and "5" are equal.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
-// textOf writes a scalar as it would stand in a URL.
+// textOf returns a scalar as it appears in a URL.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -71,8 +71,8 @@ func textOf(v any) string {
 	}
 }
 
-// style is how a surface writes strings: PHP escapes slashes and everything
-// beyond ASCII, the versioned surface writes UTF-8.
+// style is how a surface encodes strings: PHP escapes slashes and everything beyond ASCII, the versioned
+// surface writes UTF-8.
 type style bool
 
 const (
@@ -80,7 +80,7 @@ const (
 	phpStyle  style = true
 )
 
-// append writes v as JSON behind dst.
+// append appends v as JSON to dst.
 func (s style) append(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -158,7 +158,7 @@ func (s style) appendString(dst []byte, v string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape writes \uXXXX, as a pair of surrogates where one does not do.
+// appendEscape appends \uXXXX, or a surrogate pair for large runes.
 func appendEscape(dst []byte, r rune) []byte {
 	if r > 0xffff {
 		r -= 0x10000

@@ -15,7 +15,7 @@ type Rate struct {
 	Window   time.Duration `json:"window"`
 }
 
-// planRate is the documented limit of a plan on the versioned surface.
+// planRate returns the documented limit of a plan on the versioned surface.
 func planRate(plan string) (Rate, error) {
 	switch plan {
 	case "", "free", "pro":
@@ -28,10 +28,10 @@ func planRate(plan string) (Rate, error) {
 	return Rate{}, fmt.Errorf("unknown plan %q: want free, pro, business or agency", plan)
 }
 
-// ResetUnit is how X-RateLimit-Reset tells the time.
+// ResetUnit is the unit of X-RateLimit-Reset.
 type ResetUnit string
 
-// The units found in the wild; the zero value is ResetDelta.
+// The units that real servers use; the zero value is ResetDelta.
 const (
 	ResetDelta   ResetUnit = "delta"    // seconds from now
 	ResetEpoch   ResetUnit = "epoch"    // Unix seconds
@@ -46,9 +46,8 @@ type limiter struct {
 	rate  Rate
 }
 
-// window is a meter that lets a request in when fewer than the limit were let in
-// during the window before it. It holds the moments, since the server's start, of
-// the newest requests.
+// window is a meter that accepts a request if fewer than the limit were accepted in the window before it. It
+// stores the times, since the server's start, of the newest requests.
 type window struct {
 	moments []time.Duration // a ring
 	oldest  int
@@ -67,8 +66,7 @@ func newLimiter(rate Rate, count Counting) *limiter {
 	return &limiter{log: map[string]meter{}, rate: rate, count: count}
 }
 
-// set changes the limit from now on. What was let in before still counts, as
-// far back as the new limit can remember.
+// set changes the limit. Earlier requests still count, as far as the new limit remembers them.
 func (l *limiter) set(rate Rate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +119,7 @@ func (w *window) resize(size int) {
 	*w = window{moments: moments, count: kept}
 }
 
-// resetHeader writes when the window has room again.
+// resetHeader returns the time until the window has room again.
 func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
 	switch unit {
 	case ResetEpoch:
@@ -132,13 +130,12 @@ func resetHeader(unit ResetUnit, now time.Time, in time.Duration) string {
 	return strconv.Itoa(seconds(in))
 }
 
-// now is the server's clock, as it tells it to clients.
+// now returns the time that the server shows to clients.
 func (s *Server) now() time.Time { return time.Now().Add(s.options.Skew) }
 
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// announce writes the versioned surface's headers for a request that nobody is
-// charged for.
+// announce sets the versioned surface's limit headers on an answer that does not count.
 func (s *Server) announce(h http.Header, c credential) {
 	if c.surface == "v2" && !s.options.NoLimits {
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.v2Limit.limit()))
@@ -146,9 +143,8 @@ func (s *Server) announce(h http.Header, c credential) {
 	}
 }
 
-// throttle applies the surface's limit: the answer is nil when the request may
-// go on. On the versioned surface every response carries the state of the
-// window, on the other one only a refusal does.
+// throttle applies the surface's limit. It returns nil if the request may continue. The versioned surface sends
+// its limit headers with every answer, the other one only with a 429.
 func (s *Server) throttle(h http.Header, c credential) *reply {
 	now := time.Since(s.start)
 	if c.surface == "v2" {

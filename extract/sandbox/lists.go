@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// ListsPath is the folder of the named lists, below the sandbox's address.
+// ListsPath is the path of the named lists.
 const ListsPath = "/lists/"
 
-// addLists opens the lists that the options name, at the beginning of their first run.
+// addLists opens the named lists of the options and starts their first run.
 func (s *Server) addLists(all []servers.Named) {
 	for _, n := range all {
 		l := servers.New(n.Spec)
@@ -19,7 +19,7 @@ func (s *Server) addLists(all []servers.Named) {
 	}
 }
 
-// list answers a request to a named list. Anyone may read it.
+// list serves a named list, without credentials.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if l := s.lists[strings.TrimPrefix(r.URL.Path, ListsPath)]; l != nil {
 		l.ServeHTTP(w, r)
@@ -28,8 +28,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// nextRun begins the next run of every named list: before the second one, records
-// are changed, and the faults that wait for it begin.
+// nextRun starts the next run of every named list. Before the second run, records change and the lists' later
+// faults begin.
 func (s *Server) nextRun() int {
 	for _, l := range s.lists {
 		l.Begin()

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Counting is how a server counts requests against its limit.
+// Counting is a server's method of counting requests against its limit.
 type Counting string
 
-// The ways of counting; the zero value is Sliding.
+// The methods; the zero value is Sliding.
 const (
-	Sliding Counting = "sliding" // of the window before each request
-	Fixed   Counting = "fixed"   // of windows that follow each other by the server's clock
-	Bucket  Counting = "bucket"  // tokens that come back at the limit's rate
+	Sliding Counting = "sliding" // in the window before each request
+	Fixed   Counting = "fixed"   // in consecutive windows of the server's clock
+	Bucket  Counting = "bucket"  // tokens that are refilled at the limit's rate
 )
 
-// meter counts the requests of one credential. The limit is more than zero.
+// meter counts the requests of one credential. The limit is positive.
 type meter interface {
-	// take reports whether a request at now is let in, how many more would be,
-	// and how long it is until there is room for another.
+	// take reports whether a request at now is accepted, how many more would be, and how long until there is
+	// room for another.
 	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
 }
 
@@ -32,16 +32,16 @@ func (c Counting) meter() meter {
 	return &window{}
 }
 
-// valid is an error for a way that there is none of.
+// valid returns an error for an unknown method.
 func (c Counting) valid() error {
 	switch c {
 	case "", Sliding, Fixed, Bucket:
 		return nil
 	}
-	return fmt.Errorf("unknown way of counting %q: want sliding, fixed or bucket", c)
+	return fmt.Errorf("unknown counting method %q: want sliding, fixed or bucket", c)
 }
 
-// fixed counts in windows that begin at multiples of their length.
+// fixed counts in windows that start at multiples of their length.
 type fixed struct {
 	window int64
 	count  int
@@ -58,7 +58,7 @@ func (f *fixed) take(now time.Duration, r Rate) (bool, int, time.Duration) {
 	return ok, max(r.Requests-f.count, 0), time.Duration(f.window+1)*r.Window - now
 }
 
-// bucket holds a window's requests, and gets them back evenly.
+// bucket holds the tokens of one window and refills them evenly.
 type bucket struct {
 	used float64
 	at   time.Duration

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fixed window takes its limit late in one window and again early in the next.
+// A fixed window accepts its limit late in one window and again early in the next.
 func TestLimiterFixed(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(Rate{Requests: 3, Window: time.Second}, Fixed)
@@ -25,7 +25,7 @@ func TestLimiterFixed(t *testing.T) {
 	require.False(t, l.take("key", 1999*time.Millisecond).ok)
 }
 
-// A bucket gives one back at a time.
+// A bucket refills one token at a time.
 func TestLimiterBucket(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(Rate{Requests: 4, Window: time.Second}, Bucket)
@@ -48,5 +48,5 @@ func TestLimiterBucket(t *testing.T) {
 func TestUnknownCounting(t *testing.T) {
 	t.Parallel()
 	_, err := New(Options{Counting: "leaky"})
-	require.ErrorContains(t, err, `unknown way of counting "leaky": want sliding, fixed or bucket`)
+	require.ErrorContains(t, err, `unknown counting method "leaky": want sliding, fixed or bucket`)
 }

@@ -13,33 +13,32 @@ import (
 	"time"
 )
 
-// The clients that may ask for a grant: a public one, and one that has a secret.
+// The OAuth clients: a public one, and one with a secret.
 const (
 	OAuthClient       = "penstock-sandbox"
 	OAuthConfidential = "penstock-sandbox-server"
 	OAuthSecret       = "cs_sandbox_secret"
 )
 
-// Where a grant is asked for, and tokens are.
+// The authorization and token endpoints.
 const (
 	authorizePath = "/oauth/authorize"
 	tokenPath     = "/oauth/token"
 )
 
-// tokenLife is how long an access token is good for.
+// tokenLife is the lifetime of an access token.
 const tokenLife = time.Hour
 
-// grants are the OAuth side of the sandbox: authorization code with PKCE, and
-// refresh tokens that rotate. Whoever comes with one that was used before ends
-// the whole grant, as a careful server does.
+// grants implements the sandbox's OAuth: authorization code with PKCE, and rotating refresh tokens. A refresh
+// token that is used twice ends its grant, as on a strict server.
 type grants struct {
 	mu    sync.Mutex
 	codes map[string]asked
 	fresh map[string]asked // by refresh token
-	spent map[string]asked // ditto, used
+	spent map[string]asked // used ones, by refresh token
 }
 
-// asked is what was allowed to whom.
+// asked is what a grant allows.
 type asked struct {
 	id        string // of the grant
 	client    string
@@ -53,8 +52,7 @@ func newGrants() *grants {
 	return &grants{codes: map[string]asked{}, fresh: map[string]asked{}, spent: map[string]asked{}}
 }
 
-// oauth answers the two addresses. The user is always at hand and allows
-// whatever is asked for.
+// oauth serves both endpoints. There is no consent page: every request is approved.
 func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	t := target{method: r.Method, template: r.URL.Path, surface: "v2"}
 	s.counter.call(t.method, t.template, "", true)
@@ -78,7 +76,7 @@ func (s *Server) oauth(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, answer)
 }
 
-// authorize sends the browser back with a code.
+// authorize redirects the browser back with a code.
 func (s *Server) authorize(r *http.Request) reply {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
@@ -130,7 +128,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 	case "authorization_code":
 		code := r.PostForm.Get("code")
 		a, ok = g.codes[code]
-		delete(g.codes, code) // good for one try
+		delete(g.codes, code) // valid once
 		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 		ok = ok && time.Now().Before(a.until) && a.redirect == r.PostForm.Get("redirect_uri") &&
 			a.challenge == base64.RawURLEncoding.EncodeToString(sum[:])
@@ -151,7 +149,7 @@ func (s *Server) tokenFor(r *http.Request) reply {
 		"expires_in", int(tokenLife.Seconds()), "refresh_token", refresh, "scope", strings.Join(a.scopes, " ")))
 }
 
-// rotate uses a refresh token up. One that was used before ends its grant.
+// rotate uses up a refresh token. A token that was used before ends its grant.
 func (g *grants) rotate(token string) (asked, bool) {
 	if a, twice := g.spent[token]; twice {
 		for t, other := range g.fresh {
@@ -169,7 +167,7 @@ func (g *grants) rotate(token string) (asked, bool) {
 	return a, ok
 }
 
-// clientOf is the client that asks, if it is who it says.
+// clientOf returns the authenticated client.
 func clientOf(r *http.Request) (string, bool) {
 	id, secret, basic := r.BasicAuth()
 	if !basic {

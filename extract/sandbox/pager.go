@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// item is one record, rendered.
+// item is one rendered record.
 type item struct {
 	key  string
 	json json.RawMessage
@@ -21,24 +21,24 @@ type paging struct {
 	size  int
 	fixed bool
 	keyed int
-	url   string // of the list, as the application believes: its own inner host
-	path  string // of the list, below the host
+	url   string // of the list, with the application's own inner host
+	path  string // of the list, without the host
 	shown func(key string)
 }
 
-// served is a payload and what stands beside it in the envelope.
+// served is a payload and its siblings in the envelope.
 type served struct {
 	data   any
 	beside object
-	whole  bool // data is the whole body, whatever the dialect
+	whole  bool // data is the whole body, in any dialect
 	header http.Header
 }
 
-// pager cuts a list into pages and says how to get the next one.
+// pager cuts a list into pages and says how to request the next one.
 type pager func(paging) (served, *refusal)
 
-// slice returns items from..to, clipped, and as an object with numeric keys
-// where the platform forgot to count anew.
+// slice returns the items from..to, clipped: as an array or, where the platform does not renumber them, as an
+// object with numeric keys.
 func (q paging) slice(from, to, page int) any {
 	from, to = min(max(from, 0), len(q.items)), min(max(to, 0), len(q.items))
 	for i := from; i < to && q.shown != nil; i++ {
@@ -58,7 +58,7 @@ func (q paging) slice(from, to, page int) any {
 	return raw
 }
 
-// page is the number asked for; what is not a number is page 1.
+// page returns the requested page, or 1 if it is not a number.
 func (q paging) page() int {
 	n, err := strconv.Atoi(q.p["page"])
 	if err != nil || n < 1 {
@@ -67,8 +67,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage is the size asked for: none, zero and nonsense mean the default, a
-// negative one means everything.
+// perPage returns the requested size. A missing, zero or invalid one means the default, a negative one means
+// everything.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -83,7 +83,7 @@ func (q paging) perPage(names ...string) int {
 	return q.size
 }
 
-// bounds are the paginator's figures for a page.
+// bounds are a page's position and the list's totals.
 type bounds struct {
 	page, size, last, total int
 	from, to                any // 1-based, null on an empty page
@@ -100,7 +100,7 @@ func (q paging) bounds() bounds {
 
 func (q paging) cut(b bounds) any { return q.slice((b.page-1)*b.size, b.page*b.size, b.page) }
 
-// pageURL is the link to a page, null outside the list.
+// pageURL returns the link to a page, or null outside the list.
 func (q paging) pageURL(page, last int) any {
 	if page < 1 || page > last {
 		return nil
@@ -108,12 +108,12 @@ func (q paging) pageURL(page, last int) any {
 	return fmt.Sprintf("%s?page=%d", q.url, page)
 }
 
-// whole serves everything at once and ignores page numbers.
+// whole serves the whole list and ignores page numbers.
 func whole(q paging) (served, *refusal) {
 	return served{data: q.slice(0, len(q.items), 1)}, nil
 }
 
-// itemsPager is D1's: data.items beside data.pagination, no link.
+// itemsPager serves data.items and data.pagination, without links (dialect D1).
 func itemsPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("items", q.cut(b),
@@ -134,14 +134,14 @@ func laravelPager(q paging) (served, *refusal) {
 		"prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to, "total", b.total)}, nil
 }
 
-// barePager is the same paginator returned from a controller as it is.
+// barePager is the same paginator without an envelope.
 func barePager(q paging) (served, *refusal) {
 	s, t := laravelPager(q)
 	s.whole = true
 	return s, t
 }
 
-// simplePager knows whether there is more, not how much.
+// simplePager reports whether there are more pages, but no total.
 func simplePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: obj("current_page", b.page, "current_page_url", fmt.Sprintf("%s?page=%d", q.url, b.page), "data", q.cut(b),
@@ -149,7 +149,7 @@ func simplePager(q paging) (served, *refusal) {
 		"per_page", b.size, "prev_page_url", q.pageURL(b.page-1, b.last), "to", b.to)}, nil
 }
 
-// resourcePager is an API Resource collection: links and meta beside data.
+// resourcePager is an API Resource collection: links and meta next to data.
 func resourcePager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj(
@@ -159,7 +159,7 @@ func resourcePager(q paging) (served, *refusal) {
 			"per_page", b.size, "to", b.to, "total", b.total))}, nil
 }
 
-// fractalPager counts pages under meta.pagination.
+// fractalPager has its totals under meta.pagination.
 func fractalPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	count := max(min(b.size, b.total-(b.page-1)*b.size), 0)
@@ -171,13 +171,13 @@ func fractalPager(q paging) (served, *refusal) {
 		"per_page", b.size, "current_page", b.page, "total_pages", b.last, "links", links)))}, nil
 }
 
-// numberedPager is page and per_page with the figures at the top.
+// numberedPager has page and per_page, and totals at the top level.
 func numberedPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	return served{data: q.cut(b), beside: obj("page", b.page, "total_pages", b.last, "count", b.total)}, nil
 }
 
-// cursorPager is the framework's cursorPaginate: an opaque token, no count.
+// cursorPager is the framework's cursorPaginate: an opaque token, no total.
 func cursorPager(q paging) (served, *refusal) {
 	size := q.perPage("per_page")
 	start := q.after(q.p["cursor"])
@@ -194,7 +194,7 @@ func cursorPager(q paging) (served, *refusal) {
 		"next_page_url", nextURL, "prev_cursor", prev, "prev_page_url", nil)}, nil
 }
 
-// nextPager is a list with a next_cursor in its body.
+// nextPager has a next_cursor in its body.
 func nextPager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
@@ -209,7 +209,7 @@ func nextPager(q paging) (served, *refusal) {
 	return served{data: q.slice(start, end, 1), beside: obj("next_cursor", next)}, nil
 }
 
-// offsetPager counts from offset, with a link to the next part.
+// offsetPager counts from offset and links to the next part.
 func offsetPager(q paging) (served, *refusal) {
 	size := q.perPage("limit")
 	offset, _ := strconv.Atoi(q.p["offset"])
@@ -224,7 +224,7 @@ func offsetPager(q paging) (served, *refusal) {
 	return served{data: obj("count", len(q.items), "next", next, "previous", previous, "results", q.slice(offset, offset+size, 1)), whole: true}, nil
 }
 
-// stripePager goes on after the last id and says whether there is more.
+// stripePager continues after the last id and reports whether there is more.
 func stripePager(q paging) (served, *refusal) {
 	size, t := q.limit()
 	if t != nil {
@@ -247,7 +247,7 @@ func stripePager(q paging) (served, *refusal) {
 	return served{data: obj("object", "list", "url", q.path, "has_more", end < len(q.items), "data", q.slice(start, end, 1)), whole: true}, nil
 }
 
-// linkPager is a bare array with the pages in the Link header.
+// linkPager is a bare array with its links in the Link header.
 func linkPager(q paging) (served, *refusal) {
 	b := q.bounds()
 	link := fmt.Sprintf(`<%s?page=%d>; rel="last"`, q.url, b.last)
@@ -257,7 +257,7 @@ func linkPager(q paging) (served, *refusal) {
 	return served{data: q.cut(b), whole: true, header: http.Header{"Link": {link}, "X-Total-Count": {strconv.Itoa(b.total)}}}, nil
 }
 
-// maxLimit is what the versioned surface gives at most.
+// maxLimit is the versioned surface's largest page.
 const maxLimit = 100
 
 func (q paging) limit() (int, *refusal) {
@@ -272,8 +272,7 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token names the place before an item: by the key of the item it follows, and
-// by its number should that item be gone.
+// token identifies a position by the key of the item before it, and by its index in case that item is deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The endpoints that are no list of rows: the signed-in user, home screens,
-// lookups by kind, settings of connected services, files.
+// The endpoints that are not lists of rows: the signed-in user, home screens, lookups by kind, settings of
+// connected services, files.
 
 func currentUser(w *world, _ params) (any, error) {
 	r, _ := w.table("users").find("1")
@@ -21,8 +21,7 @@ func stagesWithPipeline(w *world, p params, stages any) any {
 	return obj("pipeline_name", pipeline, "lead_stages", stages)
 }
 
-// recent shows the newest rows of a table, as home screens do: an excerpt, never
-// a list to be read.
+// recent returns the newest rows of a table, as home screens show them: an excerpt, not a list to read.
 func recent(w *world, name string, n int, view string) list {
 	rows, v, shown := order(w.table(name).rows, "-created_at"), parseView(view), list{}
 	for _, r := range rows[:min(n, len(rows))] {
@@ -60,7 +59,7 @@ func tasklyHome(w *world, _ params) (any, error) {
 		"recent_tasks", recent(w, "tasks", 5, "id title"), "chart_data", list{1, 2, 3}), nil
 }
 
-// supportHome has no envelope and gives sums as text, counts as numbers.
+// supportHome has no envelope. Its sums are text and its counts are numbers.
 func supportHome(w *world, _ params) (any, error) {
 	tickets := w.table("tickets")
 	open := fmt.Sprint(len(tickets.of("status", "open")))
@@ -77,8 +76,7 @@ func hrHome(w *world, _ params) (any, error) {
 		"recent_announcements", list{}, "is_clockin", 0, "officetime", obj("startTime", "09:00:00", "endTime", "17:30:00")), nil
 }
 
-// oldInvoice is the previous generation's answer: the document has lost its id,
-// and its parts stand beside it.
+// oldInvoice is the previous generation's answer: the document has no id, and its parts are its siblings.
 func oldInvoice(_ *world, _ params, payload any) any {
 	invoice, _ := payload.(object)
 	whole := object{}

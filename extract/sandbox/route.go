@@ -2,14 +2,13 @@ package sandbox
 
 import "strings"
 
-// router finds endpoints by method and path. Where a literal segment and a
-// parameter both fit, the literal goes first and the parameter is tried after.
+// router finds endpoints by method and path. A literal segment takes precedence over a parameter.
 type router struct{ root node }
 
 type node struct {
 	literal map[string]*node
 	param   *node
-	name    string            // of the parameter that leads here
+	name    string            // of the parameter in this segment
 	methods map[string]string // method → path template
 }
 
@@ -43,14 +42,14 @@ func (n *node) child(segment string) *node {
 	return n.literal[segment]
 }
 
-// match is what a path leads to.
+// match is the result of a lookup.
 type match struct {
-	template string   // "" when the path exists under other methods only
+	template string   // "" if the path exists only with other methods
 	values   []string // of the parameters, in order
-	others   []string // methods the path knows
+	others   []string // methods of the path
 }
 
-// params names the values by the template's parameters.
+// params returns the parameter values by name.
 func (m match) params() map[string]string {
 	named := map[string]string{}
 	i := 0
@@ -63,7 +62,7 @@ func (m match) params() map[string]string {
 	return named
 }
 
-// find looks a request up; ok is false when no method knows the path.
+// find looks up a request; ok is false if no method has this path.
 func (r *router) find(method, path string) (m match, ok bool) {
 	var walk func(n *node, rest, values []string) bool
 	walk = func(n *node, rest, values []string) bool {

@@ -1,13 +1,11 @@
-// Package sandbox is the platform in miniature: both surfaces over real HTTP,
-// with seeded records, the mix of envelopes and pagers that the platform's
-// modules are known for, credentials, limits, writes that change its data, and
-// faults on demand. It is for tests, demos and benchmarks, and knows nothing of
-// the code that reads it: the two agree by protocol only.
+// Package sandbox is a small copy of the platform: both surfaces over real HTTP, with seeded records, the
+// platform's mix of envelopes and pagers, credentials, limits, writes that change its data, and faults on
+// demand. It is for tests, demos and benchmarks. It shares no code with its clients; the two agree only by
+// protocol.
 //
-// What it serves is data: a table of endpoints (endpoints_*.go), each with the
-// rows it shows, how it sees them (see view), and its envelope and pager. Truth
-// says what a complete reading of a stream must yield, from the same rows but
-// without the pages.
+// What it serves is defined by a table of endpoints (endpoints_*.go): each has its rows, the members it shows
+// of them (see view), its envelope and its pager. Truth returns what a complete reading of a stream must yield,
+// from the same rows but without the pages.
 //
 //	s, err := sandbox.New(sandbox.Options{Seed: 1})
 //	http.ListenAndServe("127.0.0.1:8787", s)
@@ -24,18 +22,18 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Options say what platform it is. The zero value is the demo's.
+// Options configure a sandbox. The zero value is the demo's.
 type Options struct {
 	Seed     uint64 // of all data; 0 means 1
-	Scale    int    // multiplies the lists that grow with a business; 0 means 1
-	Most     int    // records of a table; 0: all that there are
-	Contacts int    // serves that many contacts of the benchmark's shape instead; see WriteContactsNDJSON
+	Scale    int    // multiplies the lists that grow with a company; 0 means 1
+	Most     int    // rows per table at most; 0: no limit
+	Contacts int    // serves this many contacts of the benchmark's shape instead; see WriteContactsNDJSON
 
 	Plan     string    // of the versioned surface: free, pro (default), business, agency
 	Rate     int       // requests a second on the versioned surface instead of the plan's; 0: the plan's
 	AppRate  Rate      // of the application surface; zero: 200 a second
-	Counting Counting  // of requests against both limits; sliding unless set
-	NoLimits bool      // serves everyone at once
+	Counting Counting  // how both limits count requests; default sliding
+	NoLimits bool      // no rate limits
 	Reset    ResetUnit // of X-RateLimit-Reset
 
 	Latency time.Duration // before each answer
@@ -44,17 +42,17 @@ type Options struct {
 	Faults  []Fault
 	Modules map[string]bool // false: the module is not part of the plan
 
-	Lists []servers.Named // served under ListsPath, beside the platform
+	Lists []servers.Named // served under ListsPath, in addition to the platform
 }
 
-// Server is one platform. It is safe for use by many goroutines.
+// Server is one sandbox. It is safe for concurrent use.
 type Server struct {
 	options   Options
 	start     time.Time
 	catalogue *schemas.Catalogue
 	routes    router
 	endpoints map[string]*endpoint // by "METHOD /path"
-	writes    map[string]write     // the same
+	writes    map[string]write     // by "METHOD /path"
 	streams   map[string]schemas.Stream
 	tokens    *tokens
 	grants    *grants
@@ -75,13 +73,13 @@ type Server struct {
 	cache   map[*endpoint]rendered
 }
 
-// rendered are an endpoint's items at one version of the world.
+// rendered holds an endpoint's items for one version of the world.
 type rendered struct {
 	version uint64
 	items   []item
 }
 
-// New makes a platform and its data.
+// New creates a sandbox and its data.
 func New(o Options) (*Server, error) {
 	catalogue, err := schemas.Load()
 	if err != nil {
@@ -130,7 +128,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// register takes the routes of the catalogue and the endpoints of the tables.
+// register registers the catalogue's routes and the endpoints.
 func (s *Server) register() {
 	for _, stream := range s.catalogue.Streams() {
 		route := stream.Method + " " + stream.Path
@@ -143,8 +141,7 @@ func (s *Server) register() {
 	}
 }
 
-// Reset puts the data back to what the seed says; tokens, limits and figures
-// stay as they are.
+// Reset restores the seeded data. Tokens, limits and statistics stay.
 func (s *Server) Reset() {
 	w := newWorld(s.options.Seed, s.options.Scale)
 	w.keep(s.options.Most)
@@ -160,8 +157,7 @@ func (s *Server) Reset() {
 	s.cache = map[*endpoint]rendered{}
 }
 
-// SetRate changes the versioned surface's limit, as a change of plan does; 0
-// goes back to the plan's.
+// SetRate changes the versioned surface's limit, as a change of plan does; 0 restores the plan's.
 func (s *Server) SetRate(perSecond int) {
 	rate, _ := planRate(s.options.Plan)
 	if perSecond > 0 {

@@ -17,10 +17,10 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	gate   time.Duration // of a 429: how long the credential has to stay away
+	gate   time.Duration // of a 429: how long the credential must wait
 
-	send    func(http.ResponseWriter) // writes the answer itself
-	release func()                    // after the body was written
+	send    func(http.ResponseWriter) // writes the answer itself, if not nil
+	release func()                    // called after the body was written
 }
 
 func jsonReply(status int, v any) reply {
@@ -34,10 +34,10 @@ func htmlReply(status int, page string) reply {
 const loginPage = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>Login</title></head><body><form method=\"post\" action=\"/login\">" +
 	"<input type=\"hidden\" name=\"_token\" value=\"x\"><input name=\"email\"><input name=\"password\" type=\"password\"></form></body></html>\n"
 
-// maxBody bounds what a request may carry.
+// maxBody bounds a request's body.
 const maxBody = 4 << 20
 
-// target is what a request is aimed at.
+// target is the endpoint that a request addresses.
 type target struct {
 	method   string
 	template string
@@ -47,7 +47,7 @@ type target struct {
 	path     map[string]string
 }
 
-// ServeHTTP answers both surfaces and, under /_sandbox/, the controls.
+// ServeHTTP serves both surfaces and, under /_sandbox/, the controls.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/_sandbox/") {
 		s.control(w, r)
@@ -76,7 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, answer)
 }
 
-// aim finds the endpoint. What no route knows comes back with an answer.
+// aim finds the endpoint, or returns an answer if there is no such route.
 func (s *Server) aim(r *http.Request) (target, *reply) {
 	t := target{method: r.Method, surface: surfaceOf(r.URL.Path), template: r.URL.Path}
 	m, ok := s.routes.find(r.Method, r.URL.Path)
@@ -101,10 +101,10 @@ func surfaceOf(path string) string {
 	return "app"
 }
 
-// wants says which credential a call needs that is not an endpoint of the tables.
+// wants returns the credential that a call requires if it is not in the endpoint tables.
 func (s *Server) wants(t target, want auth) auth {
 	switch {
-	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // the last takes expired ones
+	case t.template == "/api/login", t.template == "/api/widget/lead", t.template == "/api/refresh": // refresh accepts expired tokens
 		return public
 	case strings.HasPrefix(t.template, "/api/wl/"):
 		return whiteLabel
@@ -112,7 +112,7 @@ func (s *Server) wants(t target, want auth) auth {
 	return want
 }
 
-// answer takes a request through credential, limit and faults to its endpoint.
+// answer checks credential, limit and faults, then calls the endpoint.
 func (s *Server) answer(h http.Header, r *http.Request, t target, c credential, refused, lost *reply) reply {
 	if refused != nil {
 		s.announce(h, c)
@@ -159,7 +159,7 @@ func (s *Server) wait(r *http.Request) {
 	}
 }
 
-// respond gives the endpoint's own answer.
+// respond returns the endpoint's own answer.
 func (s *Server) respond(r *http.Request, t target, c credential, p params, body []byte) reply {
 	route := t.method + " " + t.template
 	module, _, _ := strings.Cut(t.stream, ".")
@@ -225,7 +225,7 @@ func (s *Server) read(e *endpoint, p params) reply {
 	return reply{status: http.StatusOK, header: header, body: body}
 }
 
-// payload is what an endpoint shows, before its envelope.
+// payload returns an endpoint's payload, without its envelope.
 func (s *Server) payload(e *endpoint, p params) (served, error) {
 	switch {
 	case e.object != nil:
@@ -251,10 +251,10 @@ func (s *Server) payload(e *endpoint, p params) (served, error) {
 	return out, nil
 }
 
-// innerHost is what the application takes for its own address behind the proxy.
+// innerHost is the address that the application believes to have, behind its proxy.
 const innerHost = "http://app.internal.example.test:8080"
 
-// items are the endpoint's rendered records, kept while the data stays the same.
+// items returns the endpoint's rendered records, cached until the data changes.
 func (s *Server) items(e *endpoint, p params) []item {
 	if !e.plain() {
 		return e.render(s.world, p)

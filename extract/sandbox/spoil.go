@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// spoil answers a request that a fault has struck. genuine gives the answer the
-// request would have had.
+// spoil answers a request that a fault applies to. genuine returns the answer without the fault.
 func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine func() reply) reply {
 	d := s.dialectOf(t, s.endpoints[t.method+" "+t.template])
 	switch f.Kind {
@@ -61,7 +60,7 @@ func (s *Server) spoil(r *http.Request, t target, f Fault, p params, genuine fun
 	return answer
 }
 
-// stale answers from a copy that has not caught up yet.
+// stale answers from an outdated copy.
 func (s *Server) stale(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.one == "" {
@@ -79,7 +78,7 @@ func orText(text, other string) string {
 	return text
 }
 
-// keep is how many bytes of a body arrive.
+// keep returns how many bytes of a body are sent.
 func (f Fault) keep(of int) int {
 	if f.Bytes > 0 {
 		return min(f.Bytes, of)
@@ -87,7 +86,7 @@ func (f Fault) keep(of int) int {
 	return of * 2 / 3
 }
 
-// status answers a bare status the way the surface words it.
+// status answers a bare status with the surface's usual message.
 func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	status := f.Status
 	if status == 0 {
@@ -117,7 +116,7 @@ func (f Fault) status(r *http.Request, d dialect, t target) reply {
 	return answer
 }
 
-// gateOf reads a Retry-After of ours; what cannot be read shuts no gate.
+// gateOf returns the wait of a Retry-After, or 0 if it cannot be read.
 func gateOf(retryAfter string) time.Duration {
 	if n, err := strconv.Atoi(retryAfter); err == nil {
 		return time.Duration(n) * time.Second
@@ -128,7 +127,7 @@ func gateOf(retryAfter string) time.Duration {
 	return 0
 }
 
-// empty gives the endpoint's own answer over no rows at all.
+// empty returns the endpoint's own answer without rows.
 func (s *Server) empty(t target) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" || e.one != "" {
@@ -136,13 +135,13 @@ func (s *Server) empty(t target) reply {
 	}
 	hollow := *e
 	hollow.needs = ""
-	// No row has an id like a parameter that is not there.
+	// No row's id equals a missing parameter.
 	hollow.conds = append(hollow.conds[:len(hollow.conds):len(hollow.conds)], condition{column: "id", param: "_none"})
 	return s.read(&hollow, params{})
 }
 
-// shuffled gives the endpoint's own answer over rows whose order is the
-// database's mood wherever the list's order leaves it free.
+// shuffled returns the endpoint's own answer, with rows that the list's order does not separate in random
+// order.
 func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -153,7 +152,7 @@ func (s *Server) shuffled(t target, p params, genuine func() reply) reply {
 	return s.read(&moody, p)
 }
 
-// stumbles reports whether the record with this id is on the page asked for.
+// stumbles reports whether the requested page contains the record with this id.
 func (s *Server) stumbles(t target, p params, id string) bool {
 	e := s.endpoints[t.method+" "+t.template]
 	if e == nil || e.from == "" {
@@ -162,7 +161,7 @@ func (s *Server) stumbles(t target, p params, id string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	wary := *e
-	wary.mood = func(int, func(i, j int)) {} // so that nothing of it is kept
+	wary.mood = func(int, func(i, j int)) {} // keeps the result out of the cache
 	if all := wary.render(s.world, p); id == "" && len(all) > 0 {
 		id = all[len(all)/2].key
 	}
@@ -183,12 +182,12 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // the reset is a courtesy; closing does as well
+		_ = tcp.SetLinger(0) // if this fails, closing is enough
 	}
 	_ = conn.Close()
 }
 
-// truncate promises the whole body and goes after a part of it.
+// truncate announces the whole body, sends a part of it, and closes.
 func truncate(w http.ResponseWriter, r reply, keep int) {
 	copyHeader(w.Header(), r.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
@@ -198,7 +197,7 @@ func truncate(w http.ResponseWriter, r reply, keep int) {
 	panic(http.ErrAbortHandler)
 }
 
-// drip sends the body in parts, with a pause before each.
+// drip sends the body in parts, with a pause before each one.
 func drip(w http.ResponseWriter, r *http.Request, answer reply, pause time.Duration) {
 	if pause <= 0 {
 		pause = 50 * time.Millisecond
@@ -231,8 +230,7 @@ func chunks(b []byte, n int) func(func([]byte) bool) {
 	}
 }
 
-// bomb sends gzip members of blanks inside JSON until they would unpack to n
-// bytes: about a thousandth of it goes over the wire.
+// bomb sends gzip members of spaces inside JSON that unpack to n bytes, of which about a thousandth is sent.
 func bomb(w http.ResponseWriter, n int) {
 	if n <= 0 {
 		n = 1 << 30
@@ -253,7 +251,7 @@ func bomb(w http.ResponseWriter, n int) {
 func packed(b []byte) []byte {
 	var buffer bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&buffer, gzip.BestCompression)
-	_, _ = z.Write(b) // a bytes.Buffer takes everything
+	_, _ = z.Write(b) // a bytes.Buffer never fails
 	_ = z.Close()
 	return buffer.Bytes()
 }
@@ -284,14 +282,14 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, answer reply) {
 	if s.options.Gzip && len(body) > 1024 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		var buffer bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&buffer, gzip.BestSpeed)
-		_, _ = z.Write(body) // a bytes.Buffer takes everything
+		_, _ = z.Write(body) // a bytes.Buffer never fails
 		_ = z.Close()
 		body = buffer.Bytes()
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.status)
-	_, _ = w.Write(body) // the client has gone
+	_, _ = w.Write(body) // the client may have gone
 	if answer.release != nil {
 		answer.release()
 	}

@@ -7,29 +7,28 @@ import (
 	"time"
 )
 
-// Stats is what the sandbox has seen: the other side's word on whether a client
-// was lawful.
+// Stats is what the server has received: evidence of whether a client kept the limits and the read list.
 type Stats struct {
 	Credentials map[string]CredentialStats `json:"credentials"`
 	Calls       []Call                     `json:"calls"`         // every endpoint called
-	Outside     []Call                     `json:"outside"`       // writes, sessions and unknown paths
-	OutsideSum  int                        `json:"outside_total"` // requests among Outside
+	Outside     []Call                     `json:"outside"`       // requests of writes, sessions and unknown paths
+	OutsideSum  int                        `json:"outside_total"` // sum of Outside
 	Requests    int                        `json:"requests"`
 }
 
-// CredentialStats are the figures of one credential.
+// CredentialStats are the statistics of one credential.
 type CredentialStats struct {
 	Requests      int `json:"requests"`
-	MaxPerSecond  int `json:"max_per_second"` // in the fullest of all sliding seconds
-	MaxConcurrent int `json:"max_concurrent"` // requests in hand at once
-	Throttled     int `json:"throttled"`      // answers 429
-	InsideGate    int `json:"inside_gate"`    // requests sent although an answer had said when to come back
-	Unauthorized  int `json:"unauthorized"`   // answers 401
-	ServerErrors  int `json:"server_errors"`  // answers 5xx
+	MaxPerSecond  int `json:"max_per_second"` // in the busiest second, at any offset
+	MaxConcurrent int `json:"max_concurrent"` // requests under way at once
+	Throttled     int `json:"throttled"`      // 429 answers
+	InsideGate    int `json:"inside_gate"`    // requests sent earlier than an answer had asked for
+	Unauthorized  int `json:"unauthorized"`   // 401 answers
+	ServerErrors  int `json:"server_errors"`  // 5xx answers
 	Bytes         int `json:"bytes"`          // of bodies, before compression
 }
 
-// Call counts the requests of one endpoint; an unknown path stands as it came.
+// Call counts the requests of one endpoint. Path is the template, or an unknown path as sent.
 type Call struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
@@ -37,11 +36,10 @@ type Call struct {
 	Count  int    `json:"count"`
 }
 
-// gateGrace is how long after a refusal a request may still arrive that was
-// under way when it was written.
+// gateGrace is how long after a 429 a request may still arrive that was sent before it.
 const gateGrace = 100 * time.Millisecond
 
-// counter gathers the statistics.
+// counter collects the statistics.
 type counter struct {
 	mu      sync.Mutex
 	by      map[string]*tally
@@ -61,7 +59,7 @@ func newCounter() *counter {
 	return &counter{by: map[string]*tally{}, calls: map[string]*Call{}, outside: map[string]*Call{}}
 }
 
-// begin counts an arrival and returns what its end must call.
+// begin counts a request and returns the tally for end.
 func (c *counter) begin(who string, now time.Duration) *tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +119,7 @@ func (c *counter) call(method, path, stream string, inside bool) {
 	}
 }
 
-// Stats returns the figures so far.
+// Stats returns the statistics so far.
 func (s *Server) Stats() Stats {
 	c := s.counter
 	c.mu.Lock()
@@ -137,7 +135,7 @@ func (s *Server) Stats() Stats {
 	return out
 }
 
-// ResetStats begins the figures anew.
+// ResetStats clears the statistics.
 func (s *Server) ResetStats() {
 	c := s.counter
 	c.mu.Lock()

@@ -10,11 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Truth returns the records that a complete reading of the stream must yield,
-// as they are served and in the order of the list, each with the `_context` it
-// must be given. They come from the rows themselves; no page, link or cursor has
-// a part in it. A stream that is fed by another has the records of all its
-// parents.
+// Truth returns the records that a complete reading of the stream must yield, as they are served and in the
+// order of the list, each with its expected `_context`. It takes them from the rows, without pages, links or
+// cursors. A child stream has the records of all its parents.
 func (s *Server) Truth(stream string) ([]json.RawMessage, error) {
 	st, ok := s.catalogue.Find(stream)
 	if !ok {
@@ -43,7 +41,7 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	if e.media != "" {
 		return nil, nil
 	}
-	if e.month != "" { // a complete reading asks for every month
+	if e.month != "" { // a complete reading requests every month
 		every := *e
 		every.month, e = "", &every
 	}
@@ -67,14 +65,14 @@ func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// asking is one set of parameters, and the same as a record's context.
+// asking is one set of parameters, also in the form of a record's context.
 type asking struct {
 	params  params
 	context object
 }
 
-// paramsOfAll lists the parameters the stream is asked with, each set once: the
-// values its parent's records hold, in their order.
+// paramsOfAll returns each set of parameters that the stream is requested with: the values from its parent's
+// records, in their order.
 func (s *Server) paramsOfAll(st schemas.Stream) ([]asking, error) {
 	if st.Parent == "" {
 		one := asking{params: params{}}
@@ -110,8 +108,7 @@ func (a *asking) add(name string, value any) {
 	a.context = append(a.context, member{name, value})
 }
 
-// askings are the sets of parameters one parent's record gives: several where a
-// pointer goes through an array.
+// askings returns the sets of parameters from one parent record: several if a pointer goes through an array.
 func askings(of []schemas.Param, record any) []asking {
 	sets := []asking{{params: params{}}}
 	for _, p := range of {
@@ -138,7 +135,7 @@ func askings(of []schemas.Param, record any) []asking {
 	return sets
 }
 
-// pointed are the values under a pointer, * standing for each.
+// pointed returns the values at a pointer, in which * matches every member or element.
 func pointed(v any, path []string) []any {
 	if len(path) == 0 {
 		return []any{v}
@@ -171,7 +168,7 @@ func decodeRecord(record json.RawMessage) any {
 	return decode(v)
 }
 
-// truthOf are the records for one set of parameters.
+// truthOf returns the records for one set of parameters.
 func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, error) {
 	switch {
 	case e.lists != nil:
@@ -196,8 +193,7 @@ func (s *Server) truthOf(st schemas.Stream, e *endpoint, p params) ([]record, er
 	return recordsAt(st.Records, e.dialect.wrap(e.says, served{data: data}))
 }
 
-// recordsAt takes the record of a document that holds one: it stands at the
-// first of the stream's candidate places that is there.
+// recordsAt returns the records at the first of the stream's candidate places that exists in document.
 func recordsAt(places []string, document any) ([]record, error) {
 	for _, place := range places {
 		var path []string
@@ -217,7 +213,7 @@ func recordsAt(places []string, document any) ([]record, error) {
 	return nil, nil
 }
 
-// objectsIn is an object, or the objects of a list.
+// objectsIn returns v if it is an object, or the objects of a list.
 func objectsIn(v any) []record {
 	var all []record
 	switch v := v.(type) {
@@ -233,8 +229,7 @@ func objectsIn(v any) []record {
 	return all
 }
 
-// contextOf is what must be added to a record: the container it stood in, then
-// the parameters it was asked with.
+// contextOf returns what must be added to a record: its container, then its request parameters.
 func (e *endpoint) contextOf(st schemas.Stream, r record, asked object) object {
 	var o object
 	if st.Context != "" && r.context != nil {
@@ -243,7 +238,7 @@ func (e *endpoint) contextOf(st schemas.Stream, r record, asked object) object {
 	return append(o, asked...)
 }
 
-// withContext adds a last member to a record.
+// withContext appends the context to a record.
 func withContext(record []byte, context object) json.RawMessage {
 	if len(context) == 0 {
 		return record

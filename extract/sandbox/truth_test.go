@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// desk is a running sandbox and a client of it.
+// desk is a running sandbox with a client.
 type desk struct {
 	*sandbox.Server
 	t         *testing.T
@@ -41,14 +41,14 @@ func open(t *testing.T, o sandbox.Options) *desk {
 	return &desk{Server: s, t: t, url: server.URL, client: client, catalogue: catalogue}
 }
 
-// answer is a response that was read to its end.
+// answer is a fully read response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// call makes a request with a token, and decodes nothing.
+// call makes a request with a token, without decoding the answer.
 func (d *desk) call(method, path, token string, body any) answer {
 	d.t.Helper()
 	a, err := d.try(method, path, token, body)
@@ -90,7 +90,7 @@ func (a answer) json(t *testing.T) any {
 	return v
 }
 
-// tokenOf is the credential that may read a stream.
+// tokenOf returns the credential that may read a stream.
 func tokenOf(s schemas.Stream) string {
 	switch {
 	case s.Auth == schemas.AuthNone:
@@ -103,7 +103,7 @@ func tokenOf(s schemas.Stream) string {
 	return sandbox.ReadOnlyToken
 }
 
-// truth is Truth, decoded.
+// truth returns the decoded Truth.
 func (d *desk) truth(stream string) []any {
 	d.t.Helper()
 	records, err := d.Truth(stream)
@@ -115,8 +115,7 @@ func (d *desk) truth(stream string) []any {
 	return all
 }
 
-// read walks a stream the plain way: parents first, then page after page by
-// whatever the answer says comes next.
+// read reads a stream in the simplest way: parents first, then each page that the answer names as the next.
 func (d *desk) read(s schemas.Stream) []any {
 	d.t.Helper()
 	all := []any{}
@@ -194,7 +193,7 @@ func combine(params []schemas.Param, record any) []map[string]any {
 	return sets
 }
 
-// at are the values under a pointer, without their containers.
+// at returns the values at a pointer, without their containers.
 func at(v any, pointer string) []any {
 	var values []any
 	for _, p := range placed(v, pointer, nil) {
@@ -261,7 +260,7 @@ func (d *desk) pages(s schemas.Stream, path string, query url.Values, body map[s
 	return nil
 }
 
-// recordsOf takes the records from the first candidate place that is there.
+// recordsOf returns the records at the first candidate place that exists.
 func recordsOf(s schemas.Stream, document any, context map[string]any) []any {
 	candidates := s.Records
 	if o, ok := document.(map[string]any); ok && o["results"] != nil {
@@ -287,8 +286,7 @@ func plural(s schemas.Stream) bool {
 	return s.Class != schemas.ClassDetail && s.Class != schemas.ClassSingleton && s.Class != schemas.ClassReport
 }
 
-// isList reports whether a value holds records: an array, or an object whose
-// keys are all numbers.
+// isList reports whether a value holds records: an array, or an object with only numeric keys.
 func isList(v any) bool {
 	o, ok := v.(map[string]any)
 	if !ok {
@@ -356,7 +354,7 @@ func scalarsOf(container any) any {
 	return scalars
 }
 
-// advance sets the query for the page after this one, if there is one.
+// advance sets the query for the next page, if there is one.
 func advance(query url.Values, document any, header http.Header, records []any) bool {
 	if link := header.Get("Link"); link != "" {
 		next := strings.Contains(link, `rel="next"`)
@@ -430,7 +428,7 @@ func TestEveryStreamYieldsItsTruth(t *testing.T) {
 	require.Empty(t, stats.Outside)
 }
 
-// difference is the first record that one side has more often.
+// difference returns the first record that occurs more often on one side.
 func difference(want, got []string) string {
 	count := map[string]int{}
 	for _, w := range want {
@@ -449,7 +447,7 @@ func difference(want, got []string) string {
 	return ""
 }
 
-// texts writes values in one form, so that differences can be read.
+// texts formats values uniformly, so that differences are readable.
 func texts(t *testing.T, values []any) []string {
 	t.Helper()
 	all := make([]string, len(values))

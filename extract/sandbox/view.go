@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A view says which members an endpoint shows of a row. It is written as words:
+// A view lists the members that an endpoint shows of a row. It consists of words:
 //
-//   - every column
-//     -name                   but this one
-//     name   name|form        a column, in another form (see forms)
-//     out=name|form           the same under another name
-//     out:table@column{view}  the row of table with the id in column, null if none; ?{view}: [] if none
-//     out:table@column.name   one column of it
-//     out:table<column{view}  all rows of table whose column holds this row's id
-//     out:table<column#       how many
-//     out:table*column{view}  the rows of table whose ids are listed in column
+//	name   name|form        a column, or its value in another form (see forms)
+//	*                       every column
+//	-name                   leaves out a column of *
+//	out=name|form           a column under another name
+//	out:table@column{view}  the row of table with the id in column, null if none; ?{view}: [] if none
+//	out:table@column.name   one column of it
+//	out:table<column{view}  all rows of table whose column holds this row's id
+//	out:table<column#       their number
+//	out:table*column{view}  the rows of table whose ids are listed in column
 type view []viewItem
 
 type viewItem struct {
@@ -28,17 +28,17 @@ type viewItem struct {
 	link   *link
 }
 
-// link leads from a row to rows of another table.
+// link connects a row to rows of another table.
 type link struct {
 	table  string
 	kind   byte // @ one, < many, * listed
 	column string
-	view   view   // nil: the column pluck, or the count
+	view   view   // nil: the column pluck, or the number of rows
 	pluck  string // a single column of the one row
-	absent any    // stands for a missing row
+	absent any    // value if there is no row
 }
 
-// parseView compiles a view; a mistake in one is a programmer's.
+// parseView compiles a view. It panics if the view is invalid.
 func parseView(text string) view {
 	var v view
 	for _, word := range words(text) {
@@ -47,7 +47,7 @@ func parseView(text string) view {
 	return v
 }
 
-// words splits at spaces outside braces.
+// words splits text at spaces outside braces.
 func words(text string) []string {
 	var all []string
 	depth, start := 0, -1
@@ -117,7 +117,7 @@ func parseLink(target, braces string) *link {
 	return l
 }
 
-// show makes the object a view shows of a row.
+// show returns the object that a view shows of a row.
 func (v view) show(w *world, r object) object {
 	shown := make(object, 0, len(v)+8)
 	for _, item := range v {
@@ -137,7 +137,7 @@ func (v view) show(w *world, r object) object {
 	return shown
 }
 
-// put sets a member of an object that nobody else holds yet.
+// put sets a member of an object that is not shared yet.
 func (o object) put(name string, value any) object {
 	for i := range o {
 		if o[i].name == name {

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// Webhook is a subscription: every change of the data is announced to URL by a
-// signed POST, as the platform's dashboard sets it up.
+// Webhook is a subscription: the sandbox sends every change of the data to URL in a signed POST, like the
+// platform's webhooks.
 type Webhook struct {
 	URL     string        `json:"url"`
 	Secret  string        `json:"secret"`
 	Scheme  Scheme        `json:"scheme,omitempty"`  // stripe unless set
-	Header  string        `json:"header,omitempty"`  // with the signature; Service-Signature unless set
-	Types   []string      `json:"types,omitempty"`   // globs of event types ("contact.*"); none: all
-	Faults  WebhookFaults `json:"faults,omitzero"`   // what goes wrong between here and there
-	Retries int           `json:"retries,omitempty"` // after 429, 5xx and no answer; 0 means 3, less than 0 none
+	Header  string        `json:"header,omitempty"`  // of the signature; default Service-Signature
+	Types   []string      `json:"types,omitempty"`   // globs of event types ("contact.*"); empty: all
+	Faults  WebhookFaults `json:"faults,omitzero"`   // faults of the delivery
+	Retries int           `json:"retries,omitempty"` // after 429, 5xx and failed requests; 0 means 3, a negative number means none
 
-	Backoff     Duration `json:"backoff,omitempty"`     // before the first retry, doubled by each next; 0 means 100ms
-	Timeout     Duration `json:"timeout,omitempty"`     // of one attempt; 0 means 30s, as the platform's family has it
-	Connections int      `json:"connections,omitempty"` // deliveries under way at once; 0 means 1, which keeps their order
+	Backoff     Duration `json:"backoff,omitempty"`     // before the first retry, doubled for each later one; 0 means 100ms
+	Timeout     Duration `json:"timeout,omitempty"`     // of one attempt; 0 means 30s, as on such platforms
+	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1, which keeps their order
 }
 
-// MaxBackoff bounds how long a retry waits.
+// MaxBackoff bounds the wait before a retry.
 const MaxBackoff = Duration(10 * time.Second)
 
-// ErrNoWebhook says that there is no subscription of that number.
+// ErrNoWebhook says that there is no subscription with this number.
 var ErrNoWebhook = errors.New("no such webhook")
 
 func (w *Webhook) check() error {
@@ -59,16 +59,16 @@ func (w *Webhook) check() error {
 	return w.Faults.check()
 }
 
-// wants reports whether the subscription is about events of the type.
+// wants reports whether the subscription includes events of this type.
 func (w *Webhook) wants(kind string) bool {
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(glob string) bool { ok, _ := path.Match(glob, kind); return ok })
 }
 
-// hub knows who has subscribed and numbers what is announced.
+// hub holds the subscriptions and creates event ids.
 type hub struct {
 	mu     sync.Mutex
 	seed   uint64
-	made   int        // subscriptions so far
+	made   int        // number of the last subscription
 	random *rand.Rand // of event ids
 	subs   []*subscription
 }
@@ -77,8 +77,8 @@ func newHub(seed uint64) *hub {
 	return &hub{seed: seed, random: rand.New(rand.NewPCG(seed, 13))}
 }
 
-// Subscribe announces every change from now on, and returns the subscription's
-// number. Its sender runs until Unsubscribe or Close.
+// Subscribe delivers every change from now on, until Unsubscribe or Close, and returns the subscription's
+// number.
 func (s *Server) Subscribe(w Webhook) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, fmt.Errorf("subscribe: %w", err)
@@ -91,8 +91,7 @@ func (s *Server) Subscribe(w Webhook) (int, error) {
 	return h.made, nil
 }
 
-// Unsubscribe ends a subscription and waits until nothing of it is under way.
-// What was not delivered yet never will be.
+// Unsubscribe ends a subscription and waits for deliveries under way. The remaining ones are dropped.
 func (s *Server) Unsubscribe(number int) error {
 	sub, err := s.hub.take(number)
 	if err != nil {
@@ -102,10 +101,10 @@ func (s *Server) Unsubscribe(number int) error {
 	return nil
 }
 
-// Close ends all subscriptions. The server can be used on.
+// Close ends all subscriptions. The server stays usable.
 func (s *Server) Close() error {
 	for _, sub := range s.hub.all() {
-		// Somebody else may have ended it by now.
+		// A concurrent call may have ended it.
 		if err := s.Unsubscribe(sub.number); err != nil && !errors.Is(err, ErrNoWebhook) {
 			return err
 		}
@@ -131,7 +130,7 @@ func (h *hub) take(number int) (*subscription, error) {
 	return nil, fmt.Errorf("%w: %d", ErrNoWebhook, number)
 }
 
-// publish hands an event to whoever has subscribed to its type.
+// publish sends an event to its subscribers.
 func (h *hub) publish(e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,22 +141,21 @@ func (h *hub) publish(e event) {
 	}
 }
 
-// anyone reports whether an announcement would be heard.
+// anyone reports whether there are subscriptions.
 func (h *hub) anyone() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.subs) > 0
 }
 
-// id makes the next event's id: the same sequence for the same seed.
+// id returns the next event's id; the seed determines the sequence.
 func (h *hub) id() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return eventID(h.random)
 }
 
-// Deliveries is everything that the subscriptions of now were to deliver, in
-// that order, and what came of it.
+// Deliveries returns all deliveries of the current subscriptions, in the planned order, with their outcomes.
 func (s *Server) Deliveries() []Delivery {
 	var all []Delivery
 	for _, sub := range s.hub.all() {
@@ -166,8 +164,8 @@ func (s *Server) Deliveries() []Delivery {
 	return all
 }
 
-// Drain lets go of what faults hold back and waits until nothing is left to
-// deliver, retries included, or ctx ends.
+// Drain releases deliveries that faults hold back, and waits until all deliveries and retries have ended, or
+// ctx ends.
 func (s *Server) Drain(ctx context.Context) error {
 	for _, sub := range s.hub.all() {
 		if err := sub.drain(ctx); err != nil {
@@ -177,8 +175,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	return nil
 }
 
-// client sends deliveries: it keeps a connection for each that may be under way
-// and follows nothing.
+// client returns an HTTP client with one connection per concurrent delivery. It follows no redirects.
 func (w *Webhook) client() *http.Client {
 	return &http.Client{
 		Timeout:       time.Duration(w.Timeout),

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// WebhookStatus is how a subscription fares.
+// WebhookStatus is the state of a subscription.
 type WebhookStatus struct {
 	Number       int      `json:"webhook"`
 	URL          string   `json:"url"`
 	Scheme       Scheme   `json:"scheme"`
 	Events       int      `json:"events"`       // announced
-	Deliveries   int      `json:"deliveries"`   // planned, lost ones too
-	Lost         int      `json:"lost"`         // never sent, on purpose
-	Pending      int      `json:"pending"`      // neither answered nor given up
+	Deliveries   int      `json:"deliveries"`   // planned, including lost ones
+	Lost         int      `json:"lost"`         // not sent, because of a fault
+	Pending      int      `json:"pending"`      // neither answered nor given up yet
 	Acknowledged int      `json:"acknowledged"` // answered 2xx
-	Refused      int      `json:"refused"`      // answered something else, for good
-	GivenUp      int      `json:"given_up"`     // never answered, nor will be
+	Refused      int      `json:"refused"`      // answered otherwise, and not retried again
+	GivenUp      int      `json:"given_up"`     // never answered, and not retried again
 	Attempts     int      `json:"attempts"`
-	Median       Duration `json:"median"` // of the time until a 2xx
+	Median       Duration `json:"median"` // time until a 2xx
 	P99          Duration `json:"p99"`
 	Slowest      Duration `json:"slowest"`
 }
 
-// Webhooks is how each subscription fares.
+// Webhooks returns the state of each subscription.
 func (s *Server) Webhooks() []WebhookStatus {
 	all := []WebhookStatus{}
 	for _, sub := range s.hub.all() {
@@ -64,10 +64,10 @@ func (s *subscription) status() WebhookStatus {
 	return st
 }
 
-// maxDrain bounds how long the control waits for deliveries.
+// maxDrain bounds the wait of a drain request.
 const maxDrain = 5 * time.Minute
 
-// controlWebhooks answers what stands under /_sandbox/webhooks.
+// controlWebhooks serves /_sandbox/webhooks.
 func (s *Server) controlWebhooks(w http.ResponseWriter, r *http.Request, what string) {
 	switch key := r.Method + " " + what; key {
 	case "GET ":
@@ -112,8 +112,7 @@ func (s *Server) controlWebhook(w http.ResponseWriter, r *http.Request, key stri
 	tell(w, s.Webhooks(), err)
 }
 
-// tellLog writes deliveries as JSON lines: all, or with ?acknowledged=true or
-// false only those.
+// tellLog writes all deliveries as JSON lines, or those with the given ?acknowledged.
 func (s *Server) tellLog(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("acknowledged")
 	if _, err := strconv.ParseBool(want); want != "" && err != nil {
@@ -127,7 +126,7 @@ func (s *Server) tellLog(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if lines.Encode(d) != nil {
-			return // the reader has gone
+			return // the reader may have gone
 		}
 	}
 }

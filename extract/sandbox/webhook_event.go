@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// event is something that has happened, as it is announced.
+// event is an announced change.
 type event struct {
 	id      string
 	kind    string // type, "<module>.<action>"
-	subject string // id of the record it is about
+	subject string // id of the changed record
 	body    []byte
 }
 
-// announcement says how the rows of one table are spoken of in events: flat,
-// with names instead of ids, days as d-m-Y, and never all there is to a row.
+// announcement describes the events of one table: flat, with names instead of ids, days as d-m-Y, and only some
+// of the columns.
 type announcement struct {
-	module string // the type's first part
+	module string // first part of the event type
 	view   string
-	under  string // data holds the row under this name, as the older modules have it
-	empty  bool   // data is an empty list, whatever has happened
+	under  string // data wraps the row under this name, as in the older modules
+	empty  bool   // data is always an empty list
 
 	shows view
 }
 
-// dated are the moments that an event tells of a row.
+// dated is the time that many events include.
 const dated = " created_at|dmyhm"
 
-// announcements are what events there are, by table, with their views parsed.
+// announcements returns the event table with parsed views.
 func announcements() map[string]*announcement {
 	all := announcementTable()
 	for _, a := range all {
@@ -36,8 +36,8 @@ func announcements() map[string]*announcement {
 	return all
 }
 
-// announcementTable is what events there are, by table: each row of it has a
-// created, an updated and a deleted, and the steps that writes take.
+// announcementTable lists the tables with events. Each has created, updated and deleted, and the steps that
+// writes perform.
 func announcementTable() map[string]*announcement {
 	const document = " total_amount status created_at|dmyhm"
 	const staff = "id employee_id "
@@ -97,7 +97,7 @@ func announcementTable() map[string]*announcement {
 	}
 }
 
-// eventID is the next of a sequence of ids.
+// eventID returns the next id of a sequence.
 func eventID(random *rand.Rand) string {
 	const letters = "0123456789ABCDEFGHJKLMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz"
 	var b strings.Builder
@@ -108,8 +108,7 @@ func eventID(random *rand.Rand) string {
 	return b.String()
 }
 
-// notify announces what has happened to a row. Whoever calls it holds the
-// world's lock.
+// notify announces a change of a row. The caller holds the world's lock.
 func (s *Server) notify(w *world, table, action string, row object) {
 	a := s.announced[table]
 	if a == nil || !s.hub.anyone() {
@@ -118,7 +117,7 @@ func (s *Server) notify(w *world, table, action string, row object) {
 	s.hub.publish(a.event(s.hub.id(), w, action, row, 0))
 }
 
-// event words one announcement; its body is filled up to size bytes.
+// event returns an announcement, padded to at least size bytes.
 func (a *announcement) event(id string, w *world, action string, row object, size int) event {
 	e := event{id: id, kind: a.module + "." + action, subject: row.text("id")}
 	if a.empty {

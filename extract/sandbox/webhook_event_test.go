@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnnouncementsTellSomething holds the table of announcements against the
-// data: its tables exist, and each member of each event has a value somewhere.
+// TestAnnouncementsTellSomething checks the event table against the data: its tables exist, and each member of
+// each event has a value in some row.
 func TestAnnouncementsTellSomething(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, 1)

@@ -13,32 +13,31 @@ import (
 	"time"
 )
 
-// Flood is many announcements in a short time, of records that are there.
+// Flood is a burst of events about existing records.
 type Flood struct {
-	Rate     int      `json:"rate"`               // events a second; 0: as fast as they are taken
+	Rate     int      `json:"rate"`               // events a second; 0: as fast as they are delivered
 	Count    int      `json:"count"`              // of events; 0: Rate times For
-	For      Duration `json:"for,omitempty"`      // how long it lasts, where there is no Count
-	Match    string   `json:"match,omitempty"`    // glob of the modules that speak ("contact"); empty: all
-	Subjects int      `json:"subjects,omitempty"` // different records of each module at most; 0: all
-	Change   float64  `json:"change,omitempty"`   // share of the events that tell of a change; the others only say so
-	Bytes    int      `json:"bytes,omitempty"`    // size of a body that tells of no change, or more
+	For      Duration `json:"for,omitempty"`      // duration, if Count is 0
+	Match    string   `json:"match,omitempty"`    // glob of modules ("contact"); empty: all
+	Subjects int      `json:"subjects,omitempty"` // distinct records of each module at most; 0: all
+	Change   float64  `json:"change,omitempty"`   // share of the events with a real change; the others only claim one
+	Bytes    int      `json:"bytes,omitempty"`    // minimum size of a body without a real change
 }
 
-// FloodReport says what a flood was.
+// FloodReport is the outcome of a flood.
 type FloodReport struct {
 	Events  int      `json:"events"`
 	Changes int      `json:"changes"` // of records
-	Took    Duration `json:"took"`    // until the last was announced, not delivered
+	Took    Duration `json:"took"`    // until the last event was announced, not delivered
 }
 
-// maxBacklog is how many deliveries a flood leaves waiting: behind that it waits
-// for its subscribers.
+// maxBacklog is the number of undelivered events at which a flood waits for its subscribers.
 const maxBacklog = 50_000
 
 // floodStep is how often a flood looks at the clock.
 const floodStep = 5 * time.Millisecond
 
-// ParseFlood reads the form of the command line: "rate=1700,for=1m,match=contact".
+// ParseFlood parses the command line's form: "rate=1700,for=1m,match=contact".
 func ParseFlood(text string) (Flood, error) {
 	var f Flood
 	for _, word := range strings.Split(text, ",") {
@@ -69,24 +68,23 @@ func ParseFlood(text string) (Flood, error) {
 	return f, f.check()
 }
 
-// check also finds the number of events.
+// check validates f and computes Count.
 func (f *Flood) check() error {
 	if f.Rate < 0 || f.Count < 0 || f.For < 0 || f.Subjects < 0 || f.Bytes < 0 || f.Bytes > maxBody || !(f.Change >= 0 && f.Change <= 1) {
-		return errors.New("flood: a negative figure, a share above 1, or bodies of more than 4 MiB")
+		return errors.New("flood: want no negative numbers, a change share of 0 to 1, and bodies of at most 4 MiB")
 	}
 	if _, err := path.Match(f.Match, ""); err != nil {
 		return fmt.Errorf("flood match %q: %w", f.Match, err)
 	}
 	f.Count = cmp.Or(f.Count, int(float64(f.Rate)*time.Duration(f.For).Seconds()))
 	if f.Count == 0 {
-		return errors.New("flood: say how many: count, or rate and for")
+		return errors.New("flood: want count, or rate and for")
 	}
 	return nil
 }
 
-// Flood announces until its count is reached or ctx ends, and returns without
-// waiting for the deliveries, see Drain. Which records it speaks of is a matter
-// of the seed.
+// Flood announces events until its count is reached or ctx ends. It does not wait for the deliveries, see
+// Drain. The seed determines the records.
 func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	if err := f.check(); err != nil {
 		return FloodReport{}, err
@@ -121,7 +119,7 @@ func (s *Server) Flood(ctx context.Context, f Flood) (FloodReport, error) {
 	return report, nil
 }
 
-// speakers are the tables that have rows and whose module matches.
+// speakers returns the tables that have rows and a matching module.
 func (s *Server) speakers(match string) []string {
 	if s.contacts != nil {
 		return []string{"contacts"}
@@ -138,7 +136,7 @@ func (s *Server) speakers(match string) []string {
 	})
 }
 
-// speak announces an update of some record, and reports whether it is true.
+// speak announces an update of a random record, and reports whether the record has changed.
 func (s *Server) speak(random *rand.Rand, table string, f Flood) (changed bool) {
 	which, change := random.Uint64(), random.Float64() < f.Change
 	if s.contacts != nil {
@@ -152,13 +150,13 @@ func (s *Server) speak(random *rand.Rand, table string, f Flood) (changed bool) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.world.table(table).rows
-	if len(rows) == 0 { // all of them were deleted meanwhile
+	if len(rows) == 0 { // all were deleted meanwhile
 		return false
 	}
 	row := rows[which%uint64(atMost(len(rows), f.Subjects))]
 	mark := marked(row)
 	if change && mark != nil {
-		s.world.alter(write{table: table}, update, row, mark) // and that tells of it
+		s.world.alter(write{table: table}, update, row, mark) // which also announces it
 		return true
 	}
 	s.hub.publish(s.announced[table].event(s.hub.id(), s.world, "updated", row, f.Bytes))
@@ -183,7 +181,7 @@ func (s *Server) announceContact(number, size int) {
 	s.hub.publish(s.announced["contacts"].event(s.hub.id(), nil, "updated", row, size))
 }
 
-// backlog is how many deliveries wait at the slowest subscriber.
+// backlog returns the number of deliveries that wait for the slowest subscriber.
 func (h *hub) backlog() int {
 	most := 0
 	for _, sub := range h.all() {

@@ -12,26 +12,25 @@ import (
 	"time"
 )
 
-// WebhookFaults is what goes wrong with deliveries: for each event, how probable
-// it is. The same seed and the same changes give the same faults.
+// WebhookFaults are the probabilities of delivery faults, per event. The same seed and changes produce the same
+// faults.
 type WebhookFaults struct {
 	Duplicate float64 `json:"duplicate,omitempty"` // it is delivered twice or three times
-	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later ones overtake it
-	Delay     float64 `json:"delay,omitempty"`     // it is held back for DelayFor
+	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake it
+	Delay     float64 `json:"delay,omitempty"`     // it is delayed by DelayFor
 	Loss      float64 `json:"loss,omitempty"`      // it is never sent
-	Conflict  float64 `json:"conflict,omitempty"`  // another body comes under the same id
-	Unknown   float64 `json:"unknown,omitempty"`   // an event of a type that nobody knows comes too
-	Forged    float64 `json:"forged,omitempty"`    // its body comes once more, under a signature that is wrong
+	Conflict  float64 `json:"conflict,omitempty"`  // another body with the same id is sent too
+	Unknown   float64 `json:"unknown,omitempty"`   // an event of an unknown type is sent too
+	Forged    float64 `json:"forged,omitempty"`    // its body is sent once more with a wrong signature
 
 	Window   int      `json:"window,omitempty"`    // 0 means 8
 	DelayFor Duration `json:"delay_for,omitempty"` // 0 means 2s
 }
 
-// overtaken is how long an event that others should overtake waits for them.
+// overtaken is how long an event waits to be overtaken.
 const overtaken = time.Second
 
-// ParseWebhookFaults reads the form of the command line:
-// "duplicate=0.1,reorder=0.3,window=20".
+// ParseWebhookFaults parses the command line's form: "duplicate=0.1,reorder=0.3,window=20".
 func ParseWebhookFaults(text string) (WebhookFaults, error) {
 	var f WebhookFaults
 	shares := f.shares()
@@ -62,7 +61,7 @@ func (f *WebhookFaults) shares() map[string]*float64 {
 	}
 }
 
-// check also sets what is left out.
+// check validates f and sets defaults.
 func (f *WebhookFaults) check() error {
 	for name, share := range f.shares() {
 		if !(*share >= 0 && *share <= 1) {
@@ -76,21 +75,21 @@ func (f *WebhookFaults) check() error {
 	return nil
 }
 
-// Delivery is one event on its way to one subscriber, and what came of it.
+// Delivery is the delivery of one event to one subscriber, with its outcome.
 type Delivery struct {
 	Webhook      int       `json:"webhook"`           // number of the subscription
 	Event        string    `json:"event"`             // id
 	Type         string    `json:"type"`              // of the event
-	Subject      string    `json:"subject,omitempty"` // id of the record that it is about
+	Subject      string    `json:"subject,omitempty"` // id of the changed record
 	Kind         string    `json:"kind"`              // see the Delivered constants
 	Digest       string    `json:"digest"`            // SHA-256 of the body
 	Attempts     int       `json:"attempts"`
 	Status       int       `json:"status,omitempty"` // last answer
-	Error        string    `json:"error,omitempty"`  // why there was none
-	Acknowledged bool      `json:"acknowledged"`     // it was answered 2xx: its receiver must never lose it
-	Done         bool      `json:"done"`             // nothing more will be tried
-	At           time.Time `json:"at,omitzero"`      // beginning of the last attempt
-	Took         Duration  `json:"took,omitempty"`   // until its answer
+	Error        string    `json:"error,omitempty"`  // why there was no answer
+	Acknowledged bool      `json:"acknowledged"`     // answered 2xx: the receiver must never lose it
+	Done         bool      `json:"done"`             // no further attempts
+	At           time.Time `json:"at,omitzero"`      // start of the last attempt
+	Took         Duration  `json:"took,omitempty"`   // until the last attempt's answer
 }
 
 // Kinds of deliveries.
@@ -100,21 +99,20 @@ const (
 	DeliveredConflict  = "conflict"
 	DeliveredUnknown   = "unknown"
 	DeliveredForged    = "forged"
-	DeliveredLost      = "lost" // or rather not
+	DeliveredLost      = "lost" // not sent
 )
 
-// plannedDelivery is a delivery with what it takes to make it.
+// plannedDelivery is a delivery with the data to send it.
 type plannedDelivery struct {
 	Delivery
 	body  []byte
-	place int       // not before so many were announced
-	due   time.Time // but at this time at the latest; the zero time: by place alone
+	place int       // sent after this many events were announced
+	due   time.Time // but no later than this; zero: only place matters
 }
 
-// plan says what one event makes for a subscriber to get, and in what order.
+// plan returns a subscriber's deliveries of one event, in order.
 func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*plannedDelivery {
-	// Every event draws the same number of times, so that one fault's share moves
-	// no other fault.
+	// Every event draws the same number of values, so that one fault's probability does not affect the others.
 	var draw [7]float64
 	for i := range draw {
 		draw[i] = random.Float64()
@@ -158,7 +156,7 @@ func parcelOf(kind string, e event) *plannedDelivery {
 	return &plannedDelivery{Delivery: Delivery{Event: e.id, Type: e.kind, Subject: e.subject, Kind: kind, Digest: hex.EncodeToString(sum[:])}, body: e.body}
 }
 
-// strangers are bodies that no catalogue foresees, with %s for the id.
+// strangers are event bodies of unknown types; %s is the id.
 var strangers = []string{
 	`{"id":"%s","type":"mystery.happened","data":{"id":7}}`,
 	`{"id":"%s","type":"` + strings.Repeat("long.", 60) + `","data":{}}`,

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPlanKeepsItsPromises: whatever the shares, an event is planned once, sent
-// or lost, and one fault's share moves no other fault.
+// TestPlanKeepsItsPromises checks that with any probabilities an event is planned once, sent or lost, and that
+// one fault's probability does not affect the others.
 func TestPlanKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// subscription delivers to one subscriber: announce plans, run sends.
+// subscription delivers events to one subscriber: announce plans them, run sends them.
 type subscription struct {
 	Webhook
 	number int
@@ -20,16 +20,16 @@ type subscription struct {
 	client *http.Client
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	wake   chan struct{} // holds one when there may be something new
+	wake   chan struct{} // has an element when there may be new work
 
 	mu      sync.Mutex
 	random  *rand.Rand
 	placed  int                // events announced
-	log     []*plannedDelivery // all, as they were planned
+	log     []*plannedDelivery // all deliveries, in planned order
 	ready   []*plannedDelivery // to be sent now, in order
-	held    []*plannedDelivery // to be sent at their place, at most Faults.Window of them
-	timed   schedule           // to be sent when they are due: delayed ones and retries
-	pending int                // neither answered nor given up
+	held    []*plannedDelivery // waiting for their place, at most Faults.Window
+	timed   schedule           // waiting for their due time: delayed ones and retries
+	pending int                // neither answered nor given up yet
 }
 
 func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *subscription {
@@ -50,14 +50,14 @@ func startSubscription(number int, w Webhook, seed uint64, skew time.Duration) *
 	return s
 }
 
-// stop returns when nothing of the subscription is under way any more.
+// stop ends the subscription and waits for deliveries under way.
 func (s *subscription) stop() {
 	s.cancel()
 	s.ended.Wait()
 	s.client.CloseIdleConnections()
 }
 
-// announce plans the deliveries of an event. It never waits for any.
+// announce plans the deliveries of an event. It does not wait for them.
 func (s *subscription) announce(e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *subscription) announce(e event) {
 	s.stir()
 }
 
-// release makes ready those that are held back and that may go.
+// release moves the held deliveries for which may is true to ready.
 func (s *subscription) release(may func(*plannedDelivery) bool) {
 	s.held = slices.DeleteFunc(s.held, func(p *plannedDelivery) bool {
 		if may(p) {
@@ -101,7 +101,7 @@ func (s *subscription) stir() {
 	}
 }
 
-// run gives parcels to the connections, in their order, until ctx ends.
+// run passes deliveries to the connections, in order, until ctx ends.
 func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	defer close(out)
 	timer := time.NewTimer(time.Hour)
@@ -124,8 +124,7 @@ func (s *subscription) run(ctx context.Context, out chan<- *plannedDelivery) {
 	}
 }
 
-// next is the parcel at the head, nil for none, and how long it may take until
-// a later one is due.
+// next returns the first ready delivery, or nil, and how long until another is due.
 func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	return s.ready[0], wait
 }
 
-// sent takes the head away. Nobody else does, so that it is the one that went.
+// sent removes the first ready delivery. Only run calls it, so it is the one that was sent.
 func (s *subscription) sent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *subscription) sent() {
 	s.ready = s.ready[1:]
 }
 
-// attempt makes one delivery and notes what came of it.
+// attempt sends one delivery and records the outcome.
 func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	start := time.Now()
 	status, err := s.post(ctx, p, start.Add(s.skew))
@@ -182,7 +181,7 @@ func (s *subscription) attempt(ctx context.Context, p *plannedDelivery) {
 	p.body = nil
 }
 
-// post sends one attempt and gives the answer's status, 0 where there was none.
+// post sends one request and returns the answer's status, or 0 without an answer.
 func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Time) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(p.body))
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Ti
 		return 0, fmt.Errorf("post webhook: %w", err)
 	}
 	defer answer.Body.Close()
-	// So that the connection is used again; what it says is of no interest.
+	// Reading the body lets the connection be reused; its content does not matter.
 	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10))
 	if err != nil && answer.StatusCode >= 300 {
 		return 0, fmt.Errorf("post webhook: %w", err)
@@ -207,7 +206,7 @@ func (s *subscription) post(ctx context.Context, p *plannedDelivery, now time.Ti
 	return answer.StatusCode, nil
 }
 
-// drain lets the held ones go and waits until nothing is pending.
+// drain releases held deliveries and waits until none is pending.
 func (s *subscription) drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.release(func(*plannedDelivery) bool { return true })
@@ -226,7 +225,7 @@ func (s *subscription) drain(ctx context.Context) error {
 	return nil
 }
 
-// backlog is how many deliveries are neither answered nor given up.
+// backlog returns the number of deliveries that are neither answered nor given up.
 func (s *subscription) backlog() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

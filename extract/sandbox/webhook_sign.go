@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Scheme is how deliveries are signed, each with an HMAC-SHA256.
+// Scheme is the way of signing deliveries, always with HMAC-SHA256.
 type Scheme string
 
 // The schemes.
@@ -21,14 +21,14 @@ const (
 	Stripe   Scheme = "stripe"   // t=<s>,v1=<hex> over "t.body"
 	Hex      Scheme = "hex"      // hex over the body
 	Base64   Scheme = "base64"   // base64 over the body
-	Standard Scheme = "standard" // Standard Webhooks: v1,<base64> over "id.t.body", by the bytes that whsec_… stands for
+	Standard Scheme = "standard" // Standard Webhooks: v1,<base64> over "id.t.body", with the bytes that whsec_… encodes
 	Slack    Scheme = "slack"    // v0=<hex> over "v0:t:body"
 )
 
-// signatureHeader carries the signature, unless the subscription says otherwise.
+// signatureHeader is the default header of the signature.
 const signatureHeader = "Service-Signature"
 
-// headers are what a scheme says beside its signature.
+// headers are a scheme's additional headers.
 var headers = map[Scheme]struct{ id, time string }{
 	Standard: {"Webhook-Id", "Webhook-Timestamp"},
 	Slack:    {"", "X-Slack-Request-Timestamp"},
@@ -50,8 +50,7 @@ func (s Scheme) check(secret string) error {
 	return nil
 }
 
-// sign sets the headers of one attempt: its signature is as old as the attempt,
-// not as its event.
+// sign sets an attempt's headers. The signature has the attempt's time, not the event's.
 func (w *Webhook) sign(h http.Header, id string, at time.Time, body []byte) {
 	own := headers[w.Scheme]
 	seconds := strconv.FormatInt(at.Unix(), 10)
@@ -72,7 +71,7 @@ func (w *Webhook) signature(id, seconds string, body []byte) string {
 	case Base64:
 		return base64.StdEncoding.EncodeToString(mac(key, body))
 	case Standard:
-		key, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(w.Secret, "whsec_")) // check has tried it
+		key, _ = base64.StdEncoding.DecodeString(strings.TrimPrefix(w.Secret, "whsec_")) // validated by check
 		return "v1," + base64.StdEncoding.EncodeToString(mac(key, []byte(id+"."+seconds+"."), body))
 	case Slack:
 		return "v0=" + hex.EncodeToString(mac(key, []byte("v0:"+seconds+":"), body))

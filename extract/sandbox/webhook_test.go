@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// arrival is one delivery as a subscriber gets it.
+// arrival is one delivery as a subscriber receives it.
 type arrival struct {
 	header http.Header
 	body   []byte
@@ -32,7 +32,7 @@ type arrival struct {
 	Data   json.RawMessage
 }
 
-// listener is a subscriber; answer says what it answers to the n-th delivery.
+// listener is a subscriber; answer returns the status for the n-th delivery.
 type listener struct {
 	*httptest.Server
 	answer func(n int) int
@@ -55,7 +55,7 @@ func newListener(answer func(n int) int) *listener {
 			return // the sender has gone
 		}
 		a := arrival{header: r.Header.Clone(), body: body}
-		_ = json.Unmarshal(body, &a) // strangers need not fit
+		_ = json.Unmarshal(body, &a) // unknown events may not match
 		l.mu.Lock()
 		l.got = append(l.got, a)
 		n := len(l.got)
@@ -81,7 +81,7 @@ func (l *listener) ids() []string {
 	return all
 }
 
-// hook subscribes to a sandbox for the time of a test.
+// hook subscribes to a sandbox for the duration of a test.
 func hook(t *testing.T, s *sandbox.Server, w sandbox.Webhook) {
 	t.Helper()
 	if w.Secret == "" {
@@ -240,9 +240,8 @@ func TestDeliveriesAreRetried(t *testing.T) {
 	}
 }
 
-// TestFaultsAreTheSeeds holds deliveries against their plan: the same seed and
-// changes give the same events and faults, and what was acknowledged is what
-// arrived.
+// TestFaultsAreTheSeeds checks deliveries against their plan: the same seed and changes produce the same events
+// and faults, and exactly the acknowledged deliveries have arrived.
 func TestFaultsAreTheSeeds(t *testing.T) {
 	t.Parallel()
 	send := func(seed uint64, connections int) ([]sandbox.Delivery, []string) {
@@ -343,7 +342,7 @@ func TestFloodKeepsItsRate(t *testing.T) {
 	_, err = d.Flood(t.Context(), sandbox.Flood{Count: 1, Match: "nobody"})
 	require.ErrorContains(t, err, "no module")
 	_, err = d.Flood(t.Context(), sandbox.Flood{Rate: 3})
-	require.ErrorContains(t, err, "how many")
+	require.ErrorContains(t, err, "want count")
 }
 
 func TestWebhooksAreControlled(t *testing.T) {
@@ -382,7 +381,7 @@ func TestUnsubscribeLeavesNothing(t *testing.T) {
 	_, err = s.Flood(t.Context(), sandbox.Flood{Count: 30})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.NoError(t, s.Close(), "twice is fine")
+	require.NoError(t, s.Close(), "a second close does nothing")
 }
 
 func TestParseWebhookWords(t *testing.T) {

@@ -10,33 +10,33 @@ import (
 	"sync"
 )
 
-// world is the platform's data: named tables of rows in the order they were
-// made. Whoever reads holds the server's read lock, whoever writes its lock.
+// world is the platform's data: named tables of rows in creation order. Readers hold the server's read lock,
+// writers its write lock.
 type world struct {
 	tables  map[string]*table
-	version uint64 // moves with every change
+	version uint64 // incremented by every change
 
-	told func(table, action string, row object) // of every change; may be nil
+	told func(table, action string, row object) // called for every change; may be nil
 }
 
-// tell passes a change on to whoever wants to know.
+// tell reports a change, if a callback is set.
 func (w *world) tell(table, action string, row object) {
 	if w.told != nil {
 		w.told(table, action, row)
 	}
 }
 
-// table is one set of rows. A row is never changed in place: an update puts a
-// new object in its stead, so that a reader may keep what it was given.
+// table is a set of rows. Rows are never changed in place: an update stores a new object, so that readers may
+// keep the old one.
 type table struct {
 	name string
 	rows []object
 	next int // id of the next row
 	at   map[string]int
 
-	before map[string]object // rows as they were before their last change, nil for a new one
+	before map[string]object // rows before their last change; nil for a new row
 
-	mu    sync.Mutex // guards index, which readers build as they need it
+	mu    sync.Mutex // guards index, which readers build on demand
 	index map[string]map[string][]object
 }
 
@@ -49,8 +49,8 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// keep leaves the first rows of each table, at most so many; 0 keeps all. What they
-// refer to may be gone, as at any platform.
+// keep keeps the first rows of each table, at most so many; 0 keeps all. References to other rows may dangle,
+// as on real platforms.
 func (w *world) keep(most int) {
 	for _, t := range w.tables {
 		for most > 0 && len(t.rows) > most {
@@ -62,10 +62,10 @@ func (w *world) keep(most int) {
 	}
 }
 
-// names are the tables' names, in order.
+// names returns the tables' names in order.
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.tables)) }
 
-// add appends a row; one without an id is kept by position only.
+// add appends a row. A row without an id can only be found by position.
 func (t *table) add(o object) {
 	if id, ok := o.lookup("id"); ok {
 		t.at[textOf(id)] = len(t.rows)
@@ -77,7 +77,7 @@ func (t *table) add(o object) {
 	t.index = nil
 }
 
-// find returns the row with the id, in its text form.
+// find returns the row with the id in text form.
 func (t *table) find(id string) (object, bool) {
 	i, ok := t.at[id]
 	if !ok {
@@ -86,7 +86,7 @@ func (t *table) find(id string) (object, bool) {
 	return t.rows[i], true
 }
 
-// was returns the row with the id as it was before its last change, if any.
+// was returns the row with the id before its last change, if any.
 func (t *table) was(id string) (object, bool) {
 	if o, changed := t.before[id]; changed {
 		return o, o != nil
@@ -94,7 +94,7 @@ func (t *table) was(id string) (object, bool) {
 	return t.find(id)
 }
 
-// remember keeps what a row was.
+// remember stores a row's previous state.
 func (t *table) remember(id string, was object) {
 	if t.before == nil {
 		t.before = map[string]object{}
@@ -110,7 +110,7 @@ func (t *table) put(o object) {
 	t.index = nil
 }
 
-// remove takes the row away and reports whether it was there.
+// remove deletes the row and reports whether it existed.
 func (t *table) remove(id string) bool {
 	i, ok := t.at[id]
 	if !ok {
@@ -147,8 +147,8 @@ func (t *table) of(column, value string) []object {
 	return byValue[value]
 }
 
-// idsOf reads a list of ids in any of the forms the platform stores them in:
-// "1,4", ["1",4], {"0":"3","2":"5"}, and JSON text of the first two.
+// idsOf reads a list of ids in any form that the platform stores: "1,4", ["1",4], {"0":"3","2":"5"}, and JSON
+// text of the first two.
 func idsOf(v any) []string {
 	var ids []string
 	switch v := v.(type) {
@@ -169,14 +169,14 @@ func idsOf(v any) []string {
 	return ids
 }
 
-// idIn is the id of a row as it is stored, null when there is none.
+// idIn returns the id of a row as it is stored, or null if there is no such row.
 func (w *world) idIn(name, id string) any {
 	r, _ := w.table(name).find(id)
 	return r.get("id")
 }
 
-// order sorts rows by a column, "-" in front for descending; rows that tie keep
-// their place, as they would until MySQL thinks better of it.
+// order sorts rows by a column, descending with a leading "-". Equal rows keep their order, although a real
+// database does not promise that.
 func order(rows []object, by string) []object {
 	if by == "" {
 		return rows
@@ -202,8 +202,8 @@ func compare(a, b any) int {
 	return cmp.Compare(textOf(a), textOf(b))
 }
 
-// decode turns decoded JSON (of encoding/json with UseNumber) into the world's
-// own values; members of objects come in the order of their names.
+// decode converts decoded JSON (encoding/json with UseNumber) to the world's values. Members of objects are
+// ordered by name.
 func decode(v any) any {
 	switch v := v.(type) {
 	case json.Number:

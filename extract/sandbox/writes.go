@@ -1,7 +1,6 @@
 package sandbox
 
-// writeTable is what the documented writes do. A write that is not here answers
-// plausibly and changes nothing.
+// writeTable returns the documented writes. Any other write answers plausibly and changes nothing.
 func writeTable() map[string]write {
 	all := map[string]write{}
 	crmWrites(all)
@@ -16,14 +15,14 @@ func writeTable() map[string]write {
 	return all
 }
 
-// trio adds a create, an update and a delete of one table by the id in {id}.
+// trio adds a create, an update and a delete of one table, by the id in the path.
 func trio(all map[string]write, d dialect, table, needs, createPath, updatePath, deletePath string) {
 	all["POST "+createPath] = write{dialect: d, do: create, table: table, needs: needs}
 	all["POST "+updatePath] = write{dialect: d, do: update, table: table, id: param(updatePath)}
 	all["DELETE "+deletePath] = write{dialect: d, do: remove, table: table, id: param(deletePath)}
 }
 
-// param is the name of a path's last parameter.
+// param returns the name of a path's last parameter.
 func param(path string) string {
 	parts := segments(path)
 	for i := len(parts) - 1; i >= 0; i-- {

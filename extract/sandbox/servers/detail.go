@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// detail is the record that a row has at an address of its own.
+// detail returns a row's detail, which has its own address.
 func (l *List) detail(r row) row {
 	n := r.n
 	if other, ok := l.swapped[n]; ok {
@@ -17,7 +17,7 @@ func (l *List) detail(r row) row {
 // details is the n of the first record's detail.
 const details = 100_000
 
-// Details serves the detail of each record: the id is the last part of the path.
+// Details returns a handler for the details; the last part of the path is the id.
 func (l *List) Details() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := l.takeDetail(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
@@ -42,7 +42,7 @@ func (l *List) takeDetail(id string) answer {
 	return refuse(http.StatusNotFound, "record not found")
 }
 
-// swap changes the first rows, and exchanges their details with those of the last.
+// swap changes the first rows, and swaps their details with those of the last rows.
 func (l *List) swap(n int) {
 	for i := range min(n, len(l.rows)/2) {
 		l.change(i)
@@ -54,7 +54,7 @@ func (l *List) swap(n int) {
 	}
 }
 
-// marks are those of the records that are read: of the list, or of the details.
+// marks returns the marks of the records that are read: of the list, or of the details.
 func (l *List) marks() []string {
 	var all []string
 	for _, r := range l.shown(l.rows) {

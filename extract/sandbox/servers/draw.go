@@ -11,21 +11,21 @@ import (
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// drawer makes one Spec.
+// drawer draws one Spec.
 type drawer struct {
 	*rand.Rand
 	Spec
-	meta string // JSON pointer of the object with the signals; "" where there can be none
+	meta string // JSON pointer of the object with the signals, or "header" if the body has none
 }
 
-// Draw makes the Spec of a seed. The same seed always gives the same Spec.
+// Draw returns the Spec of a seed. It is deterministic.
 func Draw(seed uint64) Spec {
 	d := draw(seed)
 	d.rarely()
 	return d.Spec
 }
 
-// draw makes the Spec of a seed without what few lists have.
+// draw returns the Spec of a seed without rare features.
 func draw(seed uint64) *drawer {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x5e17)), Spec: Spec{Seed: seed}}
 	d.envelope()
@@ -37,15 +37,15 @@ func draw(seed uint64) *drawer {
 	return d
 }
 
-// chance is true once in n times.
+// chance returns true in one of n cases.
 func (d *drawer) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawer, all ...T) T { return all[d.IntN(len(all))] }
 
-// word draws a name of a kind from the vocabulary of paging.
+// word draws a name of a kind from the paging vocabulary.
 func (d *drawer) word(kind string) string { return pick(d, schemas.Paging().Drawn(kind)...) }
 
-// envelopes are the paths to the records, and where signals stand beside them.
+// envelopes are the paths to the records, each with the possible places of signals.
 var envelopes = []struct {
 	path []string
 	meta []string // places of signals
@@ -136,7 +136,7 @@ func (d *drawer) records() {
 	d.Edits = Edits{Delete: d.IntN(3), Change: d.IntN(4), Insert: d.IntN(4)}
 }
 
-// trouble adds what goes wrong, to about a third of the lists.
+// trouble adds faults and moves to about a third of the lists.
 func (d *drawer) trouble() {
 	if d.chance(10) {
 		d.Moves = append(d.Moves, Move{Run: 1 + d.IntN(2), At: 1 + d.IntN(14), Count: 1 + d.IntN(2),
@@ -159,7 +159,7 @@ func (d *drawer) trouble() {
 		}
 	case 4:
 		f.Kind, f.Run, f.Count = pick(d, FaultHalf, FaultEmptied), 2, 1
-		for i := range d.Signals { // a total that agrees with the half would be a true one of a shorter list
+		for i := range d.Signals { // a total that matches the half page would be true of a shorter list
 			if d.Signals[i].Says == "total here" {
 				d.Signals[i].Says = "total"
 			}
@@ -172,7 +172,7 @@ func (d *drawer) trouble() {
 			s = Fault{At: "header X-Partial", Value: raw(`true`)}
 		}
 		if s.Status != 0 && d.Paging.Kind == KindRange {
-			s = Fault{At: "header X-Partial", Value: raw(`true`)} // ranges are usual with that status
+			s = Fault{At: "header X-Partial", Value: raw(`true`)} // this status is normal for ranges
 		}
 		s.Kind, s.Run = FaultPartial, pick(d, 0, 2)
 		f = s
@@ -180,7 +180,7 @@ func (d *drawer) trouble() {
 	d.Faults = append(d.Faults, f)
 }
 
-// at is the place of a signal by its name, in the object of signals.
+// at returns the place of a signal, or "" if it is taken.
 func (d *drawer) at(name string) string {
 	place := d.meta + "/" + name
 	parent := "/" + strings.Join(d.Envelope.Path, "/")
@@ -190,7 +190,7 @@ func (d *drawer) at(name string) string {
 	return place
 }
 
-// say adds a signal in the body, where there is room for one.
+// say adds a signal to the body, if there is room.
 func (d *drawer) say(s Signal, word string) bool {
 	if d.meta == "header" {
 		return false
@@ -207,7 +207,7 @@ func (d *drawer) sayHeader(s Signal, word string) {
 	d.Signals = append(d.Signals, s)
 }
 
-// noise adds what says nothing of pages.
+// noise adds a signal that is unrelated to paging.
 func (d *drawer) noise() {
 	if d.meta == "header" || !d.chance(4) {
 		return

@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-// families draw the ways in which a list goes on.
+// families draw the ways of paging.
 var families = []struct {
 	name   string
 	weight int
@@ -34,7 +34,7 @@ func (d *drawer) paging() {
 	}
 }
 
-// beyond draws what lies behind the end.
+// beyond draws the answer beyond the end.
 func (d *drawer) beyond() string {
 	return pick(d, BeyondEmpty, BeyondEmpty, BeyondEmpty, BeyondLast, BeyondFirst, Beyond204, Beyond400, Beyond404)
 }
@@ -66,7 +66,7 @@ func (d *drawer) byOffset() {
 	}
 }
 
-// end draws how a signal of the next page looks on the last one.
+// end draws the value that the signal of the next page has on the last page.
 func (d *drawer) end() string {
 	return pick(d, "", "", "", "absent", "absent", "empty", "false", "zero")
 }
@@ -95,7 +95,7 @@ func (d *drawer) byToken() {
 	}
 }
 
-// sizedAway keeps the parameters of size and place apart.
+// sizedAway keeps the parameters of size and position apart.
 func (d *drawer) sizedAway() {
 	if d.Size.Param == d.Paging.Param {
 		d.Size.Param = "limit"
@@ -194,7 +194,7 @@ func (d *drawer) capped() {
 	}
 }
 
-// figures are a total, and whether there is more.
+// figures adds a total and other counts.
 func (d *drawer) figures() {
 	if d.chance(2) {
 		d.total()
@@ -219,7 +219,7 @@ func (d *drawer) total() {
 	case 0:
 		says = "total here"
 	case 1:
-		says = "total rounded" // one that is too low is believed where as many records have come
+		says = "total rounded" // a total that is too low is believed once as many records have arrived
 	}
 	s := Signal{Says: says, As: pick(d, "", "", "", "", "text")}
 	switch {
@@ -238,7 +238,7 @@ func (d *drawer) total() {
 	}
 }
 
-// more says whether there are more records.
+// more adds a signal of whether there are more records.
 func (d *drawer) more() {
 	as := pick(d, "", "", "", "text", "number", "yesno")
 	switch {

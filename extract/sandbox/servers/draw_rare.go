@@ -2,8 +2,8 @@ package servers
 
 import "math/rand/v2"
 
-// rarely gives one list in eight what few lists have. It has a source of numbers of its
-// own, so that the other lists of the seeds stay as they are.
+// rarely gives one list in eight a rare feature. It has its own random sequence, so that the other lists of the
+// seeds stay the same.
 func (d *drawer) rarely() {
 	d.Rand = rand.New(rand.NewPCG(d.Seed, 0x7a7e))
 	if !d.chance(8) {
@@ -12,9 +12,9 @@ func (d *drawer) rarely() {
 	rare[d.IntN(len(rare))](d)
 }
 
-// rare are the features that few lists have.
+// rare are the rare features.
 var rare = []func(*drawer){
-	func(d *drawer) { // pages break ties in their own way
+	func(d *drawer) { // each page breaks ties differently
 		d.Records.Order = OrderTies
 	},
 	func(d *drawer) { // a record takes the id of another one
@@ -29,13 +29,13 @@ var rare = []func(*drawer){
 	},
 	func(d *drawer) { // later pages come from a cache
 		if d.Paging.Kind == KindWhole || d.Paging.Kind == KindCap || d.Size.Param != "" {
-			return // all of the list may come in one answer, and that be from the cache
+			return // one answer, possibly the cached one, may contain the whole list
 		}
 		for row := d.Size.Default + 1; row <= d.Records.Count; row += d.Size.Default {
 			d.Faults = append(d.Faults, Fault{Kind: FaultCached, Run: 2, Row: row})
 		}
 	},
-	func(d *drawer) { // few pages have the signals
+	func(d *drawer) { // only some pages have the signals
 		for i, s := range d.Signals {
 			if sayings[s.Says] != nil && s.Says != "request" {
 				d.Signals[i].Every = 2 + d.IntN(3)
@@ -50,7 +50,7 @@ var rare = []func(*drawer){
 			d.Reader.Details, d.Edits.Swap = true, d.IntN(2)
 		}
 	},
-	func(d *drawer) { // what has changed is requested
+	func(d *drawer) { // the list is read incrementally
 		if d.Records.Form == FormFlat {
 			d.Records.Times, d.Reader.Since = true, pick(d, "updated_since", "changed_after", "modified_since")
 		}

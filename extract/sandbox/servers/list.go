@@ -12,22 +12,22 @@ import (
 	"sync"
 )
 
-// List serves one Spec. It is safe for use by many goroutines.
+// List serves one Spec. It is safe for concurrent use.
 type List struct {
 	spec Spec
 
 	mu       sync.Mutex
 	rows     []row
-	newest   int // n of the next record that is added
-	before   int // n of the last record that was added at the head
+	newest   int // n of the next record added at the end
+	before   int // n of the last record added at the beginning
 	clock    int
 	run      int
 	requests int               // of this run
-	asked    int               // details, in this run
-	swapped  map[int]int       // records whose detail is that of another
-	struck   []int             // how often each fault has
-	cache    map[string]answer // of the run before, by request
-	fresh    map[string]answer // of this run
+	asked    int               // details requested in this run
+	swapped  map[int]int       // records that have swapped their details
+	struck   []int             // how often each fault has occurred
+	cache    map[string]answer // answers of the previous run, by request
+	fresh    map[string]answer // answers of this run
 	always   map[string]bool
 	ever     map[string]bool
 	log      []string
@@ -35,14 +35,14 @@ type List struct {
 
 var _ http.Handler = (*List)(nil)
 
-// New makes the list of a Spec, before its first run.
+// New returns the list of a Spec, before its first run.
 func New(spec Spec) *List {
 	l := &List{spec: spec, rows: spec.Records.first(), newest: spec.Records.Count, clock: 7 * spec.Records.Count, struck: make([]int, len(spec.Faults))}
 	l.begin()
 	return l
 }
 
-// Begin says that the next run begins. Before the second one, the source is edited.
+// Begin starts the next run. Before the second run, it applies the Spec's edits.
 func (l *List) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *List) begin() {
 	l.observe()
 }
 
-// Truth is what the run under way may find.
+// Truth returns what the current run may find.
 func (l *List) Truth() Truth {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,23 +73,23 @@ func (l *List) Truth() Truth {
 	return t
 }
 
-// Requests are those of the run under way, each with the status of its answer.
+// Requests returns the current run's requests, each with its answer's status.
 func (l *List) Requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.log)
 }
 
-// request is one request for a part of the list.
+// request is a request for a part of the list.
 type request struct {
 	values map[string]string
 	header http.Header
-	url    string // of the list, without a query
+	url    string // of the list, without query
 	query  string
 	path   string
 }
 
-// maxBody bounds what a request may carry.
+// maxBody bounds a request's body.
 const maxBody = 1 << 20
 
 func (l *List) read(r *http.Request) request {
@@ -126,14 +126,14 @@ func (q request) flatten(prefix string, body map[string]any) {
 	}
 }
 
-// ServeHTTP answers a request for a part of the list.
+// ServeHTTP serves a part of the list.
 func (l *List) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := l.read(r)
 	a := l.take(q, r)
 	a.write(w)
 }
 
-// Twin serves the same records without the faults.
+// Twin returns a handler that serves the same records without the faults.
 func (l *List) Twin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
@@ -154,7 +154,7 @@ func (l *List) take(q request, r *http.Request) answer {
 	return a
 }
 
-// answer is one answer before it is written.
+// answer is an answer that is not written yet.
 type answer struct {
 	status int
 	header http.Header
@@ -171,24 +171,24 @@ func (a answer) write(w http.ResponseWriter) {
 		body = bytes.ReplaceAll(asJSON(a.body), []byte(rawTab), []byte("a\ttab"))
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // the client has gone
+	_, _ = w.Write(body) // the client may have gone
 }
 
 func refuse(status int, message string) answer {
 	return answer{status: status, header: http.Header{}, body: map[string]any{"error": map[string]any{"message": message}}}
 }
 
-// part is the piece of the list that one request gets.
+// part is the part of the list that one request gets.
 type part struct {
 	rows     []row
 	all      []row
-	from, to int // in all
+	from, to int // indexes in all
 	size     int
 	page     int // from 0
 	end      bool
 }
 
-// answer decides what a request gets. l.mu is held.
+// answer returns the answer to a request. l.mu is held.
 func (l *List) answer(method string, q request) answer {
 	s := l.spec
 	l.requests++
@@ -218,7 +218,7 @@ func (l *List) answer(method string, q request) answer {
 	all = l.since(q, l.leaveOut(all))
 	partial, incomplete := l.partial()
 	if s.Records.Hidden > 0 && s.Paging.Kind != KindPage && s.Paging.Kind != KindOffset {
-		all = l.shown(all) // what the place of a record does not count
+		all = l.shown(all) // their position does not matter here
 	}
 	if incomplete {
 		all = slices.DeleteFunc(all, func(r row) bool { return r.n%3 == 2 })
@@ -230,8 +230,7 @@ func (l *List) answer(method string, q request) answer {
 	return l.show(q, p, partial)
 }
 
-// partial is the fault that makes every answer of this run incomplete, if there is
-// one.
+// partial returns the fault that makes this run's answers incomplete, if any.
 func (l *List) partial() (Fault, bool) {
 	for i, f := range l.spec.Faults {
 		if f.Kind == FaultPartial && l.strikes(i, part{}) {
@@ -241,7 +240,7 @@ func (l *List) partial() (Fault, bool) {
 	return Fault{}, false
 }
 
-// strikes reports whether a fault meets this answer, and counts it.
+// strikes reports whether a fault applies to this answer, and counts it.
 func (l *List) strikes(i int, p part) bool {
 	f := l.spec.Faults[i]
 	if f.Run != 0 && f.Run != l.run || f.Count > 0 && l.struck[i] >= f.Count || l.requests < f.From || f.To > 0 && l.requests > f.To {
@@ -313,7 +312,7 @@ func (l *List) show(q request, p part, partial Fault) answer {
 	return a
 }
 
-// envelope is a body with the rows at their place, and what always stands beside.
+// envelope returns a body with the rows and the constant members.
 func (l *List) envelope(path []string, rows []row, from int) any {
 	s := l.spec.Envelope
 	var body any = l.spec.Records.list(rows, from)
@@ -335,7 +334,7 @@ func (l *List) envelope(path []string, rows []row, from int) any {
 	return body
 }
 
-// place puts what a signal says where it stands.
+// place sets a signal's value.
 func (a *answer) place(body *any, at string, v any) {
 	if name, ok := strings.CutPrefix(at, "header "); ok {
 		if v != nil {

@@ -1,14 +1,13 @@
 package servers
 
-// Named is a list with a name: one way in which lists go on, or one fault.
+// Named is a list with a name: one way of paging, or one fault.
 type Named struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
 	Spec  Spec   `json:"spec"`
 }
 
-// usual is what a named list is like where its name says nothing else: 45 records
-// in pages of 10, under data.
+// usual returns the defaults of named lists: 45 records in pages of 10, under data.
 func usual() Spec {
 	return Spec{
 		Records:  Records{Count: 45, Key: "id", Times: true, Names: true},
@@ -18,7 +17,7 @@ func usual() Spec {
 	}
 }
 
-// Lists are the named lists, those that go on in different ways first.
+// Lists returns the named lists, beginning with the ways of paging.
 func Lists() []Named {
 	all := make([]Named, 0, len(named))
 	for _, n := range named {
@@ -35,7 +34,7 @@ func (s *Spec) by(kind, param string) { s.Paging = Paging{Kind: kind, Param: par
 
 func (s *Spec) under(path ...string) { s.Envelope.Path = path }
 
-// breaks adds a fault that shows from the second run on.
+// breaks adds a fault that occurs in the second run.
 func (s *Spec) breaks(f Fault) {
 	f.Run = 2
 	s.Faults = append(s.Faults, f)
@@ -51,7 +50,7 @@ var named = []struct {
 	name, about string
 	change      func(*Spec)
 }{
-	{"page", "page numbers, and nothing said of them", func(*Spec) {}},
+	{"page", "page numbers, without other signals", func(*Spec) {}},
 	{"page_from_0", "page numbers that begin at 0, with a total", func(s *Spec) { s.Paging.Base = 0; s.says(total) }},
 	{"page_total", "page numbers, with the page, the last page and the total under meta", func(s *Spec) {
 		s.says(Signal{At: "/meta/current_page", Says: "page"}, Signal{At: "/meta/last_page", Says: "pages"}, Signal{At: "/meta/total", Says: "total"})
@@ -92,7 +91,7 @@ var named = []struct {
 	}},
 	{"link", "the next link in the body", func(s *Spec) { s.says(Signal{At: "/next", Says: "next url"}) }},
 	{"link_relative", "the next link without a host", func(s *Spec) { s.says(Signal{At: "/links/next", Says: "next url", Host: "relative"}) }},
-	{"link_inner", "a next link with a host that nobody can reach", func(s *Spec) { s.says(Signal{At: "/next_page_url", Says: "next url", Host: "inner"}) }},
+	{"link_inner", "a next link with an unreachable host", func(s *Spec) { s.says(Signal{At: "/next_page_url", Says: "next url", Host: "inner"}) }},
 	{"link_header", "the header Link on a bare list", func(s *Spec) { s.under(); s.says(Signal{At: "header Link", Says: "next header"}) }},
 	{"link_array", "links: [{rel: next, href}]", func(s *Spec) { s.by(KindToken, "token"); s.says(Signal{At: "/links", Says: "next links"}) }},
 	{"hal", "HAL: _embedded and _links.next.href", func(s *Spec) {
@@ -114,10 +113,10 @@ var named = []struct {
 		s.Paging.In, s.Size.Param = "header", ""
 		s.says(Signal{At: "header Content-Range", Says: "range"})
 	}},
-	{"whole", "all records in one answer, whatever is asked for", func(s *Spec) { s.by(KindWhole, ""); s.Size.Param = "" }},
+	{"whole", "all records in one answer to any request", func(s *Spec) { s.by(KindWhole, ""); s.Size.Param = "" }},
 
-	{"cut", "10 of 45 records, and nothing brings the others", func(s *Spec) { s.by(KindCap, ""); s.Size.Param = "" }},
-	{"cut_total", "the same, and a total of 45 in a foreign language", func(s *Spec) {
+	{"cut", "10 of 45 records; the others cannot be reached", func(s *Spec) { s.by(KindCap, ""); s.Size.Param = "" }},
+	{"cut_total", "the same, with a total of 45 in a foreign language", func(s *Spec) {
 		s.by(KindCap, "")
 		s.Size.Param = ""
 		s.says(Signal{At: "/resumen/cantidad", Says: "total"})
@@ -139,12 +138,12 @@ var named = []struct {
 		s.by(KindToken, "cursor")
 		s.says(Signal{At: "/next_cursor", Says: "next", End: "false"})
 	}},
-	{"beyond_last", "pages beyond the end show the last one again", func(s *Spec) { s.Paging.Beyond = BeyondLast }},
-	{"beyond_first", "pages beyond the end show the first one again", func(s *Spec) { s.Paging.Beyond = BeyondFirst }},
-	{"beyond_404", "pages beyond the end are refused with 404", func(s *Spec) { s.Paging.Beyond = Beyond404 }},
-	{"beyond_204", "pages beyond the end are 204 without a body", func(s *Spec) { s.Paging.Beyond = Beyond204 }},
-	{"unknown_400", "parameters that it does not know are refused", func(s *Spec) { s.Unknown = UnknownRefuse; s.says(total) }},
-	{"unknown_filter", "parameters that it does not know are filters that nothing passes", func(s *Spec) {
+	{"beyond_last", "pages beyond the end repeat the last one", func(s *Spec) { s.Paging.Beyond = BeyondLast }},
+	{"beyond_first", "pages beyond the end repeat the first one", func(s *Spec) { s.Paging.Beyond = BeyondFirst }},
+	{"beyond_404", "pages beyond the end answer 404", func(s *Spec) { s.Paging.Beyond = Beyond404 }},
+	{"beyond_204", "pages beyond the end answer 204 without a body", func(s *Spec) { s.Paging.Beyond = Beyond204 }},
+	{"unknown_400", "unknown parameters are refused", func(s *Spec) { s.Unknown = UnknownRefuse; s.says(total) }},
+	{"unknown_filter", "unknown parameters are filters that match no record", func(s *Spec) {
 		s.Unknown = UnknownFilter
 		s.by(KindToken, "cursor")
 		s.under()
@@ -152,30 +151,30 @@ var named = []struct {
 	}},
 	{"uneven", "25 records, from the middle of page 2 on, are not shown: pages are short or empty", func(s *Spec) { s.Records.Count, s.Records.Hidden = 85, 25; s.Size.Param = "" }},
 
-	{"partial", "partial: true, and each third record is missing", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, At: "/partial", Value: raw(`true`)}) }},
+	{"partial", "partial: true, and every third record is missing", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, At: "/partial", Value: raw(`true`)}) }},
 	{"timed_out", "the same, with timed_out: true", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, At: "/timed_out", Value: raw(`true`)}) }},
-	{"errors", "the same, with errors beside the data", func(s *Spec) {
+	{"errors", "the same, with errors next to the data", func(s *Spec) {
 		s.breaks(Fault{Kind: FaultPartial, At: "/errors", Value: raw(`[{"message":"shard 3 did not answer"}]`)})
 	}},
 	{"status_206", "the same, with status 206", func(s *Spec) { s.breaks(Fault{Kind: FaultPartial, Status: 206}) }},
-	{"object", "one object with a message in place of the list", func(s *Spec) { s.breaks(Fault{Kind: FaultObject}) }},
-	{"moved", "the list stands under another member", func(s *Spec) { s.breaks(Fault{Kind: FaultMoved}) }},
-	{"emptied", "an empty list under the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultEmptied}) }},
-	{"half", "half of the second page is missing, under the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultHalf, Row: 12}) }},
-	{"page_500", "the page with record 23 fails for good", func(s *Spec) { s.breaks(Fault{Kind: FaultStatus, Row: 23}); s.Size.Param = "" }},
+	{"object", "an object with a message in place of the list", func(s *Spec) { s.breaks(Fault{Kind: FaultObject}) }},
+	{"moved", "the list is in another member", func(s *Spec) { s.breaks(Fault{Kind: FaultMoved}) }},
+	{"emptied", "an empty list with the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultEmptied}) }},
+	{"half", "half of the second page is missing, with the old total", func(s *Spec) { s.says(total); s.breaks(Fault{Kind: FaultHalf, Row: 12}) }},
+	{"page_500", "the page with record 23 always fails", func(s *Spec) { s.breaks(Fault{Kind: FaultStatus, Row: 23}); s.Size.Param = "" }},
 	{"page_429", "one page asks to slow down, once", func(s *Spec) { s.breaks(Fault{Kind: FaultStatus, Row: 23, Status: 429, Count: 1}) }},
-	{"moves", "records leave the head of the list while it is read", func(s *Spec) {
+	{"moves", "records are deleted at the head of the list while it is read", func(s *Spec) {
 		s.Size.Param = ""
 		s.Moves = []Move{{Run: 1, At: 14, Kind: MoveDeleteFirst, Count: 2}, {Run: 2, At: 3, Kind: MoveDeleteFirst, Count: 2}}
 	}},
 
-	{"same_key", "three pairs of records with one id", func(s *Spec) { s.Records.Twice = 3; s.says(total) }},
+	{"same_key", "three pairs of records with the same id", func(s *Spec) { s.Records.Twice = 3; s.says(total) }},
 	{"no_key", "records without an id", func(s *Spec) { s.Records.Key = ""; s.says(total) }},
 	{"key_ID", "records whose id is spelled ID", func(s *Spec) { s.Records.Key = "ID"; s.says(total) }},
-	{"keyed", "an object by id, whose records do not have the id", func(s *Spec) { s.Records.Form = FormKeyed; s.says(total) }},
-	{"member_twice", "the same, and one id is there twice", func(s *Spec) { s.Records.Form, s.Records.Twice = FormKeyed, 1; s.by(KindWhole, "") }},
+	{"keyed", "an object from ids to records without the id", func(s *Spec) { s.Records.Form = FormKeyed; s.says(total) }},
+	{"member_twice", "the same, with one id twice", func(s *Spec) { s.Records.Form, s.Records.Twice = FormKeyed, 1; s.by(KindWhole, "") }},
 	{"nulls", "null elements between the records", func(s *Spec) { s.Records.Nulls = 2; s.says(total) }},
-	{"half_surrogate", "a text with half a character", func(s *Spec) { s.Records.Odd = OddSurrogate; s.says(total) }},
+	{"half_surrogate", "a text with half of a surrogate pair", func(s *Spec) { s.Records.Odd = OddSurrogate; s.says(total) }},
 	{"raw_tab", "a text with a raw tab", func(s *Spec) { s.Records.Odd = OddTab; s.says(total) }},
-	{"deep", "201 arrays in each other", func(s *Spec) { s.Records.Odd = OddDeep; s.says(total) }},
+	{"deep", "201 nested arrays", func(s *Spec) { s.Records.Odd = OddDeep; s.says(total) }},
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cut finds the part of the list that a request asks for.
+// cut returns the part of the list that a request asks for.
 func (l *List) cut(q request, all []row) (part, *answer) {
 	s := l.spec
 	p := part{all: all}
@@ -58,7 +58,7 @@ func (l *List) cut(q request, all []row) (part, *answer) {
 	return p, nil
 }
 
-// of is how many records a page of this request has.
+// of returns the page size of a request.
 func (s Size) of(q request) (int, *answer) {
 	n, err := strconv.Atoi(q.values[s.Param])
 	if s.Param == "" || err != nil || n < 1 {
@@ -77,7 +77,7 @@ func (s Size) of(q request) (int, *answer) {
 	return s.Max, nil
 }
 
-// byRange reads the header of a request for a range: items=0-9.
+// byRange reads a Range header: items=0-9.
 func (p *part) byRange(header string, s Size) *answer {
 	_, span, ok := strings.Cut(header, "=")
 	if !ok {
@@ -99,14 +99,14 @@ func (p *part) byRange(header string, s Size) *answer {
 	return nil
 }
 
-// start is the place of the first record that a request asks for by v.
+// start returns the index of the first record for the parameter value v.
 func (l *List) start(v string, p part) (int, *answer) {
 	g := l.spec.Paging
 	switch g.Kind {
 	case KindPage, KindOffset:
 		n, err := strconv.Atoi(v)
 		if err != nil || n < g.Base {
-			return 0, nil // a number that cannot be read is the first
+			return 0, nil // an invalid number means the first page
 		}
 		if g.Kind == KindOffset {
 			return n - g.Base, nil
@@ -132,7 +132,7 @@ func (l *List) start(v string, p part) (int, *answer) {
 	return l.bad(p)
 }
 
-// bad is the answer to a token that cannot be read.
+// bad returns the answer to an invalid token.
 func (l *List) bad(p part) (int, *answer) {
 	switch l.spec.Paging.Bad {
 	case "first":
@@ -152,8 +152,8 @@ func (l *List) afterID(v string, p part) (int, *answer) {
 	return i + 1, nil
 }
 
-// afterMoment is the place of the first record created after a moment, or before it
-// where the newest comes first.
+// afterMoment returns the index of the first record created after a time, or before it if the order is newest
+// first.
 func (l *List) afterMoment(v string, p part) (int, *answer) {
 	at, err := time.Parse(time.RFC3339, v)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *List) afterMoment(v string, p part) (int, *answer) {
 	return len(p.all), nil
 }
 
-// token is what asks for the part that begins with the record at a place.
+// token returns the parameter value for the part that begins at an index.
 func (l *List) token(at int, p part) string {
 	g := l.spec.Paging
 	switch {

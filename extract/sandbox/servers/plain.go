@@ -2,8 +2,7 @@ package servers
 
 import "slices"
 
-// Family is the name of the way in which the list goes on: its kind of paging, or
-// link where the answer gives the address of the next page.
+// Family returns the way of paging: the kind, or "link" if answers contain the address of the next page.
 func (s Spec) Family() string {
 	for _, g := range s.Signals {
 		switch g.Says {
@@ -14,9 +13,8 @@ func (s Spec) Family() string {
 	return s.Paging.Kind
 }
 
-// Plain reports whether nothing about the list is wrong or ambiguous, so that a
-// reader who is given its path alone could be expected to read it whole: nothing
-// fails, moves or lies, and what the pages are is either said or can be found out by
+// Plain reports whether nothing about the list is wrong or ambiguous, so that a reader that only knows its path
+// should read it completely: nothing fails, moves or lies, and the paging is either stated or can be found with
 // the usual names.
 func (s Spec) Plain() bool {
 	r := s.Records
@@ -26,9 +24,9 @@ func (s Spec) Plain() bool {
 	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "", r.Order == OrderTies, s.Edits.Rekey > 0:
 		return false
 	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Family() != "link":
-		return false // what a token is sent as cannot be found out
+		return false // the token's parameter cannot be found
 	case r.Count == 0, r.Count <= s.Edits.Delete:
-		return false // an empty list shows nothing of how it goes on
+		return false // an empty list does not show how it is paged
 	}
 	if slices.ContainsFunc(s.Signals, func(g Signal) bool { return lies[g.Says] || g.End == "self" }) {
 		return false
@@ -36,14 +34,13 @@ func (s Spec) Plain() bool {
 	return s.said() || s.Unknown == "" && s.Records.Count%s.Size.Default != 0
 }
 
-// usualTokens are the parameters that a token is usually sent as, whatever the answer
-// calls it.
+// usualTokens are the usual parameters for a token, whatever the answer calls it.
 var usualTokens = []string{"cursor", "after", "page_token", "pageToken", "next_token", "starting_after", "start_cursor", "continuation_token", "marker"}
 
 // lies are the sayings that are not true.
 var lies = map[string]bool{"total here": true, "total rounded": true, "total low": true, "page stuck": true}
 
-// said reports whether a signal says where the list goes on, or how long it is.
+// said reports whether a signal leads to the next part or states the list's length.
 func (s Spec) said() bool {
 	return slices.ContainsFunc(s.Signals, func(g Signal) bool {
 		switch g.Says {
@@ -54,8 +51,8 @@ func (s Spec) said() bool {
 	})
 }
 
-// Drifts reports whether the list moves under a reader who goes on by opaque tokens that
-// stand for places, and states no total: only a second reading shows it.
+// Drifts reports whether the list changes under a reader that uses opaque tokens for positions, and states no
+// total: only a second reading shows it.
 func (s Spec) Drifts() bool {
 	said := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total" })
 	return len(s.Moves) > 0 && s.Paging.Kind == KindToken && s.Paging.Form != "id" && !said

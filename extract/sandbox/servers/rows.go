@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// row is one record. Its version rises with each change.
+// row is one record. Its version increases with each change.
 type row struct {
 	n       int // unique
-	id      int // of what n it has the id: its own, unless two records share one
+	id      int // n of the record whose id it has: its own, unless two records share one
 	version int
-	at      int // minutes after epoch of its last change
+	at      int // time of its last change, in minutes after epoch
 	unkeyed bool
 }
 
-// epoch is when the oldest record was created.
+// epoch is the creation time of the oldest record.
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// Mark is a text that one version of one record has and no other: by it a table is
-// compared with the truth.
+// mark returns a text that identifies one version of one record. Tests compare a table with the truth by it.
 func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
 
-// markField is the member of each record that holds its mark.
+// markField is the member with a record's mark.
 const markField = "remark"
 
 func (s Records) first() []row {
@@ -51,7 +50,7 @@ func (s Records) sort(rows []row) {
 	})
 }
 
-// id is the value of a record's key.
+// id returns the value of a record's key.
 func (s Records) id(n int) any {
 	h := uint64(n+1) * 0x9E3779B97F4A7C15
 	switch s.Type {
@@ -79,7 +78,7 @@ func moment(minutes int) string {
 
 var names = []string{"Ada", "Bruno", "Chloe", "Dario", "Elif", "Farid", "Greta"}
 
-// fields are a record's members without its id.
+// fields returns a record's members without its id.
 func (s Records) fields(r row) map[string]any {
 	f := map[string]any{
 		"name":   names[(r.n+1000)*5%len(names)],
@@ -100,7 +99,7 @@ func (s Records) fields(r row) map[string]any {
 	return f
 }
 
-// record is a row as the list shows it.
+// record returns a row in the list's form.
 func (s Records) record(r row) any {
 	f := s.fields(r)
 	switch s.Form {
@@ -121,7 +120,7 @@ func (s Records) record(r row) any {
 	return f
 }
 
-// list is a page of rows as the body shows it.
+// list returns a page of rows as it is in the body.
 func (s Records) list(rows []row, from int) any {
 	switch {
 	case s.Form == FormKeyed || s.Form == FormNumbered:
@@ -139,8 +138,8 @@ func (s Records) list(rows []row, from int) any {
 	return all
 }
 
-// object is a page of rows as an object with a member for each; an empty one is a
-// list. Records with one id make members with one name.
+// object returns a page of rows as an object with one member each. An empty page is an array. Records with the
+// same id have the same member name.
 func (s Records) object(rows []row) any {
 	if len(rows) == 0 {
 		return []any{}
@@ -156,13 +155,13 @@ func (s Records) object(rows []row) any {
 	return json.RawMessage(append(b, '}'))
 }
 
-// hides reports whether a row takes its place in the list without being shown.
+// hides reports whether a row counts for paging without being shown.
 func (l *List) hides(r row) bool {
 	from := l.spec.Size.Default * 3 / 2
 	return r.n >= from && r.n < from+l.spec.Records.Hidden
 }
 
-// shown are the rows without the hidden ones.
+// shown returns the rows without the hidden ones.
 func (l *List) shown(rows []row) []row {
 	if l.spec.Records.Hidden == 0 {
 		return rows
@@ -170,10 +169,10 @@ func (l *List) shown(rows []row) []row {
 	return slices.DeleteFunc(slices.Clone(rows), l.hides)
 }
 
-// rawTab stands in a body for a text with a raw tab, which the encoder would escape.
+// rawTab is replaced in a body by a text with a raw tab, which the encoder would escape.
 const rawTab = "a raw tab"
 
-// odd is a value that few tables can hold.
+// odd returns a value that few tables can store.
 func odd(kind string) json.RawMessage {
 	switch kind {
 	case OddSurrogate:
@@ -184,8 +183,7 @@ func odd(kind string) json.RawMessage {
 	return asJSON(rawTab)
 }
 
-// edit makes the changes between two runs: it deletes rows from all over the list,
-// changes others, and adds some.
+// edit makes the changes between two runs: it deletes rows throughout the list, changes others, and adds some.
 func (l *List) edit(e Edits) {
 	for i := range min(e.Delete, len(l.rows)) {
 		at := (i*5 + 1) % len(l.rows)
@@ -204,7 +202,7 @@ func (l *List) edit(e Edits) {
 	}
 }
 
-// leaveOut takes records out of the list, as the faults say.
+// leaveOut removes the records that FaultLeftOut names.
 func (l *List) leaveOut(all []row) []row {
 	for i, f := range l.spec.Faults {
 		if row := f.Row; f.Kind == FaultLeftOut && row <= len(all) && l.strikes(i, part{from: row - 1, to: row}) {
@@ -214,7 +212,7 @@ func (l *List) leaveOut(all []row) []row {
 	return all
 }
 
-// since leaves out what was changed before the moment that a request asks for.
+// since removes the records that changed before the requested time.
 func (l *List) since(q request, all []row) []row {
 	at, err := time.Parse(time.RFC3339, q.values[l.spec.Reader.Since])
 	if l.spec.Reader.Since == "" || err != nil {
@@ -239,7 +237,7 @@ func (l *List) insert(n int) {
 	}
 }
 
-// move is one change while the list is read.
+// move makes one change during a run.
 func (l *List) move(m Move) {
 	for range m.Count {
 		l.spec.Records.sort(l.rows)
@@ -261,11 +259,11 @@ func (l *List) move(m Move) {
 	}
 }
 
-// Truth is what a run may find, as the marks of records: texts that stand in them.
+// Truth is what a run may find, as marks, which are texts in the records.
 type Truth struct {
-	Now    []string `json:"now"`    // of the list as it is
-	Always []string `json:"always"` // of the records that the list held, unchanged, since the run began
-	Ever   []string `json:"ever"`   // of all that it has held since
+	Now    []string `json:"now"`    // of the current list
+	Always []string `json:"always"` // of the records that were in the list, unchanged, since the run began
+	Ever   []string `json:"ever"`   // of all records that were in the list since then
 }
 
 func (l *List) observe() {
@@ -280,7 +278,7 @@ func (l *List) observe() {
 	}
 }
 
-// asJSON writes a value that is known to have a JSON form.
+// asJSON encodes v. It panics if v has no JSON form.
 func asJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

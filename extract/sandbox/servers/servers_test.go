@@ -17,7 +17,7 @@ import (
 
 var markIn = regexp.MustCompile(`record -?\d+ version \d+`)
 
-// reader reads a list as one does who knows its Spec.
+// reader reads a list with knowledge of its Spec.
 type reader struct {
 	*List
 	t    *testing.T
@@ -51,7 +51,7 @@ func (r *reader) ask(query url.Values, header http.Header) *httptest.ResponseRec
 	return w
 }
 
-// read asks for every part of the list.
+// read requests every part of the list.
 func (r *reader) read() {
 	g, rows := r.spec.Paging, slices.Clone(r.rows)
 	if r.spec.Records.sort(rows); g.Kind != KindPage && g.Kind != KindOffset {
@@ -77,8 +77,7 @@ func (r *reader) read() {
 	}
 }
 
-// Without faults, whoever knows the protocol of a list finds exactly its records:
-// before the second run and after it.
+// Without faults, a reader that knows a list's protocol finds exactly its records, before and after the edits.
 func TestListsAreReadable(t *testing.T) {
 	for seed := range uint64(3000) {
 		s := draw(seed).Spec
@@ -101,7 +100,7 @@ func TestListsAreReadable(t *testing.T) {
 	}
 }
 
-// The signal of the next page leads through the whole list, in whatever form.
+// The signal of the next page leads through the whole list, in any form.
 func TestSignalsLeadOn(t *testing.T) {
 	for seed := range uint64(3000) {
 		s := draw(seed).Spec
@@ -128,13 +127,13 @@ func TestSignalsLeadOn(t *testing.T) {
 	}
 }
 
-// follow is what the next request asks for; nil at the end.
+// follow returns the next request's parameters, or nil at the end.
 func follow(s Spec, sig Signal, w *httptest.ResponseRecorder) url.Values {
 	var v any
 	if name, ok := strings.CutPrefix(sig.At, "header "); ok {
 		v = w.Header().Get(name)
 	} else {
-		_ = json.Unmarshal(bytes.ReplaceAll(w.Body.Bytes(), []byte("\t"), []byte(" ")), &v) // a raw tab is a fault that a list may have
+		_ = json.Unmarshal(bytes.ReplaceAll(w.Body.Bytes(), []byte("\t"), []byte(" ")), &v) // a list may contain a raw tab
 		for _, name := range strings.Split(sig.At[1:], "/") {
 			m, _ := v.(map[string]any)
 			v = m[name]
@@ -162,8 +161,7 @@ func follow(s Spec, sig Signal, w *httptest.ResponseRecorder) url.Values {
 	return url.Values{s.Paging.Param: {text}}
 }
 
-// A Spec is data: written and read back it is the same, and a seed always gives the
-// same one.
+// A Spec survives JSON encoding, and Draw is deterministic.
 func TestSpecIsData(t *testing.T) {
 	for seed := range uint64(200) {
 		var back Spec
@@ -172,8 +170,7 @@ func TestSpecIsData(t *testing.T) {
 	}
 }
 
-// Each named list answers, has a name of its own, and each fault shows in the run
-// that it is for.
+// Each named list answers and has a unique name, and each fault occurs in its run.
 func TestNamedLists(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range Lists() {

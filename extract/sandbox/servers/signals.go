@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// sayings are what a [Signal] can say of a part of the list.
+// sayings are the meanings of a [Signal].
 var sayings = map[string]func(l *List, p part, shown int) any{
 	"total":         func(l *List, p part, _ int) any { return len(l.shown(p.all)) },
-	"total here":    func(_ *List, _ part, shown int) any { return shown }, // a total that is only the page's
+	"total here":    func(_ *List, _ part, shown int) any { return shown }, // a total of the page only
 	"total rounded": func(_ *List, p part, _ int) any { return (len(p.all) + 9) / 10 * 10 },
 	"total low":     func(_ *List, p part, _ int) any { return max(len(p.all)-3, 0) },
 	"count":         func(_ *List, _ part, shown int) any { return shown },
 	"page":          func(l *List, p part, _ int) any { return p.page + l.spec.Paging.Base },
-	"page stuck":    func(l *List, _ part, _ int) any { return l.spec.Paging.Base }, // it never moves
+	"page stuck":    func(l *List, _ part, _ int) any { return l.spec.Paging.Base }, // always the first page
 	"pages":         func(_ *List, p part, _ int) any { return max((len(p.all)+p.size-1)/p.size, 1) },
 	"size":          func(_ *List, p part, _ int) any { return p.size },
 	"offset":        func(l *List, p part, _ int) any { return p.from + l.spec.Paging.Base },
@@ -34,7 +34,7 @@ func contentRange(_ *List, p part, _ int) any {
 	return fmt.Sprintf("items %d-%d/%d", p.from, p.to-1, len(p.all))
 }
 
-// say is the value of a signal. A signal that is absent says nothing.
+// say returns the value of a signal; said is false if it is absent.
 func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 	if l.run < s.Run || s.Every > 0 && p.page%s.Every != 0 {
 		return nil, false
@@ -64,14 +64,14 @@ func (l *List) say(s Signal, q request, p part, shown int) (v any, said bool) {
 			return false, true
 		case "zero":
 			return "0", true
-		case "self": // a cursor that points to itself
+		case "self": // a cursor that leads to the same page
 			at = p.from
 		}
 	}
 	return l.next(s, q, p, at), true
 }
 
-// next is what leads to the part that begins with the record at a place.
+// next returns a signal that leads to the part at an index.
 func (l *List) next(s Signal, q request, p part, at int) any {
 	switch s.Says {
 	case "next":
@@ -95,8 +95,7 @@ func (l *List) link(s Signal, q request, p part, rel string, at int) any {
 	return map[string]any{"rel": rel, "href": l.address(s, q, p, at)}
 }
 
-// address is a link to the part that begins with the record at a place. It keeps
-// the size that was asked for.
+// address returns a link to the part at an index. It keeps the requested size.
 func (l *List) address(s Signal, q request, p part, at int) string {
 	v := url.Values{}
 	if l.spec.Size.Param != "" && q.values[l.spec.Size.Param] != "" {
@@ -120,7 +119,7 @@ func (l *List) address(s Signal, q request, p part, at int) string {
 	return base + "?" + v.Encode()
 }
 
-// written is a value in the way that a signal writes it.
+// written returns a value in a signal's encoding.
 func written(v any, as string) any {
 	yes, isBool := v.(bool)
 	switch {

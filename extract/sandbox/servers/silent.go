@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// Lies reports whether all that a server says agrees with a shorter list than it has:
+// Lies reports whether all signals of a server agree with a shorter list than the real one:
 //
-//   - a total is that of the page, of a list whose parameter has an unusual name;
-//   - the first page is empty, as all of its records are hidden; or it is of no usual
-//     length, as some are, and the server refuses what it does not know, or empties the list for it;
-//   - a page is refused for good in the way in which servers refuse what lies behind
-//     the end.
+//   - a total counts only the page, of a list whose parameter has an unusual name;
+//   - the first page is empty because its records are hidden, or is of no usual length because
+//     some are, and the server refuses or filters by unknown parameters;
+//   - a page always fails with a status that servers use beyond the end.
 //
-// Only such a list may be proven while records of it are missing.
+// Only such a list may be proven although records are missing.
 func (s Spec) Lies() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	hidden := s.Records.Hidden
@@ -26,13 +25,12 @@ func (s Spec) Lies() bool {
 	})
 }
 
-// Silent reports whether the server leaves records out and nothing in an answer shows
-// it. No reader can tell such a list from a whole one by one reading:
+// Silent reports whether the server omits records and no answer shows it, so that one reading cannot detect it:
 //
 //   - it lies;
-//   - part of a page is missing, and everything else is as it was;
+//   - a part of a page is missing, and the rest is unchanged;
 //   - records are left out to the end of a run, or pages come from a cache;
-//   - the list goes no deeper, or is cut at a length that no page has by habit.
+//   - the list has a maximum depth, or is cut at a length that is no usual page size.
 func (s Spec) Silent() bool {
 	return s.Lies() || s.Paging.Deep > 0 || s.Paging.Kind == KindCap && s.Size.Default%5 != 0 ||
 		slices.ContainsFunc(s.Faults, func(f Fault) bool {

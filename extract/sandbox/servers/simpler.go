@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Simpler are Specs that lack something of s: a signal, a fault, a move, an edit, an
-// unusual name. Where a fault of the reader shows with s, the simplest Spec that still
-// shows it is the best account of it.
+// Simpler returns Specs that lack one feature of s: a signal, a fault, a move, an edit, an unusual name. If a
+// bug of the reader shows with s, the simplest Spec that still shows it explains it best.
 func (s Spec) Simpler() []Spec {
 	var all []Spec
 	add := func(change func(*Spec)) {
@@ -24,12 +23,12 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // else the list would be a shorter one, and nothing could tell
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // otherwise the list would be shorter, and nothing would show it
 			add(func(c *Spec) { c.Faults[i].Count = 0 })
 		}
 	}
 	for i := range s.Signals {
-		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, it would be another family
+		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without it, the list would belong to another family
 			add(func(c *Spec) { c.Signals = slices.Delete(c.Signals, i, i+1) })
 		}
 		add(func(c *Spec) { c.Signals[i].As = "" })

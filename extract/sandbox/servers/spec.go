@@ -1,66 +1,65 @@
-// Package servers speaks list protocols that are described by data: a [Spec] says
-// where an answer keeps its records, how the list goes on, what stands beside the
-// records, and what goes wrong. A [List] serves one Spec over HTTP and knows the
-// truth: what a complete reading of it must yield. [Draw] makes a Spec from a seed.
+// Package servers simulates list endpoints that are described by data: a [Spec] says where an answer has its
+// records, how the list is paged, which signals accompany the records, and which faults occur. A [List] serves
+// one Spec over HTTP and knows the truth: the records that a complete reading must yield. [Draw] makes a Spec
+// from a seed.
 //
-// The sandbox serves Specs by name, and the generator of servers serves those that
-// it draws, so both speak exactly the same protocols.
+// The sandbox serves named Specs, and the generator of servers those that it draws, so both use the same
+// protocols.
 package servers
 
 import "encoding/json"
 
-// Spec is one list and the protocol that serves it. It is data, and can be written
-// as JSON and read back.
+// Spec describes one list and its protocol. It can be stored as JSON.
 type Spec struct {
-	Seed     uint64   `json:"seed,omitempty"`   // that Draw made it from
+	Seed     uint64   `json:"seed,omitempty"`   // seed of Draw
 	Method   string   `json:"method,omitempty"` // GET unless set
 	Records  Records  `json:"records"`
 	Envelope Envelope `json:"envelope"`
 	Paging   Paging   `json:"paging"`
 	Size     Size     `json:"size"`
 	Signals  []Signal `json:"signals,omitempty"`
-	Unknown  string   `json:"unknown,omitempty"` // unknown parameters: "" ignores, see UnknownRefuse and UnknownFilter
+	Unknown  string   `json:"unknown,omitempty"` // handling of unknown parameters: "" ignores them; see UnknownRefuse and UnknownFilter
 	Edits    Edits    `json:"edits"`
 	Moves    []Move   `json:"moves,omitempty"`
 	Faults   []Fault  `json:"faults,omitempty"`
 	Reader   Reader   `json:"reader,omitzero"`
 }
 
-// Reader says how the list is read, where that is not by its path alone.
+// Reader says how the list is read, if not only by its path.
 type Reader struct {
-	Since   string `json:"since,omitempty"`   // incremental: by this parameter, which leaves out what was changed before a moment
-	Twin    bool   `json:"twin,omitempty"`    // another stream shows the same records, without the faults
-	Details bool   `json:"details,omitempty"` // each record has a detail at an address of its own, and those are read
+	Since   string `json:"since,omitempty"`   // incremental: this parameter leaves out what was changed before a time
+	Twin    bool   `json:"twin,omitempty"`    // another stream serves the same records, without the faults
+	Details bool   `json:"details,omitempty"` // each record has a detail at its own address, and the details are read
 	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
 }
 
-// What a list does with a parameter that it does not know, other than to ignore it.
+// Other ways to handle an unknown parameter.
 const (
 	UnknownRefuse = "refuse" // answers 400
-	UnknownFilter = "filter" // takes it for a filter that no record passes
+	UnknownFilter = "filter" // treats it as a filter that no record matches
 )
 
-// Records says what the list holds.
+// Records describes the records of the list.
 type Records struct {
 	Count int    `json:"count"`
-	Key   string `json:"key,omitempty"`  // the member with the id; "" for records without one
+	Key   string `json:"key,omitempty"`  // the member with the id; "": records have none
 	Type  string `json:"type,omitempty"` // of the ids: int unless set, see the Type constants
 	Form  string `json:"form,omitempty"` // of a record: flat unless set, see the Form constants
 	Order string `json:"order,omitempty"`
-	Twice int    `json:"twice,omitempty"` // records that have the id of another one, with other content
+	Twice int    `json:"twice,omitempty"` // records that share the id of another one, with different content
 	Nulls int    `json:"nulls,omitempty"` // null elements between the records
-	Names bool   `json:"names,omitempty"` // each record has a name of its own; else names repeat
-	Times bool   `json:"times,omitempty"` // records say when they were created and changed
+	Names bool   `json:"names,omitempty"` // each record has a unique name; otherwise names repeat
+	Times bool   `json:"times,omitempty"` // records have their creation and change times
 
-	Hidden int    `json:"hidden,omitempty"` // records, from the middle of the second page on, that take their place on the pages and are not shown
-	Odd    string `json:"odd,omitempty"`    // what one value of the record in the middle is, see the Odd constants
+	Hidden int    `json:"hidden,omitempty"` // records, from the middle of the second page on, that count for paging but are not shown
+	Odd    string `json:"odd,omitempty"`    // an unusual value in the middle record, see the Odd constants
 }
 
-// Values that few tables can hold.
+// Values that few tables can store.
 const (
-	OddSurrogate = "surrogate" // the first half of a character
-	OddTab       = "tab"       // a control character that JSON does not allow in a text
-	OddDeep      = "deep"      // 201 arrays in each other
+	OddSurrogate = "surrogate" // half of a surrogate pair
+	OddTab       = "tab"       // a control character that JSON does not allow in strings
+	OddDeep      = "deep"      // 201 nested arrays
 	OddID        = "id"        // the record's id is null
 )
 
@@ -76,9 +75,9 @@ const (
 	FormFlat       = ""
 	FormWrapped    = "wrapped"    // {"customer": {…}}
 	FormAttributes = "attributes" // {"type": …, "id": …, "attributes": {…}}
-	FormKeyed      = "keyed"      // the list is an object: the id, and the record without it
-	FormNumbered   = "numbered"   // the list is an object: the id, and the record with it
-	FormOne        = "one"        // there is no list: the first record stands in its place
+	FormKeyed      = "keyed"      // the list is an object from ids to records without the id
+	FormNumbered   = "numbered"   // the list is an object from ids to records with the id
+	FormOne        = "one"        // the first record takes the place of the list
 )
 
 // Orders of a list.
@@ -86,41 +85,41 @@ const (
 	OrderOldest = ""       // by id
 	OrderNewest = "newest" // by id, the largest first
 	OrderChange = "change" // the latest change first
-	OrderTies   = "ties"   // by a member that is not unique: each second page begins with the last record of the page before, in the place of its own first
+	OrderTies   = "ties"   // by a member that is not unique: every second page begins with the last record of the page before, in place of its own first one
 )
 
-// Envelope says where the records stand.
+// Envelope says where the records are in the body.
 type Envelope struct {
 	Path   []string                   `json:"path,omitempty"`  // members from the root to the list; empty: the body is the list
-	Empty  string                     `json:"empty,omitempty"` // an empty list: [] unless set, or null or absent
+	Empty  string                     `json:"empty,omitempty"` // form of an empty list: [] unless set, or null or absent
 	Beside map[string]json.RawMessage `json:"beside,omitempty"`
 }
 
-// Paging says how the list goes on.
+// Paging says how the list is paged.
 type Paging struct {
 	Kind   string `json:"kind"`
 	Param  string `json:"param,omitempty"`
 	In     string `json:"in,omitempty"`     // query unless set: body (of a POST) or header
 	Base   int    `json:"base,omitempty"`   // number of the first page or record
-	Beyond string `json:"beyond,omitempty"` // what lies behind the end: an empty page unless set
+	Beyond string `json:"beyond,omitempty"` // answer beyond the end: an empty page unless set
 	Form   string `json:"form,omitempty"`   // of a token: opaque unless set: id, offset
-	Bad    string `json:"bad,omitempty"`    // a token that cannot be read: 400 unless set: first, empty
-	Deep   int    `json:"deep,omitempty"`   // the list goes no deeper than so many records; 0: to its end
+	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: 400 unless set: first, empty
+	Deep   int    `json:"deep,omitempty"`   // records that can be reached; 0: all
 }
 
 // Kinds of paging.
 const (
-	KindPage   = "page"   // by the number of the page
-	KindOffset = "offset" // by the number of the first record
-	KindToken  = "token"  // by a token that the answer states
+	KindPage   = "page"   // by page number
+	KindOffset = "offset" // by the index of the first record
+	KindToken  = "token"  // by a token from the answer
 	KindKeyset = "keyset" // by the id of the last record
-	KindMoment = "moment" // by when the last record was created
-	KindRange  = "range"  // by the header Range
-	KindWhole  = "whole"  // the list comes in one answer
-	KindCap    = "cap"    // the list is cut, and nothing brings the rest
+	KindMoment = "moment" // by the creation time of the last record
+	KindRange  = "range"  // by the Range header
+	KindWhole  = "whole"  // all in one answer
+	KindCap    = "cap"    // the list is cut, and the rest cannot be reached
 )
 
-// What lies behind the end, or comes for a token that cannot be read.
+// Answers beyond the end, or to an invalid token.
 const (
 	BeyondEmpty = ""
 	BeyondLast  = "last"
@@ -130,39 +129,39 @@ const (
 	Beyond404   = "404"
 )
 
-// Size says how many records a page has.
+// Size is the number of records on a page.
 type Size struct {
-	Param   string `json:"param,omitempty"` // "" where nothing changes it
+	Param   string `json:"param,omitempty"` // "": it cannot be changed
 	Default int    `json:"default"`
 	Max     int    `json:"max,omitempty"`  // 0: none
-	Over    string `json:"over,omitempty"` // a size above Max: cut to it unless set: 400, or default
+	Over    string `json:"over,omitempty"` // answer to a size above Max: cut to it unless set: 400, or default
 }
 
-// Signal is one thing that an answer says beside its records.
+// Signal is one value of an answer besides its records.
 type Signal struct {
 	At   string `json:"at"`             // JSON pointer into the body, or "header NAME"
-	Says string `json:"says"`           // see sayings
-	As   string `json:"as,omitempty"`   // how a value is written: text, number, yesno
-	End  string `json:"end,omitempty"`  // what stands there on the last page: null unless set: absent, empty, false, zero, self
-	Host string `json:"host,omitempty"` // of a link: the server's own unless set; an inner one that nobody can reach
+	Says string `json:"says"`           // its meaning, see sayings
+	As   string `json:"as,omitempty"`   // encoding of the value: text, number, yesno
+	End  string `json:"end,omitempty"`  // value on the last page: null unless set: absent, empty, false, zero, self
+	Host string `json:"host,omitempty"` // host of a link: the server's own unless set; inner: an unreachable one
 
-	Run   int `json:"run,omitempty"`   // from this one on; 0: in all
-	Every int `json:"every,omitempty"` // on the first page and each so many pages after it; 0: on all
+	Run   int `json:"run,omitempty"`   // in this run and later ones; 0: in all
+	Every int `json:"every,omitempty"` // on the first page and every so many pages; 0: on all
 
-	Value json.RawMessage `json:"value,omitempty"` // of Says "constant"
+	Value json.RawMessage `json:"value,omitempty"` // for Says "constant"
 }
 
-// Edits are made at the source between two runs.
+// Edits are changes of the source between two runs.
 type Edits struct {
 	Delete int `json:"delete,omitempty"`
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
-	Rekey  int `json:"rekey,omitempty"` // records, from the end of the list, that take the ids of the first ones
-	Unkey  int `json:"unkey,omitempty"` // records, from the middle of the list on, whose id is null from then on
-	Swap   int `json:"swap,omitempty"`  // records, from the beginning of the list, that change and exchange their details with the last ones, which do not change
+	Rekey  int `json:"rekey,omitempty"` // records at the end of the list that take the ids of the first ones
+	Unkey  int `json:"unkey,omitempty"` // records, from the middle of the list on, that lose their id
+	Swap   int `json:"swap,omitempty"`  // records at the beginning of the list that change and swap details with the last ones, which do not change
 }
 
-// Move is a change of the list while a run reads it.
+// Move is a change of the list during a run.
 type Move struct {
 	Run   int    `json:"run"`   // counted from 1
 	At    int    `json:"at"`    // before the answer to this request of the run, counted from 1
@@ -174,35 +173,35 @@ type Move struct {
 const (
 	MoveDeleteFirst = "delete first"
 	MoveDeleteLast  = "delete last"
-	MoveInsertFirst = "insert first" // at the head of the list, whatever its order
+	MoveInsertFirst = "insert first" // at the beginning of the list, in any order
 	MoveInsertLast  = "insert last"
 	MoveChange      = "change"
 )
 
-// Fault is what goes wrong in some answers.
+// Fault is a failure of some answers.
 type Fault struct {
 	Kind   string `json:"kind"`
-	Run    int    `json:"run,omitempty"`    // only in this one; 0: in all
-	Row    int    `json:"row,omitempty"`    // strikes answers that would show the record at this place, counted from 1; 0: all answers
-	Count  int    `json:"count,omitempty"`  // how often; 0: for good
+	Run    int    `json:"run,omitempty"`    // only in this run; 0: in all
+	Row    int    `json:"row,omitempty"`    // only in answers that contain the record at this position, counted from 1; 0: in all answers
+	Count  int    `json:"count,omitempty"`  // number of times; 0: always
 	Status int    `json:"status,omitempty"` // of status: 500 unless set
 	From   int    `json:"from,omitempty"`   // not before this request of the run, counted from 1
-	To     int    `json:"to,omitempty"`     // and not after this one; 0: to the end of the run
+	To     int    `json:"to,omitempty"`     // not after this one; 0: to the end of the run
 	Rows   int    `json:"rows,omitempty"`   // of left out: records
 
-	At    string          `json:"at,omitempty"`    // of partial: where the answer says that it is incomplete; as in Signal
-	Value json.RawMessage `json:"value,omitempty"` // of partial: what it says there
+	At    string          `json:"at,omitempty"`    // of partial: place of the statement that the answer is incomplete; as in Signal
+	Value json.RawMessage `json:"value,omitempty"` // of partial: the statement
 }
 
 // Kinds of faults.
 const (
 	FaultStatus  = "status"   // an error status
-	FaultObject  = "object"   // 200 and one object with a message in place of the list
-	FaultHalf    = "half"     // the second half of the page is missing; everything else is as it was
-	FaultPartial = "partial"  // each third record is missing, and the answer says that it is incomplete
-	FaultEmptied = "emptied"  // 200 and an empty list; everything else is as it was
-	FaultMoved   = "moved"    // the list stands under another member
-	FaultDetail  = "detail"   // status 403 in place of a detail; From and To count the requests for details
-	FaultLeftOut = "left out" // the list is served as if so many records, from Row on, were not in it
-	FaultCached  = "cached"   // the answer is the one that the same request had in the run before, and its header Age says so
+	FaultObject  = "object"   // 200 and an object with a message in place of the list
+	FaultHalf    = "half"     // the second half of the page is missing; the rest is unchanged
+	FaultPartial = "partial"  // every third record is missing, and the answer says that it is incomplete
+	FaultEmptied = "emptied"  // 200 and an empty list; the rest is unchanged
+	FaultMoved   = "moved"    // the list is in another member
+	FaultDetail  = "detail"   // 403 in place of a detail; From and To count the requests for details
+	FaultLeftOut = "left out" // Rows records, from Row on, are missing from the list
+	FaultCached  = "cached"   // the same answer as in the run before, with an Age header
 )

@@ -10,8 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Negotiation knows the names that servers are drawn from, but for max_time and totals
-// in other languages.
+// Negotiation knows the names that servers are drawn from, except max_time and totals in foreign languages.
 func TestWordsAreTheVocabularys(t *testing.T) {
 	v := schemas.Paging()
 	for kind, family := range map[string][]string{
