@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// Catalogue is a valid set of streams: what can be read, and what is known not
-// to be. It is safe for use from any number of goroutines; nobody changes one.
+// Catalogue is a valid set of streams: the readable endpoints, and the ones known not to be readable. It is
+// immutable and safe for concurrent use.
 type Catalogue struct {
 	streams  []Stream
 	index    map[string]int
 	children map[string][]int
 }
 
-// NewCatalogue makes a catalogue of these streams. Whatever is wrong with them
-// comes back as one error that joins a [*Fault] for each.
+// NewCatalogue returns a catalogue of these streams. Its error joins a [*Fault] for each problem.
 func NewCatalogue(streams []Stream) (*Catalogue, error) {
 	c := index(streams)
 	if faults := c.validate(); len(faults) > 0 {
@@ -40,7 +39,7 @@ func index(streams []Stream) *Catalogue {
 	return c
 }
 
-// join makes one error of faults, each in the form that as gives it.
+// join joins faults into one error, each in the form that as returns.
 func join(faults []*Fault, as func(*Fault) error) error {
 	all := make([]error, len(faults))
 	for i, f := range faults {
@@ -49,11 +48,10 @@ func join(faults []*Fault, as func(*Fault) error) error {
 	return errors.Join(all...)
 }
 
-// Streams are all endpoints, writes and sessions among them, in the order of
-// the catalogue's files.
+// Streams returns all endpoints, including writes and sessions, in the order of the catalogue's files.
 func (c *Catalogue) Streams() []Stream { return slices.Clone(c.streams) }
 
-// Find is the stream of that name.
+// Find returns the stream with this name.
 func (c *Catalogue) Find(name string) (Stream, bool) {
 	i, ok := c.index[name]
 	if !ok {
@@ -62,7 +60,7 @@ func (c *Catalogue) Find(name string) (Stream, bool) {
 	return c.streams[i], true
 }
 
-// Children are the streams whose parent is the one named.
+// Children returns the streams whose parent has this name.
 func (c *Catalogue) Children(name string) []Stream {
 	var out []Stream
 	for _, i := range c.children[name] {
@@ -71,8 +69,7 @@ func (c *Catalogue) Children(name string) []Stream {
 	return out
 }
 
-// Ordered are the readable streams, each one after its parent, otherwise in the
-// order of [Catalogue.Streams].
+// Ordered returns the readable streams, each after its parent, otherwise in the order of [Catalogue.Streams].
 func (c *Catalogue) Ordered() []Stream {
 	out := make([]Stream, 0, len(c.streams))
 	var add func(i int)
@@ -93,8 +90,7 @@ func (c *Catalogue) Ordered() []Stream {
 	return out
 }
 
-// With is a catalogue in which the given streams replace those of the same name
-// or, where there is none, are added at the end.
+// With returns a catalogue in which the given streams replace those of the same name, or are added at the end.
 func (c *Catalogue) With(streams ...Stream) (*Catalogue, error) {
 	all := c.Streams()
 	for _, s := range streams {

@@ -15,11 +15,11 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Load reads the catalogue that is compiled in: every endpoint of both
-// surfaces, once. Errors name the file, line and column.
+// Load returns the embedded catalogue, which contains every endpoint of both surfaces once. Errors name the
+// file, line and column.
 func Load() (*Catalogue, error) { return load(files) }
 
-// group is one file: the endpoints of one documented group.
+// group is one file: one documented group of endpoints.
 type group struct {
 	Group    string
 	Module   string
@@ -29,7 +29,7 @@ type group struct {
 	Writes   yaml.MapSlice // name: METHOD path
 }
 
-// entry is a readable endpoint as the files write it.
+// entry is a readable endpoint, as in the files.
 type entry struct {
 	Name       string
 	Request    string // METHOD path
@@ -47,11 +47,11 @@ type entry struct {
 	Window     bool
 	Months     struct{ Month, Year string }
 	Twin       string
-	Types      map[string][]string // columns by type, which is shorter than the other way round
-	Disabled   string              // why it is not part of "*"
+	Types      map[string][]string // columns by type, which is shorter than types by column
+	Disabled   string              // why it is not part of "*"; "" if it is
 }
 
-// load reads a folder of such files and reports everything that is wrong in it.
+// load reads a folder of catalogue files and reports all errors in them.
 func load(fsys fs.FS) (*Catalogue, error) {
 	names, err := fs.Glob(fsys, "*.yaml")
 	if err != nil {
@@ -145,7 +145,7 @@ func (g *group) stream(e entry) (Stream, error) {
 	}, nil
 }
 
-// call is an endpoint that no stream requests; its parameters are the path's.
+// call returns an endpoint that no stream requests. Its parameters come from the path.
 func (g *group) call(item yaml.MapItem, class Class) (Stream, error) {
 	name := fmt.Sprint(item.Key)
 	method, path, err := request(name, fmt.Sprint(item.Value))
@@ -158,7 +158,7 @@ func (g *group) call(item yaml.MapItem, class Class) (Stream, error) {
 		Reason: "changes the platform's data",
 	}
 	if class == ClassSession {
-		s.Reason = "belongs to the credentials"
+		s.Reason = "reserved for the credentials"
 	}
 	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
 		s.Params = append(s.Params, Param{Name: m[1], In: "path"})
@@ -174,7 +174,7 @@ func request(stream, s string) (method, path string, err error) {
 	return method, path, nil
 }
 
-// positioned puts file:line:col before a decoder's error.
+// positioned prefixes a decoder's error with file:line:col.
 func positioned(name string, err error) error {
 	e, ok := errors.AsType[yaml.Error](err)
 	if !ok || e.GetToken() == nil {
@@ -184,7 +184,7 @@ func positioned(name string, err error) error {
 	return fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, e.GetMessage())
 }
 
-// position is where the node at a YAML path stands.
+// position returns file:line:col of the node at a YAML path.
 func position(name string, doc *ast.File, path string) string {
 	p, err := yaml.PathString(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalogue is the one that is compiled in.
+// catalogue returns the embedded catalogue.
 func catalogue(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := Load()
@@ -20,7 +20,7 @@ func catalogue(t testing.TB) *Catalogue {
 	return c
 }
 
-// documented reads testdata/endpoints.txt: the calls of each group.
+// documented returns the calls of each group in testdata/endpoints.txt.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	f, err := os.Open("testdata/endpoints.txt")
@@ -96,7 +96,7 @@ func TestCatalogueHasTheDocumentedCounts(t *testing.T) {
 	require.Equal(t, map[Surface]int{SurfaceApp: 372, SurfaceV2: 12}, surfaces)
 }
 
-// The POSTs that only read; every other one changes something.
+// readingPosts are the POSTs that only read; all others change something.
 var readingPosts = []string{
 	"/api/hrm/attendence-history",
 	"/api/hrm/events",
@@ -159,7 +159,7 @@ func TestCatalogueNamesTables(t *testing.T) {
 	}
 }
 
-// Names that the documentation of the configuration uses.
+// Names that the configuration's documentation uses.
 func TestCatalogueKeepsPublishedNames(t *testing.T) {
 	c := catalogue(t)
 	for _, name := range []string{
@@ -175,7 +175,7 @@ func TestCatalogueKeepsPublishedNames(t *testing.T) {
 
 var contextColumn = regexp.MustCompile(`^_context__([a-z0-9_]+)$`)
 
-// What a key or a parameter takes from the context, something must put there.
+// A context column in a key or parameter must be provided by the stream.
 func TestCatalogueContextsExist(t *testing.T) {
 	c := catalogue(t)
 	gives := func(s Stream, name string) bool {
@@ -254,7 +254,7 @@ func TestCatalogueWith(t *testing.T) {
 	require.EqualError(t, err, `stream blog.posts: parent: there is no stream "blog.authors"`)
 }
 
-// stream is a valid one.
+// stream returns a valid stream.
 func stream(name string) Stream {
 	module, _, _ := strings.Cut(name, ".")
 	return Stream{

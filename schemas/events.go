@@ -15,27 +15,26 @@ import (
 //go:embed events/streams.yaml
 var eventFiles embed.FS
 
-// Events knows which streams a webhook event is about. It is safe for use from
-// any number of goroutines.
+// Events maps types of webhook events to streams. It is safe for concurrent use.
 type Events struct {
 	gone  []string
 	words map[string][]EventStream
 }
 
-// EventStream is a stream that events of some types are about.
+// EventStream is a stream that some types of events are about.
 type EventStream struct {
 	Name string
-	Word string // with which such a type begins
-	ID   string // shape of its records' ids: a prefix, EventText or EventNumber
+	Word string // word with which those types begin
+	ID   string // form of its records' ids: a prefix, EventText or EventNumber
 }
 
-// Shapes of an id.
+// Forms of an id.
 const (
 	EventNumber = "number"
 	EventText   = "text"
 )
 
-// LoadEvents reads what is compiled in.
+// LoadEvents returns the embedded mapping.
 func LoadEvents() (*Events, error) { return loadEvents(eventFiles, "events/streams.yaml") }
 
 func loadEvents(fsys fs.FS, name string) (*Events, error) {
@@ -66,11 +65,10 @@ func loadEvents(fsys fs.FS, name string) (*Events, error) {
 	return e, nil
 }
 
-// maxEventType is as much of a type as is looked at: no known one comes near.
+// maxEventType is the longest type that is looked up. All known ones are far shorter.
 const maxEventType = 200
 
-// Of are the streams that events of this type are about; none for a type that is
-// not known.
+// Of returns the streams that events of this type are about, or none for an unknown type.
 func (e *Events) Of(eventType string) []EventStream {
 	if len(eventType) > maxEventType {
 		return nil
@@ -99,13 +97,13 @@ func (e *Events) Announces(stream string) bool {
 	return false
 }
 
-// Gone reports whether a type announces that a record is gone.
+// Gone reports whether a type means that a record was deleted.
 func (e *Events) Gone(eventType string) bool {
 	last := strings.ToLower(eventType[strings.LastIndexAny(eventType, ".:-")+1:])
 	return slices.ContainsFunc(e.gone, func(w string) bool { return last == w || strings.HasSuffix(last, "_"+w) })
 }
 
-// Fits reports whether id, a JSON scalar, may be that of one of s's records.
+// Fits reports whether id, a JSON scalar, may be the id of one of s's records.
 func (s EventStream) Fits(id string) bool {
 	switch s.ID {
 	case EventText:

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is one thing that is wrong with a stream of a catalogue.
+// Fault is a problem with a stream of a catalogue.
 type Fault struct {
 	Stream  string // its name
-	Field   string // as the catalogue's files call it: path, params, records, …
+	Field   string // its name in the catalogue's files: path, params, records, …
 	Problem string
 }
 
-// Error reads `stream crm.leads: records: …`.
+// Error returns `stream crm.leads: records: …`.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("stream %s: %s: %s", f.Stream, f.Field, f.Problem)
 }
@@ -36,7 +36,7 @@ func (c *Catalogue) validate() []*Fault {
 	for _, s := range c.streams {
 		k := &checks{stream: s.Name}
 		if names[s.Name] {
-			k.wrong("name", "there are two streams of this name")
+			k.wrong("name", "two streams have this name")
 		}
 		names[s.Name] = true
 		route := string(s.Surface) + " " + s.Method + " " + s.Path
@@ -58,7 +58,7 @@ func (c *Catalogue) validate() []*Fault {
 	return faults
 }
 
-// checkParent follows the chain of parents, which must end.
+// checkParent follows the chain of parents and refuses cycles.
 func (c *Catalogue) checkParent(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for name := s.Parent; name != ""; {
@@ -71,7 +71,7 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 			k.wrong("parent", "%s is a %s and cannot be read", name, p.Class)
 			return
 		case slices.Contains(seen, name):
-			k.wrong("parent", "%s hangs from itself", strings.Join(append(seen, name), " from "))
+			k.wrong("parent", "the parents form a cycle: %s", strings.Join(append(seen, name), ", "))
 			return
 		}
 		seen = append(seen, name)
@@ -79,8 +79,8 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin follows the chain of twins, each of which is read before the one that
-// is held against it. Lists that hang from others have none.
+// checkTwin follows the chain of twins and refuses cycles, since a twin is read before the stream that is
+// compared with it. Child streams cannot have twins.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
@@ -90,13 +90,13 @@ func (c *Catalogue) checkTwin(s Stream, k *checks) {
 			k.wrong("twin", "there is no stream %q to read", at.Twin)
 			return
 		case s.Parent != "" || t.Parent != "":
-			k.wrong("twin", "%s or %s hangs from a parent", s.Name, at.Twin)
+			k.wrong("twin", "%s or %s has a parent", s.Name, at.Twin)
 			return
 		case len(s.Key) == 0 || len(t.Key) != len(s.Key):
 			k.wrong("twin", "%s and %s have no key in common", s.Name, at.Twin)
 			return
 		case slices.Contains(seen, at.Twin):
-			k.wrong("twin", "%s is its own twin", strings.Join(append(seen, at.Twin), " through "))
+			k.wrong("twin", "the twins form a cycle: %s", strings.Join(append(seen, at.Twin), ", "))
 			return
 		}
 		seen = append(seen, at.Twin)
@@ -120,12 +120,11 @@ var (
 	paramPlace = []string{"path", "query", "body"}
 )
 
-// maxTable leaves room behind a table's name for those of its children, however
-// long they are: `__`, a letter, `_` and a hash. Children are known by the
-// beginning of their names.
+// maxTable leaves room after a table's name for the suffix of any child table: `__`, a letter, `_` and a hash.
+// Child tables are recognized by the parent's name as prefix.
 const maxTable = MaxName - 3 - utf8.UTFMax - shortHash
 
-// check is what can be said of a stream by itself.
+// check checks s without looking at other streams.
 func (s Stream) check(k *checks) {
 	if !streamName.MatchString(s.Name) {
 		k.wrong("name", "want <module>.<resource> in snake case")
@@ -147,7 +146,7 @@ func (s Stream) check(k *checks) {
 	s.checkParams(k)
 }
 
-// A write or a session call has no way into a stream. // Invariant 9
+// checkWrite checks that a write or session call cannot become a stream. // Invariant 9
 func (s Stream) checkWrite(k *checks) {
 	if s.Table.Name != "" || len(s.Key) > 0 || s.Parent != "" || len(s.Records) > 0 {
 		k.wrong("class", "a %s has no table, key, parent or records", s.Class)
@@ -169,7 +168,7 @@ func (s Stream) checkRead(k *checks) {
 	}
 	for _, p := range s.Records {
 		if !pointerForm.MatchString(p) {
-			k.wrong("records", "%q is no JSON pointer", p)
+			k.wrong("records", "%q is not a JSON pointer", p)
 		}
 	}
 	if s.Context != "" && !contextName.MatchString(s.Context) {
@@ -184,7 +183,7 @@ func (s Stream) checkRead(k *checks) {
 		s.checkMonths(k)
 	}
 	if s.Window && len(s.Key) == 0 {
-		k.wrong("window", "rows outside it can only be told by a key")
+		k.wrong("window", "needs a key, which identifies the rows outside it")
 	}
 	oneOf(k, "pagination.type", s.Pagination.Type, pageTypes)
 	if s.Pagination.Limit < 0 {
@@ -197,16 +196,15 @@ func (s Stream) checkRead(k *checks) {
 	}
 }
 
-// checkMonths wants records that can be told apart: those of two months are
-// never read at one time.
+// checkMonths requires records with a key, since the records of two months are never read together.
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:
 		k.wrong("months", "want the parameters month and year")
 	case s.Parent != "":
-		k.wrong("months", "the stream hangs from %s", s.Parent)
+		k.wrong("months", "the stream has the parent %s", s.Parent)
 	case len(s.Key) == 0:
-		k.wrong("months", "rows of other months can only be told by a key")
+		k.wrong("months", "needs a key, which identifies the rows of other months")
 	case s.Incremental != (Incremental{}):
 		k.wrong("months", "a list is read either by months or by incremental")
 	}
@@ -220,7 +218,7 @@ func (s Stream) checkParams(k *checks) {
 	var given []string
 	for _, p := range s.Params {
 		if slices.Contains(given, p.Name) {
-			k.wrong("params", "%s is there twice", p.Name)
+			k.wrong("params", "%s is given twice", p.Name)
 		}
 		given = append(given, p.Name)
 		s.checkParam(k, p, inPath)
@@ -236,7 +234,7 @@ func (s Stream) checkParam(k *checks, p Param, inPath []string) {
 	oneOf(k, "params", p.In, paramPlace)
 	switch {
 	case p.Name == "":
-		k.wrong("params", "one has no name")
+		k.wrong("params", "a parameter has no name")
 	case p.In == "path" && !slices.Contains(inPath, p.Name):
 		k.wrong("params", "the path has no {%s}", p.Name)
 	case p.In == "body" && s.Method != "POST":
@@ -246,15 +244,15 @@ func (s Stream) checkParam(k *checks, p Param, inPath []string) {
 	case p.From != "" && s.Parent == "":
 		k.wrong("params", "%s: from needs a parent", p.Name)
 	case !pointerForm.MatchString(p.From):
-		k.wrong("params", "%s: from %q is no JSON pointer", p.Name, p.From)
+		k.wrong("params", "%s: from %q is not a JSON pointer", p.Name, p.From)
 	case p.From == "" && p.Value == "" && s.Enabled:
-		k.wrong("params", "%s: nothing gives it a value", p.Name)
+		k.wrong("params", "%s: set from or value", p.Name)
 	}
 }
 
 func oneOf[T ~string](k *checks, field string, v T, of []T) {
 	if !slices.Contains(of, v) {
-		k.wrong(field, "%q is none of %s", v, quoted(of))
+		k.wrong(field, "%q: want one of %s", v, quoted(of))
 	}
 }
 

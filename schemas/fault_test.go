@@ -17,21 +17,21 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"name without module", func(s *Stream) { s.Name = "posts" }, `stream posts: name: want <module>.<resource> in snake case`},
 		{"name with a child's mark", func(s *Stream) { s.Name = "blog.a__b" }, `stream blog.a__b: name: want <module>.<resource> in snake case`},
 		{"other module", func(s *Stream) { s.Module = "crm" }, `stream blog.posts: module: "crm" is not the part of the name before the dot`},
-		{"unknown surface", func(s *Stream) { s.Surface = "v3" }, `stream blog.posts: surface: "v3" is none of "v2", "app"`},
-		{"unknown class", func(s *Stream) { s.Class = "map" }, `stream blog.posts: class: "map" is none of "list", "board", "detail", "singleton", "lookup", "report", "file", "session", "write"`},
-		{"unknown credential", func(s *Stream) { s.Auth = "basic" }, `stream blog.posts: auth: "basic" is none of "", "none", "whitelabel"`},
+		{"unknown surface", func(s *Stream) { s.Surface = "v3" }, `stream blog.posts: surface: "v3": want one of "v2", "app"`},
+		{"unknown class", func(s *Stream) { s.Class = "map" }, `stream blog.posts: class: "map": want one of "list", "board", "detail", "singleton", "lookup", "report", "file", "session", "write"`},
+		{"unknown credential", func(s *Stream) { s.Auth = "basic" }, `stream blog.posts: auth: "basic": want one of "", "none", "whitelabel"`},
 		{"a read by PUT", func(s *Stream) { s.Method = "PUT" }, `stream blog.posts: method: PUT does not read`},
 		{"relative path", func(s *Stream) { s.Path = "api/posts" }, `stream blog.posts: path: "api/posts" begins neither with a slash nor with a scheme`},
 		{"no table", func(s *Stream) { s.Table.Name = "" }, `stream blog.posts: name: the table "" must have 1 to 48 bytes`},
 		{"disabled without reason", func(s *Stream) { s.Enabled = false }, `stream blog.posts: reason: say why the stream is not enabled`},
-		{"records no pointer", func(s *Stream) { s.Records = []string{"data"} }, `stream blog.posts: records: "data" is no JSON pointer`},
-		{"records with a bad escape", func(s *Stream) { s.Records = []string{"/a~2"} }, `stream blog.posts: records: "/a~2" is no JSON pointer`},
+		{"records no pointer", func(s *Stream) { s.Records = []string{"data"} }, `stream blog.posts: records: "data" is not a JSON pointer`},
+		{"records with a bad escape", func(s *Stream) { s.Records = []string{"/a~2"} }, `stream blog.posts: records: "/a~2" is not a JSON pointer`},
 		{"context", func(s *Stream) { s.Context = "a b" }, `stream blog.posts: context: "a b" is not in snake case`},
 		{"volatile key", func(s *Stream) { s.Volatile = []string{"id"} }, `stream blog.posts: volatile: id is part of the key`},
-		{"window without a key", func(s *Stream) { s.Key, s.Window = nil, true }, `stream blog.posts: window: rows outside it can only be told by a key`},
+		{"window without a key", func(s *Stream) { s.Key, s.Window = nil, true }, `stream blog.posts: window: needs a key, which identifies the rows outside it`},
 		{"months without a year", func(s *Stream) { s.Months.Month = "m" }, `stream blog.posts: months: want the parameters month and year`},
-		{"months without a key", func(s *Stream) { s.Key, s.Months = nil, Months{Month: "m", Year: "y"} }, `stream blog.posts: months: rows of other months can only be told by a key`},
-		{"pager", func(s *Stream) { s.Pagination.Type = "pages" }, `stream blog.posts: pagination.type: "pages" is none of "", "none", "page", "offset", "cursor", "since_id", "link"`},
+		{"months without a key", func(s *Stream) { s.Key, s.Months = nil, Months{Month: "m", Year: "y"} }, `stream blog.posts: months: needs a key, which identifies the rows of other months`},
+		{"pager", func(s *Stream) { s.Pagination.Type = "pages" }, `stream blog.posts: pagination.type: "pages": want one of "", "none", "page", "offset", "cursor", "since_id", "link"`},
 		{"page size", func(s *Stream) { s.Pagination.Limit = -1 }, `stream blog.posts: pagination.limit: -1 is negative`},
 		{"type", func(s *Stream) { s.Types = map[string]string{"at": "datetime"} }, `stream blog.posts: types.at: parse type "datetime": want bool, int64, float64, decimal(p,s), date, timestamp, text or json`},
 		{"missing path parameter", func(s *Stream) { s.Path = "/api/posts/{id}" }, `stream blog.posts: params: the path's {id} is missing`},
@@ -39,19 +39,19 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"body of a GET", func(s *Stream) { s.Params = []Param{{Name: "id", In: "body", Value: "1"}} }, `stream blog.posts: params: id: a GET has no body`},
 		{"parameter twice", func(s *Stream) {
 			s.Params = []Param{{Name: "id", In: "query", Value: "1"}, {Name: "id", In: "query", Value: "1"}}
-		}, `stream blog.posts: params: id is there twice`},
-		{"parameter without place", func(s *Stream) { s.Params = []Param{{Name: "id", Value: "1"}} }, `stream blog.posts: params: "" is none of "path", "query", "body"`},
-		{"parameter without name", func(s *Stream) { s.Params = []Param{{In: "query", Value: "1"}} }, `stream blog.posts: params: one has no name`},
-		{"parameter without value", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query"}} }, `stream blog.posts: params: id: nothing gives it a value`},
+		}, `stream blog.posts: params: id is given twice`},
+		{"parameter without place", func(s *Stream) { s.Params = []Param{{Name: "id", Value: "1"}} }, `stream blog.posts: params: "": want one of "path", "query", "body"`},
+		{"parameter without name", func(s *Stream) { s.Params = []Param{{In: "query", Value: "1"}} }, `stream blog.posts: params: a parameter has no name`},
+		{"parameter without value", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query"}} }, `stream blog.posts: params: id: set from or value`},
 		{"parameter without parent", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query", From: "/id"}} }, `stream blog.posts: params: id: from needs a parent`},
 		{"parameter from and value", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query", From: "/id", Value: "1"}} }, `stream blog.posts: params: id: from and value exclude each other`},
 		{"parameter from no pointer", func(s *Stream) {
 			s.Parent, s.Params = "blog.authors", []Param{{Name: "id", In: "query", From: "id"}}
-		}, `stream blog.posts: params: id: from "id" is no JSON pointer`},
+		}, `stream blog.posts: params: id: from "id" is not a JSON pointer`},
 		{"unknown parent", func(s *Stream) { s.Parent = "blog.nobody" }, `stream blog.posts: parent: there is no stream "blog.nobody"`},
 		{"parent that writes", func(s *Stream) { s.Parent = "blog.create_author" }, `stream blog.posts: parent: blog.create_author is a write and cannot be read`},
-		{"own parent", func(s *Stream) { s.Parent = "blog.posts" }, `stream blog.posts: parent: blog.posts from blog.posts hangs from itself`},
-		{"name twice", func(s *Stream) { *s = stream("blog.authors"); s.Path, s.Table.Name = "/api/a", "blog_a" }, `stream blog.authors: name: there are two streams of this name`},
+		{"own parent", func(s *Stream) { s.Parent = "blog.posts" }, `stream blog.posts: parent: the parents form a cycle: blog.posts, blog.posts`},
+		{"name twice", func(s *Stream) { *s = stream("blog.authors"); s.Path, s.Table.Name = "/api/a", "blog_a" }, `stream blog.authors: name: two streams have this name`},
 		{"path twice", func(s *Stream) { s.Path = "/api/blog/authors" }, `stream blog.posts: path: GET /api/blog/authors is already blog.authors`},
 		{"table twice", func(s *Stream) { s.Table.Name = "blog_authors" }, `stream blog.posts: table: blog_authors is already the table of blog.authors`},
 		{"write with a table", func(s *Stream) { s.Class, s.Enabled = ClassWrite, false }, `stream blog.posts: class: a write has no table, key, parent or records`},
@@ -72,8 +72,8 @@ func TestNewCatalogueFindsCycles(t *testing.T) {
 	a, b := stream("blog.a"), stream("blog.b")
 	a.Parent, b.Parent = "blog.b", "blog.a"
 	_, err := NewCatalogue([]Stream{a, b})
-	require.EqualError(t, err, "stream blog.a: parent: blog.a from blog.b from blog.a hangs from itself\n"+
-		"stream blog.b: parent: blog.b from blog.a from blog.b hangs from itself")
+	require.EqualError(t, err, "stream blog.a: parent: the parents form a cycle: blog.a, blog.b, blog.a\n"+
+		"stream blog.b: parent: the parents form a cycle: blog.b, blog.a, blog.b")
 }
 
 func TestLoadTellsWhere(t *testing.T) {

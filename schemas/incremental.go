@@ -2,26 +2,25 @@ package schemas
 
 import "time"
 
-// Incremental says how a list is asked for what has changed since an earlier
-// pass. The zero value reads the whole list every time.
+// Incremental says how to request only the changes since an earlier pass. The zero value reads the whole list
+// every time.
 type Incremental struct {
-	// Field is the top-level field of a record that tells when it was last
-	// changed, and Format how: one of the Moment constants.
+	// Field is the top-level field with the time of a record's last change, and Format its form: one of the
+	// Moment constants.
 	Field, Format string
 
-	// Param is the parameter that leaves out what was changed earlier. Where
-	// there is none, the list comes with the latest change first, and is read up
-	// to a page of records that were all changed before the last passes.
+	// Param is the request parameter that leaves out earlier changes. If it is empty, the list is ordered by
+	// change, the latest first, and is read up to a page of records that all changed before the last passes.
 	Param string
 
-	// Until is the parameter that leaves out what was changed at that moment or
-	// later, for backfills of a range; "" where there is none.
+	// Until is the request parameter that leaves out changes at that time or later, for backfills of a range;
+	// "" if there is none.
 	Until string
 
-	Lookback time.Duration // before the latest change that was seen; 0: DefaultLookback
-	Full     time.Duration // after which the whole list is read again; 0: DefaultFull
+	Lookback time.Duration // time before the latest known change; 0: DefaultLookback
+	Full     time.Duration // interval between readings of the whole list; 0: DefaultFull
 
-	Auto bool // as probes of the endpoint find out; the rest is then filled in
+	Auto bool // probes of the endpoint find out the rest
 }
 
 // Defaults of an Incremental.
@@ -30,26 +29,25 @@ const (
 	DefaultFull     = 7 * 24 * time.Hour
 )
 
-// The ways in which a moment is written.
+// The forms of a time.
 const (
 	MomentUnix     = "unix"     // seconds since 1970
 	MomentUnixMS   = "unix_ms"  // milliseconds since 1970
 	MomentRFC3339  = "rfc3339"  // 2026-11-21T10:05:00Z
-	MomentDateTime = "datetime" // 2026-11-21 10:05:00, of no zone
+	MomentDateTime = "datetime" // 2026-11-21 10:05:00, without a zone
 	MomentDate     = "date"     // 2026-11-21
 )
 
-// MomentFormats are the names of the formats, as pipelines.yaml takes them.
+// MomentFormats returns the names of the formats in pipelines.yaml.
 func MomentFormats() []string {
 	return []string{MomentRFC3339, MomentUnix, MomentUnixMS, MomentDateTime, MomentDate}
 }
 
-// Set reports whether anything but the whole list is ever read.
+// Set reports whether incremental passes are possible.
 func (i Incremental) Set() bool { return i.Field != "" }
 
-// Overlap is how far before the latest change a pass begins: the lookback, and
-// never less than the step in which the source tells the time, so that records of
-// one moment are never parted.
+// Overlap returns how far before the latest change a pass begins: the lookback, but at least the resolution of
+// the source's times, so that records with the same time are read together.
 func (i Incremental) Overlap() time.Duration {
 	d := i.Lookback
 	if d == 0 {
@@ -62,7 +60,7 @@ func (i Incremental) Overlap() time.Duration {
 	return max(d, step)
 }
 
-// Every is how long after a whole reading the next one is due.
+// Every returns the interval between readings of the whole list.
 func (i Incremental) Every() time.Duration {
 	if i.Full == 0 {
 		return DefaultFull

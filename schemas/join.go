@@ -7,9 +7,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// JoinTables makes one set of tables of what several destinations have of a
-// stream: every table and column that any of them has, each with the least type
-// that holds what is in all of them. Batches made for it fit each of them.
+// JoinTables merges a stream's tables in several destinations into one set: all their tables and columns, each
+// column with the least type that holds its values in all of them. Batches made for the result fit each
+// destination.
 func JoinTables(sets ...[]Table) []Table {
 	var out []Table
 	for _, set := range sets {
@@ -25,14 +25,13 @@ func JoinTables(sets ...[]Table) []Table {
 	return out
 }
 
-// foreign reports whether somebody else has made a column, of whatever type.
+// foreign reports whether a column was not created by penstock.
 func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// joinColumns keeps a's order and metadata, b's further columns come last.
-// Columns of one name that hold different fields stay a's; only b's own
-// destination can say what is wrong with them.
+// joinColumns keeps a's order and metadata, and appends b's additional columns. If columns of one name hold
+// different fields, a's wins; only b's own destination can report the conflict.
 func joinColumns(a, b *arrow.Schema) *arrow.Schema {
 	if a == nil || b == nil {
 		if a == nil {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// MaxKeyBytes is how long the key of a record may be, as JSON: rows are found by an index,
-// and that of Postgres takes 2,704 bytes in all.
+// MaxKeyBytes is the maximum length of a record's key as JSON. Rows are found by an index, which in Postgres
+// holds 2,704 bytes.
 const MaxKeyBytes = 2000
 
-// Indexed returns a text that identifies a row of penstock's own tables such that every
-// index can hold it: of a longer one its beginning, its length and a hash.
+// Indexed returns text in a form that every index can hold and that still identifies a row of penstock's own
+// tables: of a long text its beginning, length and hash.
 func Indexed(text string) string {
 	const most, shown = 800, 200
 	if len(text) <= most {
@@ -21,9 +21,8 @@ func Indexed(text string) string {
 	return fmt.Sprintf("%s… (%d bytes, SHA-256 %x)", strings.ToValidUTF8(text[:shown], ""), len(text), sha256.Sum256([]byte(text)))
 }
 
-// KeyColumn is the column that one part of a stated key means. A part is the
-// column's own name (`id`, `_context__stage`), a JSON pointer, or a member's name
-// as the source spells it (`ID`, `objectId`, `first-name`).
+// KeyColumn returns the column for one part of a stated key. A part is a column's name (`id`,
+// `_context__stage`), a JSON pointer, or a member's name in the source (`ID`, `objectId`, `first-name`).
 func KeyColumn(part string) string {
 	if columnName.MatchString(part) {
 		return part
@@ -31,11 +30,10 @@ func KeyColumn(part string) string {
 	return Column(part)
 }
 
-// columnName matches what [Column] makes of names: plain ones, and those with a
-// hash as their suffix.
+// columnName matches the results of [Column]: plain names, and names with a hash suffix.
 var columnName = regexp.MustCompile(`^[a-z0-9_]+$|^[^A-Z/.\- ]+_[0-9a-f]{8}$`)
 
-// KeyColumns are the columns of a stated key; nil for none.
+// KeyColumns returns the columns of a stated key, or nil if there is none.
 func KeyColumns(parts []string) []string {
 	var columns []string
 	for _, p := range parts {

@@ -12,11 +12,10 @@ import (
 //
 //	null < [] < bool | int64 < decimal | float64 | date | timestamp < text < json
 //
-// with list(T) between [] and json. [] is the type of a list that has only been
-// seen empty; this platform writes it for "no such object" as well, so it joins
-// with anything. Two types that are not on one line meet in text, a list and a
-// scalar in json. Join is associative, commutative and idempotent: a column's
-// type does not depend on the order in which its values arrived. // Invariant 8
+// with list(T) between [] and json. [] is the type of a list that was always empty; the platform also writes it
+// for "no such object", so it joins with any type. Two types that are not on one line join to text, a list and
+// a scalar to json. Join is associative, commutative and idempotent: a column's type does not depend on the
+// order of its values. // Invariant 8
 var (
 	Null      arrow.DataType = arrow.Null
 	Bool      arrow.DataType = arrow.FixedWidthTypes.Boolean
@@ -29,23 +28,22 @@ var (
 	Empty     arrow.DataType = arrow.ListOf(arrow.Null)
 )
 
-// JSONType is JSON text: any value of the source as it stood there. Its arrays
-// are Arrow strings; in a batch's schema it is a string field whose metadata
-// says [TypeKey] = json (see [Field] and [TypeOf]).
+// JSONType is JSON text: any value of the source, verbatim. Its arrays are Arrow strings; in a batch's schema
+// it is a string field with the metadata [TypeKey] = json (see [Field] and [TypeOf]).
 type JSONType struct{ arrow.StringType }
 
-// Name is "json".
+// Name returns "json".
 func (*JSONType) Name() string { return "json" }
 
-// String is "json".
+// String returns "json".
 func (*JSONType) String() string { return "json" }
 
-// Integer digits a decimal may have. A few fixed widths keep a column from
-// being altered each time a larger number arrives; 19 is what an int64 needs.
+// integerDigits are the numbers of integer digits that a decimal may have. Fixed widths avoid altering a column
+// for each larger number; an int64 needs 19.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal is the smallest decimal type for numbers of up to digits before the
-// point and scale after it; ok is false where no 128-bit decimal holds them.
+// Decimal returns the smallest decimal type for numbers with up to digits digits before the point and scale
+// after it. ok is false if no 128-bit decimal holds them.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {
@@ -58,7 +56,7 @@ func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	return nil, false
 }
 
-// Join is the least type that holds every value of a and of b.
+// Join returns the least type that holds every value of a and of b.
 func Join(a, b arrow.DataType) arrow.DataType {
 	if same(a, b) {
 		return a
@@ -100,7 +98,7 @@ func joinDecimals(digits, scale int32, b arrow.DataType) arrow.DataType {
 	return Text
 }
 
-// Ranks order the lattice's lines; types of equal rank are compared by [same].
+// Ranks order the types of the lattice; [same] compares types of equal rank.
 const (
 	rankNull = iota
 	rankEmpty
@@ -141,7 +139,7 @@ func rank(t arrow.DataType) int {
 		}
 		return rankList
 	}
-	panic(fmt.Sprintf("schemas: %v is no type of the lattice", t))
+	panic(fmt.Sprintf("schemas: %v is not a type of the lattice", t))
 }
 
 func same(a, b arrow.DataType) bool {
@@ -158,8 +156,7 @@ func same(a, b arrow.DataType) bool {
 	return true
 }
 
-// Field makes a column of the lattice's type t that holds the source's field at
-// the JSON pointer source.
+// Field returns a column of type t for the source's field at the JSON pointer source.
 func Field(name string, t arrow.DataType, source string) arrow.Field {
 	md := map[string]string{SourceKey: source}
 	if _, ok := t.(*JSONType); ok {
@@ -169,8 +166,7 @@ func Field(name string, t arrow.DataType, source string) arrow.Field {
 	return arrow.Field{Name: name, Type: t, Nullable: true, Metadata: arrow.MetadataFrom(md)}
 }
 
-// TypeOf is the lattice's type of a column: f's own, or [JSON] where the
-// metadata says that its text is JSON.
+// TypeOf returns the lattice type of a column: f's own, or [JSON] according to its metadata.
 func TypeOf(f arrow.Field) arrow.DataType {
 	if v, ok := f.Metadata.GetValue(TypeKey); ok && v == "json" {
 		return JSON
@@ -178,21 +174,19 @@ func TypeOf(f arrow.Field) arrow.DataType {
 	return f.Type
 }
 
-// Source is the JSON pointer of the source's field that f holds; "" for
-// penstock's own columns.
+// Source returns the JSON pointer of the field that f holds, or "" for penstock's own columns.
 func Source(f arrow.Field) string {
 	v, _ := f.Metadata.GetValue(SourceKey)
 	return v
 }
 
-// Described is what f means, in the words of whoever has described it; "" where
-// nobody has.
+// Described returns f's description, or "".
 func Described(f arrow.Field) string {
 	v, _ := f.Metadata.GetValue(DescriptionKey)
 	return v
 }
 
-// Describe is f with what it means.
+// Describe returns f with a description.
 func Describe(f arrow.Field, text string) arrow.Field {
 	if text == "" {
 		return f
@@ -205,9 +199,8 @@ func Describe(f arrow.Field, text string) arrow.Field {
 
 var decimalName = regexp.MustCompile(`^decimal\((\d{1,2}),(\d{1,2})\)$`)
 
-// ParseType reads a declared type: bool, int64, float64, date, timestamp, text,
-// json, decimal (of 14 digits before the point and 2 after it) or
-// decimal(p,s), whose p is rounded up to a width of the lattice.
+// ParseType parses a declared type: bool, int64, float64, date, timestamp, text, json, decimal (14 digits
+// before the point, 2 after it) or decimal(p,s), whose p is rounded up to a width of the lattice.
 func ParseType(s string) (arrow.DataType, error) {
 	switch s {
 	case "bool":

@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scalars draws a type of single values.
+// scalars generates types of single values.
 func scalars() *rapid.Generator[arrow.DataType] {
 	fixed := rapid.SampledFrom([]arrow.DataType{Bool, Int64, Float64, Date, Timestamp, Text})
 	decimals := rapid.Custom(func(t *rapid.T) arrow.DataType {
 		d, ok := Decimal(rapid.Int32Range(0, 38).Draw(t, "digits"), rapid.Int32Range(0, 38).Draw(t, "scale"))
 		if !ok {
-			return Text // where 128 bits do not suffice
+			return Text // if 128 bits are not enough
 		}
 		return d
 	})
@@ -28,7 +28,7 @@ func types() *rapid.Generator[arrow.DataType] {
 	return rapid.OneOf(scalars(), lists, rapid.SampledFrom([]arrow.DataType{Null, Empty, JSON}))
 }
 
-// equal also tells JSON from text, which Arrow does not.
+// equal also distinguishes JSON from text, which Arrow does not.
 func equal(a, b arrow.DataType) bool { return same(a, b) && a.String() == b.String() }
 
 func TestJoinIsALattice(t *testing.T) {
@@ -49,7 +49,7 @@ func TestJoinIsALattice(t *testing.T) {
 	})
 }
 
-// The type of a column is the same whatever order its values come in.
+// A column's type does not depend on the order of its values.
 func TestJoinForgetsTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := rapid.SliceOfN(types(), 1, 12).Draw(t, "seen")
@@ -68,7 +68,7 @@ func fold(seen []arrow.DataType) arrow.DataType {
 	return t
 }
 
-// sample is a value and, naively, what holds it exactly.
+// sample is a value and a simple test of the types that hold it exactly.
 type sample struct {
 	json string
 	fits func(arrow.DataType) bool
@@ -78,7 +78,7 @@ func ranks(of ...int) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool { return slices.Contains(of, rank(t)) }
 }
 
-// digits is a number of so many digits before the point and after it.
+// digits matches types that hold this many digits before and after the point.
 func digits(before, after int32) func(arrow.DataType) bool {
 	return func(t arrow.DataType) bool {
 		if d, ok := t.(*arrow.Decimal128Type); ok {
@@ -196,7 +196,7 @@ func FuzzParseType(f *testing.F) {
 	})
 }
 
-// declared is how a catalogue would name t.
+// declared returns the catalogue's name for t.
 func declared(t arrow.DataType) string {
 	switch t {
 	case Bool:
@@ -229,7 +229,7 @@ func TestFieldKeepsTypeAndSource(t *testing.T) {
 }
 
 func TestRankKnowsNoForeignType(t *testing.T) {
-	require.PanicsWithValue(t, "schemas: uint8 is no type of the lattice", func() {
+	require.PanicsWithValue(t, "schemas: uint8 is not a type of the lattice", func() {
 		Join(arrow.PrimitiveTypes.Uint8, Text)
 	})
 }

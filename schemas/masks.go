@@ -15,28 +15,28 @@ import (
 //go:embed masks/*.yaml
 var maskFiles embed.FS
 
-// The sets of masks that are compiled in.
+// The embedded sets of masks.
 const (
-	PresetCredentials = "credentials" // keys, tokens and passwords, wherever they stand; dropped
-	PresetPersonal    = "personal"    // personal data of people who work somewhere
+	PresetCredentials = "credentials" // keys, tokens and passwords in any stream; dropped
+	PresetPersonal    = "personal"    // personal data of employees
 )
 
-// Presets are sets of masks by name.
+// Presets are named sets of masks.
 type Presets struct{ sets map[string][]presetEntry }
 
-// presetEntry is one entry of a file: one mask for several columns.
+// presetEntry is one entry of a file: a mask for several columns.
 type presetEntry struct {
 	Mask     string
 	Encoding string
 	With     string
 	Keep     int
 	To       string
-	Streams  []string // patterns; none: every stream
+	Streams  []string // patterns; empty: all streams
 	Columns  []string // as in MaskRule.Column
 	Exact    bool
 }
 
-// LoadPresets reads the sets that are compiled in.
+// LoadPresets returns the embedded sets.
 func LoadPresets() (*Presets, error) { return loadPresets(maskFiles) }
 
 func loadPresets(fsys fs.FS) (*Presets, error) {
@@ -64,7 +64,7 @@ func loadPresets(fsys fs.FS) (*Presets, error) {
 	return p, nil
 }
 
-// Rules are those of a set for a stream.
+// Rules returns the masks of a set for a stream.
 func (p *Presets) Rules(set, stream string) []MaskRule {
 	var rules []MaskRule
 	for _, e := range p.sets[set] {
@@ -88,7 +88,7 @@ func (e presetEntry) check() error {
 	}
 	for _, c := range e.Columns {
 		if !ColumnPattern(c) {
-			return fmt.Errorf("%q is no column's path", c)
+			return fmt.Errorf("%q is not a column path", c)
 		}
 	}
 	return nil
@@ -96,44 +96,43 @@ func (e presetEntry) check() error {
 
 var columnPattern = regexp.MustCompile(`^[a-z0-9_*]+$`)
 
-// ColumnPattern reports whether s can name columns: their letters, and *.
+// ColumnPattern reports whether s is a valid column pattern: letters of column names, and *.
 func ColumnPattern(s string) bool { return columnPattern.MatchString(s) }
 
-// MaskActions are the actions there are, in the order of their constants.
+// MaskActions returns the actions, in the order of their constants.
 func MaskActions() []string {
 	return []string{MaskKeep, MaskDrop, MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial, MaskRound}
 }
 
 var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
 
-// Check says what is wrong with a mask: an unknown action, or a parameter that
-// is not the action's.
+// Check returns what is wrong with a mask: an unknown action, or a parameter that the action does not take.
 func (m Mask) Check() error {
 	if !slices.Contains(MaskActions(), m.Action) {
-		return fmt.Errorf("mask %q is none of %s", m.Action, strings.Join(MaskActions(), ", "))
+		return fmt.Errorf("mask %q: want one of %s", m.Action, strings.Join(MaskActions(), ", "))
 	}
 	keyed := m.Action == MaskHMAC || m.Action == MaskHash
 	switch {
 	case m.Encoding != "" && !keyed:
-		return fmt.Errorf("mask %s has no encoding", m.Action)
+		return fmt.Errorf("mask %s takes no encoding", m.Action)
 	case m.Encoding != "" && m.Encoding != "hex" && m.Encoding != "base64url":
 		return fmt.Errorf("mask %s: encoding %q: want hex or base64url", m.Action, m.Encoding)
 	case m.With != "" && m.Action != MaskRedact:
-		return fmt.Errorf("mask %s has no with", m.Action)
+		return fmt.Errorf("mask %s takes no with", m.Action)
 	case m.Keep != 0 && m.Action != MaskPartial:
-		return fmt.Errorf("mask %s has no keep", m.Action)
+		return fmt.Errorf("mask %s takes no keep", m.Action)
 	case m.Keep < 0 || m.Keep > 64:
 		return fmt.Errorf("mask %s: keep %d: want 1 to 64", m.Action, m.Keep)
 	case m.To != "" && m.Action != MaskRound:
-		return fmt.Errorf("mask %s has no to", m.Action)
+		return fmt.Errorf("mask %s takes no to", m.Action)
 	case m.To != "" && !powerOfTen.MatchString(m.To) && !slices.Contains([]string{"day", "month", "year"}, m.To):
 		return fmt.Errorf("mask %s: to %q: want a power of ten, day, month or year", m.Action, m.To)
 	}
 	return nil
 }
 
-// Textual reports whether the mask makes text of whatever it is given, so that
-// it is the source's own spelling that it masks.
+// Textual reports whether the mask turns any value into text, so that it applies to the source's own spelling
+// of the value.
 func (m Mask) Textual() bool {
 	switch m.Action {
 	case MaskHMAC, MaskHash, MaskRedact, MaskEmail, MaskPartial:
@@ -142,8 +141,8 @@ func (m Mask) Textual() bool {
 	return false
 }
 
-// Keyable reports whether a table's key may have the mask: equal keys have to
-// stay equal, and different ones different.
+// Keyable reports whether columns of a key may have the mask: equal keys must stay equal, and different ones
+// different.
 func (m Mask) Keyable() bool {
 	switch m.Action {
 	case "", MaskKeep, MaskHMAC, MaskHash:

@@ -8,21 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is how many bytes a table's or column's name may have: Postgres cuts
-// longer ones off without a word.
+// MaxName is the maximum length of a table's or column's name, in bytes. Postgres silently cuts longer ones.
 const MaxName = 63
 
-// Column is the name that the source's field at a JSON pointer has in a table:
-// the words of each member in snake case, `__` between members. A source
-// without a leading slash is the name of a top-level member; "", the value
-// itself, is "value".
+// Column returns the column name of the source's field at a JSON pointer: each member in snake case, with `__`
+// between members. A source without a leading slash is the name of a top-level member; "", the value itself, is
+// "value".
 //
-// Characters that are no letters, digits or underscores separate words: first-name
-// is first_name, @odata.etag is odata_etag. A name that was too long, that has
-// letters which a database or a file system may fold or normalise, that is reserved
-// or that has no letter or digit gets a suffix: `_` and the beginning of the
-// pointer's SHA-256. Names that differ only in case, in separators or in word
-// borders still meet; a [Namer] keeps them apart.
+// Characters other than letters, digits and underscores separate words: first-name becomes first_name,
+// @odata.etag becomes odata_etag. A name gets a suffix, `_` and the beginning of the pointer's SHA-256, if it
+// is too long, is reserved, has no letter or digit, or contains letters that a database or a file system may
+// fold or normalize. Names that differ only in case, separators or word boundaries may still be equal; a
+// [Namer] distinguishes them.
 func Column(source string) string {
 	name, exact := column(source)
 	if exact {
@@ -31,19 +28,17 @@ func Column(source string) string {
 	return suffixed(name, source, shortHash)
 }
 
-// Namer gives the fields of one table their columns. No two fields share one,
-// not even in upper and lower case, and a field keeps the column it has. Names of
-// [Column] are used as they are where they are free, else get a suffix. A Namer
-// belongs to one goroutine. // Invariant 17
+// Namer assigns column names to the fields of one table. No two fields share a name, even ignoring case, and a
+// field keeps its name. It uses the name of [Column] if that is free, otherwise adds a suffix. A Namer is not
+// safe for concurrent use. // Invariant 17
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
 	taken   map[string]bool   // columns in lower case
 }
 
-// NewNamer is a Namer that knows the columns of a table as it stands, by
-// source, as [Source] gives them. Columns which hold no field of the source are
-// for [Namer.Take].
+// NewNamer returns a Namer that knows a table's existing columns by source (see [Source]). Use [Namer.Take] for
+// columns that hold no field of the source.
 func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
 	for source, name := range known {
@@ -53,20 +48,18 @@ func NewNamer(known map[string]string) *Namer {
 	return n
 }
 
-// NewTableNamer is a Namer for the child tables of the table root: the field
-// /items has the table root__items, /items/taxes (arrays leave no mark in the
-// pointer) the table root__items__taxes.
+// NewTableNamer returns a Namer for the child tables of the table root: the field /items has the table
+// root__items, and /items/taxes, whose pointer has no array indexes, the table root__items__taxes.
 func NewTableNamer(root string, known map[string]string) *Namer {
 	n := NewNamer(known)
 	n.prefix = root + "__"
 	return n
 }
 
-// Take marks a name as used by no field of the source: a column that somebody
-// added by hand.
+// Take reserves a name that no field of the source may use: a column that a person has added.
 func (n *Namer) Take(name string) { n.taken[strings.ToLower(name)] = true }
 
-// Name is the column of the field at source, the same each time.
+// Name returns the column of the field at source, always the same one.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)
 	if name, ok := n.columns[p]; ok {
@@ -91,12 +84,12 @@ func (n *Namer) free(p string) string {
 	}
 }
 
-// Names that a database keeps for itself in every table, quoted or not.
+// systemColumns are names that a database reserves in every table, quoted or not.
 var systemColumns = map[string]bool{
 	"ctid": true, "xmin": true, "xmax": true, "cmin": true, "cmax": true, "tableoid": true, "rowid": true,
 }
 
-// column is the readable part of a name, and whether it needs no suffix.
+// column returns the readable part of a name, and whether it needs no suffix.
 func column(source string) (name string, exact bool) {
 	if source == "" {
 		return "value", true
@@ -118,14 +111,13 @@ func column(source string) (name string, exact bool) {
 	return name, exact && len(name) <= MaxName && !systemColumns[name]
 }
 
-// snake writes a member's name in snake case and reports whether it needs no
-// suffix. Characters that separate words leave one underscore between them, so
-// that `__` only ever stands between members.
+// snake writes a member's name in snake case and reports whether it needs no suffix. Separators become one
+// underscore, so that `__` occurs only between members.
 func snake(b *strings.Builder, member string) (exact bool) {
 	exact = utf8.ValidString(member)
-	words := false  // a letter or a digit was written
-	last := rune(0) // what was written last: 0 for nothing
-	apart := false  // a separator came since
+	words := false  // a letter or digit was written
+	last := rune(0) // last rune written; 0 for none
+	apart := false  // a separator came after it
 	runes := []rune(member)
 	write := func(r rune) {
 		if apart && last != 0 && last != '_' {
@@ -138,7 +130,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 		switch {
 		case r == '_' && last != '_' && !apart:
 			if i == len(runes)-1 && i > 0 {
-				exact = false // a trailing one would make three with the next member's
+				exact = false // with the next member's `__` there would be three
 			}
 			write(r)
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
@@ -149,7 +141,7 @@ func snake(b *strings.Builder, member string) (exact bool) {
 			write(unicode.ToLower(r))
 			words = true
 		case r == '_':
-			exact = false // a second one would end the member
+			exact = false // two would end the member
 			apart = true
 		default:
 			apart = true
@@ -161,8 +153,8 @@ func snake(b *strings.Builder, member string) (exact bool) {
 	return exact && words
 }
 
-// stable reports whether a letter stays what it is wherever names are folded or
-// normalised: it is in its composed form, and no other one folds to it.
+// stable reports whether folding and normalizing keep a letter unchanged: it is composed, and no other letter
+// folds to it.
 func stable(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -177,7 +169,7 @@ func stable(r rune) bool {
 		r >= '\uac00' && r <= '\ud7a3' // Hangul syllables
 }
 
-// border reports whether a word begins at runes[i]: userID, HTMLBody.
+// border reports whether a word begins at runes[i], as in userID and HTMLBody.
 func border(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
 		return false
@@ -191,8 +183,7 @@ func border(runes []rune, i int) bool {
 
 const shortHash = 8 // hexadecimal digits of a suffix
 
-// suffixed cuts name at a rune's border so that `_` and some digits of the
-// source's hash fit.
+// suffixed adds `_` and a number of digits of the source's hash. It cuts the name at a rune boundary if needed.
 func suffixed(name, source string, digits int) string {
 	sum := sha256.Sum256([]byte(pointer(source)))
 	hash := hex.EncodeToString(sum[:])[:min(digits, MaxName-1)]
@@ -206,7 +197,7 @@ func suffixed(name, source string, digits int) string {
 	return strings.TrimRight(name, "_") + "_" + hash
 }
 
-// pointer is source as a JSON pointer.
+// pointer returns source as a JSON pointer.
 func pointer(source string) string {
 	if source == "" || source[0] == '/' {
 		return source

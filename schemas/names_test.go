@@ -66,12 +66,12 @@ func TestColumnSeparatesWords(t *testing.T) {
 	}
 }
 
-// Where the name alone cannot say which field it is, the hash does.
+// A name gets a hash if it is not enough to identify the field.
 func TestColumnWithSuffix(t *testing.T) {
-	tests := map[string]string{ // all but the eight digits
+	tests := map[string]string{ // without the eight digits
 		"/":                      "_",
 		" ":                      "_",
-		"a__b":                   "a_b_", // else the same as b in a
+		"a__b":                   "a_b_", // otherwise equal to b in a
 		"a_":                     "a_",
 		"a-_b":                   "a_b_",
 		"e\u0301":                "e\u0301_", // decomposed
@@ -126,7 +126,7 @@ func TestNamerKeepsCasesApart(t *testing.T) {
 	require.Equal(t, got[1], n.Name("/Name"), "a member's name and its pointer are one source")
 }
 
-// A suffix is added only where two names meet.
+// A suffix is added only if two names are equal.
 func TestNamerKeepsSeparatorsApart(t *testing.T) {
 	n := NewNamer(nil)
 	require.Equal(t, "first_name", n.Name("first-name"))
@@ -171,7 +171,7 @@ func TestTableNamer(t *testing.T) {
 	require.Regexp(t, `^sales_invoices__x+_[0-9a-f]{8}$`, long)
 }
 
-// sources draws fields' names and pointers, many of which nearly collide.
+// sources generates names and pointers of fields, many of which nearly collide.
 func sources() *rapid.Generator[string] {
 	hostile := rapid.SampledFrom([]string{
 		"name", "Name", "NAME", "naMe", "na_me", "_name", "name_", "na__me", "é", "e\u0301", "", " ", "a b", "a.b", "a-b",
@@ -223,7 +223,7 @@ func name(n *Namer, sources []string) map[string]string {
 	return columns
 }
 
-// A name in canonical form is its own column, whatever else is there later.
+// A name in canonical form is its own column, whatever other names follow.
 func TestColumnKeepsCanonicalNames(t *testing.T) {
 	canonical := rapid.StringMatching(`[a-z][a-z0-9]{0,9}(_[a-z0-9]{1,9}){0,4}`)
 	rapid.Check(t, func(t *rapid.T) {

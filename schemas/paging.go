@@ -12,49 +12,48 @@ import (
 //go:embed paging/vocabulary.yaml
 var vocabulary []byte
 
-// Role is what a scalar beside the records of a list says.
+// Role is the meaning of a scalar next to a list's records.
 type Role string
 
-// The roles. What has none is unexplained.
+// The roles. A scalar without a role is unexplained.
 const (
-	RoleTotal     Role = "total"     // records in all
-	RoleCount     Role = "count"     // records in all, or those at hand
-	RoleHere      Role = "here"      // records at hand
-	RolePages     Role = "pages"     // number of pages, or of the last one
+	RoleTotal     Role = "total"     // number of records in the list
+	RoleCount     Role = "count"     // number of records in the list or on the page
+	RoleHere      Role = "here"      // number of records on the page
+	RolePages     Role = "pages"     // number of pages, or of the last page
 	RolePage      Role = "page"      // number of this page
-	RoleOffset    Role = "offset"    // place of this page's first record
-	RoleSize      Role = "size"      // records a page holds at most
+	RoleOffset    Role = "offset"    // index of the page's first record
+	RoleSize      Role = "size"      // page size
 	RoleMore      Role = "more"      // true: there are more records
 	RoleLast      Role = "last"      // true: there are no more records
 	RoleRemaining Role = "remaining" // records after this page
 	RoleNext      Role = "next"      // link, token or number of the next page
-	RoleToken     Role = "token"     // token of the next page, among others of its kind
-	RoleOther     Role = "other"     // another way than to the next page
-	RolePartial   Role = "partial"   // true: the answer is not whole
-	RoleComplete  Role = "complete"  // false: the answer is not whole
-	RoleState     Role = "state"     // a word that may say so
-	RoleFaults    Role = "faults"    // what went wrong
-	RoleConstant  Role = "constant"  // nothing about more records
+	RoleToken     Role = "token"     // token of the next page, if it is next to other tokens
+	RoleOther     Role = "other"     // a link to a page other than the next
+	RolePartial   Role = "partial"   // true: the answer is incomplete
+	RoleComplete  Role = "complete"  // false: the answer is incomplete
+	RoleState     Role = "state"     // a word that may say that the answer is incomplete
+	RoleFaults    Role = "faults"    // a list of errors
+	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The families of parameters by which a list goes on.
+// The families of paging parameters.
 const (
 	ParamPage    = "page"    // number of the page
-	ParamOffset  = "offset"  // place of the page's first record
+	ParamOffset  = "offset"  // index of the page's first record
 	ParamSince   = "since"   // id of the last record
-	ParamLater   = "later"   // time of the last record, of a list with the oldest first
-	ParamEarlier = "earlier" // the same, with the newest first
+	ParamLater   = "later"   // time of the last record, if the oldest comes first
+	ParamEarlier = "earlier" // time of the last record, if the newest comes first
 	ParamRecord  = "record"  // value of another member of the last record
-	ParamChange  = "change"  // time of the last change: older records are left out; %s is the field
-	ParamToken   = "token"   // token of the answer
-	ParamLink    = "link"    // what usually leads on in the address of the next page
-	ParamSize    = "size"    // records a page holds at most
+	ParamChange  = "change"  // time of the last change: leaves out older records; %s is the field
+	ParamToken   = "token"   // token from the answer
+	ParamLink    = "link"    // usual paging parameters of next links
+	ParamSize    = "size"    // page size
 )
 
-// Vocabulary is what the words beside the records of a list mean, and by which
-// parameters lists go on. It is read-only and safe for concurrent use. Names are
-// compared folded (see [FoldName]) unless a method says otherwise; callers must not
-// change the slices that it returns.
+// Vocabulary contains the words that list answers use next to their records, and the parameters of paging. It
+// is immutable and safe for concurrent use. Names are compared in folded form (see [FoldName]) unless a method
+// says otherwise. Callers must not change returned slices.
 type Vocabulary struct {
 	file       vocabularyFile
 	roles      map[string]Role
@@ -65,7 +64,7 @@ type Vocabulary struct {
 	parameters map[string]map[string]bool // folded, by family
 }
 
-// vocabularyFile is paging/vocabulary.yaml, which describes each list.
+// vocabularyFile is paging/vocabulary.yaml, whose comments describe each list.
 type vocabularyFile struct {
 	Roles     map[Role][]string `yaml:"roles"`
 	States    []string          `yaml:"states"`
@@ -105,8 +104,7 @@ type vocabularyFile struct {
 	Sandbox         map[string][]string
 }
 
-// Paging returns the vocabulary that is compiled in. A fault in it is one of the
-// program, which its tests find; Paging panics then.
+// Paging returns the embedded vocabulary. It panics if the vocabulary is invalid, which tests exclude.
 var Paging = sync.OnceValue(func() *Vocabulary {
 	v, err := parseVocabulary(vocabulary)
 	if err != nil {
@@ -151,16 +149,16 @@ func set(words []string) map[string]bool {
 	return all
 }
 
-// Role is what a member of this name says; "" for a name without a role.
+// Role returns the role of a member's name, or "".
 func (v *Vocabulary) Role(name string) Role { return v.roles[FoldName(name)] }
 
-// HeaderRole is what a header of this name says; "" for a name without a role.
+// HeaderRole returns the role of a header's name, or "".
 func (v *Vocabulary) HeaderRole(name string) Role { return v.headers[foldHeader(name)] }
 
 var folding = strings.NewReplacer("_", "", "-", "", ".", "", ":", "", "$", "", "@", "", "[", "", "]", "", " ", "")
 
-// FoldName is a name without what APIs differ in: page[size], page_size, pageSize
-// and $PageSize are one, and so are nextLink and @odata.nextLink.
+// FoldName normalizes a name across the spellings of APIs: page[size], page_size, pageSize and $PageSize are
+// equal, and so are nextLink and @odata.nextLink.
 func FoldName(name string) string {
 	name = folding.Replace(strings.ToLower(name))
 	for _, prefix := range []string{"odata", "hydra", "opensearch"} {
@@ -171,7 +169,7 @@ func FoldName(name string) string {
 	return name
 }
 
-// foldHeader is the folded name of a header without the prefixes of vendors.
+// foldHeader returns the folded name of a header without vendor prefixes.
 func foldHeader(name string) string {
 	name = strings.ToLower(name)
 	for _, prefix := range []string{"x-ms-", "x-"} {

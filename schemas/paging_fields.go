@@ -5,36 +5,33 @@ import (
 	"strings"
 )
 
-// KeyFields are the fields that tell records apart by their names, and LabelFields
-// those that often do, as they are spelled. The usual ones come first.
+// KeyFields returns the fields whose names show that they identify records, and LabelFields those that often
+// do, as spelled, the usual ones first.
 func (v *Vocabulary) KeyFields() []string { return v.file.Fields.Keys }
 
-// LabelFields is described with [Vocabulary.KeyFields].
+// LabelFields is described at [Vocabulary.KeyFields].
 func (v *Vocabulary) LabelFields() []string { return v.file.Fields.Labels }
 
-// TimeField reports whether a field of this name holds times.
+// TimeField reports whether a field with this name contains times.
 func (v *Vocabulary) TimeField(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(v.file.Fields.Times, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// ChangeField reports whether a field of this name, if it holds times, holds that of
-// the last change.
+// ChangeField reports whether a field of times with this name is the time of the last change.
 func (v *Vocabulary) ChangeField(name string) bool {
 	return containsAny(withoutExchange(name), v.file.Fields.Changed)
 }
 
-// CreationField reports whether a field of this name, if it holds times, holds that of
-// the creation.
+// CreationField reports whether a field of times with this name is the time of creation.
 func (v *Vocabulary) CreationField(name string) bool {
 	return containsAny(withoutExchange(name), v.file.Fields.Created) && !v.ChangeField(name)
 }
 
-// MoneyField reports whether a field of this name holds amounts of money.
+// MoneyField reports whether a field with this name contains amounts of money.
 func (v *Vocabulary) MoneyField(name string) bool { return beginsWithAny(name, v.file.Fields.Money) }
 
-// Sorts are the queries that ask for an order, with %s for the name of the field, the
-// usual ones first.
+// Sorts returns the query parameters that request an order, with %s for the field, the usual ones first.
 func (v *Vocabulary) Sorts() []string { return v.file.Sorts }
 
 func withoutExchange(name string) string {

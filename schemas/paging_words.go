@@ -6,84 +6,75 @@ import (
 	"strings"
 )
 
-// Incomplete reports whether a word says that an answer is not whole.
+// Incomplete reports whether a state's word means that an answer is incomplete.
 func (v *Vocabulary) Incomplete(word string) bool { return v.states[FoldName(word)] }
 
-// Beside reports whether an object of this name beside the records speaks of pages.
+// Beside reports whether an object with this name, next to the records, is about paging.
 func (v *Vocabulary) Beside(name string) bool { return v.beside[FoldName(name)] }
 
-// Ignored reports whether an object of this name beside the records says nothing of
-// the list.
+// Ignored reports whether an object with this name, next to the records, is unrelated to the list.
 func (v *Vocabulary) Ignored(name string) bool { return v.ignored[FoldName(name)] }
 
-// PageRelation reports whether a link of this relation, prev or first, is one between
-// the pages of a list.
+// PageRelation reports whether a link relation, such as prev or first, is between pages of a list.
 func (v *Vocabulary) PageRelation(relation string) bool {
 	return slices.Contains(v.file.Relations, FoldName(relation))
 }
 
-// LinkRelations and LinkTargets are the members of a link object that hold its
-// relation and its target, LinkMarks those that show that it is a link. The usual ones
-// come first, as they are spelled.
+// LinkRelations and LinkTargets return the members of a link object with its relation and its target, and
+// LinkMarks the members that identify it as a link. They are spelled as in answers, the usual ones first.
 func (v *Vocabulary) LinkRelations() []string { return v.file.Links.Relation }
 
-// LinkTargets is described with [Vocabulary.LinkRelations].
+// LinkTargets is described at [Vocabulary.LinkRelations].
 func (v *Vocabulary) LinkTargets() []string { return v.file.Links.Target }
 
-// LinkMarks is described with [Vocabulary.LinkRelations].
+// LinkMarks is described at [Vocabulary.LinkRelations].
 func (v *Vocabulary) LinkMarks() []string { return v.file.Links.Marks }
 
-// Address reports whether a member of an object for the next page holds its address.
+// Address reports whether a member of the next page's object holds its address.
 func (v *Vocabulary) Address(name string) bool {
 	return slices.Contains(v.file.Addresses.Members, FoldName(name))
 }
 
-// NamesAddress reports whether the name of a member for the next page says that it is
-// an address: nextPageUrl.
+// NamesAddress reports whether the name of a next-page member means an address: nextPageUrl.
 func (v *Vocabulary) NamesAddress(name string) bool {
 	return containsAny(FoldName(name), v.file.Addresses.Parts)
 }
 
-// TotalMembers are the members of an object for the total that hold it.
+// TotalMembers returns the members of a total's object that hold the total.
 func (v *Vocabulary) TotalMembers() []string { return v.file.Totals.Members }
 
-// LowerBound reports whether a total's relation says that there may be more records.
+// LowerBound reports whether a total's relation means that there may be more records.
 func (v *Vocabulary) LowerBound(relation string) bool {
 	return slices.Contains(v.file.Totals.LowerBounds, FoldName(relation))
 }
 
-// CountsPages reports whether a member of this name shows that number and size beside
-// it are those of the page.
+// CountsPages reports whether a member with this name means that number and size next to it are about pages.
 func (v *Vocabulary) CountsPages(name string) bool {
 	return slices.Contains(v.file.PageCounts, FoldName(name))
 }
 
-// NoToken reports whether a value in the place of a token says that there is no next
-// page.
+// NoToken reports whether a token's value means that there is no next page.
 func (v *Vocabulary) NoToken(value string) bool {
 	return slices.Contains(v.file.NoToken, strings.ToLower(value))
 }
 
-// FirstToken reports whether a value of a parameter for tokens only says where a list
-// begins: ?cursor=*.
+// FirstToken reports whether the value of a token parameter means the beginning of the list: ?cursor=*.
 func (v *Vocabulary) FirstToken(value string) bool {
 	return slices.Contains(v.file.FirstTokens, strings.ToLower(value))
 }
 
-// Estimates reports whether a number of this name is a guess of how many records there
-// are.
+// Estimates reports whether a number with this name is an estimated total.
 func (v *Vocabulary) Estimates(name string) bool {
 	return containsAny(FoldName(name), v.file.Estimates)
 }
 
-// Continues reports whether a name without a role speaks of more records.
+// Continues reports whether a name without a role suggests that there are more records.
 func (v *Vocabulary) Continues(name string) bool {
 	word, c := FoldName(name), v.file.Continuation
 	return containsAny(word, c.Parts) && !containsAny(word, c.Without) && !beginsWithAny(word, c.NotFirst)
 }
 
-// NeverCounts reports whether a number under this name is not a number of records, but
-// says who something is, when it was or what it is worth.
+// NeverCounts reports whether a number with this name is not a count, but an id, a time or an amount.
 func (v *Vocabulary) NeverCounts(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(camel.ReplaceAllString(name, "${1}_${2}")), func(c rune) bool { return strings.ContainsRune("_-. ", c) })
 	return len(words) > 0 && slices.Contains(v.file.NotCounts.Last, words[len(words)-1]) ||
@@ -92,11 +83,11 @@ func (v *Vocabulary) NeverCounts(name string) bool {
 
 var camel = regexp.MustCompile("([a-z0-9])([A-Z])")
 
-// Lists are the usual names of the member that holds the records, and Wrappers
-// those of the member that holds the payload, in the order in which they are tried.
+// Lists returns the usual names of the member with the records, and Wrappers those of the member with the
+// payload, in the order in which they are tried.
 func (v *Vocabulary) Lists() []string { return v.file.Lists }
 
-// Wrappers is described with [Vocabulary.Lists].
+// Wrappers is described at [Vocabulary.Lists].
 func (v *Vocabulary) Wrappers() []string { return v.file.Wrappers }
 
 // NamesList reports whether a member of this name usually holds the records.
@@ -109,47 +100,40 @@ func (v *Vocabulary) NamesPayload(name string) bool {
 	return slices.Contains(v.file.Wrappers, FoldName(name))
 }
 
-// NotRecords reports whether a list of this name, as it is spelled, is beside the
-// records and holds none.
+// NotRecords reports whether a list with this exact name, next to the records, does not contain records.
 func (v *Vocabulary) NotRecords(name string) bool {
 	return slices.Contains(v.file.NotRecords.Names, name) || beginsWithAny(strings.ToLower(name), v.file.NotRecords.First)
 }
 
-// TypeMembers are the members in which an object states its type, as they are
-// spelled.
+// TypeMembers returns the members in which an object states its type, as spelled.
 func (v *Vocabulary) TypeMembers() []string { return v.file.ListTypes.Members }
 
-// ListType reports whether a type that an object states is one of lists.
+// ListType reports whether the stated type of an object means a list.
 func (v *Vocabulary) ListType(name string) bool {
 	return containsAny(strings.ToLower(name), v.file.ListTypes.Parts)
 }
 
-// ListMembers are members, as they are spelled, that an object with an id has only if
-// it is a list.
+// ListMembers returns the members, as spelled, that mark an object with an id as a list.
 func (v *Vocabulary) ListMembers() []string { return v.file.ListMembers }
 
-// EnvelopeMembers are members, as they are spelled, that an object without an id has
-// only if it is an envelope.
+// EnvelopeMembers returns the members, as spelled, that mark an object without an id as an envelope.
 func (v *Vocabulary) EnvelopeMembers() []string { return v.file.EnvelopeMembers }
 
-// EnvelopeWord reports whether a member of this name is usual beside records, and says
-// nothing of pages.
+// EnvelopeWord reports whether a member with this name is common next to records, and unrelated to paging.
 func (v *Vocabulary) EnvelopeWord(name string) bool {
 	return slices.Contains(v.file.EnvelopeWords, FoldName(name))
 }
 
-// RecordTokens are the members of a record, as they are spelled, after whose value a
-// list may go on.
+// RecordTokens returns the members of a record, as spelled, whose value may request the next page.
 func (v *Vocabulary) RecordTokens() []string { return v.file.RecordTokens }
 
-// HeaderOfPages reports whether a header of this name may state pages.
+// HeaderOfPages reports whether a header with this name may be about paging.
 func (v *Vocabulary) HeaderOfPages(name string) bool {
 	name = strings.ToLower(name)
 	return containsAny(name, v.file.HeaderParts.Paging) && !containsAny(name, v.file.HeaderParts.Other)
 }
 
-// Drawn are the names that the sandbox draws from for one kind of name; the usual ones
-// are repeated.
+// Drawn returns the names that the sandbox draws from for one kind of name. Usual names are repeated.
 func (v *Vocabulary) Drawn(kind string) []string { return v.file.Sandbox[kind] }
 
 func containsAny(text string, parts []string) bool {

@@ -6,26 +6,23 @@ import (
 	"log/slog"
 )
 
-// Rules say what becomes of a stream's records on their way into tables. The
-// zero value changes nothing.
+// Rules say what happens to a stream's records on their way into tables. The zero value changes nothing.
 //
-// Columns are named by their path from the record, as in [Stream].Types:
-// billing_address__city, items__unit_price. What is said of an object or of a
-// list of objects is said of everything in it.
+// Columns are named by their path from the record, as in [Stream].Types: billing_address__city,
+// items__unit_price. A rule for an object or a list of objects applies to all its members.
 type Rules struct {
-	Select   []string          // the columns to load; nil: all of them. The key is always loaded
-	Rename   map[string]string // what a column is called in its table, by path
-	Masks    []MaskRule        // of several that name a column the last one decides
-	Filter   []Condition       // what a record must meet, all of it, to be loaded
+	Select   []string          // columns to load; nil: all. The key is always loaded
+	Rename   map[string]string // new names of columns, by path
+	Masks    []MaskRule        // if several match a column, the last one applies
+	Filter   []Condition       // conditions that a record must meet to be loaded, all of them
 	Contract Contract
-	MaskKey  MaskKey // of masks with a key
+	MaskKey  MaskKey // key of keyed masks
 }
 
-// MaskRule is a mask and the columns it is for.
+// MaskRule is a mask with the columns that it applies to.
 type MaskRule struct {
-	// Column is a column's path. Where Exact is not set it may hold *, for any
-	// letters, and without __ it names the last part of a path as well: email
-	// is also customer__email.
+	// Column is a column's path. Unless Exact is set, it may contain *, for any characters, and without __ it
+	// also matches the last part of a path: email matches customer__email.
 	Column string
 	Exact  bool
 	Mask   Mask
@@ -33,59 +30,55 @@ type MaskRule struct {
 
 // Actions of a [Mask].
 const (
-	MaskKeep    = "keep"    // nothing: what a weaker rule says does not hold
+	MaskKeep    = "keep"    // no mask: overrides weaker rules
 	MaskDrop    = "drop"    // the column is not loaded
-	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values stay equal, nobody else can compute them
-	MaskHash    = "hash"    // SHA-256: equal values stay equal, and can be guessed by whoever has a list of candidates
-	MaskRedact  = "redact"  // one text for every value
-	MaskEmail   = "email"   // the domain stays
-	MaskPartial = "partial" // the last characters stay
+	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key: equal values stay equal, and cannot be computed without the key
+	MaskHash    = "hash"    // SHA-256: equal values stay equal, and can be guessed from a list of candidates
+	MaskRedact  = "redact"  // the same text for every value
+	MaskEmail   = "email"   // keeps the domain
+	MaskPartial = "partial" // keeps the last characters
 	MaskRound   = "round"   // numbers to a power of ten, dates to their month
 )
 
-// Mask is what is stored in place of a value. Parameters that are not set have
-// the values given here.
+// Mask replaces a value. The comments name the default of each parameter.
 type Mask struct {
 	Action   string
-	Encoding string // of hmac and hash: hex or base64url; hex
-	With     string // of redact: the text; [redacted]
-	Keep     int    // of partial: how many characters stay, at most half of them; 4
-	To       string // of round: a power of ten, day, month or year; numbers are rounded to 100, dates to the month
+	Encoding string // of hmac and hash: hex or base64url; default hex
+	With     string // of redact: the text; default [redacted]
+	Keep     int    // of partial: number of characters to keep, at most half of them; default 4
+	To       string // of round: a power of ten, day, month or year; default 100 for numbers, month for dates
 }
 
-// Condition is one test of a filter: exactly one of the others beside Column is
-// set. Values are compared as what they spell: numbers by value, dates and
-// instants in time, true and false with 1 and 0 as well, everything else as text.
-// A value that is not of the limit's kind, as none at all, is neither above nor
-// below it, nor equal to it.
+// Condition is one test of a filter. Exactly one field other than Column is set. Values are compared by
+// meaning: numbers by value, dates and times as times, true and false also with 1 and 0, all others as text. A
+// missing value, or one of another kind than the limit, is neither above nor below the limit, nor equal to it.
 type Condition struct {
 	Column   string
 	In       []string
-	NotIn    []string // none at all is not among them
+	NotIn    []string // a missing value is not among them
 	Min, Max *string  // inclusive
 	Null     *bool
 }
 
-// Policy says what becomes of what does not fit a table as it is.
+// Policy says what happens to data that does not fit a table.
 type Policy string
 
 // The policies. The zero value is Evolve.
 const (
-	Evolve       Policy = "evolve"        // the table grows
-	Freeze       Policy = "freeze"        // the stream stops, with the difference
-	DiscardRow   Policy = "discard_row"   // the record is kept among the rejects instead
-	DiscardValue Policy = "discard_value" // the value is kept among the rejects, the record loaded without it
+	Evolve       Policy = "evolve"        // the table is extended
+	Freeze       Policy = "freeze"        // the stream stops, and reports the difference
+	DiscardRow   Policy = "discard_row"   // the record is stored as a reject instead
+	DiscardValue Policy = "discard_value" // the value is stored as a reject, and the record is loaded without it
 )
 
-// Contract is what may happen to the tables of a stream that was loaded before.
+// Contract says how the tables of a loaded stream may change.
 type Contract struct {
-	Tables  Policy // a table that is not there yet
-	Columns Policy // a column that a table does not have
-	Types   Policy // a value that its column cannot hold
+	Tables  Policy // a new table
+	Columns Policy // a new column
+	Types   Policy // a value that its column cannot store
 }
 
-// MaskKey is the key of [MaskHMAC]. However it is printed, marshalled or
-// logged, it reads [redacted]. // Invariant 5
+// MaskKey is the key of [MaskHMAC]. It is printed, marshalled and logged as [redacted]. // Invariant 5
 type MaskKey string
 
 const redacted = "[redacted]"
@@ -93,7 +86,7 @@ const redacted = "[redacted]"
 // Reveal returns the key itself.
 func (k MaskKey) Reveal() string { return string(k) }
 
-// Format writes [redacted], whatever the verb.
+// Format writes [redacted] for every verb.
 func (k MaskKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // MarshalText returns [redacted].

@@ -102,8 +102,7 @@ func TestPresets(t *testing.T) {
 	require.Empty(t, verdict("hr.leave_types", "/name", PresetPersonal).Mask.Action, "the name of a type")
 }
 
-// No preset takes a stream's key away, and none a column that the catalogue
-// tells the type of.
+// No preset drops a stream's key, or a column whose type the catalogue declares.
 func TestPresetsLeaveTheCatalogueAlone(t *testing.T) {
 	p, err := LoadPresets()
 	require.NoError(t, err)
@@ -124,15 +123,15 @@ func TestPresetsLeaveTheCatalogueAlone(t *testing.T) {
 
 func TestLoadPresetsFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"- mask: dorp":                     `masks/x.yaml: mask "dorp" is none of`,
+		"- mask: dorp":                     `masks/x.yaml: mask "dorp": want one of`,
 		"- {mask: drop, column: [a]}":      `masks/x.yaml:1:`,
-		"- {mask: drop, columns: [A-b]}":   `"A-b" is no column's path`,
-		"- {mask: drop, keep: 4}":          "mask drop has no keep",
+		"- {mask: drop, columns: [A-b]}":   `"A-b" is not a column path`,
+		"- {mask: drop, keep: 4}":          "mask drop takes no keep",
 		"- {mask: partial, keep: 99}":      "keep 99: want 1 to 64",
 		"- {mask: round, to: week}":        `to "week": want a power of ten`,
-		"- {mask: round, with: x}":         "mask round has no with",
-		"- {mask: email, to: day}":         "mask email has no to",
-		"- {mask: redact, encoding: hex}":  "mask redact has no encoding",
+		"- {mask: round, with: x}":         "mask round takes no with",
+		"- {mask: email, to: day}":         "mask email takes no to",
+		"- {mask: redact, encoding: hex}":  "mask redact takes no encoding",
 		"- {mask: hash, encoding: base64}": "want hex or base64url",
 	} {
 		_, err := loadPresets(fstest.MapFS{"masks/x.yaml": {Data: []byte(text)}})

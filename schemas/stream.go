@@ -1,7 +1,6 @@
-// Package schemas is what penstock knows before it asks: the catalogue of the
-// platform's endpoints ([Load]), the types that columns can have and how they
-// widen ([Join]), and how the source's fields become columns ([Column]). It holds
-// data and rules; it reads nothing but the files compiled into it.
+// Package schemas contains what penstock knows in advance: the catalogue of the platform's endpoints ([Load]),
+// the types of columns and how they widen ([Join]), and how fields of the source become columns ([Column]). It
+// reads only the files compiled into it.
 package schemas
 
 import (
@@ -19,19 +18,18 @@ const (
 	SurfaceApp Surface = "app" // application: {app_base_url}/api
 )
 
-// Class says what an endpoint is for, and with that whether a stream may
-// request it: write and session endpoints never can. // Invariant 9
+// Class is the purpose of an endpoint. Streams can never request write and session endpoints. // Invariant 9
 type Class string
 
 // The classes of endpoints, as `penstock streams` prints them.
 const (
-	ClassList      Class = "list"      // many records, one request or many pages
-	ClassBoard     Class = "board"     // records spread over the columns of a board
-	ClassDetail    Class = "detail"    // one record of a parent's key
-	ClassSingleton Class = "singleton" // the one object there is
+	ClassList      Class = "list"      // many records, in one answer or many pages
+	ClassBoard     Class = "board"     // records grouped by the columns of a board
+	ClassDetail    Class = "detail"    // one record, by a key from the parent
+	ClassSingleton Class = "singleton" // a single object
 	ClassLookup    Class = "lookup"    // small named lists for forms
-	ClassReport    Class = "report"    // figures computed when asked for
-	ClassFile      Class = "file"      // bytes that are not records
+	ClassReport    Class = "report"    // figures computed on request
+	ClassFile      Class = "file"      // a file, without records
 	ClassSession   Class = "session"   // sign in, refresh, sign out
 	ClassWrite     Class = "write"     // changes the platform's data
 )
@@ -39,19 +37,18 @@ const (
 // Readable reports whether a stream may request endpoints of this class.
 func (c Class) Readable() bool { return c != ClassSession && c != ClassWrite }
 
-// Mode says what becomes of a table's older rows when a record has changed or
-// is gone.
+// Mode says what happens to a table's older rows when a record has changed or is gone.
 type Mode string
 
 // The modes, as pipelines.yaml names them. The zero value is Merge.
 const (
-	Merge   Mode = "merge"   // a row a key, the latest one; what is gone bears a tombstone
-	Append  Mode = "append"  // a row for each version of a record that was seen; none is changed or removed
-	Replace Mode = "replace" // exactly what the last complete pass found; what is gone is removed
-	History Mode = "history" // a row for each version and when it was valid (SCD2); the current ones have no end
+	Merge   Mode = "merge"   // one row for each key, the latest; a row that is gone gets a tombstone
+	Append  Mode = "append"  // one row for each version of a record; rows are never changed or removed
+	Replace Mode = "replace" // exactly the records of the last complete pass; other rows are removed
+	History Mode = "history" // one row for each version with its validity period (SCD2); current versions have no end
 )
 
-// Or is m, or other where m is not set.
+// Or returns m, or other if m is not set.
 func (m Mode) Or(other Mode) Mode {
 	if m == "" {
 		return other
@@ -59,13 +56,12 @@ func (m Mode) Or(other Mode) Mode {
 	return m
 }
 
-// Table is one table of a destination: its name, the columns that identify a
-// row, and the columns themselves. A table without a key is a multiset: two
-// equal rows are two rows. With Append and History the key identifies a record,
-// and each of its versions is a row.
+// Table is a table of a destination: its name, the columns that identify a row, and all columns. A table
+// without a key is a multiset: two equal rows are two rows. With Append and History the key identifies a
+// record, and each of its versions is a row.
 //
-// Columns holds the source's fields first and penstock's own (`_penstock_*`)
-// last. The metadata of a field says where it came from: see [SourceKey].
+// Columns contains the source's fields first and penstock's own columns (`_penstock_*`) last. The metadata of a
+// field names its source: see [SourceKey].
 type Table struct {
 	Name    string
 	Key     []string
@@ -73,161 +69,150 @@ type Table struct {
 	Mode    Mode
 }
 
-// Stream is one endpoint of the platform and the table it fills. It is data:
-// whatever differs between endpoints stands in the catalogue, never in code. A
-// Stream is a value; nobody changes one that was handed out.
+// Stream is one endpoint of the platform and the table that it fills. It is data: all differences between
+// endpoints are in the catalogue, not in code. A Stream is a value that is not changed after it was returned.
 type Stream struct {
-	Table // Name and Key; Columns is nil until a destination or a mapper fills it
+	Table // Name and Key; a destination or a mapper sets Columns
 
 	Name    string  // <module>.<resource>, as users write it
-	Surface Surface // which base URL and credential
+	Surface Surface // selects base URL and credential
 	Module  string  // the part of Name before the dot
 	Group   string  // title of the documented group of endpoints
 	Method  string  // GET or POST for streams; any for writes
-	Path    string  // as documented, with {name} for path parameters, below the surface's host
+	Path    string  // as documented, with {name} for path parameters, without the host
 	Class   Class
 	Media   string // of class file: the media type of its files; "" for any
-	Auth    Auth   // which credential goes along
-	Scope   string // what an OAuth grant must allow to read it; "" where the surface knows none
+	Auth    Auth   // the credential to send
+	Scope   string // scope that an OAuth grant needs to read it; "" if the surface has no scopes
 
-	Parent string  // stream whose records feed Params; "" for none
-	Params []Param // every path parameter, and what query or body must carry
+	Parent string  // stream whose records provide Params; "" for none
+	Params []Param // all path parameters, and required query or body parameters
 
-	// Records are candidate places of the records, the likeliest first: JSON
-	// pointers into the body, with * for each element of an array or value of
-	// an object. A place holds an array of records, an object whose keys are
-	// all numbers and whose values are the records, or, in a detail, singleton
-	// or report, the one record. A candidate fits if all its places do.
+	// Records are candidate places of the records, the likeliest first: JSON pointers into the body, with * for
+	// each element of an array or value of an object. A place contains an array of records, an object of
+	// records with only numeric keys or, for a detail, singleton or report, the one record. A candidate fits if
+	// all its places do.
 	Records []string
 
-	// Context is the name under which each record is told which container it
-	// was found in: the board's column, the group, or the key of the map that
-	// the pointer's last * has passed.
+	// Context is the name under which each record gets the container in which it was found: the board's column,
+	// the group, or the map key that the pointer's last * has matched.
 	Context string
 
-	// Twin is another stream that shows the same records by the same key. What the
-	// one has and the other has not is missing from it.
+	// Twin is another stream with the same records and the same key. A record that only one of them has is
+	// missing from the other.
 	Twin string
 
-	Pagination Pagination // hint; the zero value leaves it to detection
+	Pagination Pagination // a hint; the zero value means that it is detected
 
-	// Stated says who states what of Path, Records, Key and Pagination, by
-	// these names in lower case: StatedConfigured or StatedImported. What is absent is
-	// the catalogue's hint. What is stated is checked, and never overruled.
+	// Stated says who has stated Path, Records, Key and Pagination, which are its keys in lower case:
+	// StatedConfigured or StatedImported. Parts without an entry are hints of the catalogue. Stated parts are
+	// checked, but never overruled.
 	Stated map[string]string
 
-	// Settled says that the first of Records is where they were found before.
-	// Records anywhere else, or pages that go on in another way, are then an
-	// error.
+	// Settled says that the first of Records is where an earlier run found the records. Records in another
+	// place, or another way of paging, are then an error.
 	Settled  bool
-	Object   bool     // with Settled: the answer was one object, and not a list of one
-	Volatile []string // top-level fields that change by being read; left out of the row hash
+	Object   bool     // with Settled: the answer was a single object, not a list of one
+	Volatile []string // top-level fields that reading changes; not part of the row hash
 
-	// Reread says how many passes it may take, at most, until each parent has
-	// been asked again although nothing about it has changed; 1: every pass asks
-	// all. 0 leaves it to whoever reads.
+	// Reread is the most passes until a parent is requested again although nothing about it has changed. 1:
+	// every pass requests all parents. 0: the caller decides.
 	Reread int
 
-	// Window says that the list shows some of its records, such as those of the
-	// current month. What it lacks is not gone, and is never deleted.
+	// Window says that the list shows only some of its records, such as those of the current month. A missing
+	// row is not gone, and is never deleted.
 	Window bool
 
-	Incremental Incremental // how what has changed is asked for; the zero value reads the whole list
-	Months      Months      // which parameters name the month that the list shows
-	Range       Range       // of one reading: the part of the list that it asks for
+	Incremental Incremental // how changes are requested; the zero value reads the whole list
+	Months      Months      // parameters that name the list's month
+	Range       Range       // of one reading: the part of the list to request
 
-	// Types are declared column types, as [ParseType] reads them. The key is
-	// the column's path from the record, `__` between its members, through
-	// arrays as well: items__unit_price is the column unit_price of the child
-	// table items. A declaration is a hint: what does not fit widens the column.
+	// Types are declared column types, as [ParseType] reads them. The key is the column's path from the record,
+	// with `__` between members, also through arrays: items__unit_price is the column unit_price of the child
+	// table items. A declaration is a hint: a value that does not fit widens the column.
 	Types map[string]string
 
-	// Description says what the records are, Descriptions what a column means, by
-	// its path as in Types. Destinations keep them as comments.
+	// Description says what the records are, and Descriptions what the columns mean, by their path as in Types.
+	// Destinations store them as comments.
 	Description  string
 	Descriptions map[string]string
 
-	Rules Rules // what becomes of the records
-	Log   bool  // what becomes of each row is kept in a log
+	Rules Rules // what happens to the records
+	Log   bool  // log what happens to each row
 
-	MaxColumns int // columns that the source's fields may have, in all tables of the stream; 0: [DefaultColumns]
-	MaxTables  int // child tables; 0: [DefaultTables]
+	MaxColumns int // most columns for the source's fields, in all tables of the stream; 0: [DefaultColumns]
+	MaxTables  int // most child tables; 0: [DefaultTables]
 
 	Enabled bool   // part of "*"
-	Reason  string // why not
+	Reason  string // why not, if it is not
 }
 
-// Readable reports whether the endpoint is a stream proper: one that may be
-// requested. // Invariant 9
+// Readable reports whether a stream may request the endpoint. // Invariant 9
 func (s Stream) Readable() bool { return s.Class.Readable() }
 
-// The bounds of a stream that states none.
+// The default bounds of a stream.
 const (
-	DefaultColumns = 1500 // a table of Postgres holds 1,600, with those of penstock and those that were dropped
+	DefaultColumns = 1500 // Postgres allows 1,600, including penstock's own and dropped columns
 	DefaultTables  = 200
 )
 
-// Bounds are how many columns and child tables the source's fields may have. What
-// comes after them is kept in [ColRest].
+// Bounds returns the most columns and child tables for the source's fields. Further fields are stored in
+// [ColRest].
 func (s Stream) Bounds() (columns, tables int) {
 	return cmp.Or(s.MaxColumns, DefaultColumns), cmp.Or(s.MaxTables, DefaultTables)
 }
 
-// Who has stated a part of a stream.
+// The values of Stream.Stated.
 const (
-	StatedConfigured = "configured" // pipelines.yaml
-	StatedImported   = "imported"   // a published description, in pipelines.yaml
+	StatedConfigured = "configured" // by pipelines.yaml
+	StatedImported   = "imported"   // by an imported description, in pipelines.yaml
 )
 
-// Auth says which credential a stream's requests carry.
+// Auth is the credential that a stream's requests carry.
 type Auth string
 
-// The credentials a stream can ask for.
+// The kinds of credentials.
 const (
-	AuthBearer     Auth = ""           // the surface's own
+	AuthBearer     Auth = ""           // the surface's own credential
 	AuthNone       Auth = "none"       // public endpoint: no Authorization header
 	AuthWhiteLabel Auth = "whitelabel" // server-to-server token, configured for the stream
 )
 
-// Param is one value a request needs. Parents' records that give the same values
-// lead to one request, a record that lacks one of them to none.
+// Param is a value that a request needs. Parent records with the same values share one request; a parent record
+// that lacks a value causes none.
 type Param struct {
-	Name  string // as the API calls it
+	Name  string // its name in the API
 	In    string // path, query or body
 	From  string // JSON pointer into the parent's record, * for each element: /id, /entries/*/id
-	Value string // a constant instead of From; both empty: only for streams that are not enabled
+	Value string // a constant instead of From; both are empty only for streams that are not enabled
 }
 
-// Pagination is what is known beforehand about a stream's pages. Detection
-// verifies it against the answers.
+// Pagination is what is known in advance about a stream's pages. Detection checks it against the answers.
 type Pagination struct {
-	Type  string // none, page, offset, cursor, since_id, link, range; "" unknown
-	Page  string // request parameter of the page number, offset or cursor; of a link "" for all of its parameters
+	Type  string // none, page, offset, cursor, since_id, link, range; "" if unknown
+	Page  string // request parameter of the page number, offset or cursor; for a link, "" means all its parameters
 	Size  string // request parameter of the page size; "" sends none
-	Limit int    // size to ask for; 0: none
+	Limit int    // page size to request; 0: none
 
-	Zero  bool   // pages are counted from 0
-	One   bool   // offsets are counted from 1
-	Field string // of since_id: the member of the last record that the parameter takes; "" its key or id
-	Query bool   // of a POST: the parameters stand in the query, not in the body
-	Order string // query that asks for a stable order, sort=id&direction=asc; "" for none
+	Zero  bool   // page numbers start at 0
+	One   bool   // offsets start at 1
+	Field string // for since_id: the member of the last record to send; "" for its key or id
+	Query bool   // for a POST: parameters go into the query, not the body
+	Order string // query parameters that request a stable order, sort=id&direction=asc; "" for none
 }
 
-// SourceKey is the field metadata that names the source's field: a JSON pointer
-// into the record (for child tables, into the element). Columns of penstock's
-// own have none.
+// SourceKey is the field metadata with the source's field: a JSON pointer into the record or, in child tables,
+// into the element. Penstock's own columns do not have it.
 const SourceKey = "penstock:source"
 
-// DescriptionKey is the metadata, of a field or of a table's schema, that says
-// what it means.
+// DescriptionKey is the metadata, of a field or of a table's schema, with its description.
 const DescriptionKey = "penstock:description"
 
-// TypeKey is the field metadata that tells JSON text ("json") from plain text;
-// both are Arrow strings.
+// TypeKey is the field metadata that distinguishes JSON text ("json") from plain text. Both are Arrow strings.
 const TypeKey = "penstock:type"
 
-// Penstock's own columns. The first five stand in every table, the next three
-// in child tables; Ordinal travels with a batch and is never stored.
+// Penstock's own columns. The first five are in every table, the next three in child tables. ColOrdinal is only
+// in batches and is never stored.
 const (
 	ColSyncedAt  = "_penstock_synced_at"
 	ColRun       = "_penstock_run"
@@ -235,16 +220,16 @@ const (
 	ColDeletedAt = "_penstock_deleted_at"
 	ColVia       = "_penstock_via"
 
-	ColParent = "_penstock_parent" // key of the row this one hangs from
+	ColParent = "_penstock_parent" // key of the parent row
 	ColIndex  = "_penstock_index"  // position in the parent's array, from 0
 	ColRoot   = "_penstock_root"   // key of the record, in tables more than one level down
 
 	ColValidFrom = "_penstock_valid_from" // mode history: when this version was first seen
-	ColValidTo   = "_penstock_valid_to"   // and when the next one was, or that it was gone; null: current
+	ColValidTo   = "_penstock_valid_to"   // mode history: when the next version was seen, or the record was gone; null: current
 
-	ColRest = "_penstock_rest" // JSON: the record's members beyond the bound of columns and child tables
+	ColRest = "_penstock_rest" // JSON: the record's members beyond the bounds of columns and child tables
 
-	ColSource = "_penstock_source" // where sources share a table: whose row it is; the first of every key
+	ColSource = "_penstock_source" // where sources share a table: the row's source; first column of every key
 
-	ColOrdinal = "_penstock_ordinal" // which record of the pass a row came from, int64, rising
+	ColOrdinal = "_penstock_ordinal" // number of the record within the pass, int64, increasing
 )

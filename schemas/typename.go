@@ -7,9 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// TypeName is the name of a type of the lattice in the words of [ParseType]:
-// bool, int64, decimal(16,2), float64, date, timestamp, text, json or
-// list(...) of one of them.
+// TypeName returns the name of a lattice type as [ParseType] reads it: bool, int64, decimal(16,2), float64,
+// date, timestamp, text, json or list(...) of one of them.
 func TypeName(t arrow.DataType) string {
 	switch t := t.(type) {
 	case *JSONType:
@@ -43,7 +42,7 @@ func ParseTypeName(s string) (arrow.DataType, error) {
 	}
 	var d arrow.Decimal128Type
 	if n, _ := fmt.Sscanf(s, "decimal(%d,%d)", &d.Precision, &d.Scale); n == 2 && d.Precision <= 38 && d.Scale <= d.Precision {
-		return &d, nil // to the digit, where a declared type is rounded up
+		return &d, nil // exact; ParseType rounds declared types up
 	}
 	elem, ok := strings.CutPrefix(s, "list(")
 	if !ok {
@@ -60,5 +59,5 @@ func ParseTypeName(s string) (arrow.DataType, error) {
 	return arrow.ListOf(t), nil
 }
 
-// SameType reports whether a and b are one type of the lattice.
+// SameType reports whether a and b are the same lattice type.
 func SameType(a, b arrow.DataType) bool { return same(a, b) }

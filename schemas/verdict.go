@@ -6,26 +6,25 @@ import (
 	"strings"
 )
 
-// Verdict is what a stream's rules say of one column.
+// Verdict is the effect of a stream's rules on one column.
 type Verdict struct {
-	Drop   bool   // it is not loaded
-	Outer  bool   // with Drop: of an object or a list of objects, some columns are loaded
-	Mask   Mask   // its Action is "" where the value is stored as it came
-	Rename string // what it is called in its table; "" for its own name
+	Drop   bool   // the column is not loaded
+	Outer  bool   // with Drop: some members of the object or list of objects are loaded
+	Mask   Mask   // Action is "" if the value is stored unchanged
+	Rename string // name of the column in its table; "" if it is not renamed
 
-	whole   bool // it is selected, with all that is in it
-	members Mask // with Outer: of its members, where no other rule means them
+	whole   bool // it is selected, with all its members
+	members Mask // with Outer: mask of members without another rule
 }
 
-// Touched reports whether anything becomes of the column's values at all.
+// Touched reports whether any rule applies to the column.
 func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" }
 
-// Masked reports whether something else is stored in place of the values.
+// Masked reports whether the values are replaced.
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
-// Verdict is what becomes of the field at a JSON pointer into the record, in
-// which arrays leave no mark. What an outer object is dropped for, is dropped
-// for all of it; of masks the innermost one counts.
+// Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. A dropped
+// object is dropped with all its members; of several masks, the innermost applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}
@@ -37,9 +36,8 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below is the verdict on the field at source, given that on the object or array
-// around it, which for a member of the record is the zero value. The time it takes
-// does not depend on how deep the field is.
+// Below returns the verdict on the field at source, given the verdict on its enclosing object or array; for a
+// member of the record that is the zero value. Its cost does not depend on the field's depth.
 func (s Stream) Below(around Verdict, source string) Verdict {
 	r := &s.Rules
 	if around.Drop && !around.Outer {
@@ -73,17 +71,17 @@ func (s Stream) Below(around Verdict, source string) Verdict {
 	return v
 }
 
-// PathPointer is the pointer of the field whose column has this path, as far
-// as the path alone can tell.
+// PathPointer returns the JSON pointer of the field whose column has this path, as far as the path determines
+// it.
 func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__", "/") }
 
-// level is a field: the names by which rules may mean it.
+// level holds the names by which rules can refer to a field.
 type level struct {
 	path, last string
-	plain      [2]string // both without the suffix of a name that could not stay as it was
+	plain      [2]string // path and last without the hash suffix
 }
 
-// levelOf is the field at a pointer.
+// levelOf returns the names of the field at a pointer.
 func levelOf(p string) level {
 	last := p[max(0, strings.LastIndexByte(p, '/')):]
 	l := level{}
@@ -92,7 +90,7 @@ func levelOf(p string) level {
 	return l
 }
 
-// columnNames are the column of a field and the readable part of its name.
+// columnNames returns a field's column and the readable part of its name.
 func columnNames(source string) (name, plain string) {
 	plain, exact := column(source)
 	if exact {
@@ -101,7 +99,7 @@ func columnNames(source string) (name, plain string) {
 	return suffixed(plain, source, shortHash), plain
 }
 
-// mask is that of the last rule which names the level.
+// mask returns the mask of the last rule that matches the field.
 func (r *Rules) mask(l level) (Mask, bool) {
 	for _, m := range slices.Backward(r.Masks) {
 		if m.names(l) {
@@ -124,8 +122,7 @@ func (m MaskRule) names(l level) bool {
 	return globs(m.Column, l.last) || l.plain[1] != l.last && globs(m.Column, l.plain[1])
 }
 
-// globs reports whether a pattern means a name. Most have a star at one or both ends
-// and nowhere else.
+// globs reports whether a pattern matches a name. Most patterns have stars only at their ends.
 func globs(pattern, name string) bool {
 	text, before := strings.CutPrefix(pattern, "*")
 	text, after := strings.CutSuffix(text, "*")
@@ -144,7 +141,7 @@ func globs(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// literal reports whether a pattern means itself.
+// literal reports whether a pattern has no wildcards.
 func literal(pattern string) bool {
 	for i := range len(pattern) {
 		switch pattern[i] {
@@ -161,7 +158,7 @@ const (
 	wholly
 )
 
-// selected says how much of a column is selected. The key always is.
+// selected returns how much of a column is selected. The key is always selected.
 func (s Stream) selected(column string) int {
 	found := not
 	for _, names := range [][]string{s.Rules.Select, s.Key} {

@@ -16,17 +16,15 @@ import (
 //go:embed views/*.yaml
 var viewFiles embed.FS
 
-// View answers a question that is asked of many workspaces, in one SELECT over
-// the rows that stand.
+// View is a question that many workspaces have, answered by one SELECT over the current rows.
 type View struct {
-	Name  string // of the file it stands in
-	Title string // what it answers
+	Name  string // its file name
+	Title string // the question
 	Needs map[string]map[string]Kind
-	SQL   string // in words that DuckDB and Postgres share; {table} for the rows of a table that stand
+	SQL   string // common SQL of DuckDB and Postgres; {table} stands for the current rows of a table
 }
 
-// Kind is what a view asks of a column's type, so that it works in every
-// workspace that has it.
+// Kind is what a view requires of a column's type, so that it works in every workspace with such a column.
 type Kind string
 
 // The kinds of columns.
@@ -53,7 +51,7 @@ func (k Kind) Fits(t arrow.DataType) bool {
 	return k == KindAny
 }
 
-// Views are those compiled in, by name.
+// Views returns the embedded views, by name.
 func Views() ([]View, error) { return loadViews(viewFiles) }
 
 func loadViews(fsys fs.FS) ([]View, error) {
@@ -91,12 +89,12 @@ func readView(fsys fs.FS, name string) (View, error) {
 	return v, v.validate()
 }
 
-// viewTable is where a view's SELECT names a table.
+// viewTable matches a table in a view's SELECT.
 var viewTable = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
 
 func (v View) validate() error {
 	if v.Title == "" || v.SQL == "" {
-		return errors.New("no title or no sql")
+		return errors.New("title or sql is missing")
 	}
 	used := map[string]bool{}
 	for _, m := range viewTable.FindAllStringSubmatch(v.SQL, -1) {
@@ -106,7 +104,7 @@ func (v View) validate() error {
 	}
 	for table, columns := range v.Needs {
 		if !used[table] || len(columns) == 0 {
-			return fmt.Errorf("needs %s, of which nothing is read", table)
+			return fmt.Errorf("needs %s, which sql does not read", table)
 		}
 		for column, k := range columns {
 			if !slices.Contains([]Kind{KindAny, KindText, KindNumber, KindDate, KindTimestamp}, k) {
@@ -117,8 +115,7 @@ func (v View) validate() error {
 	return nil
 }
 
-// Lacks says what the view needs and tables do not have; nothing where it can
-// be made.
+// Lacks returns what the view needs and tables do not have, or nothing.
 func (v View) Lacks(tables map[string]Table) []string {
 	var lacks []string
 	for table, columns := range v.Needs {
@@ -140,10 +137,9 @@ func (v View) Lacks(tables map[string]Table) []string {
 	return lacks
 }
 
-// Query is the view's SELECT over tables, of each only the rows that stand and
-// the columns that it needs. It names each table with the schema in, unless that is "".
-// Where sources share the tables, it is one for each
-// of them, which the first column names: equal ids of two are two records.
+// Query returns the view's SELECT. It reads only the current rows and the needed columns of each table. in is
+// the schema of the tables, or "". If sources share the tables, there is one result for each source, which is
+// the first column, since equal ids of two sources are two records.
 func (v View) Query(in string, tables map[string]Table) string {
 	owner := ""
 	if at := viewTable.FindStringSubmatch(v.SQL); at != nil && sharedTable(tables[at[1]]) {
@@ -161,8 +157,7 @@ func (v View) Query(in string, tables map[string]Table) string {
 
 func sharedTable(t Table) bool { return t.Columns != nil && t.Columns.HasField(ColSource) }
 
-// standing selects the rows of a table which the source last had: of a table
-// that sources share, the one at hand.
+// standing selects the current rows of a table; of a shared table, those of the current source.
 func standing(in string, t Table, needs map[string]Kind, shared bool) string {
 	var columns []string
 	for name := range needs {
